@@ -1,0 +1,20 @@
+"""Errors that a user can act on."""
+
+from __future__ import annotations
+
+
+class UserError(Exception):
+    """A mistake or a condition outside Strata that the user can mend.
+
+    Args:
+        message: what is wrong, with file, key and value where there are any.
+        fix: what would be right, or the command to run next.
+    """
+
+    def __init__(self, message: str, *, fix: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.fix = fix
+
+    def __str__(self) -> str:
+        return f"{self.message}\n  fix: {self.fix}" if self.fix else self.message
