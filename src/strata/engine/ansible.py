@@ -1,0 +1,139 @@
+"""Runs a playbook of ours on a site and reads its events."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from strata.engine.context import SiteContext
+from strata.errors import UserError
+from strata.paths import REPOSITORY
+from strata.progress import Progress
+
+
+@dataclass
+class PlaybookResult:
+    """Counts over all hosts, and the slowest tasks."""
+
+    changed: int = 0
+    ok: int = 0
+    changed_tasks: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    task_seconds: dict[str, float] = field(default_factory=dict)
+
+
+def playbook_command(context: SiteContext, playbook: str) -> list[str]:
+    """The command an operator would type."""
+    program = Path(sys.executable).parent / "ansible-playbook"
+    return [str(program), "-i", str(context.site_file), str(REPOSITORY / "ansible" / "playbooks" / f"{playbook}.yml")]
+
+
+def playbook_environment() -> dict[str, str]:
+    """Environment of ansible-playbook: our configuration, events as JSON lines."""
+    environment = dict(os.environ)
+    environment |= {
+        "ANSIBLE_CONFIG": str(REPOSITORY / "ansible.cfg"),
+        "ANSIBLE_STDOUT_CALLBACK": "ansible.posix.jsonl",
+        "ANSIBLE_FORCE_COLOR": "false",
+        "PYTHONUNBUFFERED": "1",
+    }
+    return environment
+
+
+def run_playbook(
+    context: SiteContext, playbook: str, progress: Progress, *, extra_variables: Mapping[str, object] | None = None
+) -> PlaybookResult:
+    """Runs `ansible/playbooks/<playbook>.yml`.
+
+    Args:
+        context: the site.
+        playbook: name of the file without its ending.
+        progress: told the task at hand.
+        extra_variables: not for secrets, they would stand in argv.
+
+    Raises:
+        UserError: a task failed or a host could not be reached; names host, task and message.
+    """
+    command = playbook_command(context, playbook)
+    if extra_variables:
+        command += ["--extra-vars", json.dumps(dict(extra_variables))]
+    context.paths.create()
+    log = context.paths.logs / f"{playbook}.log"
+    result = PlaybookResult()
+    rest: deque[str] = deque(maxlen=30)
+    with log.open("w") as stream, subprocess.Popen(
+        command,
+        cwd=REPOSITORY,
+        env=playbook_environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        for line in _follow(process.stdout, result, progress):
+            stream.write(line + "\n")
+            stream.flush()
+            rest.append(line)
+        status = process.wait()
+    if result.failures:
+        raise UserError(f"playbook {playbook}: {'; '.join(result.failures[:3])}", fix=f"see {log}, mend it, and run the same command again")
+    if status != 0:
+        raise UserError(f"playbook {playbook} ended with status {status}: {' '.join(list(rest)[-5:])}", fix=f"see {log}")
+    return result
+
+
+def _follow(lines: Iterable[str], result: PlaybookResult, progress: Progress) -> Iterable[str]:
+    """Reads events; yields lines for the log."""
+    task, started = "", time.monotonic()
+    for line in lines:
+        if not line.startswith("{"):
+            yield line.rstrip()
+            continue
+        try:
+            event = json.loads(line)
+        except ValueError:
+            yield line.rstrip()
+            continue
+        kind = event.get("_event", "")
+        if kind == "v2_playbook_on_task_start" or kind == "v2_playbook_on_handler_task_start":
+            now = time.monotonic()
+            if task:
+                result.task_seconds[task] = result.task_seconds.get(task, 0.0) + now - started
+            task, started = event["task"]["name"], now
+            progress.update(task)
+            yield f"{time.strftime('%H:%M:%S')} TASK {task}"
+        elif kind.startswith("v2_runner_"):
+            yield from _host_results(kind, task, event.get("hosts", {}), result)
+        elif kind == "v2_playbook_on_stats":
+            for stats in event.get("stats", {}).values():
+                result.changed += int(stats.get("changed", 0))
+                result.ok += int(stats.get("ok", 0))
+
+
+def _host_results(kind: str, task: str, hosts: Mapping[str, Mapping[str, Any]], result: PlaybookResult) -> Iterable[str]:
+    for host, outcome in hosts.items():
+        if kind in ("v2_runner_on_failed", "v2_runner_on_unreachable") and not outcome.get("ignore_errors"):
+            message = _message(outcome)
+            result.failures.append(f"{host}: {task}: {message}")
+            yield f"  FAILED {host}: {message}"
+        elif outcome.get("changed"):
+            result.changed_tasks.append(f"{host}: {task}")
+            yield f"  changed {host}"
+
+
+def _message(outcome: Mapping[str, Any]) -> str:
+    """What a failed task said; a hidden result (no_log) says only that."""
+    parts = [str(outcome[k]).strip() for k in ("msg", "stderr", "stdout") if outcome.get(k)]
+    for item in outcome.get("results", []):
+        if isinstance(item, dict) and item.get("failed"):
+            parts.append(_message(item))
+    return " | ".join(p[-800:] for p in parts[:3]) or str(outcome.get("censored", "no message"))

@@ -1,0 +1,45 @@
+"""One run at a time per site."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from strata.errors import UserError
+from strata.paths import SitePaths
+
+
+@contextmanager
+def site_lock(paths: SitePaths, command: str) -> Iterator[None]:
+    """Holds the site for a command that changes it; the kernel lets go when the process ends, however it ends.
+
+    Raises:
+        UserError: another run holds it; names its command, process id and start.
+    """
+    paths.create()
+    file = paths.root / "lock"
+    descriptor = os.open(file, os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            text = os.read(descriptor, 4096).decode(errors="replace")
+            try:
+                holder = json.loads(text)
+                who = f"`strata {holder['command']} {paths.site}` (process {holder['pid']}, since {holder['since']})"
+            except (ValueError, KeyError, TypeError):
+                who = "another run"
+            raise UserError(f"{who} is at work on this site", fix="wait until it has ended, or end that process") from None
+        os.ftruncate(descriptor, 0)
+        since = time.strftime("%Y-%m-%d %H:%M:%S")
+        os.pwrite(descriptor, json.dumps({"command": command, "pid": os.getpid(), "since": since}).encode(), 0)
+        yield
+        os.ftruncate(descriptor, 0)
+    finally:
+        os.close(descriptor)
+        sys.stdout.flush()

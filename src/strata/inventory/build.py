@@ -1,0 +1,87 @@
+"""Hosts, groups and variables for Ansible."""
+
+from __future__ import annotations
+
+import importlib
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+
+from strata.models import Site
+from strata.outputs import CloudOutputs
+from strata.paths import SitePaths
+
+PARENTS: Mapping[str, tuple[str, ...]] = {"kubernetes": ("kube_control_plane", "kube_node")}
+"""Groups of groups."""
+
+CONTROLLER_OFFSET = 10
+"""The controller is the tenth address of the control network."""
+
+
+@dataclass
+class Inventory:
+    """What the inventory plugin hands to Ansible."""
+
+    hosts: dict[str, dict[str, object]] = field(default_factory=dict)
+    groups: dict[str, list[str]] = field(default_factory=dict)
+    variables: dict[str, dict[str, object]] = field(default_factory=dict)
+    """Per group."""
+
+    def add(self, host: str, address: str, groups: tuple[str, ...]) -> None:
+        """One host with its address and groups."""
+        self.hosts[host] = {"ansible_host": address}
+        for group in groups:
+            self.groups.setdefault(group, []).append(host)
+
+
+def controller_address(site: Site) -> str:
+    """Address of the lab's OpenStack controller.
+
+    Raises:
+        ValueError: the site has no control network.
+    """
+    if site.cloud is None or site.cloud.control_network is None:
+        raise ValueError(f"site {site.name} has no cloud.control_network")
+    network: ipaddress.IPv4Network = site.cloud.control_network
+    return str(network[CONTROLLER_OFFSET])
+
+
+def build_inventory(site: Site, outputs: CloudOutputs | None, site_file: Path) -> Inventory:
+    """The inventory of a site.
+
+    Args:
+        site: the model.
+        outputs: instances of the cloud layer; None before it ran, then only what has a fixed address is there.
+        site_file: where the site was read; the lookup plugins open it again.
+    """
+    paths = SitePaths(site.name)
+    inventory = Inventory()
+    if site.cloud is not None and site.cloud.deployment == "lab":
+        inventory.add("controller", controller_address(site), ("openstack_controller",))
+    for instance in outputs.instances.values() if outputs else ():
+        inventory.add(instance.name, instance.address, ("strata_hosts", *instance.roles))
+    for machine in site.hosts.machines:
+        inventory.add(machine.name, str(machine.address), ("strata_hosts", *machine.roles))
+    for parent, children in PARENTS.items():
+        members = [h for c in children for h in inventory.groups.get(c, [])]
+        if members:
+            inventory.groups[parent] = list(dict.fromkeys(members))
+    inventory.variables["all"] = {
+        "strata_site": site.name,
+        "strata_site_file": str(site_file),
+        "strata_domain": site.domain,
+        "ansible_user": "root",
+        "ansible_ssh_private_key_file": str(paths.ssh_key),
+        "ansible_ssh_common_args": f"-o UserKnownHostsFile={paths.known_hosts} -o StrictHostKeyChecking=accept-new",
+    }
+    for group in ("openstack_controller", "base", *sorted(inventory.groups)):
+        module_name = f"strata.inventory.{group}"
+        if group in inventory.groups or group == "base":
+            if find_spec(module_name) is None:
+                continue
+            found = importlib.import_module(module_name).variables(site, outputs)
+            target = "strata_hosts" if group == "base" else group
+            inventory.variables.setdefault(target, {}).update(found)
+    return inventory

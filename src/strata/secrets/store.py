@@ -1,0 +1,189 @@
+"""The encrypted store of what was generated for a site."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import yaml
+
+from strata.errors import UserError
+from strata.outputs import write_private
+from strata.paths import REPOSITORY, SitePaths
+from strata.secrets import pki
+
+GENERATED_BYTES = 24
+"""Entropy of a generated secret in bytes; 192 bits."""
+
+
+class SecretDeclaration(Protocol):
+    """One entry of `secrets:` in site.yaml."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def source(self) -> str: ...
+    @property
+    def variable(self) -> str | None: ...
+    @property
+    def path(self) -> Path | None: ...
+
+
+class SecretStore:
+    """Secrets of one site.
+
+    A secret that site.yaml declares comes from where it says (environment variable or private file);
+    any other is generated at first use and kept in an ansible-vault file, encrypted with the site's passphrase.
+
+    Args:
+        paths: the site's state directory.
+        declarations: the entries of `secrets:` in site.yaml.
+    """
+
+    def __init__(self, paths: SitePaths, declarations: Sequence[SecretDeclaration] = ()) -> None:
+        self._paths = paths
+        self._declared = {d.name: d for d in declarations}
+        self._cache: tuple[tuple[int, int], dict[str, Any]] | None = None
+
+    @classmethod
+    def open(cls, site: str, declarations: Sequence[SecretDeclaration] = ()) -> SecretStore:
+        """The store of a site by name; makes the state directory and the passphrase where there are none."""
+        paths = SitePaths(site).create()
+        if not paths.passphrase_file.exists():
+            write_private(paths.passphrase_file, secrets.token_urlsafe(32) + "\n")
+        require_private(paths.passphrase_file)
+        return cls(paths, declarations)
+
+    def get(self, name: str) -> str:
+        """The secret's value.
+
+        Raises:
+            UserError: the site declares where it comes from, and it is not there.
+        """
+        declaration = self._declared.get(name)
+        if declaration is not None and declaration.source != "generated":
+            return read_declared(declaration)
+        value = self._read().get("secrets", {}).get(name)
+        if value is None:
+            with self._change() as content:
+                value = content.setdefault("secrets", {}).setdefault(name, secrets.token_urlsafe(GENERATED_BYTES))
+        return str(value)
+
+    def put(self, name: str, value: str) -> None:
+        """Keeps a value that came about elsewhere, a private key for instance."""
+        with self._change() as content:
+            content.setdefault("secrets", {})[name] = value
+
+    def known(self) -> Mapping[str, str]:
+        """All generated secrets and private keys by name; for the tests that look for leaks."""
+        content = self._read()
+        found = dict(content.get("secrets", {}))
+        found |= {f"certificate {n}": c["private_key"] for n, c in content.get("certificates", {}).items()}
+        if authority := content.get("authority"):
+            found["authority"] = authority["private_key"]
+        return found
+
+    @property
+    def ca(self) -> str:
+        """PEM of the site's certificate authority; made at first use, also written to `SitePaths.ca_file`."""
+        authority = self._read().get("authority")
+        if authority is None:
+            with self._change() as content:
+                if "authority" not in content:
+                    certificate, key = pki.create_authority(self._paths.site)
+                    content["authority"] = {"certificate": certificate, "private_key": key}
+                authority = content["authority"]
+        write_private(self._paths.ca_file, authority["certificate"])
+        return str(authority["certificate"])
+
+    def certificate(
+        self, name: str, dns_names: Sequence[str] = (), ip_addresses: Sequence[str] = ()
+    ) -> pki.Certificate:
+        """The certificate of that name; issued anew when its names change or it is about to end."""
+        ca = self.ca
+        kept = self._read().get("certificates", {}).get(name)
+        if kept is None or kept["ca"] != ca or not pki.covers(kept["certificate"], dns_names, ip_addresses):
+            with self._change() as content:
+                issued = pki.issue(ca, content["authority"]["private_key"], name, dns_names, ip_addresses)
+                kept = {"certificate": issued.certificate, "private_key": issued.private_key, "ca": ca}
+                content.setdefault("certificates", {})[name] = kept
+        return pki.Certificate(**kept)
+
+    def _vault(self) -> Any:
+        # imported late: ansible costs 0.2 s that `strata validate` need not pay
+        from ansible.constants import DEFAULT_VAULT_IDENTITY
+        from ansible.parsing.vault import VaultLib, VaultSecret
+
+        passphrase = self._paths.passphrase_file.read_text().strip().encode()
+        return VaultLib([(DEFAULT_VAULT_IDENTITY, VaultSecret(passphrase))])
+
+    def _read(self) -> dict[str, Any]:
+        file = self._paths.secrets_file
+        if not file.exists():
+            return {}
+        status = file.stat()
+        key = (status.st_mtime_ns, status.st_ino)
+        if self._cache is None or self._cache[0] != key:
+            require_private(file)
+            from ansible.errors import AnsibleError
+
+            try:
+                text = self._vault().decrypt(file.read_bytes())
+            except AnsibleError as error:
+                raise UserError(
+                    f"{file}: does not open with the passphrase in {self._paths.passphrase_file}",
+                    fix="put the passphrase back that the site was created with, or `strata destroy` and start anew",
+                ) from error
+            self._cache = (key, yaml.safe_load(text) or {})
+        return self._cache[1]
+
+    @contextmanager
+    def _change(self) -> Iterator[dict[str, Any]]:
+        """Read, change, write under a lock; Ansible's forks generate secrets at the same time."""
+        lock = os.open(self._paths.root / ".secrets.lock", os.O_CREAT | os.O_RDWR, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self._cache = None
+            content = self._read()
+            yield content
+            write_private(self._paths.secrets_file, self._vault().encrypt(yaml.safe_dump(content)).decode() + "\n")
+            self._cache = None
+        finally:
+            os.close(lock)
+
+
+def require_private(file: Path) -> None:
+    """Refuses a secret file that others may read.
+
+    Raises:
+        UserError: group or others have any right on it.
+    """
+    if stat.S_IMODE(file.stat().st_mode) & 0o077:
+        raise UserError(f"{file}: others than its owner may read it", fix=f"chmod 600 {file}")
+
+
+def read_declared(declaration: SecretDeclaration) -> str:
+    """The value of a secret that site.yaml says comes from the environment or a file.
+
+    Raises:
+        UserError: not provided, readable by others, or inside the repository.
+    """
+    if declaration.source == "environment":
+        variable = declaration.variable or f"STRATA_SECRET_{declaration.name.upper()}"
+        value = os.environ.get(variable)
+        if not value:
+            raise UserError(f"secret {declaration.name}: environment variable {variable} is not set", fix=f"export {variable}=…")
+        return value
+    file = (declaration.path or Path()).expanduser()
+    if not file.is_file():
+        raise UserError(f"secret {declaration.name}: there is no file {file}", fix="write the secret to it, mode 0600")
+    if file.resolve().is_relative_to(REPOSITORY):
+        raise UserError(f"secret {declaration.name}: {file} is inside the repository", fix="move it out of the checkout")
+    require_private(file)
+    return file.read_text().strip()
