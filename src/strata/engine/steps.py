@@ -97,6 +97,8 @@ class Display(Protocol):
 class StepFailed(UserError):
     """A step failed; what had succeeded is kept, and the same command continues from there."""
 
+    exit_status = 1
+
 
 def run_steps(steps: Sequence[Step], display: Display, *, workers: int = 6) -> RunReport:
     """Runs the steps, each as soon as those before it are done.

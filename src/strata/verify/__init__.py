@@ -1,0 +1,1 @@
+"""Proves a running site from the outside: each check is one claim."""

@@ -1,0 +1,1 @@
+"""The checks; `strata verify SITE` runs them, and so does tests/lab."""

@@ -1,0 +1,43 @@
+"""Arguments that commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from strata.engine.steps import Layer
+from strata.paths import REPOSITORY
+
+
+def complete_site(incomplete: str) -> list[str]:
+    """Names of the sites under inventories/, for shell completion."""
+    found = sorted(p.parent.name for p in (REPOSITORY / "inventories").glob("*/site.yaml"))
+    return [name for name in found if name.startswith(incomplete)]
+
+
+SiteArgument = Annotated[
+    str, typer.Argument(metavar="SITE", help="Name under inventories/, or the path of a site.yaml.", autocompletion=complete_site)
+]
+LayerOption = Annotated[
+    Layer | None, typer.Option("--layer", help="Only this layer; those below it must stand already.", show_default="all")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+def layers(layer: Layer | None) -> list[Layer]:
+    """The chosen layer, or all of them from the lowest."""
+    return [layer] if layer is not None else list(Layer)
+
+
+def site_file(site: str) -> Path:
+    """The file of a site given by name or path.
+
+    Raises:
+        UserError: there is none; names the ones there are.
+    """
+    from strata.models import find_site
+
+    return find_site(site)

@@ -1,0 +1,86 @@
+"""Shows the steps of a run: live in a terminal, a line per event elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from strata.engine.steps import Step, StepReport
+
+MARKS = {"done": "[green]✓[/]", "failed": "[red]✗[/]", "skipped": "[dim]–[/]"}
+
+
+@dataclass
+class _Line:
+    """A step under way, as `Progress` for the step and as a row for the display."""
+
+    name: str
+    plain: Console | None
+    started: float = field(default_factory=time.monotonic)
+    text: str = ""
+
+    def update(self, text: str) -> None:
+        self.text = text
+        if self.plain is not None:
+            self.plain.print(f"  {time.strftime('%H:%M:%S')} {self.name}: {text}", markup=False, highlight=False)
+
+
+class RunDisplay:
+    """Context manager; implements `strata.engine.steps.Display`.
+
+    Args:
+        quiet: nothing is shown, for `--json`.
+        verbose: each progress text is a line of its own where there is no terminal.
+    """
+
+    def __init__(self, *, quiet: bool = False, verbose: bool = False) -> None:
+        self._console = Console(file=sys.stderr, quiet=quiet)
+        self._terminal = self._console.is_terminal and not quiet
+        self._verbose = verbose
+        self._lines: dict[str, _Line] = {}
+        self._mutex = threading.Lock()
+        self._live = Live(console=self._console, refresh_per_second=4, get_renderable=self._table, transient=True)
+
+    def __enter__(self) -> RunDisplay:
+        if self._terminal:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._terminal:
+            self._live.stop()
+
+    def started(self, step: Step) -> _Line:
+        """A step begins."""
+        plain = self._console if self._verbose and not self._terminal else None
+        line = _Line(step.name, plain)
+        with self._mutex:
+            self._lines[step.name] = line
+        if not self._terminal:
+            self._console.print(f"[dim]{time.strftime('%H:%M:%S')}[/] … {step.layer}: {step.name}", highlight=False)
+        return line
+
+    def ended(self, report: StepReport) -> None:
+        """A step ended."""
+        with self._mutex:
+            self._lines.pop(report.name, None)
+        changed = f", {report.changed} changed" if report.changed else ""
+        self._console.print(
+            f"[dim]{time.strftime('%H:%M:%S')}[/] {MARKS[report.state]} {report.layer}: {report.name}"
+            f" [dim]{report.seconds:.1f} s{changed}  {report.detail}[/]",
+            highlight=False,
+        )
+
+    def _table(self) -> Table:
+        table = Table.grid(padding=(0, 1))
+        with self._mutex:
+            for line in self._lines.values():
+                seconds = time.monotonic() - line.started
+                table.add_row("[cyan]…[/]", line.name, f"{seconds:.0f} s", f"[dim]{line.text}[/]")
+        return table

@@ -1,0 +1,153 @@
+"""Commands that look and change nothing: validate, plan, status, verify, explain, env, doctor, new."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from strata.cli.arguments import JsonOption, LayerOption, SiteArgument, complete_site, layers, site_file
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    for command in (validate, plan, status, verify, explain, env, doctor):
+        app.command()(command)
+    app.command("new")(new)
+
+
+def _print_json(value: Any) -> None:
+    json.dump(value, sys.stdout, indent=1, default=str)
+    print()
+
+
+def validate(site: SiteArgument, as_json: JsonOption = False) -> None:
+    """Check a site file: every mistake at once, with file, line, key, value and fix."""
+    from strata.models import SiteError, check_secrets, load_site
+
+    file = site_file(site)
+    try:
+        loaded = load_site(file)
+    except SiteError as error:
+        if not as_json:
+            raise
+        _print_json({"valid": False, "problems": [p.__dict__ | {"file": str(p.file)} for p in error.problems]})
+        raise typer.Exit(2) from None
+    check_secrets(loaded)
+    if as_json:
+        _print_json({"valid": True, "site": loaded.name, "file": str(file)})
+    else:
+        Console().print(f"[green]✓[/] {file}: site {loaded.name} is valid", highlight=False)
+
+
+def plan(
+    site: SiteArgument,
+    layer: LayerOption = None,
+    as_json: JsonOption = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Do not ask the running site for the real difference.")] = False,
+) -> None:
+    """Show what each layer would create; where the site can be reached, the real difference too."""
+    from strata.engine.context import SiteContext
+    from strata.plan import plan as make_plan
+    from strata.plan import render
+
+    context = SiteContext.load(site_file(site))
+    made = make_plan(context.site)
+    if as_json:
+        _print_json(made.model_dump(mode="json"))
+        return
+    render(made, Console(), [str(chosen) for chosen in layers(layer)])
+    if offline or not context.paths.clouds_file.exists():
+        return
+    from strata.engine.difference import show_difference
+
+    show_difference(context, Console(), layers(layer))
+
+
+def status(site: SiteArgument, as_json: JsonOption = False) -> None:
+    """Show what runs and what does not; status 1 if something is missing."""
+    from strata.engine.context import SiteContext
+    from strata.engine.status import print_status, site_status
+
+    context = SiteContext.load(site_file(site))
+    found = site_status(context)
+    if as_json:
+        _print_json({"site": context.site.name, "objects": [o.model_dump() for o in found]})
+    else:
+        print_status(Console(), context, found)
+    if any(not o.healthy for o in found):
+        raise typer.Exit(1)
+
+
+def verify(
+    site: SiteArgument,
+    as_json: JsonOption = False,
+    keyword: Annotated[str | None, typer.Option("-k", help="Only checks whose names match, as pytest -k.")] = None,
+) -> None:
+    """Prove from the outside that the site does what it claims; status 1 if a check fails."""
+    from strata.engine.context import SiteContext
+    from strata.verify.run import as_json as to_json
+    from strata.verify.run import run_checks
+
+    verification = run_checks(SiteContext.load(site_file(site)), quiet=as_json, keyword=keyword)
+    if as_json:
+        _print_json(to_json(verification))
+    if not verification.passed:
+        raise typer.Exit(1)
+
+
+def explain(
+    site: SiteArgument,
+    key: Annotated[str, typer.Argument(metavar="KEY.PATH", help="For instance cloud.flavors.0.memory.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Say what a key is set to, where, what it means and what uses it."""
+    from strata.models import explain as explain_key
+
+    explanation = explain_key(site_file(site), key)
+    if as_json:
+        _print_json(explanation.model_dump(mode="json"))
+    else:
+        Console().print(explanation.text(), markup=False, highlight=False, soft_wrap=True)
+
+
+def env(site: SiteArgument, as_json: JsonOption = False) -> None:
+    """Print shell exports, so that the native tools work on this site: eval "$(strata env SITE)"."""
+    from strata.engine.context import SiteContext
+    from strata.engine.environment import site_environment
+
+    variables = site_environment(SiteContext.load(site_file(site)))
+    if as_json:
+        _print_json(variables)
+        return
+    for name, value in variables.items():
+        print(f"export {name}={shlex.quote(value)}")
+
+
+def doctor(
+    site: Annotated[str | None, typer.Argument(metavar="[SITE]", autocompletion=complete_site)] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List each pinned tool, its version and where it came from, and what this machine lacks."""
+    from strata.cli.doctor import run_doctor
+
+    if not run_doctor(site, as_json=as_json):
+        raise typer.Exit(1)
+
+
+def new(
+    name: Annotated[str, typer.Argument(metavar="SITE", help="Name of the new site.")],
+    like: Annotated[str, typer.Option("--like", help="The site to start from.", autocompletion=complete_site)] = "lab",
+    directory: Annotated[Path | None, typer.Option("--directory", help="Where to put it; default inventories/.")] = None,
+) -> None:
+    """Write a new site file like another one."""
+    from strata.models import new_site
+    from strata.paths import REPOSITORY
+
+    file = new_site(name, site_file(like), directory or REPOSITORY / "inventories")
+    Console().print(f"wrote {file}; next: edit it, then `strata validate {name}`", markup=False, highlight=False)

@@ -1,0 +1,42 @@
+"""The command line."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+from rich.console import Console
+
+from strata.cli import inspect_commands, site_commands
+from strata.errors import UserError
+
+app = typer.Typer(
+    name="strata",
+    help="One file per site becomes a running machine-learning platform.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+site_commands.register(app)
+inspect_commands.register(app)
+
+
+def main() -> None:
+    """Entry point: a user's mistake ends with its message and status 2, a failed run with status 1."""
+    error_console = Console(stderr=True)
+    try:
+        app()
+    except UserError as error:
+        error_console.print("[red]error:[/]", end=" ")
+        error_console.print(error.message, markup=False, highlight=False, soft_wrap=True)
+        if error.fix:
+            error_console.print("[green]fix:[/]", end=" ")
+            error_console.print(error.fix, markup=False, highlight=False, soft_wrap=True)
+        sys.exit(getattr(error, "exit_status", 2))
+    except KeyboardInterrupt:
+        error_console.print("interrupted; run the same command again to go on from here")
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

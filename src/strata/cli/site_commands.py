@@ -1,0 +1,139 @@
+"""Commands that change a site: up, down, destroy."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from strata.cli.arguments import JsonOption, LayerOption, SiteArgument, YesOption, layers, site_file
+from strata.cli.display import RunDisplay
+from strata.errors import UserError
+
+UNCHANGED_STATUS = 3
+"""Exit status of `up --expect-unchanged` when something changed."""
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    app.command()(up)
+    app.command()(down)
+    app.command()(destroy)
+
+
+def up(
+    site: SiteArgument,
+    layer: LayerOption = None,
+    as_json: JsonOption = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="A line for each thing that is waited for.")] = False,
+    verify: Annotated[
+        bool | None, typer.Option("--verify/--no-verify", help="Prove the site afterwards; default: when something changed.")
+    ] = None,
+    expect_unchanged: Annotated[
+        bool, typer.Option("--expect-unchanged", help=f"End with status {UNCHANGED_STATUS} if anything had to change; for CI.")
+    ] = False,
+) -> None:
+    """Bring the site up through its layers; run again, it repairs or changes nothing."""
+    from strata.cli.summary import print_summary
+    from strata.engine.context import SiteContext
+    from strata.engine.layers import up_steps
+    from strata.engine.lock import site_lock
+    from strata.engine.record import record_run
+    from strata.engine.steps import run_steps
+    from strata.lab.preflight import check_for_site
+    from strata.models import check_secrets
+    from strata.verify.run import last_verified, run_checks
+
+    context = SiteContext.load(site_file(site))
+    check_secrets(context.site)
+    check_for_site(lab=context.site.cloud is not None and context.site.cloud.deployment == "lab")
+    chosen = layers(layer)
+    with site_lock(context.paths, "up"):
+        with RunDisplay(quiet=as_json, verbose=verbose) as display:
+            report = run_steps(up_steps(context, chosen), display)
+        record_run(context.paths, report)
+        wanted = verify if verify is not None else layer is None and (report.changed > 0 or not last_verified(context.paths))
+        verified = run_checks(context, quiet=as_json) if wanted else None
+    if as_json:
+        steps = [asdict(s) for s in report.steps]
+        json.dump(
+            {
+                "site": context.site.name,
+                "changed": report.changed,
+                "seconds": round(report.seconds, 1),
+                "steps": steps,
+                "verified": None if verified is None else verified.passed,
+            },
+            sys.stdout,
+            indent=1,
+        )
+        print()
+    else:
+        print_summary(context, report)
+    if verified is not None and not verified.passed:
+        raise typer.Exit(1)
+    if expect_unchanged and report.changed:
+        changed = ", ".join(f"{s.name} ({s.changed})" for s in report.steps if s.changed)
+        Console(stderr=True).print(f"expected no change, but changed: {changed}", markup=False)
+        raise typer.Exit(UNCHANGED_STATUS)
+
+
+def _lab_only(site: str, command: str) -> object:
+    from strata.engine.context import SiteContext
+
+    context = SiteContext.load(site_file(site))
+    if context.site.cloud is None or context.site.cloud.deployment != "lab":
+        raise UserError(
+            f"`strata {command}` stops machines that Strata itself runs; {context.site.name} is not a lab site",
+            fix="stop instances with `openstack server stop`",
+        )
+    return context
+
+
+def down(site: SiteArgument) -> None:
+    """Stop a lab site's containers and processes; its data stays, `up` starts it again."""
+    from strata.engine.context import SiteContext
+    from strata.engine.lock import site_lock
+    from strata.lab import controller
+
+    context = _lab_only(site, "down")
+    assert isinstance(context, SiteContext)
+    begin = time.monotonic()
+    console = Console(stderr=True)
+    with site_lock(context.paths, "down"), console.status("stopping") as status:
+        controller.down(context.site, context.paths, status)
+    console.print(f"{context.site.name} is stopped ({time.monotonic() - begin:.1f} s); `strata up {site}` starts it again")
+
+
+def destroy(site: SiteArgument, yes: YesOption = False) -> None:
+    """Remove everything of the site: containers, networks, volumes, mounts, processes and its state."""
+    import shutil
+
+    from strata.engine.context import SiteContext
+    from strata.engine.lock import site_lock
+    from strata.models import find_site
+
+    context = SiteContext.load(find_site(site))
+    lab = context.site.cloud is not None and context.site.cloud.deployment == "lab"
+    what = "all containers, data and secrets" if lab else "all instances, networks and their data"
+    if not yes and not typer.confirm(f"Remove {what} of site {context.site.name}?"):
+        raise typer.Exit(1)
+    begin = time.monotonic()
+    console = Console(stderr=True)
+    with site_lock(context.paths, "destroy"), console.status("removing") as status:
+        if lab:
+            from strata.lab import controller
+
+            # the lab's cloud goes as a whole, so its objects need not be deleted one by one
+            controller.destroy(context.site, context.paths, status)
+        elif context.site.cloud is not None:
+            from strata.engine import pulumi
+
+            pulumi.destroy("cloud", context.site, context.paths, status)
+    shutil.rmtree(context.paths.root, ignore_errors=False)
+    console.print(f"{context.site.name} is gone ({time.monotonic() - begin:.1f} s); caches stay in the cache directory")

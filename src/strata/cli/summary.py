@@ -1,0 +1,47 @@
+"""What `up` says at the end."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+
+from strata.engine.context import SiteContext
+from strata.engine.steps import Layer, RunReport
+from strata.outputs import ClusterOutputs
+
+
+def print_summary(context: SiteContext, report: RunReport) -> None:
+    """Addresses, versions, time per layer, and what to try next."""
+    console = Console()
+    site, outputs = context.site, context.cloud_outputs
+    console.print()
+    if outputs:
+        table = Table("host", "address", "flavor", "roles", title=f"site {site.name}", title_justify="left")
+        for instance in outputs.instances.values():
+            table.add_row(instance.name, instance.address, instance.flavor, ", ".join(instance.roles))
+        console.print(table)
+    if site.cloud is not None and site.cloud.deployment == "lab":
+        from strata.inventory.build import controller_address
+
+        console.print(f"OpenStack   http://{controller_address(site)}:5000/v3", highlight=False)
+    if cluster := ClusterOutputs.load(context.paths):
+        console.print(f"Kubernetes  {cluster.api_endpoint}  v{cluster.kubernetes_version.lstrip('v')}", highlight=False)
+    for name, service in services(context):
+        console.print(f"{name:<11} {service}", highlight=False)
+    seconds = report.layer_seconds()
+    times = "  ".join(f"{layer} {seconds[layer]:.0f} s" for layer in Layer if layer in seconds)
+    console.print(f"time        {report.seconds:.0f} s  (work: {times})", highlight=False)
+    if report.changed:
+        console.print(f"changed     {report.changed}", highlight=False)
+    else:
+        console.print("[green]nothing changed[/]")
+    name = site.name
+    console.print(f"next        eval \"$(strata env {name})\"; openstack server list; kubectl get nodes", highlight=False)
+    console.print(f"            strata verify {name}; strata status {name}", highlight=False)
+
+
+def services(context: SiteContext) -> list[tuple[str, str]]:
+    """Name and address of each service that answers from outside."""
+    from strata.inventory.ports import service_endpoints
+
+    return [(name, f"https://{hostname}/") for name, hostname in service_endpoints(context.site)]

@@ -1,0 +1,247 @@
+"""The steps of each layer, for the lab and for real sites."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+
+from strata.engine.ansible import run_playbook
+from strata.engine.context import SiteContext
+from strata.engine.hosts import wait_for_ssh
+from strata.engine.steps import Layer, Step, StepResult
+from strata.errors import UserError
+from strata.outputs import CloudOutputs, ClusterOutputs
+from strata.progress import Progress
+
+PULUMI_TOOLS = ("pulumi", "pulumi-language-python", "pulumi-resource-openstack")
+CLUSTER_TOOLS = (
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+    "kube-proxy",
+    "kubelet",
+    "kubeadm",
+    "kubectl",
+    "kine",
+    "coredns",
+    "pause",
+    "gpu-device-plugin",
+)
+
+
+def playbook_step(context: SiteContext, name: str) -> Callable[[Progress], StepResult]:
+    """A step that runs one playbook."""
+
+    def run(progress: Progress) -> StepResult:
+        result = run_playbook(context, name, progress)
+        return StepResult(result.changed, f"{result.ok} tasks ok, {result.changed} changed")
+
+    return run
+
+
+def tools_step(names: Iterable[str]) -> Callable[[Progress], StepResult]:
+    """A step that has the named tools at hand."""
+    wanted = tuple(names)
+
+    def run(progress: Progress) -> StepResult:
+        from strata.toolchain import ensure
+
+        begin = time.time()
+        tools = ensure(wanted, progress)
+        fresh = [t for t in tools.values() if t.path.stat().st_mtime >= begin]
+        sources = sorted({str(t.source) for t in tools.values()})
+        return StepResult(len(fresh), f"{len(tools)} tools ({', '.join(sources)})")
+
+    return run
+
+
+def image_step(build: str, argument: str | None = None) -> Callable[[Progress], StepResult]:
+    """A step that has a root filesystem image in podman."""
+
+    def run(progress: Progress) -> StepResult:
+        from strata.lab import images
+
+        function = getattr(images, build)
+        before = time.time()
+        reference = function(argument, progress) if argument else function(progress)
+        return StepResult(0, f"{reference} ({time.time() - before:.0f} s)")
+
+    return run
+
+
+def keys_step(context: SiteContext) -> Callable[[Progress], StepResult]:
+    """A step that has the site's SSH key and certificate authority."""
+
+    def run(progress: Progress) -> StepResult:
+        from strata.engine.keys import ensure_ssh_key
+
+        progress.update("SSH key and certificate authority")
+        changed = ensure_ssh_key(context.paths)
+        assert context.secrets.ca
+        return StepResult(int(changed), str(context.paths.root))
+
+    return run
+
+
+def controller_step(context: SiteContext) -> Callable[[Progress], StepResult]:
+    """A step that has the lab's controller container running."""
+
+    def run(progress: Progress) -> StepResult:
+        from strata.lab import controller
+
+        changed = controller.up(context.site, context.paths, progress)
+        return StepResult(int(changed), "container strata-" + context.site.name + "-controller")
+
+    return run
+
+
+def clouds_file_step(context: SiteContext) -> Callable[[Progress], StepResult]:
+    """A step that runs the OpenStack playbook and writes clouds.yaml."""
+    playbook = playbook_step(context, "openstack")
+
+    def run(progress: Progress) -> StepResult:
+        from strata.lab import controller
+
+        result = playbook(progress)
+        password = context.secrets.get("openstack_admin_password")
+        controller.write_clouds_file(context.site, context.paths, password)
+        return result
+
+    return run
+
+
+def cloud_program_step(context: SiteContext) -> Callable[[Progress], StepResult]:
+    """A step that runs pulumi/cloud and keeps its outputs."""
+
+    def run(progress: Progress) -> StepResult:
+        from strata.engine import pulumi
+
+        result = pulumi.up("cloud", context.site, context.paths, progress)
+        outputs = CloudOutputs.model_validate(
+            {key: result.outputs[key] for key in CloudOutputs.model_fields if key in result.outputs}
+        )
+        outputs.save(context.paths)
+        return StepResult(result.changed, f"{len(outputs.instances)} instances")
+
+    return run
+
+
+def hosts_step(context: SiteContext) -> Callable[[Progress], StepResult]:
+    """A step that waits for SSH and configures the hosts."""
+    playbook = playbook_step(context, "hosts")
+
+    def run(progress: Progress) -> StepResult:
+        wait_for_ssh(context, progress)
+        return playbook(progress)
+
+    return run
+
+
+def pod_images_step(context: SiteContext) -> Callable[[Progress], StepResult]:
+    """A step that has every pod image in the site's registry."""
+
+    def run(progress: Progress) -> StepResult:
+        from strata.lab.pod_images import ensure_pod_images
+
+        before = context.image_outputs
+        images = ensure_pod_images(context.site, context.paths, registry_address(context), progress)
+        images.save(context.paths)
+        old = before.images if before else {}
+        changed = sum(old.get(name) != reference for name, reference in images.images.items())
+        return StepResult(changed, f"{len(images.images)} images by digest")
+
+    return run
+
+
+def registry_address(context: SiteContext) -> str:
+    """Address of the host with the role registry.
+
+    Raises:
+        UserError: the cloud layer has not made it, or the site has none.
+    """
+    outputs = context.cloud_outputs
+    for instance in outputs.instances.values() if outputs else ():
+        if "registry" in instance.roles:
+            return instance.address
+    for machine in context.site.hosts.machines:
+        if "registry" in machine.roles:
+            return str(machine.address)
+    raise UserError(
+        f"site {context.site.name}: no host with the role registry stands",
+        fix=f"run `strata up {context.site.name} --layer cloud`, or give one instance the role registry",
+    )
+
+
+def cluster_step(context: SiteContext) -> Callable[[Progress], StepResult]:
+    """A step that runs the cluster playbook and keeps what the platform needs."""
+    playbook = playbook_step(context, "cluster")
+
+    def run(progress: Progress) -> StepResult:
+        from strata.toolchain import load_versions
+
+        result = playbook(progress)
+        outputs = context.cloud_outputs
+        control = [i.address for i in outputs.instances.values() if "kube_control_plane" in i.roles] if outputs else []
+        control += [str(m.address) for m in context.site.hosts.machines if "kube_control_plane" in m.roles]
+        version = load_versions().tools["kubectl"].version
+        ClusterOutputs(api_endpoint=f"https://{control[0]}:6443", kubernetes_version=version).save(context.paths)
+        return result
+
+    return run
+
+
+def platform_program_step(context: SiteContext) -> Callable[[Progress], StepResult]:
+    """A step that runs pulumi/platform."""
+
+    def run(progress: Progress) -> StepResult:
+        from strata.engine import pulumi
+
+        result = pulumi.up("platform", context.site, context.paths, progress)
+        return StepResult(result.changed, "Helm releases")
+
+    return run
+
+
+def up_steps(context: SiteContext, layers: Iterable[Layer]) -> list[Step]:
+    """All steps of `up` for the chosen layers, in an order that reads well.
+
+    Raises:
+        UserError: the site asks for something that this release does not install.
+    """
+    chosen = set(layers)
+    site = context.site
+    lab = site.cloud is not None and site.cloud.deployment == "lab"
+    steps: list[Step] = [Step("keys", Layer.CLOUD, keys_step(context))]
+    if site.cloud is not None:
+        steps.append(Step("pulumi tools", Layer.CLOUD, tools_step(PULUMI_TOOLS)))
+    if lab:
+        steps += [
+            Step("controller image", Layer.CLOUD, image_step("ensure_controller_image")),
+            *(
+                Step(f"image {image.name}", Layer.CLOUD, image_step("ensure_node_image", image.release))
+                for image in site.cloud.images
+            ),
+            Step("controller", Layer.CLOUD, controller_step(context), ("keys", "controller image")),
+            Step("OpenStack", Layer.CLOUD, clouds_file_step(context), ("controller",)),
+        ]
+    if site.cloud is not None:
+        images = tuple(f"image {image.name}" for image in site.cloud.images) if lab else ()
+        needs = ("keys", "pulumi tools", "OpenStack", *images)
+        steps.append(Step("cloud", Layer.CLOUD, cloud_program_step(context), needs))
+    if site.cluster is not None:
+        # the pinned tools are built while the cloud comes up; the hosts layer copies kine
+        steps.append(Step("cluster tools", Layer.HOSTS, tools_step(CLUSTER_TOOLS), ("pulumi tools",)))
+    steps.append(Step("hosts", Layer.HOSTS, hosts_step(context), ("cloud", "cluster tools", "keys")))
+    if site.cluster is not None:
+        if site.cluster.installer != "kubeadm" and Layer.CLUSTER in chosen:
+            raise UserError(
+                f"{context.site_file}: cluster.installer: {site.cluster.installer} is not installed by this release",
+                fix="take kubeadm, or run Kubespray by hand on the same inventory and then `--layer platform`",
+            )
+        steps += [
+            Step("pod base image", Layer.CLUSTER, image_step("ensure_pod_base_image")),
+            Step("pod images", Layer.CLUSTER, pod_images_step(context), ("hosts", "cluster tools", "pod base image")),
+            Step("cluster", Layer.CLUSTER, cluster_step(context), ("hosts", "pod images")),
+            Step("platform", Layer.PLATFORM, platform_program_step(context), ("cluster",)),
+        ]
+    return [s for s in steps if s.layer in chosen]

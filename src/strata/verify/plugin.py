@@ -1,0 +1,203 @@
+"""pytest plugin with the fixtures that the checks use."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import requests
+import testinfra
+from requests.adapters import HTTPAdapter
+
+from strata.engine.context import SiteContext
+from strata.models import Site, find_site
+from strata.outputs import CloudOutputs, ImageOutputs
+from strata.paths import SitePaths
+from strata.secrets import SecretStore
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+    from testinfra.host import Host
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds `--strata-site`."""
+    parser.addoption("--strata-site", default=None, help="name or path of the running site to prove")
+
+
+@pytest.fixture(scope="session")
+def context(request: pytest.FixtureRequest) -> SiteContext:
+    """The site under proof; skips where none was named or it does not run."""
+    name = request.config.getoption("--strata-site") or os.environ.get("STRATA_TEST_SITE")
+    if not name:
+        pytest.skip("no running site named: --strata-site NAME or STRATA_TEST_SITE")
+    found = SiteContext.load(find_site(str(name)))
+    if found.cloud_outputs is None and found.site.cloud is not None:
+        pytest.skip(f"site {name} is not up: `strata up {name}`")
+    return found
+
+
+@pytest.fixture(scope="session")
+def site(context: SiteContext) -> Site:
+    """The site model."""
+    return context.site
+
+
+@pytest.fixture(scope="session")
+def paths(context: SiteContext) -> SitePaths:
+    """The site's state files."""
+    return context.paths
+
+
+@pytest.fixture(scope="session")
+def secrets(context: SiteContext) -> SecretStore:
+    """The site's secrets."""
+    return context.secrets
+
+
+@pytest.fixture(scope="session")
+def cloud_outputs(context: SiteContext) -> CloudOutputs:
+    """What the cloud layer made."""
+    outputs = context.cloud_outputs
+    if outputs is None:
+        pytest.skip(f"site {context.site.name} has no cloud layer")
+    return outputs
+
+
+@pytest.fixture(scope="session")
+def images(context: SiteContext) -> ImageOutputs:
+    """The pushed images."""
+    outputs = context.image_outputs
+    if outputs is None:
+        pytest.skip(f"site {context.site.name} has no images yet: `strata up {context.site.name}`")
+    return outputs
+
+
+@pytest.fixture(scope="session")
+def host(context: SiteContext, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Host]:
+    """`host("services-1")` → testinfra's Host, over SSH as root."""
+    from strata.engine.hosts import host_addresses
+
+    addresses = host_addresses(context)
+    config = tmp_path_factory.mktemp("ssh") / "config"
+    lines = [
+        f"IdentityFile {context.paths.ssh_key}",
+        f"UserKnownHostsFile {context.paths.known_hosts}",
+        "StrictHostKeyChecking accept-new",
+        "BatchMode yes",
+        "LogLevel ERROR",
+        "ControlMaster auto",
+        f"ControlPath {config.parent}/%C",
+        "ControlPersist 30",
+    ]
+    config.write_text("Host *\n" + "".join(f"  {line}\n" for line in lines))
+
+    def connect(name: str) -> Host:
+        return testinfra.get_host(f"ssh://root@{addresses[name]}", ssh_config=str(config))
+
+    return connect
+
+
+@pytest.fixture(scope="session")
+def cloud(context: SiteContext) -> Iterator[Connection]:
+    """OpenStack as its administrator."""
+    import openstack
+
+    if context.site.cloud is None:
+        pytest.skip(f"site {context.site.name} has no cloud")
+    os.environ["OS_CLIENT_CONFIG_FILE"] = str(context.paths.clouds_file)
+    connection = openstack.connect(cloud=context.site.name)
+    yield connection
+    connection.close()
+
+
+@pytest.fixture(scope="session")
+def kubectl(context: SiteContext) -> Callable[..., str]:
+    """`kubectl("get", "nodes", "-o", "json", input=None)` → its output; raises with what it said."""
+    from strata.toolchain import bin_directory
+
+    def call(*arguments: str, input: str | None = None, check: bool = True, timeout: float = 120) -> str:
+        done = subprocess.run(
+            [str(bin_directory() / "kubectl"), "--kubeconfig", str(context.paths.kubeconfig), *arguments],
+            input=input,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+        if check and done.returncode != 0:
+            raise AssertionError(f"kubectl {' '.join(arguments)}: {done.stderr.strip()}")
+        return done.stdout if check else done.stdout + done.stderr
+
+    return call
+
+
+class _SiteAdapter(HTTPAdapter):
+    """Sends the names below the site's domain to the load balancer, as its DNS would."""
+
+    def __init__(self, domain: str, address: str) -> None:
+        self.domain, self.address = domain, address
+        super().__init__()
+
+    def get_connection_with_tls_context(
+        self, request: requests.PreparedRequest, verify: Any, proxies: Any = None, cert: Any = None
+    ) -> Any:
+        host, pool_arguments = self.build_connection_pool_key_attributes(request, verify, cert)
+        name = str(host["host"])
+        if name.endswith("." + self.domain):
+            request.headers.setdefault("Host", name)
+            pool_arguments |= {"server_hostname": name, "assert_hostname": name}
+            host = {**host, "host": self.address}
+        return self.poolmanager.connection_from_host(**host, pool_kwargs=pool_arguments)
+
+
+def load_balancer_address(context: SiteContext) -> str:
+    """Address of the host with the role load_balancer.
+
+    Raises:
+        LookupError: there is none.
+    """
+    outputs = context.cloud_outputs
+    for instance in outputs.instances.values() if outputs else ():
+        if "load_balancer" in instance.roles:
+            return instance.address
+    for machine in context.site.hosts.machines:
+        if "load_balancer" in machine.roles:
+            return str(machine.address)
+    raise LookupError("no host has the role load_balancer")
+
+
+@pytest.fixture(scope="session")
+def http(context: SiteContext) -> Iterator[requests.Session]:
+    """A session that trusts the site's authority and finds its names at the load balancer."""
+    assert context.secrets.ca
+    session = requests.Session()
+    session.trust_env = False
+    session.verify = str(context.paths.ca_file)
+    session.mount("https://", _SiteAdapter(context.site.domain, load_balancer_address(context)))
+    yield session
+    session.close()
+
+
+@pytest.fixture(scope="session")
+def can_connect() -> Callable[[str, int], bool]:
+    """`can_connect(address, port)` → whether TCP connects within 2 s."""
+
+    def connect(address: str, port: int) -> bool:
+        ipaddress.ip_address(address)
+        try:
+            with socket.create_connection((address, port), timeout=2):
+                return True
+        except OSError:
+            return False
+
+    return connect
+
+
+CHECKS = Path(__file__).parent / "checks"

@@ -1,0 +1,138 @@
+"""Runs the checks and shows them as a table."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import time
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import asdict, dataclass, field
+
+import pytest
+from rich.console import Console
+from rich.table import Table
+
+from strata.engine.context import SiteContext
+from strata.paths import SitePaths
+from strata.verify.plugin import CHECKS
+
+
+@dataclass
+class CheckResult:
+    """One claim and how its check ended: passed, failed or skipped."""
+
+    area: str
+    claim: str
+    state: str
+    seconds: float
+    reason: str = ""
+
+
+@dataclass
+class Verification:
+    """All checks of a run."""
+
+    site: str
+    results: list[CheckResult] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def passed(self) -> bool:
+        """No check failed, and at least one passed."""
+        return any(r.state == "passed" for r in self.results) and not any(r.state == "failed" for r in self.results)
+
+
+class _Collector:
+    def __init__(self, console: Console, verification: Verification) -> None:
+        self.console = console
+        self.verification = verification
+        self.claims: dict[str, str] = {}
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        for item in items:
+            text = getattr(getattr(item, "obj", None), "__doc__", None) or item.name.removeprefix("test_").replace("_", " ")
+            parameter = f" [{item.callspec.id}]" if hasattr(item, "callspec") else ""
+            self.claims[item.nodeid] = text.strip().splitlines()[0] + parameter
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> object:
+        report = yield
+        if call.when == "call" or report.outcome != "passed":
+            if call.when == "teardown" and report.outcome == "passed":
+                return report
+            self._add(item, report)
+        return report
+
+    def _add(self, item: pytest.Item, report: pytest.TestReport) -> None:
+        reason = ""
+        if report.skipped and isinstance(report.longrepr, tuple):
+            reason = report.longrepr[2].removeprefix("Skipped: ")
+        elif report.failed:
+            crash = getattr(report.longrepr, "reprcrash", None)
+            reason = crash.message if crash is not None else str(report.longrepr)[-400:]
+        result = CheckResult(
+            item.path.stem.removeprefix("test_"), self.claims.get(item.nodeid, item.name), report.outcome, report.duration, reason
+        )
+        self.verification.results.append(result)
+        mark = {"passed": "[green]✓[/]", "failed": "[red]✗[/]", "skipped": "[yellow]–[/]"}[report.outcome]
+        self.console.print(f"{mark} {result.area}: {result.claim} [dim]{result.seconds:.1f} s[/]", highlight=False)
+        if reason:
+            self.console.print(f"    {reason}", markup=False, highlight=False, style="dim")
+
+
+def run_checks(context: SiteContext, *, quiet: bool = False, keyword: str | None = None) -> Verification:
+    """Runs all checks against a site.
+
+    Args:
+        context: the site; it must be up.
+        quiet: print nothing, for `--json`.
+        keyword: only checks whose names match, as `pytest -k`.
+    """
+    verification = Verification(context.site.name)
+    console = Console(file=sys.stdout, quiet=quiet)
+    begin = time.monotonic()
+    arguments = [str(CHECKS), "-p", "strata.verify.plugin", "-p", "no:cacheprovider", "-c", "/dev/null"]
+    arguments += ["--rootdir", str(CHECKS), "--strata-site", str(context.site_file), "-q"]
+    if keyword:
+        arguments += ["-k", keyword]
+    text = io.StringIO()
+    # pytest's own report goes to the log, the table is ours
+    with redirect_stdout(text), redirect_stderr(text):
+        status = pytest.main(arguments, plugins=[_Collector(console, verification)])
+    verification.seconds = time.monotonic() - begin
+    context.paths.create()
+    (context.paths.logs / "verify.log").write_text(text.getvalue())
+    if status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) and not any(
+        r.state == "failed" for r in verification.results
+    ):
+        tail = " ".join(text.getvalue().strip().splitlines()[-3:])
+        verification.results.append(CheckResult("verify", f"the checks run (pytest status {int(status)})", "failed", 0.0, tail))
+    if verification.passed and keyword is None:
+        record = {"ended": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "seconds": round(verification.seconds, 1)}
+        (context.paths.root / "verified.json").write_text(json.dumps(record))
+    if not quiet:
+        print_table(console, verification)
+    return verification
+
+
+def print_table(console: Console, verification: Verification) -> None:
+    """One line per area with counts."""
+    table = Table("area", "passed", "failed", "skipped", title=f"verify {verification.site}", title_justify="left")
+    for area in dict.fromkeys(r.area for r in verification.results):
+        states = [r.state for r in verification.results if r.area == area]
+        table.add_row(area, *(str(states.count(s)) for s in ("passed", "failed", "skipped")))
+    console.print(table)
+    verdict = "[green]verified[/]" if verification.passed else "[red]not verified[/]"
+    console.print(f"{verdict} in {verification.seconds:.0f} s", highlight=False)
+
+
+def last_verified(paths: SitePaths) -> str | None:
+    """When all checks last passed, ISO 8601; None if never."""
+    file = paths.root / "verified.json"
+    return str(json.loads(file.read_text())["ended"]) if file.exists() else None
+
+
+def as_json(verification: Verification) -> dict[str, object]:
+    """The verification for programs."""
+    return {"site": verification.site, "passed": verification.passed, "checks": [asdict(r) for r in verification.results]}
