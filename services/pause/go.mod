@@ -1,0 +1,3 @@
+module strata/services/pause
+
+go 1.26

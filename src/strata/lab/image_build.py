@@ -1,0 +1,207 @@
+"""Builds one container image with podman and pushes it, unless the registry has it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from strata.errors import UserError
+from strata.lab.registry_client import REGISTRY_PORT, RegistryClient
+
+LOCAL_PREFIX = "localhost/strata/pod"
+"""Local names of what is built here, `<prefix>/<name>:<content hash>`."""
+
+
+@dataclass(frozen=True)
+class PythonPackages:
+    """Python dependencies that go into the build context as the directory `site-packages`.
+
+    Args:
+        project: directory with pyproject.toml and uv.lock.
+        python: version of the interpreter in the base image, "3.11".
+    """
+
+    project: Path
+    python: str
+
+
+@dataclass(frozen=True)
+class ImageSource:
+    """What an image is made of.
+
+    Args:
+        name: repository in the registry, "kubernetes/pause".
+        containerfile: text of the Containerfile.
+        files: path in the build context to file or directory on this machine.
+        tags: tags that others ask for (kubeadm); the content hash is a tag always.
+        base: local reference of the base image, handed to the Containerfile as the argument BASE.
+        packages: Python dependencies.
+    """
+
+    name: str
+    containerfile: str
+    files: Mapping[str, Path] = field(default_factory=dict)
+    tags: tuple[str, ...] = ()
+    base: str | None = None
+    packages: PythonPackages | None = None
+
+    def content_hash(self, base_id: str | None) -> str:
+        """Names the image's content: equal hashes give equal images."""
+        digest = hashlib.sha256(f"{self.containerfile}\0{base_id}\0".encode())
+        for target, path in sorted(self.files.items()):
+            for file in _files(path):
+                relative = file.relative_to(path) if path.is_dir() else ""
+                digest.update(f"{target}/{relative}\0{os.access(file, os.X_OK)}\0{file_digest(file)}\0".encode())
+        if self.packages:
+            lock = file_digest(self.packages.project / "uv.lock")
+            digest.update(f"{self.packages.python}\0{lock}\0".encode())
+        return digest.hexdigest()[:24]
+
+
+def _files(path: Path) -> Sequence[Path]:
+    if path.is_file():
+        return [path]
+    if not path.is_dir():
+        raise UserError(f"{path} is missing; an image is built from it", fix="restore it from git, or run `strata doctor`")
+    return sorted(p for p in path.rglob("*") if p.is_file() and "__pycache__" not in p.parts)
+
+
+_KNOWN_DIGESTS: dict[tuple[str, int, int], str] = {}
+
+
+def file_digest(file: Path) -> str:
+    """SHA-256 of a file, kept beside unchanged size and time so that 100 MB binaries are read once."""
+    stat = file.stat()
+    key = (str(file.resolve()), stat.st_size, stat.st_mtime_ns)
+    if key not in _KNOWN_DIGESTS:
+        with file.open("rb") as stream:
+            _KNOWN_DIGESTS[key] = hashlib.file_digest(stream, "sha256").hexdigest()
+    return _KNOWN_DIGESTS[key]
+
+
+def load_digests(cache: Path) -> None:
+    """Reads the digests that an earlier run computed; a broken cache counts as an empty one."""
+    if not cache.exists():
+        return
+    for line in cache.read_text().splitlines():
+        fields = line.split("\t")
+        if len(fields) == 4 and fields[1].isdigit() and fields[2].isdigit():
+            _KNOWN_DIGESTS[(fields[0], int(fields[1]), int(fields[2]))] = fields[3]
+
+
+def save_digests(cache: Path) -> None:
+    """Keeps the digests of big files for the next run."""
+    lines = [f"{p}\t{size}\t{time}\t{d}\n" for (p, size, time), d in sorted(_KNOWN_DIGESTS.items()) if size > 1 << 20]
+    text = "".join(line for line in lines if Path(line.split("\t")[0]).exists())
+    if not cache.exists() or cache.read_text() != text:
+        cache.parent.mkdir(parents=True, exist_ok=True)
+        cache.write_text(text)
+
+
+def podman(*arguments: str) -> str:
+    """Runs podman and returns its output.
+
+    Raises:
+        UserError: with what podman said.
+    """
+    result = subprocess.run(["podman", *arguments], capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        raise UserError(
+            f"podman {' '.join(arguments[:2])} failed: {result.stderr.strip()[-1500:]}",
+            fix="`podman info` and `df -h` show whether podman works and the disk has room",
+        )
+    return result.stdout.strip()
+
+
+def image_exists(reference: str) -> bool:
+    """Whether podman has the image on this machine."""
+    return subprocess.run(["podman", "image", "exists", reference], check=False).returncode == 0
+
+
+def build(source: ImageSource, reference: str) -> None:
+    """Builds an image; the same inputs give the same digest.
+
+    Raises:
+        UserError: podman or uv refused.
+    """
+    with tempfile.TemporaryDirectory(prefix="strata-image-") as scratch:
+        context = Path(scratch) / "context"
+        context.mkdir()
+        for target, path in source.files.items():
+            destination = context / target
+            destination.parent.mkdir(parents=True, exist_ok=True)
+            if path.is_dir():
+                shutil.copytree(path, destination, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                _link_or_copy(path.resolve(), destination)
+        if source.packages:
+            install_packages(source.packages, context / "site-packages")
+        containerfile = Path(scratch) / "Containerfile"
+        containerfile.write_text(source.containerfile)
+        arguments = ["--build-arg", f"BASE={source.base}"] if source.base else []
+        podman(
+            "build", "--quiet", "--pull=never", "--timestamp=0", "--format=oci", "--network=none", *arguments,
+            f"--file={containerfile}", f"--tag={reference}", str(context),
+        )  # fmt: skip
+
+
+def _link_or_copy(source: Path, destination: Path) -> None:
+    """A hard link where both are on one file system: the Kubernetes binaries are 500 MB."""
+    try:
+        os.link(source, destination)
+    except OSError:
+        shutil.copy2(source, destination)
+
+
+def install_packages(packages: PythonPackages, target: Path) -> None:
+    """Puts a service's locked dependencies into a directory, for the base image's Python.
+
+    Raises:
+        UserError: uv refused; names the project.
+    """
+    export = [
+        "uv", "export", "--quiet", "--frozen", "--no-dev", "--no-emit-project", "--no-header",
+        "--format=requirements-txt", f"--project={packages.project}",
+    ]  # fmt: skip
+    exported = subprocess.run(export, capture_output=True, text=True, check=False)
+    result = exported
+    if exported.returncode == 0:
+        requirements = target.parent.parent / "requirements.txt"
+        requirements.write_text(exported.stdout)
+        install = [
+            "uv", "pip", "install", "--quiet", "--no-deps", "--only-binary=:all:", "--require-hashes",
+            f"--python-version={packages.python}", "--python-platform=x86_64-manylinux_2_36",
+            f"--target={target}", f"--requirements={requirements}",
+        ]  # fmt: skip
+        result = subprocess.run(install, capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        raise UserError(
+            f"the Python dependencies of {packages.project} cannot be installed: {result.stderr.strip()[-1500:]}",
+            fix=f"run `uv lock --project {packages.project}` and see that each package has a wheel for {packages.python}",
+        )
+
+
+def push(reference: str, repository: str, tag: str, registry: RegistryClient, certificates: Path) -> str:
+    """Pushes a local image to the registry by its address; returns the digest.
+
+    Args:
+        reference: local name.
+        repository: name in the registry.
+        tag: tag in the registry.
+        registry: where to.
+        certificates: directory with the site's authority as a file `*.crt`.
+    """
+    with tempfile.NamedTemporaryFile(prefix="strata-digest-") as digest:
+        # zstd packs the Kubernetes binaries several times as fast as gzip; containerd reads it since 1.5
+        podman(
+            "push", "--quiet", f"--cert-dir={certificates}", "--compression-format=zstd",
+            f"--digestfile={digest.name}", reference,
+            f"docker://{registry.address}:{REGISTRY_PORT}/{repository}:{tag}",
+        )  # fmt: skip
+        return Path(digest.name).read_text().strip()

@@ -1,0 +1,189 @@
+"""The images of a lab cluster: Kubernetes' own and those of our services, built here and kept in the site's registry."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from strata.lab.image_build import (
+    LOCAL_PREFIX,
+    ImageSource,
+    PythonPackages,
+    build,
+    image_exists,
+    load_digests,
+    podman,
+    push,
+    save_digests,
+)
+from strata.lab.registry_client import REGISTRY_PORT, RegistryClient
+from strata.models import Site
+from strata.outputs import ImageOutputs
+from strata.paths import REPOSITORY, SitePaths, cache_directory
+from strata.progress import Progress
+
+KUBERNETES_REPOSITORY = "kubernetes"
+"""kubeadm's imageRepository below the registry."""
+
+SERVICE_REPOSITORY = "strata"
+"""Images of ours below the registry."""
+
+STATIC_PODS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
+
+POD_BASE_PYTHON = "3.11"
+"""Interpreter in the pod base image (Debian 12)."""
+
+_BINARY = """FROM scratch
+ENV PATH=/usr/local/bin
+COPY {name} /usr/local/bin/{name}
+ENTRYPOINT ["/usr/local/bin/{name}"]
+"""
+_COREDNS = 'FROM scratch\nCOPY coredns /coredns\nENTRYPOINT ["/coredns"]\n'
+_ON_BASE = "ARG BASE\nFROM ${{BASE}}\nCOPY {name} /usr/local/bin/{name}\n"
+_BASE = "ARG BASE\nFROM ${BASE}\n"
+
+
+def kubernetes_images(binaries: Mapping[str, Path], versions: Mapping[str, str], base: str) -> list[ImageSource]:
+    """The images that kubeadm asks for.
+
+    Args:
+        binaries: tool name to file.
+        versions: tool name to tag, `v1.35.4`.
+        base: local reference of the pod base image (kube-proxy needs nft and iptables).
+    """
+    images = [
+        ImageSource(f"{KUBERNETES_REPOSITORY}/{n}", _BINARY.format(name=n), {n: binaries[n]}, (versions[n],))
+        for n in STATIC_PODS
+    ]
+    proxy = "kube-proxy"
+    return [
+        *images,
+        ImageSource(
+            f"{KUBERNETES_REPOSITORY}/{proxy}",
+            _ON_BASE.format(name=proxy),
+            {proxy: binaries[proxy]},
+            (versions[proxy],),
+            base,
+        ),
+        ImageSource(f"{KUBERNETES_REPOSITORY}/coredns", _COREDNS, {"coredns": binaries["coredns"]}, (versions["coredns"],)),
+    ]
+
+
+def service_image(directory: Path, binaries: Mapping[str, Path], base: str, tags: tuple[str, ...] = ()) -> ImageSource:
+    """The image of a service of ours, from `services/<name>/Containerfile`.
+
+    The Containerfile copies from a context that needs no network: a Python service (pyproject.toml and uv.lock)
+    finds `site-packages/` and its own `src/`; a Go service finds the binary that the toolchain built, called as
+    the directory. `ARG BASE` is the pod base image.
+    """
+    name = directory.name
+    repository = KUBERNETES_REPOSITORY if name == "pause" else SERVICE_REPOSITORY
+    text = (directory / "Containerfile").read_text()
+    on_base = base if "BASE" in text else None
+    if (directory / "go.mod").exists():
+        return ImageSource(f"{repository}/{name}", text, {name: binaries[name]}, tags, on_base)
+    packages = PythonPackages(directory, POD_BASE_PYTHON) if (directory / "uv.lock").exists() else None
+    return ImageSource(f"{repository}/{name}", text, _context_files(directory), tags, on_base, packages)
+
+
+def _context_files(directory: Path) -> dict[str, Path]:
+    """What a Python service's context holds beside its dependencies: all but tests and tools' files."""
+    skipped = {"tests", "Containerfile", "pyproject.toml", "uv.lock", "README.md", "__pycache__"}
+    return {p.name: p for p in sorted(directory.iterdir()) if p.name not in skipped and not p.name.startswith(".")}
+
+
+def push_images(
+    sources: Sequence[ImageSource], base: str, registry: RegistryClient, ca: str, progress: Progress
+) -> dict[str, str]:
+    """Builds and pushes what the registry lacks.
+
+    Args:
+        sources: the images.
+        base: local reference of the base image; its id is part of the content.
+        registry: the site's.
+        ca: the authority that signed the registry's certificate, PEM.
+        progress: told which image is built or pushed.
+
+    Returns:
+        repository to digest.
+    """
+    base_id = podman("image", "inspect", "--format={{.Id}}", base)
+    digests: dict[str, str] = {}
+    missing: list[tuple[ImageSource, str]] = []
+    for source in sources:
+        content = source.content_hash(base_id if source.base else None)
+        found = registry.digest(source.name, content)
+        if found:
+            digests[source.name] = found
+        else:
+            missing.append((source, content))
+    if missing:
+        with tempfile.TemporaryDirectory(prefix="strata-certificates-") as directory:
+            (Path(directory) / "ca.crt").write_text(ca)
+            send = _sender(registry, Path(directory), progress)
+            with ThreadPoolExecutor(max_workers=2) as pool:
+                for (source, _), digest in zip(missing, pool.map(send, missing), strict=True):
+                    digests[source.name] = digest
+    for source in sources:
+        for tag in source.tags:
+            registry.tag(source.name, digests[source.name], tag)
+    return digests
+
+
+def _sender(
+    registry: RegistryClient, certificates: Path, progress: Progress
+) -> Callable[[tuple[ImageSource, str]], str]:
+    def send(item: tuple[ImageSource, str]) -> str:
+        source, content = item
+        reference = f"{LOCAL_PREFIX}/{source.name}:{content}"
+        if not image_exists(reference):
+            progress.update(f"building image {source.name}")
+            build(source, reference)
+        progress.update(f"pushing image {source.name}")
+        return push(reference, source.name, content, registry, certificates)
+
+    return send
+
+
+def ensure_pod_images(site: Site, paths: SitePaths, registry_address: str, progress: Progress) -> ImageOutputs:
+    """Has every image of the cluster and of our services in the site's registry.
+
+    Args:
+        site: names the registry, `registry.<domain>:5000`.
+        paths: where the site's certificate authority is.
+        registry_address: IP address of the host with the role registry.
+        progress: told what is built.
+
+    Returns:
+        short image name to reference by digest.
+
+    Raises:
+        UserError: podman, uv or the registry refused.
+    """
+    from strata.lab.images import ensure_pod_base_image
+    from strata.toolchain import ensure, load_versions
+
+    cache = cache_directory() / "images" / "digests.tsv"
+    load_digests(cache)
+    services = sorted(p.parent for p in (REPOSITORY / "services").glob("*/Containerfile"))
+    go_services = [p.name for p in services if (p / "go.mod").exists()]
+    tools = ensure((*STATIC_PODS, "kube-proxy", "coredns", *go_services), progress)
+    binaries = {name: tool.path for name, tool in tools.items()}
+    pinned = load_versions().tools
+    versions = {name: f"v{pinned[name].version.removeprefix('v')}" for name in binaries}
+    base = ensure_pod_base_image(progress)
+    sources = [
+        *kubernetes_images(binaries, versions, base),
+        *(service_image(p, binaries, base, (pinned["pause"].version,) if p.name == "pause" else ()) for p in services),
+        ImageSource(f"{SERVICE_REPOSITORY}/pod-base", _BASE, base=base),
+    ]
+    host_name = f"registry.{site.domain}"
+    with RegistryClient(registry_address, host_name, paths.ca_file) as registry:
+        digests = push_images(sources, base, registry, paths.ca_file.read_text(), progress)
+    save_digests(cache)
+    prefix = f"{host_name}:{REGISTRY_PORT}"
+    return ImageOutputs(
+        images={name.rpartition("/")[2]: f"{prefix}/{name}@{digest}" for name, digest in sorted(digests.items())}
+    )

@@ -1,0 +1,102 @@
+"""What Strata asks of the site's image registry, over its HTTP interface."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import ssl
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from strata.errors import UserError
+
+MANIFEST_TYPES = ", ".join(
+    (
+        "application/vnd.oci.image.manifest.v1+json",
+        "application/vnd.docker.distribution.manifest.v2+json",
+    )
+)
+REGISTRY_PORT = 5000
+TIMEOUT = 15.0
+"""Seconds the registry may take for one answer."""
+
+
+class RegistryClient:
+    """One kept connection to a registry; a context manager.
+
+    Args:
+        address: IP address of the registry.
+        host_name: the name in its certificate.
+        ca_file: PEM file of the authority that signed it.
+    """
+
+    def __init__(self, address: str, host_name: str, ca_file: Path) -> None:
+        self.address = address
+        self.host_name = host_name
+        context = ssl.create_default_context(cafile=str(ca_file))
+        self._connection = _NamedConnection(address, host_name, context)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._connection.close()
+
+    def _request(
+        self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None
+    ) -> tuple[int, dict[str, str], bytes]:
+        """Status, headers with lower-case names, body."""
+        try:
+            self._connection.request(method, path, body=body, headers=headers or {})
+            response = self._connection.getresponse()
+            content = response.read()
+        except (OSError, http.client.HTTPException) as error:
+            self._connection.close()
+            raise UserError(
+                f"the site's registry at {self.address}:{REGISTRY_PORT} does not answer: {error}",
+                fix="run the hosts layer (`strata up SITE --layer hosts`) and look at the registry's unit on its host",
+            ) from error
+        return response.status, {key.lower(): value for key, value in response.getheaders()}, content
+
+    def digest(self, repository: str, tag: str) -> str | None:
+        """Digest of a tag's manifest, None where the registry has none."""
+        status, headers, _ = self._request(
+            "HEAD", f"/v2/{repository}/manifests/{tag}", headers={"Accept": MANIFEST_TYPES}
+        )
+        if status == http.HTTPStatus.NOT_FOUND:
+            return None
+        if status != http.HTTPStatus.OK:
+            raise UserError(f"the registry answered {status} to a question for {repository}:{tag}")
+        return headers["docker-content-digest"]
+
+    def tag(self, repository: str, digest: str, tag: str) -> bool:
+        """Gives a manifest that is there one more tag; returns whether that changed anything."""
+        if self.digest(repository, tag) == digest:
+            return False
+        status, headers, manifest = self._request(
+            "GET", f"/v2/{repository}/manifests/{digest}", headers={"Accept": MANIFEST_TYPES}
+        )
+        if status == http.HTTPStatus.OK:
+            status, _, _ = self._request(
+                "PUT", f"/v2/{repository}/manifests/{tag}", manifest, {"Content-Type": headers["content-type"]}
+            )
+        if status not in (http.HTTPStatus.OK, http.HTTPStatus.CREATED):
+            raise UserError(f"the registry answered {status} to the tag {repository}:{tag}")
+        return True
+
+
+class _NamedConnection(http.client.HTTPSConnection):
+    """Connects to an address and checks the certificate against a name."""
+
+    def __init__(self, address: str, host_name: str, context: ssl.SSLContext) -> None:
+        super().__init__(address, REGISTRY_PORT, timeout=TIMEOUT, context=context)
+        self._tls = context
+        self._name = host_name
+
+    def connect(self) -> None:
+        """Called by http.client at the first request."""
+        plain = socket.create_connection((self.host, self.port), self.timeout)
+        self.sock = self._tls.wrap_socket(plain, server_hostname=self._name)
