@@ -1,0 +1,89 @@
+#!/bin/sh
+# Runs inside each new root filesystem that boots systemd: what a container needs and what it must not start.
+set -eu
+
+# Certificate authorities of the host that Debian does not ship, so that registries behind a proxy can be reached.
+if [ -s /tmp/host-ca.pem ]; then
+    python3 - <<'PY'
+import pathlib, re
+blocks = re.compile(r"-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----")
+own = {"".join(b.split()) for b in blocks.findall(pathlib.Path("/etc/ssl/certs/ca-certificates.crt").read_text())}
+for number, block in enumerate(blocks.findall(pathlib.Path("/tmp/host-ca.pem").read_text())):
+    if "".join(block.split()) not in own:
+        pathlib.Path(f"/usr/local/share/ca-certificates/host-{number}.crt").write_text(block + "\n")
+PY
+    update-ca-certificates >/dev/null
+    rm /tmp/host-ca.pem
+fi
+
+# The login user of Debian's cloud images.
+useradd --create-home --shell /bin/bash debian
+echo 'debian ALL=(ALL) NOPASSWD:ALL' >/etc/sudoers.d/90-cloud-user
+chmod 440 /etc/sudoers.d/90-cloud-user
+
+cat >/etc/systemd/system/strata-ssh-keys.service <<'UNIT'
+[Unit]
+Description=Host keys of the SSH server, made at first boot
+Before=ssh.service
+ConditionPathExists=!/etc/ssh/ssh_host_ed25519_key
+
+[Service]
+Type=oneshot
+ExecStart=/usr/bin/ssh-keygen -q -t ed25519 -N "" -f /etc/ssh/ssh_host_ed25519_key
+
+[Install]
+WantedBy=multi-user.target
+UNIT
+rm -f /etc/ssh/ssh_host_*
+
+cat >/usr/local/sbin/strata-user-data <<'SCRIPT'
+#!/bin/sh
+# Runs the instance's user data once, where it is a script.
+set -eu
+seed=/var/lib/cloud/seed/user-data
+if [ "$(head -c2 "$seed")" = '#!' ]; then
+    install -m 700 "$seed" /var/lib/cloud/user-data.run
+    /var/lib/cloud/user-data.run
+fi
+touch /var/lib/cloud/done
+SCRIPT
+chmod 755 /usr/local/sbin/strata-user-data
+cat >/etc/systemd/system/strata-user-data.service <<'UNIT'
+[Unit]
+Description=User data of the instance
+After=network.target ssh.service
+ConditionPathExists=/var/lib/cloud/seed/user-data
+ConditionPathExists=!/var/lib/cloud/done
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/usr/local/sbin/strata-user-data
+
+[Install]
+WantedBy=multi-user.target
+UNIT
+
+# Baked packages must not start by themselves: the role that needs one starts it.
+for link in /etc/systemd/system/*.wants/*; do
+    [ -e "$link" ] || [ -L "$link" ] || continue
+    case "${link##*/}" in
+        ssh.service | dbus* | systemd-* | strata-* | remote-fs.target | machines.target) ;;
+        *) rm -f "$link" ;;
+    esac
+done
+systemctl enable --quiet ssh.service strata-ssh-keys.service strata-user-data.service
+
+# What belongs to a machine with hardware and would fail or disturb the host.
+systemctl mask --quiet \
+    systemd-udevd.service systemd-udevd-kernel.socket systemd-udevd-control.socket systemd-udev-trigger.service \
+    systemd-modules-load.service systemd-timesyncd.service systemd-logind.service systemd-binfmt.service \
+    proc-sys-fs-binfmt_misc.automount proc-sys-fs-binfmt_misc.mount \
+    sys-kernel-debug.mount sys-kernel-tracing.mount sys-kernel-config.mount dev-hugepages.mount \
+    getty.target console-getty.service getty@tty1.service \
+    apt-daily.timer apt-daily-upgrade.timer fstrim.timer e2scrub_all.timer dpkg-db-backup.timer
+
+# Without a reverse lookup sshd answers at once; without the module cache pam needs no logind.
+printf 'UseDNS no\nPermitRootLogin prohibit-password\nMaxStartups 100:30:200\n' >/etc/ssh/sshd_config.d/strata.conf
+: >/etc/machine-id
+rm -rf /var/lib/apt/lists/* /var/cache/apt/*

@@ -1,0 +1,97 @@
+"""A thin typed wrapper around the podman command of the host."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from strata.errors import UserError
+
+RUNTIME = "/usr/sbin/runc"
+"""crun cannot raise rlimits without CAP_SYS_RESOURCE and is not on every host."""
+
+SITE_LABEL = "strata.site"
+"""Label of every podman object that belongs to a site."""
+
+
+class PodmanError(Exception):
+    """podman refused a command.
+
+    Args:
+        command: its arguments.
+        status: exit status.
+        stderr: what it said.
+    """
+
+    def __init__(self, command: Sequence[str], status: int, stderr: str) -> None:
+        super().__init__(f"podman {' '.join(command[:3])}…: status {status}: {stderr.strip()[-600:]}")
+        self.command = tuple(command)
+        self.status = status
+        self.stderr = stderr
+
+
+def podman(*arguments: str, stdin: bytes | None = None) -> str:
+    """Runs podman with our runtime and returns its standard output.
+
+    Args:
+        arguments: subcommand, options, operands.
+        stdin: bytes for its standard input.
+
+    Raises:
+        PodmanError: exit status other than 0.
+        UserError: podman is not installed.
+    """
+    try:
+        result = subprocess.run(
+            ["podman", "--runtime", RUNTIME, *arguments], input=stdin or b"", capture_output=True, check=False
+        )
+    except FileNotFoundError as error:
+        raise UserError("podman is not installed", fix="apt-get install podman runc") from error
+    if result.returncode != 0:
+        raise PodmanError(arguments, result.returncode, result.stderr.decode(errors="replace"))
+    return result.stdout.decode(errors="replace")
+
+
+def exists(kind: str, name: str) -> bool:
+    """Whether a container, image, network or volume of that name is there."""
+    try:
+        podman(kind, "exists", name)
+    except PodmanError as error:
+        if error.status == 1:
+            return False
+        raise
+    return True
+
+
+def inspect(kind: str, name: str) -> Mapping[str, Any]:
+    """What podman knows about one object.
+
+    Raises:
+        PodmanError: there is none of that name.
+    """
+    found: list[dict[str, Any]] = json.loads(podman(kind, "inspect", name))
+    return found[0]
+
+
+def container_status(name: str) -> str | None:
+    """`running`, `exited`, `created`, …; None where there is no such container."""
+    if not exists("container", name):
+        return None
+    return podman("container", "inspect", "--format", "{{.State.Status}}", name).strip()
+
+
+def site_containers(site: str) -> list[str]:
+    """Names of all containers of a site, instances included."""
+    return podman("ps", "--all", "--filter", f"label={SITE_LABEL}={site}", "--format", "{{.Names}}").split()
+
+
+def site_networks(site: str) -> list[str]:
+    """Names of all networks of a site."""
+    return podman("network", "ls", "--filter", f"label={SITE_LABEL}={site}", "--format", "{{.Name}}").split()
+
+
+def site_volumes(site: str) -> list[str]:
+    """Names of all volumes of a site."""
+    return podman("volume", "ls", "--filter", f"label={SITE_LABEL}={site}", "--format", "{{.Name}}").split()
