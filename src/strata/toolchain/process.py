@@ -1,0 +1,70 @@
+"""Child processes of the toolchain: logged, counted, and ended when the run is."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+_GRACE_SECONDS = 5
+
+
+class Cancelled(Exception):
+    """The run was interrupted; the work that raises this has been ended."""
+
+
+class Processes:
+    """Runs commands in process groups of their own, so that all of them can be ended together."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._cancelled = False
+
+    def check(self) -> None:
+        """Raises Cancelled after cancel()."""
+        if self._cancelled:
+            raise Cancelled
+
+    def run(self, command: Sequence[str | Path], *, log: Path, cwd: Path, environment: Mapping[str, str]) -> int:
+        """Runs a command with its output in `log`; returns its exit status."""
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("wb") as output:
+            with self._lock:
+                self.check()
+                process = subprocess.Popen(
+                    command,
+                    cwd=cwd,
+                    env=dict(environment),
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    process_group=0,
+                )
+                self._running.add(process)
+            try:
+                status = process.wait()
+            finally:
+                with self._lock:
+                    self._running.discard(process)
+        self.check()
+        return status
+
+    def cancel(self) -> None:
+        """Ends everything that runs; later run() calls are refused."""
+        with self._lock:
+            self._cancelled = True
+            running = list(self._running)
+        for process in running:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGTERM)
+        for process in running:
+            try:
+                process.wait(_GRACE_SECONDS)
+            except subprocess.TimeoutExpired:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)

@@ -1,0 +1,177 @@
+"""Official releases: reached, downloaded, checked, unpacked."""
+
+from __future__ import annotations
+
+import ssl
+import tarfile
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+from urllib.parse import urlsplit
+
+from strata.paths import cache_directory
+from strata.toolchain.cache import file_digest
+from strata.toolchain.versions import Component, Release, architecture
+
+REACH_SECONDS = 3.0
+_READ_SECONDS = 60
+_CHUNK = 1 << 20
+
+
+class Unavailable(Exception):
+    """This source does not have the tool; the text says why, and the next source is asked."""
+
+
+class Reachability:
+    """Finds out once per host whether it answers."""
+
+    def __init__(self, seconds: float = REACH_SECONDS) -> None:
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        self._known: dict[str, str | None] = {}
+
+    def why_not(self, url: str) -> str | None:
+        """None if the host of `url` answers, else the reason."""
+        host = urlsplit(url).netloc
+        with self._lock:
+            if host not in self._known:
+                self._known[host] = self._ask(host)
+            return self._known[host]
+
+    def _ask(self, host: str) -> str | None:
+        reason: list[str | None] = [f"{host} did not answer within {self._seconds:g} s"]
+
+        def ask() -> None:
+            request = urllib.request.Request(f"https://{host}/", method="HEAD")
+            try:
+                with urllib.request.urlopen(request, timeout=self._seconds):  # noqa: S310
+                    reason[0] = None
+            except urllib.error.HTTPError:
+                reason[0] = None  # an answer
+            except (OSError, ssl.SSLError) as error:
+                reason[0] = f"{host} cannot be reached: {getattr(error, 'reason', error)}"
+
+        # A name server that does not answer is not bound by urlopen's timeout, so the wait is.
+        thread = threading.Thread(target=ask, daemon=True)
+        thread.start()
+        thread.join(self._seconds)
+        return reason[0]
+
+
+def release_url(component: Component, release: Release, binary: str) -> str:
+    """Address of the file that holds the binary for this machine."""
+    ours = architecture()
+    return component.expand(release.url, architecture=release.architecture.get(ours, ours), binary=binary)
+
+
+def check_digest(file: Path, digest: str) -> str | None:
+    """None if the file has the digest (`algorithm:hex`), else a sentence with both."""
+    algorithm, _, expected = digest.partition(":")
+    found = file_digest(file, algorithm)
+    if found == expected:
+        return None
+    return f"{file.name} has {algorithm} {found}, versions.yaml pins {expected}"
+
+
+def download(url: str, digest: str, progress: Callable[[str], None], check: Callable[[], None]) -> Path:
+    """Downloads a file into the cache, going on where an interrupted run stopped.
+
+    Args:
+        url: of the file.
+        digest: `algorithm:hex`; the file is refused and removed when it has another.
+        progress: told how far it is.
+        check: called between pieces; may raise to stop.
+
+    Raises:
+        Unavailable: the server refused, broke off, or sent other bits.
+    """
+    directory = cache_directory() / "downloads"
+    directory.mkdir(parents=True, exist_ok=True)
+    name = url.rsplit("/", 1)[-1]
+    partial = directory / f"{digest[7:19]}-{name}"
+    have = partial.stat().st_size if partial.exists() else 0
+    request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})  # noqa: S310 - https by the model
+    try:
+        with urllib.request.urlopen(request, timeout=_READ_SECONDS) as answer:  # noqa: S310
+            resumed = answer.status == 206
+            size = int(answer.headers.get("Content-Length") or 0) + (have if resumed else 0)
+            with partial.open("ab" if resumed else "wb") as output:
+                while chunk := answer.read(_CHUNK):
+                    check()
+                    output.write(chunk)
+                    progress(f"{output.tell() >> 20} of {size >> 20} MiB" if size else f"{output.tell() >> 20} MiB")
+    except urllib.error.HTTPError as error:
+        if error.code != 416:  # 416: everything was there already
+            raise Unavailable(f"{url}: HTTP {error.code} {error.reason}") from None
+    except OSError as error:
+        raise Unavailable(f"{url}: {getattr(error, 'reason', error)}") from None
+    if problem := check_digest(partial, digest):
+        partial.unlink()
+        raise Unavailable(f"{url} is refused: {problem}")
+    return partial
+
+
+def unpack(file: Path, component: Component, release: Release, binaries: list[str], into: Path) -> dict[str, Path]:
+    """Takes the binaries out of a checked release file.
+
+    Raises:
+        Unavailable: the archive does not hold one of them.
+    """
+    if release.member is None:
+        return {name: _write(file.open("rb"), into / name) for name in binaries}
+    wanted = {component.expand(release.member, binary=name): name for name in binaries}
+    found: dict[str, Path] = {}
+    try:
+        with tarfile.open(file) as archive:
+            for member in archive:
+                name = wanted.get(member.name.removeprefix("./"))
+                stream = archive.extractfile(member) if name else None
+                if name and stream:
+                    found[name] = _write(stream, into / name)
+                if len(found) == len(wanted):
+                    break
+    except (tarfile.TarError, OSError) as error:
+        raise Unavailable(f"{file.name} cannot be unpacked: {error}") from None
+    if missing := [member for member, name in wanted.items() if name not in found]:
+        raise Unavailable(f"{file.name} holds no {', '.join(missing)}")
+    return found
+
+
+def _write(stream: IO[bytes], path: Path) -> Path:
+    with stream, path.open("wb") as output:
+        while chunk := stream.read(_CHUNK):
+            output.write(chunk)
+    return path
+
+
+def fetch(
+    component: Component,
+    binaries: list[str],
+    into: Path,
+    reachability: Reachability,
+    progress: Callable[[str], None],
+    check: Callable[[], None],
+) -> dict[str, Path]:
+    """Binaries from the official release.
+
+    Raises:
+        Unavailable: there is no release, no pinned digest, no way to the host, or the bits are wrong.
+    """
+    release = component.release
+    if release is None:
+        raise Unavailable("the project releases no binary")
+    digest = release.digest.get(architecture())
+    if digest is None:
+        raise Unavailable(f"versions.yaml pins no digest of it for {architecture()}, so it is not downloaded")
+    if reason := reachability.why_not(release.url):
+        raise Unavailable(reason)
+    urls = {release_url(component, release, name) for name in binaries}
+    found: dict[str, Path] = {}
+    for url in urls:
+        file = download(url, digest, progress, check)
+        found |= unpack(file, component, release, binaries, into)
+        file.unlink()
+    return found

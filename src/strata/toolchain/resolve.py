@@ -1,0 +1,214 @@
+"""Tools on demand: from the cache, else from the mirror, the official release, or a build."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from strata.errors import UserError
+from strata.paths import REPOSITORY
+from strata.progress import Progress
+from strata.toolchain import cache, go, mirror, release
+from strata.toolchain.cache import Source, Tool
+from strata.toolchain.process import Processes
+from strata.toolchain.release import Reachability, Unavailable
+from strata.toolchain.versions import Component, Versions, architecture, load_versions
+
+_AT_ONCE = 2
+_TICK_SECONDS = 1.0
+
+
+class ToolUnavailable(UserError):
+    """No source has a tool; the message names each source and why not."""
+
+
+@dataclass
+class _Work:
+    """What the workers of one ensure() share."""
+
+    versions: Versions
+    mirror: Path | None
+    processes: Processes = field(default_factory=Processes)
+    reachability: Reachability = field(default_factory=Reachability)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    doing: dict[str, tuple[float, str]] = field(default_factory=dict)
+
+    def tell(self, component: str, text: str) -> None:
+        with self.lock:
+            begin = self.doing.get(component, (time.monotonic(), ""))[0]
+            self.doing[component] = (begin, text)
+
+    def done(self, component: str) -> None:
+        with self.lock:
+            self.doing.pop(component, None)
+
+    def line(self, finished: int, total: int) -> str:
+        with self.lock:
+            parts = [f"{name} {_duration(begin)}: {text}" for name, (begin, text) in self.doing.items()]
+        return f"{finished} of {total}; {'; '.join(parts)}" if parts else f"{finished} of {total}"
+
+
+def _duration(begin: float) -> str:
+    minutes, seconds = divmod(int(time.monotonic() - begin), 60)
+    return f"{minutes}:{seconds:02}"
+
+
+def mirror_directory(chosen: Path | None = None) -> Path | None:
+    """The mirror to use: `chosen` (the site's), else $STRATA_MIRROR, else none."""
+    if chosen is not None:
+        return chosen
+    value = os.environ.get("STRATA_MIRROR")
+    return Path(value).expanduser().absolute() if value else None
+
+
+def _check_reproducible(component: Component, built: dict[str, Path], toolchain: go.GoToolchain) -> None:
+    """Compares what was built with the digests that the same Go gave before."""
+    key = f"{toolchain.version}/{architecture()}"
+    for name, path in built.items():
+        expected = component.binaries[name].reproducible.get(key)
+        if expected and (digest := cache.file_digest(path)) != expected:
+            raise UserError(
+                f"{name} was built with sha256 {digest}, versions.yaml pins {expected} for {key}",
+                fix="if what it is built from was changed on purpose, write the new digest into versions.yaml",
+            )
+
+
+def _obtain(work: _Work, name: str, component: Component, binaries: list[str]) -> list[Tool]:
+    """Has the binaries of one component in the cache, whatever it takes."""
+
+    def tell(text: str) -> None:
+        work.tell(name, text)
+
+    tell("asked for")
+    with cache.component_lock(name, lambda process: tell(f"process {process} is at it")) as staging:
+        work.processes.check()
+        missing = [binary for binary in binaries if cache.find(binary, component) is None]
+        if not missing:  # another run has done it
+            return [tool for binary in binaries if (tool := cache.find(binary, component))]
+        for binary in missing:
+            cache.remove_partial(binary)
+        begin = time.monotonic()
+        source, found = _from_first_source(work, name, component, missing, staging, tell)
+        seconds = time.monotonic() - begin
+        companions = component.build.companions if component.build else ()
+        files = tuple(REPOSITORY / component.build.directory / file for file in companions) if component.build else ()
+        for binary, path in found.items():
+            cache.store(binary, component, path, source=source, seconds=seconds, companions=files)
+        return [tool for binary in binaries if (tool := cache.find(binary, component))]
+
+
+def _from_first_source(
+    work: _Work, name: str, component: Component, binaries: list[str], staging: Path, tell: Callable[[str], None]
+) -> tuple[Source, dict[str, Path]]:
+    refusals: list[str] = []
+    try:
+        tell("copying from the mirror")
+        return Source.MIRROR, mirror.fetch(work.mirror, name, component, binaries, staging)
+    except Unavailable as reason:
+        refusals.append(f"mirror: {reason}")
+    try:
+        tell("asking for the release")
+        found = release.fetch(
+            component,
+            binaries,
+            staging,
+            work.reachability,
+            lambda text: tell(f"downloading, {text}"),
+            work.processes.check,
+        )
+        return Source.RELEASE, found
+    except Unavailable as reason:
+        refusals.append(f"release: {reason}")
+    if component.build is None:
+        refusals.append("build: its source is in no registry")
+        raise ToolUnavailable(
+            f"{name} {component.version} cannot be had:\n    " + "\n    ".join(refusals),
+            fix="put it into a mirror directory and set STRATA_MIRROR; docs/toolchain.md says how",
+        )
+    tell("building")
+    built, toolchain = go.build(name, component, component.build, binaries, staging, work.versions, work.processes)
+    _check_reproducible(component, built, toolchain)
+    return Source.BUILD, built
+
+
+def _count_packages(work: _Work) -> None:
+    """Shows how many packages a build has compiled, so that a long wait is seen to move."""
+    for name, (_, text) in list(work.doing.items()):
+        if text.startswith("building"):
+            try:
+                count = go.build_log(name).read_bytes().count(b"\n")
+            except OSError:
+                continue
+            work.tell(name, f"building, {count} packages" if count else "building")
+
+
+def ensure(names: Sequence[str] | None, progress: Progress, *, mirror: Path | None = None) -> dict[str, Tool]:
+    """Has tools in the cache and says where.
+
+    Each comes from the first source that has it: the mirror directory, the official release (when its digest is
+    pinned and its host answers), a build. What an interrupted run finished or compiled is not done again.
+
+    Args:
+        names: binaries or components of versions.yaml. None: all, without those that cannot be had here and
+            have a substitute.
+        progress: told each second what is under way.
+        mirror: the site's mirror directory; else $STRATA_MIRROR is used.
+
+    Returns:
+        The tools by name, in the order of versions.yaml.
+
+    Raises:
+        ToolUnavailable: no source has one of the tools that were asked for.
+        UserError: a digest is wrong, a build failed, or a name is unknown.
+    """
+    versions = load_versions()
+    wanted = versions.select(names)
+    work = _Work(versions, mirror_directory(mirror))
+    tools: dict[str, Tool] = {}
+    missing: dict[str, list[str]] = {}
+    for component, binaries in wanted.items():
+        for binary in binaries:
+            if tool := cache.find(binary, versions.components[component]):
+                tools[binary] = tool
+            else:
+                missing.setdefault(component, []).append(binary)
+    if missing:
+        progress.update(f"{', '.join(missing)} missing")
+        for tool in _obtain_all(work, missing, progress, required=names is not None):
+            tools[tool.name] = tool
+    return {name: tools[name] for binaries in wanted.values() for name in binaries if name in tools}
+
+
+def _obtain_all(work: _Work, missing: dict[str, list[str]], progress: Progress, *, required: bool) -> list[Tool]:
+    """Works on two components at a time; the first error ends the others, and is raised."""
+    tools: list[Tool] = []
+    pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="toolchain")
+    futures: dict[Future[list[Tool]], str] = {
+        pool.submit(_obtain, work, name, work.versions.components[name], binaries): name
+        for name, binaries in missing.items()
+    }
+    total = len(futures)
+    try:
+        while futures:
+            finished, _ = wait(futures, _TICK_SECONDS, FIRST_COMPLETED)
+            for future in finished:
+                name = futures.pop(future)
+                work.done(name)
+                try:
+                    tools += future.result()
+                except ToolUnavailable:
+                    if required or work.versions.components[name].substitute is None:
+                        raise
+            _count_packages(work)
+            progress.update(work.line(total - len(futures), total))
+    except BaseException:
+        work.processes.cancel()
+        raise
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+    return tools
