@@ -18,10 +18,14 @@ def complete_site(incomplete: str) -> list[str]:
 
 
 SiteArgument = Annotated[
-    str, typer.Argument(metavar="SITE", help="Name under inventories/, or the path of a site.yaml.", autocompletion=complete_site)
+    str,
+    typer.Argument(
+        metavar="SITE", help="Name under inventories/, or the path of a site.yaml.", autocompletion=complete_site
+    ),
 ]
 LayerOption = Annotated[
-    Layer | None, typer.Option("--layer", help="Only this layer; those below it must stand already.", show_default="all")
+    Layer | None,
+    typer.Option("--layer", help="Only this layer; those below it must stand already.", show_default="all"),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]

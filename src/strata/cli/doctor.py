@@ -29,7 +29,12 @@ def run_doctor(site: str | None, *, as_json: bool) -> bool:
     problems = machine_problems(lab=lab)
     tools = report()
     if as_json:
-        json.dump({"problems": [_plain(p) for p in problems], "tools": [_plain(t) for t in tools]}, sys.stdout, indent=1, default=str)
+        json.dump(
+            {"problems": [_plain(p) for p in problems], "tools": [_plain(t) for t in tools]},
+            sys.stdout,
+            indent=1,
+            default=str,
+        )
         print()
         return not problems
     console = Console()

@@ -49,7 +49,9 @@ def plan(
     site: SiteArgument,
     layer: LayerOption = None,
     as_json: JsonOption = False,
-    offline: Annotated[bool, typer.Option("--offline", help="Do not ask the running site for the real difference.")] = False,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Do not ask the running site for the real difference.")
+    ] = False,
 ) -> None:
     """Show what each layer would create; where the site can be reached, the real difference too."""
     from strata.engine.context import SiteContext
@@ -143,7 +145,9 @@ def doctor(
 def new(
     name: Annotated[str, typer.Argument(metavar="SITE", help="Name of the new site.")],
     like: Annotated[str, typer.Option("--like", help="The site to start from.", autocompletion=complete_site)] = "lab",
-    directory: Annotated[Path | None, typer.Option("--directory", help="Where to put it; default inventories/.")] = None,
+    directory: Annotated[
+        Path | None, typer.Option("--directory", help="Where to put it; default inventories/.")
+    ] = None,
 ) -> None:
     """Write a new site file like another one."""
     from strata.models import new_site

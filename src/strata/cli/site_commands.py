@@ -32,10 +32,14 @@ def up(
     as_json: JsonOption = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="A line for each thing that is waited for.")] = False,
     verify: Annotated[
-        bool | None, typer.Option("--verify/--no-verify", help="Prove the site afterwards; default: when something changed.")
+        bool | None,
+        typer.Option("--verify/--no-verify", help="Prove the site afterwards; default: when something changed."),
     ] = None,
     expect_unchanged: Annotated[
-        bool, typer.Option("--expect-unchanged", help=f"End with status {UNCHANGED_STATUS} if anything had to change; for CI.")
+        bool,
+        typer.Option(
+            "--expect-unchanged", help=f"End with status {UNCHANGED_STATUS} if anything had to change; for CI."
+        ),
     ] = False,
 ) -> None:
     """Bring the site up through its layers; run again, it repairs or changes nothing."""
@@ -57,7 +61,9 @@ def up(
         with RunDisplay(quiet=as_json, verbose=verbose) as display:
             report = run_steps(up_steps(context, chosen), display)
         record_run(context.paths, report)
-        wanted = verify if verify is not None else layer is None and (report.changed > 0 or not last_verified(context.paths))
+        wanted = (
+            verify if verify is not None else layer is None and (report.changed > 0 or not last_verified(context.paths))
+        )
         verified = run_checks(context, quiet=as_json) if wanted else None
     if as_json:
         steps = [asdict(s) for s in report.steps]
@@ -107,7 +113,9 @@ def down(site: SiteArgument) -> None:
     console = Console(stderr=True)
     with site_lock(context.paths, "down"), console.status("stopping") as status:
         controller.down(context.site, context.paths, status)
-    console.print(f"{context.site.name} is stopped ({time.monotonic() - begin:.1f} s); `strata up {site}` starts it again")
+    console.print(
+        f"{context.site.name} is stopped ({time.monotonic() - begin:.1f} s); `strata up {site}` starts it again"
+    )
 
 
 def destroy(site: SiteArgument, yes: YesOption = False) -> None:

@@ -36,7 +36,7 @@ def print_summary(context: SiteContext, report: RunReport) -> None:
     else:
         console.print("[green]nothing changed[/]")
     name = site.name
-    console.print(f"next        eval \"$(strata env {name})\"; openstack server list; kubectl get nodes", highlight=False)
+    console.print(f'next        eval "$(strata env {name})"; openstack server list; kubectl get nodes', highlight=False)
     console.print(f"            strata verify {name}; strata status {name}", highlight=False)
 
 

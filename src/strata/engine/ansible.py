@@ -69,15 +69,18 @@ def run_playbook(
     log = context.paths.logs / f"{playbook}.log"
     result = PlaybookResult()
     rest: deque[str] = deque(maxlen=30)
-    with log.open("w") as stream, subprocess.Popen(
-        command,
-        cwd=REPOSITORY,
-        env=playbook_environment(),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as process:
+    with (
+        log.open("w") as stream,
+        subprocess.Popen(
+            command,
+            cwd=REPOSITORY,
+            env=playbook_environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        ) as process,
+    ):
         assert process.stdout is not None
         for line in _follow(process.stdout, result, progress):
             stream.write(line + "\n")
@@ -85,9 +88,14 @@ def run_playbook(
             rest.append(line)
         status = process.wait()
     if result.failures:
-        raise UserError(f"playbook {playbook}: {'; '.join(result.failures[:3])}", fix=f"see {log}, mend it, and run the same command again")
+        raise UserError(
+            f"playbook {playbook}: {'; '.join(result.failures[:3])}",
+            fix=f"see {log}, mend it, and run the same command again",
+        )
     if status != 0:
-        raise UserError(f"playbook {playbook} ended with status {status}: {' '.join(list(rest)[-5:])}", fix=f"see {log}")
+        raise UserError(
+            f"playbook {playbook} ended with status {status}: {' '.join(list(rest)[-5:])}", fix=f"see {log}"
+        )
     return result
 
 
@@ -119,7 +127,9 @@ def _follow(lines: Iterable[str], result: PlaybookResult, progress: Progress) ->
                 result.ok += int(stats.get("ok", 0))
 
 
-def _host_results(kind: str, task: str, hosts: Mapping[str, Mapping[str, Any]], result: PlaybookResult) -> Iterable[str]:
+def _host_results(
+    kind: str, task: str, hosts: Mapping[str, Mapping[str, Any]], result: PlaybookResult
+) -> Iterable[str]:
     for host, outcome in hosts.items():
         if kind in ("v2_runner_on_failed", "v2_runner_on_unreachable") and not outcome.get("ignore_errors"):
             message = _message(outcome)

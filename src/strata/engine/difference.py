@@ -22,9 +22,11 @@ def show_difference(context: SiteContext, console: Console, layers: Sequence[Lay
             continue
         try:
             with console.status(f"asking {layer}") as status:
-                result = pulumi.preview("cloud" if layer is Layer.CLOUD else "platform", context.site, context.paths, status)
+                result = pulumi.preview(
+                    "cloud" if layer is Layer.CLOUD else "platform", context.site, context.paths, status
+                )
         except UserError as error:
             console.print(f"{layer}: cannot be reached: {error.message.splitlines()[0]}", markup=False)
             continue
-        counts = f"{result.created} to create, {result.updated} to change, {result.deleted} to delete, {result.same} unchanged"
-        console.print(f"{layer}: {counts}", highlight=False)
+        counts = f"{result.created} to create, {result.updated} to change, {result.deleted} to delete"
+        console.print(f"{layer}: {counts}, {result.same} unchanged", highlight=False)

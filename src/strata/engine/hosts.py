@@ -87,8 +87,9 @@ def wait_for_ssh(context: SiteContext, progress: Progress) -> None:
                 del addresses[name]
         if addresses and time.monotonic() > end:
             name = next(iter(addresses))
+            silent = ", ".join(f"{n} ({a})" for n, a in addresses.items())
             raise UserError(
-                f"no SSH on {', '.join(f'{n} ({a})' for n, a in addresses.items())} after {SSH_SECONDS:.0f} s: {said[name]}",
+                f"no SSH on {silent} after {SSH_SECONDS:.0f} s: {said[name]}",
                 fix=f"`openstack console log show {name}` shows what the instance does",
             )
         if addresses:

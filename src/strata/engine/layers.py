@@ -214,7 +214,7 @@ def up_steps(context: SiteContext, layers: Iterable[Layer]) -> list[Step]:
     steps: list[Step] = [Step("keys", Layer.CLOUD, keys_step(context))]
     if site.cloud is not None:
         steps.append(Step("pulumi tools", Layer.CLOUD, tools_step(PULUMI_TOOLS)))
-    if lab:
+    if site.cloud is not None and lab:
         steps += [
             Step("controller image", Layer.CLOUD, image_step("ensure_controller_image")),
             *(

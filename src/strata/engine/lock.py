@@ -34,7 +34,9 @@ def site_lock(paths: SitePaths, command: str) -> Iterator[None]:
                 who = f"`strata {holder['command']} {paths.site}` (process {holder['pid']}, since {holder['since']})"
             except (ValueError, KeyError, TypeError):
                 who = "another run"
-            raise UserError(f"{who} is at work on this site", fix="wait until it has ended, or end that process") from None
+            raise UserError(
+                f"{who} is at work on this site", fix="wait until it has ended, or end that process"
+            ) from None
         os.ftruncate(descriptor, 0)
         since = time.strftime("%Y-%m-%d %H:%M:%S")
         os.pwrite(descriptor, json.dumps({"command": command, "pid": os.getpid(), "since": since}).encode(), 0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import concurrent.futures
 import json
-import socket
 import subprocess
 from collections.abc import Callable
 
@@ -103,7 +102,14 @@ def _hosts(context: SiteContext) -> list[ObjectStatus]:
             states = ["no address yet"] * len(units)
         else:
             done = subprocess.run(
-                ["ssh", *ssh_arguments(context.paths), f"root@{address}", "systemctl", "is-active", *(f"'{u}'" for u in units)],
+                [
+                    "ssh",
+                    *ssh_arguments(context.paths),
+                    f"root@{address}",
+                    "systemctl",
+                    "is-active",
+                    *(f"'{u}'" for u in units),
+                ],
                 capture_output=True,
                 text=True,
                 stdin=subprocess.DEVNULL,
@@ -151,7 +157,11 @@ def _cluster(context: SiteContext) -> list[ObjectStatus]:
     site = context.site
     if site.cluster is None:
         return []
-    names = [i.name for i in site.cloud.instances if {"kube_control_plane", "kube_node"} & set(i.roles)] if site.cloud else []
+    names = (
+        [i.name for i in site.cloud.instances if {"kube_control_plane", "kube_node"} & set(i.roles)]
+        if site.cloud
+        else []
+    )
     names += [m.name for m in site.hosts.machines if {"kube_control_plane", "kube_node"} & set(m.roles)]
     answer, missing = _run_json(context, "kubectl", "get", "nodes", "-o", "json", "--request-timeout=10s")
     ready: dict[str, str] = {}
@@ -160,7 +170,8 @@ def _cluster(context: SiteContext) -> list[ObjectStatus]:
             condition = next(c for c in item["status"]["conditions"] if c["type"] == "Ready")
             ready[item["metadata"]["name"]] = "Ready" if condition["status"] == "True" else str(condition["reason"])
     return [
-        ObjectStatus(layer=Layer.CLUSTER, object=f"node {n}", wanted="Ready", found=ready.get(n, missing)) for n in names
+        ObjectStatus(layer=Layer.CLUSTER, object=f"node {n}", wanted="Ready", found=ready.get(n, missing))
+        for n in names
     ]
 
 
@@ -186,6 +197,8 @@ def print_status(console: Console, context: SiteContext, found: list[ObjectStatu
     console.print(table)
     bad = sum(not s.healthy for s in found)
     if bad:
-        console.print(f"{bad} of {len(found)} not as wanted; `strata up {context.site.name}` repairs them", highlight=False)
+        console.print(
+            f"{bad} of {len(found)} not as wanted; `strata up {context.site.name}` repairs them", highlight=False
+        )
     else:
         console.print(f"[green]all {len(found)} as wanted[/]", highlight=False)

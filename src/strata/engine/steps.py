@@ -135,7 +135,9 @@ def run_steps(steps: Sequence[Step], display: Display, *, workers: int = 6) -> R
                     ended = StepReport(step.name, step.layer, "done", seconds, result.changed, result.detail)
                 else:
                     failure = failure or (step, error)
-                    ended = StepReport(step.name, step.layer, "failed", seconds, detail=(str(error) or repr(error)).splitlines()[0])
+                    ended = StepReport(
+                        step.name, step.layer, "failed", seconds, detail=(str(error) or repr(error)).splitlines()[0]
+                    )
                 report.steps.append(ended)
                 display.ended(ended)
     report.seconds = time.monotonic() - begin

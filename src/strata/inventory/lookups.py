@@ -29,5 +29,8 @@ def store(variables: Mapping[str, Any]) -> SecretStore:
     """
     site_file = variables.get("strata_site_file")
     if not site_file:
-        raise UserError("the variable strata_site_file is not set", fix="use a site file as the inventory: -i inventories/<site>/site.yaml")
+        raise UserError(
+            "the variable strata_site_file is not set",
+            fix="use a site file as the inventory: -i inventories/<site>/site.yaml",
+        )
     return _store(str(site_file))

@@ -120,9 +120,7 @@ def issue(
         )
         .sign(signer, hashes.SHA256())
     )
-    return Certificate(
-        certificate.public_bytes(serialization.Encoding.PEM).decode(), _key_text(key), authority
-    )
+    return Certificate(certificate.public_bytes(serialization.Encoding.PEM).decode(), _key_text(key), authority)
 
 
 def covers(certificate: str, dns_names: Sequence[str], ip_addresses: Sequence[str]) -> bool:

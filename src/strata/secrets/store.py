@@ -178,12 +178,16 @@ def read_declared(declaration: SecretDeclaration) -> str:
         variable = declaration.variable or f"STRATA_SECRET_{declaration.name.upper()}"
         value = os.environ.get(variable)
         if not value:
-            raise UserError(f"secret {declaration.name}: environment variable {variable} is not set", fix=f"export {variable}=…")
+            raise UserError(
+                f"secret {declaration.name}: environment variable {variable} is not set", fix=f"export {variable}=…"
+            )
         return value
     file = (declaration.path or Path()).expanduser()
     if not file.is_file():
         raise UserError(f"secret {declaration.name}: there is no file {file}", fix="write the secret to it, mode 0600")
     if file.resolve().is_relative_to(REPOSITORY):
-        raise UserError(f"secret {declaration.name}: {file} is inside the repository", fix="move it out of the checkout")
+        raise UserError(
+            f"secret {declaration.name}: {file} is inside the repository", fix="move it out of the checkout"
+        )
     require_private(file)
     return file.read_text().strip()

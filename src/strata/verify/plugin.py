@@ -146,14 +146,20 @@ class _SiteAdapter(HTTPAdapter):
         super().__init__()
 
     def get_connection_with_tls_context(
-        self, request: requests.PreparedRequest, verify: Any, proxies: Any = None, cert: Any = None
+        self,
+        request: requests.PreparedRequest,
+        verify: Any,
+        proxies: Any = None,  # noqa: ARG002  # the base class names it
+        cert: Any = None,
     ) -> Any:
         host, pool_arguments = self.build_connection_pool_key_attributes(request, verify, cert)
         name = str(host["host"])
         if name.endswith("." + self.domain):
             request.headers.setdefault("Host", name)
-            pool_arguments |= {"server_hostname": name, "assert_hostname": name}
-            host = {**host, "host": self.address}
+            names = {"server_hostname": name, "assert_hostname": name}
+            return self.poolmanager.connection_from_host(
+                self.address, port=host["port"], scheme=host["scheme"], pool_kwargs={**pool_arguments, **names}
+            )
         return self.poolmanager.connection_from_host(**host, pool_kwargs=pool_arguments)
 
 

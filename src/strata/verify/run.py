@@ -6,6 +6,7 @@ import io
 import json
 import sys
 import time
+from collections.abc import Generator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import asdict, dataclass, field
 
@@ -51,16 +52,18 @@ class _Collector:
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         for item in items:
-            text = getattr(getattr(item, "obj", None), "__doc__", None) or item.name.removeprefix("test_").replace("_", " ")
+            text = getattr(getattr(item, "obj", None), "__doc__", None) or item.name.removeprefix("test_").replace(
+                "_", " "
+            )
             parameter = f" [{item.callspec.id}]" if hasattr(item, "callspec") else ""
             self.claims[item.nodeid] = text.strip().splitlines()[0] + parameter
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> object:
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         report = yield
         if call.when == "call" or report.outcome != "passed":
-            if call.when == "teardown" and report.outcome == "passed":
-                return report
             self._add(item, report)
         return report
 
@@ -72,7 +75,11 @@ class _Collector:
             crash = getattr(report.longrepr, "reprcrash", None)
             reason = crash.message if crash is not None else str(report.longrepr)[-400:]
         result = CheckResult(
-            item.path.stem.removeprefix("test_"), self.claims.get(item.nodeid, item.name), report.outcome, report.duration, reason
+            item.path.stem.removeprefix("test_"),
+            self.claims.get(item.nodeid, item.name),
+            report.outcome,
+            report.duration,
+            reason,
         )
         self.verification.results.append(result)
         mark = {"passed": "[green]✓[/]", "failed": "[red]✗[/]", "skipped": "[yellow]–[/]"}[report.outcome]
@@ -107,7 +114,9 @@ def run_checks(context: SiteContext, *, quiet: bool = False, keyword: str | None
         r.state == "failed" for r in verification.results
     ):
         tail = " ".join(text.getvalue().strip().splitlines()[-3:])
-        verification.results.append(CheckResult("verify", f"the checks run (pytest status {int(status)})", "failed", 0.0, tail))
+        verification.results.append(
+            CheckResult("verify", f"the checks run (pytest status {int(status)})", "failed", 0.0, tail)
+        )
     if verification.passed and keyword is None:
         record = {"ended": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "seconds": round(verification.seconds, 1)}
         (context.paths.root / "verified.json").write_text(json.dumps(record))
@@ -135,4 +144,8 @@ def last_verified(paths: SitePaths) -> str | None:
 
 def as_json(verification: Verification) -> dict[str, object]:
     """The verification for programs."""
-    return {"site": verification.site, "passed": verification.passed, "checks": [asdict(r) for r in verification.results]}
+    return {
+        "site": verification.site,
+        "passed": verification.passed,
+        "checks": [asdict(r) for r in verification.results],
+    }

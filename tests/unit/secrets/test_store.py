@@ -85,7 +85,8 @@ def test_from_environment(store: SecretStore, monkeypatch: pytest.MonkeyPatch) -
     assert "token" not in store.known()
 
 
-def test_from_file(store: SecretStore, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("store")
+def test_from_file(tmp_path: Path) -> None:
     file = tmp_path / "token"
     declared = SecretStore.open("unit", [Declaration("token", "file", path=file)])
     with pytest.raises(UserError, match="there is no file"):
@@ -98,7 +99,8 @@ def test_from_file(store: SecretStore, tmp_path: Path) -> None:
     assert declared.get("token") == "in a file"
 
 
-def test_file_inside_the_repository_is_refused(store: SecretStore) -> None:
+@pytest.mark.usefixtures("store")
+def test_file_inside_the_repository_is_refused() -> None:
     declared = SecretStore.open("unit", [Declaration("token", "file", path=REPOSITORY / "README.md")])
     with pytest.raises(UserError, match="inside the repository"):
         declared.get("token")
