@@ -1,0 +1,225 @@
+"""The cloud layer: what OpenStack has and what is made in it."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address, IPv6Address
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from strata.models.accelerators import AcceleratorCounts
+from strata.models.base import Model, Unit
+from strata.models.hosts import Role
+from strata.models.types import Count, DnsLabel, IPAddress, IPNetwork, IPv4Net, ResourceName, Size
+
+RESERVED_ADDRESSES = 10
+"""Addresses of a network that its default pool leaves free for the gateway and fixed addresses."""
+MINIMUM_ADDRESSES = 8
+"""Smallest network: its own address, the gateway, neutron's DHCP port, one instance, the broadcast address."""
+
+
+class Hypervisor(Model):
+    """A physical machine that runs instances."""
+
+    layer: ClassVar[str] = "cloud"
+    consumers: ClassVar[tuple[str, ...]] = ("nova-compute", "host aggregates (pulumi/cloud)", "cross-checks")
+    name: Annotated[DnsLabel, Field(description="Host name, as nova reports it.")]
+    vcpus: Annotated[Count, Unit("virtual CPUs"), Field(description="Virtual CPUs that it offers.")]
+    memory: Annotated[Size, Field(description="Memory that it offers to instances.")]
+    disk: Annotated[Size, Field(description="Local disk that it offers to instances.")]
+    accelerators: Annotated[AcceleratorCounts, Unit("cards"), Field(description="Cards in it, by kind.")] = {}
+
+
+class Quota(Model):
+    """Most that the project may use."""
+
+    layer: ClassVar[str] = "cloud"
+    consumers: ClassVar[tuple[str, ...]] = ("quota of the project (pulumi/cloud)",)
+    instances: Annotated[Count, Unit("instances"), Field(description="Instances at once.")]
+    cores: Annotated[Count, Unit("virtual CPUs"), Field(description="Virtual CPUs of all instances.")]
+    memory: Annotated[Size, Field(description="Memory of all instances.")]
+
+
+class Project(Model):
+    """The OpenStack project that holds everything."""
+
+    layer: ClassVar[str] = "cloud"
+    consumers: ClassVar[tuple[str, ...]] = ("project and quota (pulumi/cloud)",)
+    name: Annotated[ResourceName, Field(description="Name of the project.")]
+    quota: Annotated[Quota, Field(description="Most that the project may use.")]
+
+
+class AddressPool(Model):
+    """Addresses that neutron hands out, both ends included."""
+
+    layer: ClassVar[str] = "cloud"
+    consumers: ClassVar[tuple[str, ...]] = ("subnet (pulumi/cloud)",)
+    start: Annotated[IPAddress, Field(description="First address.")]
+    end: Annotated[IPAddress, Field(description="Last address.")]
+
+    @property
+    def size(self) -> int:
+        """Number of addresses."""
+        return int(self.end) - int(self.start) + 1
+
+
+def _gateway(data: dict[str, Any]) -> IPv4Address | IPv6Address:
+    address: IPv4Address | IPv6Address = data["cidr"][1]
+    return address
+
+
+def _pool(data: dict[str, Any]) -> AddressPool:
+    cidr = data["cidr"]
+    first = RESERVED_ADDRESSES if cidr.num_addresses > 4 * RESERVED_ADDRESSES else 2
+    return AddressPool(start=cidr[first], end=cidr[-2])
+
+
+class Network(Model):
+    """A network of the project with one subnet."""
+
+    layer: ClassVar[str] = "cloud"
+    consumers: ClassVar[tuple[str, ...]] = ("network and subnet (pulumi/cloud)",)
+    name: Annotated[ResourceName, Field(description="Name of the network and its subnet.")]
+    cidr: Annotated[IPNetwork, Field(description="Addresses of the subnet.")]
+    gateway: Annotated[
+        IPAddress, Field(description="Router of the subnet. Default: its first address.", default_factory=_gateway)
+    ]
+    allocation_pool: Annotated[
+        AddressPool,
+        Field(
+            description=f"Addresses handed to instances. Default: from the subnet's address {RESERVED_ADDRESSES} to its last one.",
+            default_factory=_pool,
+        ),
+    ]
+    dns_servers: Annotated[
+        tuple[IPAddress, ...], Field(description="Name servers told to instances. Default: the hypervisor's.")
+    ] = ()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.cidr.num_addresses < MINIMUM_ADDRESSES:
+            raise PydanticCustomError(
+                "network_small",
+                "has too few addresses for instances",
+                {"key": "cidr", "fix": "a prefix of /29 or shorter"},
+            )
+        for key, address in (
+            ("gateway", self.gateway),
+            ("allocation_pool", self.allocation_pool.start),
+            ("allocation_pool", self.allocation_pool.end),
+        ):
+            if address not in self.cidr:
+                raise PydanticCustomError(
+                    "address_outside",
+                    "is not in {cidr}",
+                    {"key": key, "cidr": str(self.cidr), "fix": f"an address of {self.cidr}"},
+                )
+        if self.allocation_pool.size < 1:
+            raise PydanticCustomError(
+                "pool_reversed", "ends before it starts", {"key": "allocation_pool", "fix": "exchange start and end"}
+            )
+        if int(self.allocation_pool.start) <= int(self.gateway) <= int(self.allocation_pool.end):
+            raise PydanticCustomError(
+                "pool_gateway",
+                "holds the gateway {gateway}",
+                {"key": "allocation_pool", "gateway": str(self.gateway), "fix": "leave the gateway out of the pool"},
+            )
+        return self
+
+
+class Image(Model):
+    """An operating system image."""
+
+    layer: ClassVar[str] = "cloud"
+    consumers: ClassVar[tuple[str, ...]] = ("image (pulumi/cloud)", "root filesystem (strata.lab)")
+    name: Annotated[ResourceName, Field(description="Name in glance.")]
+    distribution: Annotated[
+        Literal["debian", "ubuntu", "rocky"], Field(description="Distribution; the lab builds debian.")
+    ]
+    release: Annotated[
+        str,
+        Field(
+            min_length=1, max_length=32, pattern=r"^[0-9A-Za-z][0-9A-Za-z.]*$", description='Release, in quotes: "12".'
+        ),
+    ]
+
+
+class Flavor(Model):
+    """A size of instances."""
+
+    layer: ClassVar[str] = "cloud"
+    consumers: ClassVar[tuple[str, ...]] = ("flavor (pulumi/cloud)",)
+    name: Annotated[ResourceName, Field(description="Name of the flavor.")]
+    vcpus: Annotated[Count, Unit("virtual CPUs"), Field(description="Virtual CPUs.")]
+    memory: Annotated[Size, Field(description="Memory; whole MiB.")]
+    disk: Annotated[Size, Field(description="Root disk; whole GiB.")]
+    accelerators: Annotated[
+        AcceleratorCounts, Unit("cards"), Field(description="Cards passed through to the instance, by kind.")
+    ] = {}
+
+    @model_validator(mode="after")
+    def _whole_units(self) -> Self:
+        for key, size, unit in (("memory", self.memory, "MiB"), ("disk", self.disk, "GiB")):
+            if size.bytes % Size.units[unit] or size.bytes == 0:
+                raise PydanticCustomError(
+                    "whole_unit",
+                    "must be a whole number of {unit}, at least one",
+                    {"key": key, "unit": unit, "fix": f"for instance 20 {unit}"},
+                )
+        return self
+
+
+class Instance(Model):
+    """A virtual machine with its work."""
+
+    layer: ClassVar[str] = "cloud"
+    consumers: ClassVar[tuple[str, ...]] = ("instance (pulumi/cloud)", "Ansible inventory")
+    name: Annotated[DnsLabel, Field(description="Host name.")]
+    flavor: Annotated[str, Field(description="Name of a flavor of cloud.flavors.")]
+    image: Annotated[str, Field(description="Name of an image of cloud.images.")]
+    network: Annotated[str, Field(description="Name of a network of cloud.networks.")]
+    roles: Annotated[
+        tuple[Role, ...], Field(min_length=1, description="What it does; each is an Ansible group and a role.")
+    ]
+
+
+class Cloud(Model):
+    """The OpenStack cloud."""
+
+    layer: ClassVar[str] = "cloud"
+    consumers: ClassVar[tuple[str, ...]] = ("pulumi/cloud",)
+    deployment: Annotated[
+        Literal["lab", "existing"],
+        Field(
+            description="lab: Strata runs OpenStack on this machine. existing: a cloud that is there, reached through clouds.yaml."
+        ),
+    ]
+    credentials: Annotated[
+        ResourceName | None, Field(description="existing: entry of clouds.yaml. Default: the site's name.")
+    ] = None
+    control_network: Annotated[
+        IPv4Net | None, Field(description="lab: network of the controller, which takes its address 10.")
+    ] = None
+    hypervisors: Annotated[tuple[Hypervisor, ...], Field(min_length=1, description="Machines that run instances.")]
+    project: Annotated[Project, Field(description="The project that holds everything.")]
+    networks: Annotated[tuple[Network, ...], Field(min_length=1, description="Networks of the project.")]
+    images: Annotated[tuple[Image, ...], Field(min_length=1, description="Images that instances start from.")]
+    flavors: Annotated[tuple[Flavor, ...], Field(min_length=1, description="Sizes of instances.")]
+    instances: Annotated[tuple[Instance, ...], Field(description="Virtual machines.")] = ()
+
+    @model_validator(mode="after")
+    def _deployment(self) -> Self:
+        if self.deployment == "lab" and self.control_network is None:
+            raise PydanticCustomError(
+                "lab_control",
+                "is needed for a lab",
+                {"key": "control_network", "fix": "for instance control_network: 10.87.0.0/24"},
+            )
+        if self.deployment == "lab" and self.credentials is not None:
+            raise PydanticCustomError(
+                "lab_credentials",
+                "is for an existing cloud; a lab makes its own",
+                {"key": "credentials", "fix": "remove the line"},
+            )
+        return self

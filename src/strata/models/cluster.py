@@ -1,0 +1,48 @@
+"""The cluster layer: Kubernetes."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Network
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from strata.models.base import Model
+from strata.models.types import DnsLabel, IPv4Net, LabelKey, LabelValue, Taint
+
+
+class GpuNodes(Model):
+    """What marks the nodes with the role gpu_node."""
+
+    layer: ClassVar[str] = "cluster"
+    consumers: ClassVar[tuple[str, ...]] = ("role kube_node", "device plugin (helm/cluster-base)")
+    labels: Annotated[dict[LabelKey, LabelValue], Field(description="Labels of GPU nodes.")] = {
+        "strata.dev/pool": "gpu"
+    }
+    taints: Annotated[
+        tuple[Taint, ...],
+        Field(description="Taints of GPU nodes, key=value:effect; they keep pods without a GPU away."),
+    ] = ("nvidia.com/gpu=present:NoSchedule",)
+
+
+class Cluster(Model):
+    """A Kubernetes cluster on hosts with the roles kube_control_plane and kube_node."""
+
+    layer: ClassVar[str] = "cluster"
+    consumers: ClassVar[tuple[str, ...]] = ("roles kube_control_plane and kube_node",)
+    name: Annotated[DnsLabel, Field(description="Name of the cluster.")]
+    installer: Annotated[
+        Literal["kubeadm", "kubespray"],
+        Field(description="kubeadm: small and quick. kubespray: the installer of real sites."),
+    ] = "kubeadm"
+    datastore: Annotated[
+        Literal["kine", "etcd"],
+        Field(
+            description="kine: on the site's PostgreSQL, needs a host with the role kine. etcd: on the control plane."
+        ),
+    ] = "kine"
+    pod_network: Annotated[IPv4Net, Field(description="Addresses of pods; each node takes a /24 of it.")] = IPv4Network(
+        "10.244.0.0/16"
+    )
+    service_network: Annotated[IPv4Net, Field(description="Addresses of services.")] = IPv4Network("10.96.0.0/16")
+    gpu_nodes: Annotated[GpuNodes, Field(description="Labels and taints of nodes with the role gpu_node.")] = GpuNodes()

@@ -1,0 +1,106 @@
+"""The hosts layer: what Ansible sets up on instances and machines."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal, get_args
+
+from pydantic import Field
+
+from strata.models.accelerators import AcceleratorCounts
+from strata.models.base import Model, Unit
+from strata.models.types import AbsolutePath, DatabaseName, DnsLabel, Duration, IPAddress
+
+Role = Literal[
+    "nfs_server",
+    "postgresql",
+    "kine",
+    "registry",
+    "load_balancer",
+    "kube_control_plane",
+    "kube_node",
+    "gpu_node",
+    "slurm_controller",
+    "slurm_node",
+    "condor_manager",
+    "condor_submit",
+    "condor_execute",
+    "data_transfer",
+]
+ROLES: tuple[str, ...] = get_args(Role)
+
+
+class Machine(Model):
+    """A machine that is no instance of the cloud: bare metal, or another institution's."""
+
+    layer: ClassVar[str] = "hosts"
+    consumers: ClassVar[tuple[str, ...]] = ("Ansible inventory",)
+    name: Annotated[DnsLabel, Field(description="Host name.")]
+    address: Annotated[IPAddress, Field(description="Where Ansible reaches it over SSH.")]
+    roles: Annotated[
+        tuple[Role, ...], Field(min_length=1, description="What it does; each is an Ansible group and a role.")
+    ]
+    accelerators: Annotated[AcceleratorCounts, Unit("cards"), Field(description="Cards in it, by kind.")] = {}
+    institution: Annotated[DnsLabel | None, Field(description="Who owns it.")] = None
+    zone: Annotated[DnsLabel | None, Field(description="Failure domain: room, site, network.")] = None
+
+
+class NfsExport(Model):
+    """A directory that the NFS server offers."""
+
+    layer: ClassVar[str] = "hosts"
+    consumers: ClassVar[tuple[str, ...]] = ("role nfs_server", "storage class (helm/cluster-base)")
+    name: Annotated[DnsLabel, Field(description="Name of the export.")]
+    path: Annotated[AbsolutePath, Field(description="Directory on the server.")]
+
+
+class Nfs(Model):
+    """Shared file storage."""
+
+    layer: ClassVar[str] = "hosts"
+    consumers: ClassVar[tuple[str, ...]] = ("role nfs_server",)
+    exports: Annotated[tuple[NfsExport, ...], Field(min_length=1, description="Directories that are offered.")]
+
+
+class PostgreSQL(Model):
+    """Relational databases."""
+
+    layer: ClassVar[str] = "hosts"
+    consumers: ClassVar[tuple[str, ...]] = ("role postgresql",)
+    databases: Annotated[
+        tuple[DatabaseName, ...],
+        Field(description="Databases; each has an owner of the same name. kine's own is added where it is used."),
+    ] = ()
+
+
+class SlurmPartition(Model):
+    """A queue of Slurm."""
+
+    layer: ClassVar[str] = "hosts"
+    consumers: ClassVar[tuple[str, ...]] = ("strata plan",)
+    name: Annotated[DnsLabel, Field(description="Name of the partition.")]
+    nodes: Annotated[tuple[str, ...], Field(min_length=1, description="Names of hosts with the role slurm_node.")]
+    max_time: Annotated[Duration, Field(description="Longest job.")] = Duration(3 * 86400)
+
+
+class Slurm(Model):
+    """A batch system beside the cluster."""
+
+    layer: ClassVar[str] = "hosts"
+    consumers: ClassVar[tuple[str, ...]] = ("strata plan",)
+    name: Annotated[DnsLabel, Field(description="ClusterName of Slurm.")]
+    partitions: Annotated[tuple[SlurmPartition, ...], Field(min_length=1, description="Queues.")]
+
+
+class Hosts(Model):
+    """Machines and the services on them."""
+
+    layer: ClassVar[str] = "hosts"
+    consumers: ClassVar[tuple[str, ...]] = ("ansible/site.yml",)
+    machines: Annotated[tuple[Machine, ...], Field(description="Machines that are no instances of the cloud.")] = ()
+    nfs: Annotated[Nfs | None, Field(description="Shared file storage; needs a host with the role nfs_server.")] = None
+    postgresql: Annotated[PostgreSQL | None, Field(description="Databases; needs a host with the role postgresql.")] = (
+        None
+    )
+    slurm: Annotated[Slurm | None, Field(description="Batch system; needs a host with the role slurm_controller.")] = (
+        None
+    )

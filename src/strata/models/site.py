@@ -1,0 +1,37 @@
+"""The site: all layers in one model."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from strata.models.base import Model
+from strata.models.cloud import Cloud
+from strata.models.cluster import Cluster
+from strata.models.hosts import Hosts
+from strata.models.platform import Platform
+from strata.models.secret import Secret
+from strata.models.types import DnsLabel, DomainName
+
+
+class Site(Model):
+    """A whole site, as inventories/<site>/site.yaml describes it."""
+
+    consumers: ClassVar[tuple[str, ...]] = ("every layer",)
+    name: Annotated[DnsLabel, Field(description="Name of the site, of its Pulumi stacks and of its state directory.")]
+    domain: Annotated[
+        DomainName, Field(description="Domain below which services answer; the registry is registry.<domain>:5000.")
+    ]
+    cloud: Annotated[
+        Cloud | None, Field(description="The OpenStack cloud; without it the site has only hosts.machines.")
+    ] = None
+    hosts: Annotated[Hosts, Field(description="Machines and the services on them.")] = Hosts()
+    cluster: Annotated[
+        Cluster | None, Field(description="The Kubernetes cluster; without it there is no platform.")
+    ] = None
+    platform: Annotated[Platform, Field(description="Tenants and services.")] = Platform()
+    secrets: Annotated[
+        tuple[Secret, ...],
+        Field(description="Secrets that the operator provides; any other is generated at first use."),
+    ] = ()

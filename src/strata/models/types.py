@@ -1,0 +1,244 @@
+"""Scalar types of the site model: sizes, durations, names and networks."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, WithJsonSchema
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+MAXIMUM_QUANTITY = 2**63 - 1
+"""Largest size in bytes or duration in seconds: what a database column of OpenStack can hold."""
+
+
+@dataclass(frozen=True, order=True)
+class Quantity:
+    """A whole number of base units, written in a site file as a number, a space and a unit.
+
+    Args:
+        count: number of base units.
+    """
+
+    count: int
+    units: ClassVar[dict[str, int]]
+    noun: ClassVar[str]
+    example: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.count <= MAXIMUM_QUANTITY:
+            raise ValueError(f"{self.noun} must be between 0 and {MAXIMUM_QUANTITY} base units")
+
+    @classmethod
+    def pattern(cls) -> str:
+        """Regular expression of what a site file may say, also the pattern in the JSON Schema."""
+        return rf"^(0|[1-9][0-9]{{0,18}}) ?({'|'.join(cls.units)})$"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """From "32 GiB" (a size) or "5 m" (a duration).
+
+        Raises:
+            ValueError: the text is not a whole number and a known unit, or too large.
+        """
+        match = re.fullmatch(cls.pattern()[1:-1], text)
+        if match is None:
+            raise ValueError(
+                f"not a {cls.noun}: a whole number and a unit ({', '.join(cls.units)}), for instance {cls.example}"
+            )
+        return cls(int(match[1]) * cls.units[match[2]])
+
+    def __str__(self) -> str:
+        """The shortest exact form, with the largest unit that divides it."""
+        unit = next(u for u, factor in reversed(self.units.items()) if self.count % factor == 0)
+        return f"{self.count // self.units[unit]} {unit}" if self.count else f"0 {next(iter(self.units))}"
+
+    @classmethod
+    def _validate(cls, value: object) -> Self:
+        if isinstance(value, cls):
+            return value
+        if not isinstance(value, str):
+            raise PydanticCustomError(
+                "quantity_type",
+                "a {noun} is a whole number and a unit ({units})",
+                {"noun": cls.noun, "units": ", ".join(cls.units), "fix": f"for instance {cls.example}"},
+            )
+        try:
+            return cls.parse(value)
+        except ValueError as error:
+            raise PydanticCustomError(
+                "quantity", "{reason}", {"reason": str(error), "fix": f"for instance {cls.example}"}
+            ) from error
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(
+            cls._validate, serialization=core_schema.to_string_ser_schema()
+        )
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"type": "string", "pattern": cls.pattern(), "examples": [cls.example]}
+
+
+class Size(Quantity):
+    """An amount of memory or disk; units are powers of 1024."""
+
+    units: ClassVar[dict[str, int]] = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "PiB": 2**50}
+    noun: ClassVar[str] = "size"
+    example: ClassVar[str] = "32 GiB"
+
+    @property
+    def bytes(self) -> int:
+        return self.count
+
+    @property
+    def mebibytes(self) -> int:
+        """Rounded up, as nova counts memory."""
+        return -(-self.count // 2**20)
+
+    @property
+    def gibibytes(self) -> int:
+        """Rounded up, as nova counts disks."""
+        return -(-self.count // 2**30)
+
+    def __add__(self, other: Size) -> Size:
+        return Size(self.count + other.count)
+
+    def __mul__(self, times: int) -> Size:
+        return Size(self.count * times)
+
+
+class Duration(Quantity):
+    """A length of time."""
+
+    units: ClassVar[dict[str, int]] = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+    noun: ClassVar[str] = "duration"
+    example: ClassVar[str] = "5 m"
+
+    @property
+    def seconds(self) -> int:
+        return self.count
+
+
+DNS_LABEL_PATTERN = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
+RESOURCE_NAME_PATTERN = r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,253}[A-Za-z0-9])?$"
+DOMAIN_PATTERN = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)+$"
+DATABASE_PATTERN = r"^[a-z_][a-z0-9_]{0,62}$"
+ENVIRONMENT_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*$"
+LABEL_KEY_PATTERN = r"^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$"
+LABEL_VALUE_PATTERN = r"^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$"
+TAINT_PATTERN = LABEL_KEY_PATTERN[:-1] + r"(=[A-Za-z0-9._-]{0,63})?:(NoSchedule|PreferNoSchedule|NoExecute)$"
+
+
+def _matching(pattern: str, rule: str, example: str, maximum: int) -> Any:
+    """A validator that says the rule in words, where pydantic would print the regular expression."""
+    compiled = re.compile(pattern[1:-1])
+
+    def check(value: str) -> str:
+        if len(value) > maximum or compiled.fullmatch(value) is None:
+            raise PydanticCustomError("name", "{rule}", {"rule": rule, "fix": f"for instance {example}"})
+        return value
+
+    return AfterValidator(check)
+
+
+def _named(pattern: str, rule: str, example: str, maximum: int) -> tuple[Any, Any]:
+    schema = {"type": "string", "pattern": pattern, "maxLength": maximum}
+    return _matching(pattern, rule, example, maximum), WithJsonSchema(schema)
+
+
+_LABEL = _named(
+    DNS_LABEL_PATTERN,
+    "must be lower-case letters, digits and dashes, at most 63, as DNS and Kubernetes accept (RFC 1123)",
+    "gpu-worker-1",
+    63,
+)
+_RESOURCE = _named(
+    RESOURCE_NAME_PATTERN,
+    "must be letters, digits, dots, dashes and underscores, at most 255, as OpenStack accepts",
+    "gpu.v100.1",
+    255,
+)
+_DOMAIN = _named(DOMAIN_PATTERN, "must be a lower-case domain name with at least one dot", "ml.example.org", 253)
+_DATABASE = _named(
+    DATABASE_PATTERN,
+    "must be lower-case letters, digits and underscores, at most 63, as PostgreSQL accepts unquoted",
+    "ml_hub",
+    63,
+)
+_VARIABLE = _named(
+    ENVIRONMENT_PATTERN,
+    "must be letters, digits and underscores, not beginning with a digit",
+    "STRATA_SECRET_TOKEN",
+    255,
+)
+_LABEL_KEY = _named(LABEL_KEY_PATTERN, "must be a Kubernetes label key", "strata.dev/pool", 317)
+_LABEL_VALUE = _named(
+    LABEL_VALUE_PATTERN, "must be a Kubernetes label value: letters, digits, '.', '_', '-', at most 63", "gpu", 63
+)
+_TAINT = _named(
+    TAINT_PATTERN,
+    "must be key=value:effect, effect one of NoSchedule, PreferNoSchedule, NoExecute",
+    "nvidia.com/gpu=present:NoSchedule",
+    400,
+)
+
+DnsLabel = Annotated[str, _LABEL[0], _LABEL[1]]
+"""Name of a host, a cluster, a namespace: RFC 1123 label."""
+ResourceName = Annotated[str, _RESOURCE[0], _RESOURCE[1]]
+"""Name of an OpenStack flavor, image, network or project."""
+DomainName = Annotated[str, _DOMAIN[0], _DOMAIN[1]]
+DatabaseName = Annotated[str, _DATABASE[0], _DATABASE[1]]
+VariableName = Annotated[str, _VARIABLE[0], _VARIABLE[1]]
+LabelKey = Annotated[str, _LABEL_KEY[0], _LABEL_KEY[1]]
+LabelValue = Annotated[str, _LABEL_VALUE[0], _LABEL_VALUE[1]]
+Taint = Annotated[str, _TAINT[0], _TAINT[1]]
+Count = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
+"""A positive number of things."""
+
+
+def _only_text(value: object) -> object:
+    """IP types would take a plain number for a 32-bit address."""
+    if isinstance(value, int | float):
+        raise PydanticCustomError("address_type", "must be text", {"fix": "for instance 10.0.0.0/24"})
+    return value
+
+
+def _network_text(value: object) -> object:
+    value = _only_text(value)
+    if isinstance(value, str) and "/" not in value:
+        raise PydanticCustomError(
+            "network_prefix",
+            "must be a network with its prefix length",
+            {"fix": f"for instance {value or '10.0.0.0'}/24"},
+        )
+    return value
+
+
+_ADDRESS4 = {"type": "string", "format": "ipv4"}
+_ADDRESS6 = {"type": "string", "format": "ipv6"}
+_NETWORK = {"type": "string", "pattern": r"^[0-9a-fA-F:.]+/[0-9]{1,3}$", "examples": ["10.77.0.0/24"]}
+
+IPAddress = Annotated[
+    IPv4Address | IPv6Address,
+    BeforeValidator(_only_text),
+    WithJsonSchema({"type": "string", "anyOf": [_ADDRESS4, _ADDRESS6]}),
+]
+IPNetwork = Annotated[IPv4Network | IPv6Network, BeforeValidator(_network_text), WithJsonSchema(_NETWORK)]
+IPv4Net = Annotated[IPv4Network, BeforeValidator(_network_text), WithJsonSchema(_NETWORK)]
+
+
+def _absolute(value: Path) -> Path:
+    if not value.is_absolute() or ".." in value.parts:
+        raise PydanticCustomError(
+            "absolute_path", "must be an absolute path without '..'", {"fix": "for instance /srv/nfs/data"}
+        )
+    return value
+
+
+AbsolutePath = Annotated[Path, AfterValidator(_absolute), WithJsonSchema({"type": "string", "pattern": "^/"})]
