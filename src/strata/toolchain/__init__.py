@@ -1,7 +1,7 @@
 """The external tools: pinned in versions.yaml, found, downloaded or built, and put on PATH."""
 
 from strata.toolchain.cache import Source, Tool
-from strata.toolchain.environment import bin_directory, tools_environment
+from strata.toolchain.environment import bin_directory, pulumi_home, tools_environment, tools_variables
 from strata.toolchain.report import ToolReport, report
 from strata.toolchain.resolve import ToolUnavailable, ensure
 from strata.toolchain.versions import Versions, load_versions
@@ -15,6 +15,8 @@ __all__ = [
     "bin_directory",
     "ensure",
     "load_versions",
+    "pulumi_home",
     "report",
     "tools_environment",
+    "tools_variables",
 ]

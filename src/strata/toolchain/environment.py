@@ -1,7 +1,8 @@
-"""How the pinned tools are found by name: a directory of links, and the variables that go with it."""
+"""How the pinned tools are found by name: a directory for PATH, and pulumi's home with its plugins."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shlex
@@ -10,46 +11,42 @@ import sys
 import tempfile
 from pathlib import Path
 
-from strata.paths import cache_directory
+from strata.paths import REPOSITORY, cache_directory
 from strata.toolchain import cache
 from strata.toolchain.versions import load_versions
 
-
-def _launcher(module: str) -> str:
-    return f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m {module} "$@"\n'
+_PLUGIN = "pulumi-resource-"
 
 
-def _entries() -> dict[str, Path | str]:
-    """Name → the tool's path, or the text of a launcher for its substitute; tools not there yet are left out."""
-    entries: dict[str, Path | str] = {}
+def _executables() -> dict[str, Path]:
+    """Name → file for PATH: the tools that are in the cache, with their companions."""
+    files: dict[str, Path] = {}
     for definition in load_versions().components.values():
         for name in definition.binaries:
-            if tool := cache.find(name, definition):
-                entries[name] = tool.path
-            elif definition.substitute:
-                entries[name] = _launcher(definition.substitute)
-    return entries
+            if not name.startswith(_PLUGIN) and (tool := cache.find(name, definition)):
+                files[name] = tool.path
+                for companion in definition.build.companions if definition.build else ():
+                    files[companion] = tool.path.parent / companion
+    return files
 
 
 def bin_directory() -> Path:
     """A directory for PATH with the pinned tools that are there, by name.
 
     The same tools give the same directory, so that a shell that has it on PATH keeps what it started with.
-    Call ensure() first; tools that are not in the cache yet are not in it.
+    Call ensure() first; tools that are not in the cache yet are not in it. Pulumi's resource plugins are in
+    pulumi_home() instead.
     """
-    entries = _entries()
-    digest = hashlib.sha256(repr(sorted((n, str(e)) for n, e in entries.items())).encode()).hexdigest()[:12]
+    files = _executables()
+    digest = hashlib.sha256(repr(sorted((name, str(file)) for name, file in files.items())).encode()).hexdigest()[:12]
     directory = cache_directory() / "bin" / digest
     if directory.is_dir():
         return directory
     directory.parent.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(prefix=".partial-", dir=directory.parent))
-    for name, entry in entries.items():
-        if isinstance(entry, Path):
-            (staging / name).symlink_to(entry)
-        else:
-            (staging / name).write_text(entry, encoding="utf-8")
-            (staging / name).chmod(0o755)
+    for name, file in files.items():
+        # Hard links: pulumi takes the language host, and that its executor, from where its own file really lies.
+        (staging / name).hardlink_to(file)
     staging.chmod(0o755)
     try:
         staging.rename(directory)
@@ -58,18 +55,55 @@ def bin_directory() -> Path:
     return directory
 
 
-def tools_environment() -> dict[str, str]:
-    """The whole environment for running the tools: PATH, and what keeps pulumi from downloading on its own.
+def _plugin(path: Path, target: Path | str) -> None:
+    """Puts a link to `target`, or a script with that text, at `path`, in one step."""
+    script = isinstance(target, str)
+    with contextlib.suppress(OSError):
+        if path.read_text(encoding="utf-8") == target if script else path.readlink() == target:
+            return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    staging = path.with_name(f".partial-{os.getpid()}")
+    staging.unlink(missing_ok=True)
+    if isinstance(target, str):
+        staging.write_text(target, encoding="utf-8")
+        staging.chmod(0o755)
+    else:
+        staging.symlink_to(target)
+    staging.replace(path)
+
+
+def pulumi_home() -> Path:
+    """PULUMI_HOME with the resource plugins installed as `pulumi plugin install` would, substitutes among them."""
+    home = cache_directory() / "pulumi"
+    for definition in load_versions().components.values():
+        for name in definition.binaries:
+            if not name.startswith(_PLUGIN):
+                continue
+            path = home / "plugins" / f"resource-{name.removeprefix(_PLUGIN)}-v{definition.version}" / name
+            if tool := cache.find(name, definition):
+                _plugin(path, tool.path)
+            elif definition.substitute:
+                python, source = shlex.quote(sys.executable), shlex.quote(str(REPOSITORY / "src"))
+                _plugin(path, f'#!/bin/sh\nPYTHONPATH={source} exec {python} -m {definition.substitute} "$@"\n')
+    return home
+
+
+def tools_variables() -> dict[str, str]:
+    """The variables that make a shell find and use the tools; none of them is secret.
 
     PATH starts with the pinned tools, then this Python's own directory: pulumi's language host takes the first
     `python` on PATH.
     """
     first = [str(bin_directory()), str(Path(sys.executable).parent)]
     rest = [part for part in os.environ.get("PATH", os.defpath).split(os.pathsep) if part and part not in first]
-    variables = {name: value for name, value in os.environ.items() if name != "PULUMI_IGNORE_AMBIENT_PLUGINS"}
-    return variables | {
+    return {
         "PATH": os.pathsep.join([*first, *rest]),
         "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
-        "PULUMI_HOME": str(cache_directory() / "pulumi"),
+        "PULUMI_HOME": str(pulumi_home()),
         "PULUMI_SKIP_UPDATE_CHECK": "true",
     }
+
+
+def tools_environment() -> dict[str, str]:
+    """The whole environment for running the tools: this process's, with tools_variables()."""
+    return dict(os.environ) | tools_variables()
