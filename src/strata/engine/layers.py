@@ -26,6 +26,7 @@ CLUSTER_TOOLS = (
     "coredns",
     "pause",
     "gpu-device-plugin",
+    "pulumi-resource-kubernetes",
 )
 
 
