@@ -1,0 +1,1 @@
+"""Model hub: a catalogue of machine-learning models over HTTP."""

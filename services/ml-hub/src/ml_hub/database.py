@@ -1,0 +1,66 @@
+"""Connections to PostgreSQL: TLS with a verified name, the password read anew for each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import URL, Engine, create_engine, event
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.pool import NullPool
+
+from ml_hub.settings import DatabaseSettings
+
+
+def _url(settings: DatabaseSettings) -> URL:
+    return URL.create(
+        "postgresql+psycopg",
+        username=settings.database_user,
+        host=settings.database_host,
+        port=settings.database_port,
+        database=settings.database_name,
+    )
+
+
+def _connect_arguments(settings: DatabaseSettings, *, statement_timeout: bool) -> dict[str, Any]:
+    arguments: dict[str, Any] = {
+        "sslmode": settings.database_tls,
+        "connect_timeout": max(2, round(settings.database_timeout_seconds)),
+        "application_name": "ml-hub",
+    }
+    if settings.database_tls != "disable":
+        arguments["sslrootcert"] = str(settings.database_ca_file)
+    if statement_timeout:
+        arguments["options"] = f"-c statement_timeout={round(settings.database_timeout_seconds * 1000)}"
+    return arguments
+
+
+def _read_password_per_connection(engine: Engine, settings: DatabaseSettings) -> None:
+    @event.listens_for(engine, "do_connect")
+    def _set_password(_dialect: object, _record: object, _arguments: object, parameters: dict[str, Any]) -> None:
+        parameters["password"] = settings.read_database_password()
+
+
+def create_service_engine(settings: DatabaseSettings) -> AsyncEngine:
+    """The pool of the API; statements end at the timeout, dead connections are replaced before use."""
+    engine = create_async_engine(
+        _url(settings),
+        connect_args=_connect_arguments(settings, statement_timeout=True),
+        pool_size=settings.database_pool_size,
+        max_overflow=0,
+        pool_timeout=settings.database_timeout_seconds,
+        pool_pre_ping=True,
+        pool_recycle=1800,
+        # every query is a read of its own: no BEGIN and ROLLBACK around it
+        isolation_level="AUTOCOMMIT",
+    )
+    _read_password_per_connection(engine.sync_engine, settings)
+    return engine
+
+
+def create_command_engine(settings: DatabaseSettings) -> Engine:
+    """Single connections without a statement timeout, for `migrate` and `load`."""
+    engine = create_engine(
+        _url(settings), connect_args=_connect_arguments(settings, statement_timeout=False), poolclass=NullPool
+    )
+    _read_password_per_connection(engine, settings)
+    return engine

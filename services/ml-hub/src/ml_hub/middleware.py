@@ -1,0 +1,72 @@
+"""Around every request: an id, a line in the log, two metrics."""
+
+from __future__ import annotations
+
+import re
+import time
+import uuid
+
+import structlog
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ml_hub.metrics import Metrics
+
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+QUIET = frozenset({"/healthz", "/readyz"})
+"""Probes come every few seconds; they are logged only when they fail."""
+
+log = structlog.get_logger(__name__)
+
+
+class Observe:
+    """ASGI middleware."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self.app = app
+        self.metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handles one connection."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        begin = time.perf_counter()
+        request_id = self._request_id(scope)
+        state = scope.setdefault("state", {})
+        state["request_id"] = request_id
+        status = 500
+
+        async def send_with_id(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message.setdefault("headers", []).append((b"x-request-id", request_id.encode()))
+            await send(message)
+
+        with structlog.contextvars.bound_contextvars(request_id=request_id):
+            try:
+                await self.app(scope, receive, send_with_id)
+            finally:
+                seconds = time.perf_counter() - begin
+                # the template, not the path: metrics must not grow with what callers ask for
+                route = getattr(scope.get("route"), "path", "unmatched")
+                method = scope["method"] if scope["method"] in ("GET", "HEAD", "OPTIONS") else "other"
+                self.metrics.requests.labels(method, route, str(status)).inc()
+                self.metrics.latency.labels(method, route).observe(seconds)
+                if status >= 400 or scope["path"] not in QUIET:
+                    log.info(
+                        "request",
+                        method=scope["method"],
+                        path=scope["path"],
+                        status=status,
+                        milliseconds=round(seconds * 1000, 1),
+                        subject=state.get("subject"),
+                    )
+
+    @staticmethod
+    def _request_id(scope: Scope) -> str:
+        headers: list[tuple[bytes, bytes]] = scope["headers"]
+        for name, value in headers:
+            if name == b"x-request-id" and _REQUEST_ID.fullmatch(text := value.decode("latin-1")):
+                return text
+        return uuid.uuid4().hex

@@ -1,0 +1,149 @@
+"""What the API asks the database: pages of models, one model, names with counts."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from sqlalchemy import ColumnElement, RowMapping, Select, String, and_, func, literal, or_, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from ml_hub.records import words
+from ml_hub.tables import models
+
+NameKind = Literal["authors", "tasks", "libraries", "languages"]
+
+
+class InvalidCursor(ValueError):
+    """The cursor was not made by this API."""
+
+
+@dataclass(frozen=True)
+class Position:
+    """The last entry of a page: its number (downloads or count) and its name, in that order of sorting."""
+
+    number: int
+    name: str
+
+    def encode(self) -> str:
+        """As opaque text for a URL."""
+        return base64.urlsafe_b64encode(json.dumps([self.number, self.name]).encode()).decode().rstrip("=")
+
+    @classmethod
+    def decode(cls, text: str) -> Position:
+        """Back from the text.
+
+        Raises:
+            InvalidCursor: it is something else.
+        """
+        try:
+            number, name = json.loads(base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True))
+        except (binascii.Error, ValueError, TypeError) as error:
+            raise InvalidCursor("is no cursor of this API") from error
+        valid = type(number) is int and 0 <= number < 2**63 and isinstance(name, str) and "\0" not in name
+        if not valid or any("\ud800" <= c <= "\udfff" for c in name):
+            raise InvalidCursor("is no cursor of this API")
+        return cls(number, name)
+
+    def after(self, number: ColumnElement[int], name: ColumnElement[str]) -> ColumnElement[bool]:
+        """What comes behind it, sorted by number (largest first), then name."""
+        return or_(number < self.number, and_(number == self.number, name > self.name))
+
+
+@dataclass(frozen=True)
+class ModelFilter:
+    """Which models; each set field narrows the choice."""
+
+    author: str | None = None
+    task: str | None = None
+    library: str | None = None
+    language: str | None = None
+    dataset: str | None = None
+    search: str | None = None
+
+    def with_values(self, **values: str) -> ModelFilter:
+        """The same with some fields replaced."""
+        return replace(self, **values)
+
+    def conditions(self) -> list[ColumnElement[bool]]:
+        """As SQL; each is served by an index."""
+        found: list[ColumnElement[bool]] = []
+        for column, value in (
+            (models.c.author, self.author),
+            (models.c.pipeline_tag, self.task),
+            (models.c.library_name, self.library),
+        ):
+            if value is not None:
+                found.append(column == value)
+        if self.language is not None:
+            found.append(models.c.languages.contains([self.language]))
+        if self.dataset is not None:
+            found.append(models.c.datasets.contains([self.dataset]))
+        if self.search is not None:
+            # every word must begin a word of the model; quotes are not needed: words hold letters and digits only
+            query = " & ".join(f"{word}:*" for word in words(self.search))
+            found.append(models.c.search.op("@@")(func.to_tsquery("simple", query)) if query else literal(False))
+        return found
+
+
+_SUMMARY = tuple(
+    models.c[name]
+    for name in (
+        "id", "author", "downloads", "likes", "pipeline_tag", "library_name", "license", "languages", "last_modified",
+    )
+)  # fmt: skip
+_DETAIL = tuple(c for c in models.columns if c.name not in ("search", "search_text"))
+
+
+async def list_models(
+    connection: AsyncConnection, chosen: ModelFilter, limit: int, after: Position | None
+) -> tuple[list[RowMapping], Position | None]:
+    """One page of models, most downloaded first, and where the next begins (None: it was the last)."""
+    query = select(*_SUMMARY).where(*chosen.conditions())
+    if after is not None:
+        query = query.where(after.after(models.c.downloads, models.c.id))
+    query = query.order_by(models.c.downloads.desc(), models.c.id)
+    return await _page(connection, query, limit, "downloads", "id")
+
+
+async def get_model(connection: AsyncConnection, model_id: str) -> RowMapping | None:
+    """All that is known of one model."""
+    return (await connection.execute(select(*_DETAIL).where(models.c.id == model_id))).mappings().one_or_none()
+
+
+async def list_names(
+    connection: AsyncConnection, kind: NameKind, limit: int, after: Position | None
+) -> tuple[list[RowMapping], Position | None]:
+    """One page of the names that models carry, with the number of models, most used first."""
+    value: ColumnElement[Any] = {
+        "authors": models.c.author,
+        "tasks": models.c.pipeline_tag,
+        "libraries": models.c.library_name,
+        "languages": func.unnest(models.c.languages, type_=String()),
+    }[kind]
+    values = select(value.label("name")).subquery()
+    counted = (
+        select(values.c.name, func.count().label("count"))
+        .where(values.c.name.is_not(None))
+        .group_by(values.c.name)
+        .subquery()
+    )
+    query = select(counted)
+    if after is not None:
+        query = query.where(after.after(counted.c.count, counted.c.name))
+    query = query.order_by(counted.c.count.desc(), counted.c.name)
+    return await _page(connection, query, limit, "count", "name")
+
+
+async def _page(
+    connection: AsyncConnection, query: Select[Any], limit: int, number: str, name: str
+) -> tuple[list[RowMapping], Position | None]:
+    # one row more than asked tells whether there is a next page
+    rows = list((await connection.execute(query.limit(limit + 1))).mappings().all())
+    if len(rows) <= limit:
+        return rows, None
+    last = rows[limit - 1]
+    return rows[:limit], Position(last[number], last[name])

@@ -1,0 +1,186 @@
+"""Who is calling: JWTs checked against the issuer's published keys."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import threading
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import jwt
+import structlog
+from fastapi import Depends, HTTPException, Request
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+
+from ml_hub.settings import Settings
+
+FETCH_TIMEOUT_SECONDS = 3.0
+STALE_SECONDS = 3600.0
+"""How long the last keys serve while the issuer does not answer."""
+
+log = structlog.get_logger(__name__)
+
+
+class InvalidToken(Exception):
+    """The token does not hold; the text says why and goes to the caller."""
+
+
+class IssuerUnavailable(Exception):
+    """The issuer's keys cannot be fetched and none are at hand."""
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who holds the token.
+
+    Args:
+        subject: the `sub` claim.
+        claims: all claims, already checked.
+    """
+
+    subject: str
+    claims: dict[str, Any]
+
+
+class IssuerKeys:
+    """The issuer's signing keys: cached, fetched again when they rotate, kept through an outage of the issuer."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._tls = ssl.create_default_context(cafile=settings.issuer_ca_file)
+        self._lock = threading.Lock()
+        self._client: jwt.PyJWKClient | None = None
+        self._known: dict[str, jwt.PyJWK] = {}
+        self._known_at = 0.0
+        self._retry_at = 0.0
+
+    def find(self, key_id: str) -> jwt.PyJWK:
+        """The key of that id.
+
+        Raises:
+            InvalidToken: the issuer publishes no such key.
+            IssuerUnavailable: the issuer does not answer and no keys are at hand.
+        """
+        with self._lock:
+            if time.monotonic() < self._retry_at:
+                return self._find_stale(key_id)
+            try:
+                client = self._client or self._discover()
+                self._client = client
+                try:
+                    key = client.get_signing_key(key_id)
+                finally:
+                    if (cache := client.jwk_set_cache) and (keys := cache.get()):
+                        self._known = {k.key_id: k for k in keys.keys if k.key_id}
+                        self._known_at = time.monotonic()
+            except (jwt.PyJWKClientConnectionError, OSError, ValueError, jwt.PyJWKSetError) as error:
+                log.warning("issuer does not answer", error=str(error))
+                self._retry_at = time.monotonic() + self._settings.keys_refresh_seconds
+                return self._find_stale(key_id)
+            except jwt.PyJWKClientError as error:
+                raise InvalidToken("the issuer publishes no key with the token's key id") from error
+            return key
+
+    def _find_stale(self, key_id: str) -> jwt.PyJWK:
+        if not self._known or time.monotonic() - self._known_at > STALE_SECONDS:
+            raise IssuerUnavailable("the token issuer does not answer; try again")
+        if key_id not in self._known:
+            raise InvalidToken("the issuer published no key with the token's key id when it last answered")
+        return self._known[key_id]
+
+    def _discover(self) -> jwt.PyJWKClient:
+        settings = self._settings
+        url = str(settings.jwks_url) if settings.jwks_url else self._read_discovery_document()
+        return jwt.PyJWKClient(
+            url,
+            lifespan=settings.keys_lifetime_seconds,
+            cooldown_duration=settings.keys_refresh_seconds,
+            timeout=FETCH_TIMEOUT_SECONDS,
+            ssl_context=self._tls,
+        )
+
+    def _read_discovery_document(self) -> str:
+        issuer = self._settings.issuer_claim
+        request = urllib.request.Request(f"{issuer}/.well-known/openid-configuration")  # noqa: S310 (http(s) by type)
+        with urllib.request.urlopen(request, timeout=FETCH_TIMEOUT_SECONDS, context=self._tls) as response:  # noqa: S310
+            document = json.load(response)
+        if document.get("issuer", "").rstrip("/") != issuer:
+            raise ValueError(f"the discovery document of {issuer} names another issuer: {document.get('issuer')}")
+        return str(document["jwks_uri"])
+
+
+class TokenVerifier:
+    """Checks signature, issuer, audience and times of a token."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._keys = IssuerKeys(settings)
+
+    def verify(self, token: str) -> Caller:
+        """Who holds the token.
+
+        Raises:
+            InvalidToken: it does not hold.
+            IssuerUnavailable: it cannot be checked now.
+        """
+        settings = self._settings
+        try:
+            header = jwt.get_unverified_header(token)
+            # before any key is looked for: `none` and HMAC are in no allow-list
+            if header.get("alg") not in settings.token_algorithms:
+                raise InvalidToken("the token's signature algorithm is not accepted")
+            key_id = header.get("kid")
+            if not isinstance(key_id, str) or not key_id:
+                raise InvalidToken("the token names no key id")
+            claims = jwt.decode(
+                token,
+                self._keys.find(key_id).key,
+                algorithms=list(settings.token_algorithms),
+                audience=settings.audience,
+                issuer=[settings.issuer_claim, settings.issuer_claim + "/"],
+                leeway=settings.token_leeway_seconds,
+                options={"require": ["exp", "iat", "iss", "aud", "sub"]},
+            )
+        except jwt.ExpiredSignatureError as error:
+            raise InvalidToken("the token has expired") from error
+        except jwt.InvalidAudienceError as error:
+            raise InvalidToken(f"the token is not for the audience {settings.audience}") from error
+        except jwt.InvalidIssuerError as error:
+            raise InvalidToken(f"the token is not from the issuer {settings.issuer_claim}") from error
+        except jwt.MissingRequiredClaimError as error:
+            raise InvalidToken(f"the token lacks the claim {error.claim}") from error
+        except jwt.InvalidSignatureError as error:
+            raise InvalidToken("the token's signature does not hold") from error
+        except (jwt.InvalidTokenError, jwt.InvalidKeyError, TypeError) as error:
+            raise InvalidToken("the token is no valid JWT") from error
+        return Caller(subject=str(claims["sub"]), claims=claims)
+
+
+_bearer = HTTPBearer(auto_error=False, bearerFormat="JWT", description="A JWT of the site's issuer.")
+
+
+def require_token(
+    request: Request, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
+) -> Caller:
+    """Dependency of every route behind a token.
+
+    Raises:
+        HTTPException: 401 with a challenge as in RFC 6750, or 503 when the issuer does not answer.
+    """
+    if credentials is None or not credentials.credentials:
+        detail = "this route needs a token: Authorization: Bearer …"
+        raise HTTPException(401, detail, headers={"WWW-Authenticate": 'Bearer realm="ml-hub"'})
+    verifier: TokenVerifier = request.app.state.verifier
+    try:
+        caller = verifier.verify(credentials.credentials)
+    except InvalidToken as error:
+        challenge = f'Bearer realm="ml-hub", error="invalid_token", error_description="{error}"'
+        raise HTTPException(401, str(error), headers={"WWW-Authenticate": challenge}) from error
+    except IssuerUnavailable as error:
+        raise HTTPException(503, str(error), headers={"Retry-After": "10"}) from error
+    request.state.subject = caller.subject
+    return caller

@@ -1,0 +1,1 @@
+"""The OpenID Connect issuer of a lab."""
