@@ -33,10 +33,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def context(request: pytest.FixtureRequest) -> SiteContext:
-    """The site under proof; skips where none was named or it does not run."""
-    name = request.config.getoption("--strata-site") or os.environ.get("STRATA_TEST_SITE")
-    if not name:
-        pytest.skip("no running site named: --strata-site NAME or STRATA_TEST_SITE")
+    """The site under proof, the lab unless another is named; skips where it does not run."""
+    name = request.config.getoption("--strata-site") or os.environ.get("STRATA_TEST_SITE") or "lab"
     found = SiteContext.load(find_site(str(name)))
     if found.cloud_outputs is None and found.site.cloud is not None:
         pytest.skip(f"site {name} is not up: `strata up {name}`")
