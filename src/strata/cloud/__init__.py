@@ -1,0 +1,1 @@
+"""OpenStack objects of a site as typed Pulumi components; `pulumi/cloud` puts them together."""

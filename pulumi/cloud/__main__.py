@@ -1,0 +1,64 @@
+"""The OpenStack objects of one site, top to bottom; what they consist of is in src/strata/cloud."""
+
+from __future__ import annotations
+
+import pulumi
+import pulumi_openstack as openstack
+
+from strata.cloud import arguments
+from strata.cloud.aggregate import Aggregate
+from strata.cloud.credentials import read_credentials
+from strata.cloud.flavor import Flavor
+from strata.cloud.image import Image
+from strata.cloud.instance import Instance, InstanceArgs
+from strata.cloud.key_pair import KeyPair, KeyPairArgs
+from strata.cloud.network import Network
+from strata.cloud.project import Project, ProjectArgs
+from strata.cloud.security_group import SecurityGroup
+from strata.cloud.stack import required_cloud, stack_site
+from strata.paths import SitePaths
+
+site, _ = stack_site()
+cloud = required_cloud(site)
+credentials = read_credentials(cloud.credentials or site.name)
+administrator = openstack.Provider("administrator", cloud=credentials.cloud)
+in_cloud = pulumi.ResourceOptions(provider=administrator)
+
+project = Project(
+    "project", ProjectArgs(cloud.project.name, site.name, credentials, arguments.project_quota(cloud)), in_cloud
+)
+in_project = pulumi.ResourceOptions(provider=project.provider)
+
+networks = {a.name: Network(a.name, a, in_project) for a in arguments.network_arguments(cloud)}
+groups = {
+    role: SecurityGroup(role, a, in_project) for role, a in arguments.security_group_arguments(site, cloud).items()
+}
+key_pair = KeyPair("key-pair", KeyPairArgs(site.name, arguments.public_key(SitePaths(site.name))), in_project)
+
+images = {a.name: Image(a.name, a, in_cloud) for a in arguments.image_arguments(cloud)}
+flavors = {a.name: Flavor(a.name, a, in_cloud) for a in arguments.flavor_arguments(cloud)}
+aggregates = [Aggregate(a.kind, a, in_cloud) for a in arguments.aggregate_arguments(site, cloud)]
+
+instances = {
+    i.name: Instance(
+        i.name,
+        InstanceArgs(
+            name=i.name,
+            flavor=i.flavor,
+            flavor_id=flavors[i.flavor].id,
+            image_id=images[i.image].id,
+            key_pair=key_pair.name,
+            network_id=networks[i.network].id,
+            subnet_id=networks[i.network].subnet_id,
+            security_group_ids=tuple(groups[role].id for role in ("nodes", *i.roles) if role in groups),
+            metadata=arguments.instance_metadata(site, i.roles),
+            roles=i.roles,
+        ),
+        # the scheduler looks at the aggregates' metadata
+        pulumi.ResourceOptions(provider=project.provider, depends_on=aggregates),
+    )
+    for i in cloud.instances
+}
+
+pulumi.export("instances", {name: instance.outputs for name, instance in instances.items()})
+pulumi.export("networks", {name: network.id for name, network in networks.items()})

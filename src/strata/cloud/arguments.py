@@ -1,0 +1,139 @@
+"""From the site model to the arguments of the components; nothing here talks to a cloud."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from strata.cloud.aggregate import AggregateArgs
+from strata.cloud.flavor import FlavorArgs
+from strata.cloud.image import ImageArgs
+from strata.cloud.network import NetworkArgs
+from strata.cloud.project import ProjectQuota
+from strata.cloud.security_group import Ingress, SecurityGroupArgs
+from strata.cloud.stack import shown_plainly
+from strata.errors import UserError
+from strata.models import Site
+from strata.models.cloud import Cloud
+from strata.paths import SitePaths
+
+IMAGE_PROPERTY = "strata_image"
+"""Property of an image in the lab's glance: the podman image that nova's lab driver boots."""
+PLACEHOLDER = "placeholder.raw"
+"""What the lab's glance stores in place of a disk; beside the program."""
+SITE_METADATA = "strata_site"
+ROLES_METADATA = "strata_roles"
+WORLD = ("0.0.0.0/0", "::/0")
+
+ROLE_PORTS: Mapping[str, tuple[tuple[str, int], ...]] = {
+    "load_balancer": (("http", 80), ("https", 443)),
+    "kube_control_plane": (("kubernetes-api", 6443),),
+    "registry": (("registry", 5000),),
+}
+"""TCP ports that a role answers from outside the project."""
+
+
+def project_quota(cloud: Cloud) -> ProjectQuota:
+    """The quota of site.yaml, and enough ports for its instances."""
+    quota = cloud.project.quota
+    return ProjectQuota(quota.instances, quota.cores, quota.memory.mebibytes, 2 * quota.instances + 50)
+
+
+def network_arguments(cloud: Cloud) -> list[NetworkArgs]:
+    """One entry per network."""
+    return [
+        NetworkArgs(
+            name=network.name,
+            cidr=str(network.cidr),
+            ip_version=network.cidr.version,
+            gateway=str(network.gateway),
+            pool=(str(network.allocation_pool.start), str(network.allocation_pool.end)),
+            dns_servers=tuple(str(server) for server in network.dns_servers),
+        )
+        for network in cloud.networks
+    ]
+
+
+def security_group_arguments(site: Site, cloud: Cloud) -> dict[str, SecurityGroupArgs]:
+    """The group of every instance, `nodes`, and one for each role that answers from outside."""
+    inside = tuple(Ingress(f"inside-{network.name}", str(network.cidr)) for network in cloud.networks)
+    versions = {network.cidr.version for network in cloud.networks}
+    world = [source for source, version in zip(WORLD, (4, 6), strict=True) if version in versions]
+    everywhere = {source: "" if source == WORLD[0] else "-ipv6" for source in world}
+    ping = [
+        Ingress(f"icmp{suffix}", source, "ipv6-icmp" if suffix else "icmp") for source, suffix in everywhere.items()
+    ]
+    ssh = [Ingress(f"ssh{suffix}", source, "tcp", 22) for source, suffix in everywhere.items()]
+    groups = {
+        "nodes": SecurityGroupArgs(
+            f"{site.name}-nodes", "SSH and ping from everywhere, everything inside the project", (*inside, *ping, *ssh)
+        )
+    }
+    used = {role for instance in cloud.instances for role in instance.roles}
+    for role, ports in ROLE_PORTS.items():
+        if role in used:
+            rules = [
+                Ingress(f"{name}{suffix}", source, "tcp", port)
+                for name, port in ports
+                for source, suffix in everywhere.items()
+            ]
+            name = role.replace("_", "-")
+            groups[role] = SecurityGroupArgs(f"{site.name}-{name}", f"Instances with the role {role}", tuple(rules))
+    return groups
+
+
+def image_arguments(cloud: Cloud) -> list[ImageArgs]:
+    """One entry per image: in a lab a placeholder that names the podman image, else the cloud's own."""
+    if cloud.deployment != "lab":
+        return [ImageArgs(name=image.name) for image in cloud.images]
+    from strata.lab.images import node_filesystem
+
+    return [
+        ImageArgs(
+            name=image.name,
+            file=PLACEHOLDER,
+            properties={IMAGE_PROPERTY: node_filesystem(image.release).reference},
+        )
+        for image in cloud.images
+    ]
+
+
+def flavor_arguments(cloud: Cloud) -> list[FlavorArgs]:
+    """One entry per flavor."""
+    return [
+        FlavorArgs(
+            name=flavor.name,
+            vcpus=flavor.vcpus,
+            memory_mib=flavor.memory.mebibytes,
+            disk_gib=flavor.disk.gibibytes,
+            accelerators=dict(flavor.accelerators),
+        )
+        for flavor in cloud.flavors
+    ]
+
+
+def aggregate_arguments(site: Site, cloud: Cloud) -> list[AggregateArgs]:
+    """One entry per kind of accelerator, and one of the hosts without; a host of two kinds is in both."""
+    hosts: dict[str, list[str]] = {}
+    for hypervisor in cloud.hypervisors:
+        for kind in sorted(hypervisor.accelerators) or ["none"]:
+            hosts.setdefault(kind, []).append(hypervisor.name)
+    return [AggregateArgs(f"{site.name}-{kind}", kind, tuple(names)) for kind, names in sorted(hosts.items())]
+
+
+def instance_metadata(site: Site, roles: tuple[str, ...]) -> dict[str, str]:
+    """Server metadata, by which a cloud's operator sees whose the instance is."""
+    return {SITE_METADATA: site.name, ROLES_METADATA: ",".join(roles)}
+
+
+@shown_plainly
+def public_key(paths: SitePaths) -> str:
+    """The site's public SSH key.
+
+    Raises:
+        pulumi.RunError: there is none yet.
+    """
+    file = paths.ssh_key.with_suffix(".pub")
+    try:
+        return file.read_text().strip()
+    except FileNotFoundError as error:
+        raise UserError(f"{file} does not exist", fix=f"strata up {paths.site} --layer cloud") from error

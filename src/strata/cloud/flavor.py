@@ -1,0 +1,60 @@
+"""A flavor, with the accelerators that its instances get."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pulumi
+import pulumi_openstack as openstack
+
+GPU_KEY = "gpu"
+"""Metadata key of aggregates that flavors ask for; "none" keeps CPU instances off the GPU hosts."""
+
+
+@dataclass(frozen=True)
+class FlavorArgs:
+    """One flavor.
+
+    Args:
+        name: in OpenStack.
+        vcpus: virtual CPUs.
+        memory_mib: memory in MiB.
+        disk_gib: root disk in GiB.
+        accelerators: kind (nova's PCI alias) to number of cards.
+    """
+
+    name: str
+    vcpus: int
+    memory_mib: int
+    disk_gib: int
+    accelerators: dict[str, int] = field(default_factory=dict)
+
+    def extra_specs(self) -> dict[str, str]:
+        """What nova's scheduler is asked for beyond CPUs and memory."""
+        kinds = sorted(self.accelerators)
+        # the aggregate filter compares one value; a second kind is asked for by its PCI alias alone
+        specs = {f"aggregate_instance_extra_specs:{GPU_KEY}": kinds[0] if kinds else "none"}
+        if kinds:
+            specs["pci_passthrough:alias"] = ",".join(f"{kind}:{self.accelerators[kind]}" for kind in kinds)
+        return specs
+
+
+class Flavor(pulumi.ComponentResource):
+    """Flavor in nova, open to all projects."""
+
+    id: pulumi.Output[str]
+
+    def __init__(self, name: str, args: FlavorArgs, opts: pulumi.ResourceOptions) -> None:
+        super().__init__("strata:cloud:Flavor", name, None, opts)
+        flavor = openstack.compute.Flavor(
+            name,
+            name=args.name,
+            vcpus=args.vcpus,
+            ram=args.memory_mib,
+            disk=args.disk_gib,
+            is_public=True,
+            extra_specs=args.extra_specs(),
+            opts=pulumi.ResourceOptions(parent=self, delete_before_replace=True),
+        )
+        self.id = flavor.id
+        self.register_outputs({"id": self.id})

@@ -1,0 +1,49 @@
+"""A clouds.yaml and a key, so that the program runs as on an operator's machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from strata.models import load_site
+from strata.paths import REPOSITORY, SitePaths
+
+SITES = sorted(file.parent.name for file in (REPOSITORY / "inventories").glob("*/site.yaml"))
+SITES_WITH_CLOUD = [s for s in SITES if load_site(REPOSITORY / "inventories" / s / "site.yaml").cloud is not None]
+PASSWORD = "administrator-password"
+PUBLIC_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAITest strata-test"
+
+
+@pytest.fixture
+def operator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """State directory with a key pair per site, and a clouds.yaml with an entry per site."""
+    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.delenv("STRATA_SITE_FILE", raising=False)
+    entries = {}
+    for name in SITES_WITH_CLOUD:
+        write_key(name)
+        cloud = load_site(REPOSITORY / "inventories" / name / "site.yaml").cloud
+        assert cloud is not None
+        entries[cloud.credentials or name] = cloud_entry()
+    write_clouds(tmp_path, entries)
+    monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(tmp_path / "clouds.yaml"))
+    return tmp_path
+
+
+def write_key(site: str) -> None:
+    """The site's public key."""
+    public = SitePaths(site).create().ssh_key.with_suffix(".pub")
+    public.write_text(PUBLIC_KEY + "\n")
+
+
+def cloud_entry() -> dict[str, object]:
+    """An administrator's entry of clouds.yaml."""
+    auth = {"auth_url": "http://192.0.2.1:5000/v3", "username": "admin", "password": PASSWORD}
+    return {"auth": {**auth, "project_name": "admin", "user_domain_name": "Default"}, "region_name": "RegionOne"}
+
+
+def write_clouds(directory: Path, entries: dict[str, dict[str, object]]) -> None:
+    """clouds.yaml with these entries."""
+    (directory / "clouds.yaml").write_text(yaml.safe_dump({"clouds": entries}))

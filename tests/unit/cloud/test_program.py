@@ -1,0 +1,179 @@
+"""What pulumi/cloud asks OpenStack for, recorded without one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pulumi
+import pytest
+
+from strata.models import load_site
+from strata.outputs import CloudOutputs
+
+from .conftest import PASSWORD, PUBLIC_KEY, SITES_WITH_CLOUD, cloud_entry, write_clouds, write_key
+from .recorder import Recorder, run_program, site_file
+
+INSTANCE = "openstack:compute/instance:Instance"
+FLAVOR = "openstack:compute/flavor:Flavor"
+AGGREGATE = "openstack:compute/aggregateV2:AggregateV2"
+NETWORK = "openstack:networking/network:Network"
+SUBNET = "openstack:networking/subnet:Subnet"
+PORT = "openstack:networking/port:Port"
+RULE = "openstack:networking/secGroupRule:SecGroupRule"
+IMAGE = "openstack:images/image:Image"
+PROVIDER = "pulumi:providers:openstack"
+
+
+@pytest.mark.usefixtures("operator")
+@pytest.mark.parametrize("site", SITES_WITH_CLOUD)
+def test_every_object_of_the_site_is_asked_for(site: str) -> None:
+    recorder = Recorder()
+    outputs = run_program("cloud", site, recorder)
+    cloud = load_site(site_file(site)).cloud
+    assert cloud is not None
+
+    def names(kind: str) -> set[str]:
+        return {name for typ, name in recorder.resources if typ == kind}
+
+    assert names(INSTANCE) == names(PORT) == {i.name for i in cloud.instances}
+    assert names(FLAVOR) == {f.name for f in cloud.flavors}
+    assert names(NETWORK) == names(SUBNET) == {n.name for n in cloud.networks}
+    hosts = {h for (typ, _), inputs in recorder.resources.items() if typ == AGGREGATE for h in inputs["hosts"]}
+    assert hosts == {h.name for h in cloud.hypervisors}
+    layer = CloudOutputs.model_validate(outputs)
+    assert set(layer.instances) == {i.name for i in cloud.instances}
+    assert set(layer.networks) == {n.name for n in cloud.networks}
+
+
+@pytest.mark.usefixtures("operator")
+def test_lab_in_detail() -> None:
+    recorder = Recorder()
+    outputs = run_program("cloud", "lab", recorder)
+    found = recorder.resources
+
+    assert found[FLAVOR, "gpu.v100.2"] | {"name": "gpu.v100.2"} == {
+        "name": "gpu.v100.2",
+        "vcpus": 8.0,
+        "ram": 8192.0,
+        "disk": 20.0,
+        "isPublic": True,
+        "extraSpecs": {"pci_passthrough:alias": "v100:2", "aggregate_instance_extra_specs:gpu": "v100"},
+    }
+    assert found[FLAVOR, "cpu.small"]["extraSpecs"] == {"aggregate_instance_extra_specs:gpu": "none"}
+    assert found[AGGREGATE, "v100"]["hosts"] == ["compute-gpu-1"]
+    assert found[AGGREGATE, "v100"]["metadata"] == {"gpu": "v100"}
+    assert found[AGGREGATE, "none"]["hosts"] == ["compute-1"]
+    assert found[SUBNET, "platform"]["cidr"] == "10.77.0.0/24"
+    assert found["openstack:compute/quotaSetV2:QuotaSetV2", "project"] == {
+        "projectId": "project-id",
+        "instances": 10.0,
+        "cores": 40.0,
+        "ram": 65536.0,
+    }
+    assert found["openstack:compute/keypair:Keypair", "key-pair"]["publicKey"] == PUBLIC_KEY
+    assert found[IMAGE, "debian-12"]["properties"]["strata_image"].startswith("localhost/strata-debian-12:")
+    worker = found[INSTANCE, "gpu-worker-1"]
+    assert worker["metadata"] == {"strata_site": "lab", "strata_roles": "kube_node,gpu_node"}
+    assert worker["flavorId"] == "gpu.v100.1-id"
+    assert worker["networks"] == [{"port": "gpu-worker-1-id"}]
+    assert found[PORT, "control-1"]["securityGroupIds"] == ["nodes-id", "kube_control_plane-id"]
+    assert found[PORT, "worker-1"]["securityGroupIds"] == ["nodes-id"]
+    assert outputs["instances"]["services-1"]["roles"] == [
+        "nfs_server",
+        "postgresql",
+        "kine",
+        "registry",
+        "load_balancer",
+    ]
+
+
+@pytest.mark.usefixtures("operator")
+def test_instances_belong_to_the_project_and_flavors_to_the_cloud() -> None:
+    recorder = Recorder()
+    run_program("cloud", "lab", recorder)
+    scope = recorder.resources[PROVIDER, "project-scope"]
+    assert scope["tenantId"] == "project-id"
+    assert recorder.providers[INSTANCE, "worker-1"].split("::")[-2] == "project-scope"
+    assert recorder.providers[NETWORK, "platform"].split("::")[-2] == "project-scope"
+    assert recorder.providers[FLAVOR, "cpu.small"].split("::")[-2] == "administrator"
+
+
+@pytest.mark.usefixtures("operator")
+def test_only_what_must_be_reached_is_open() -> None:
+    recorder = Recorder()
+    run_program("cloud", "lab", recorder)
+    rules = {name: inputs for (typ, name), inputs in recorder.resources.items() if typ == RULE}
+    opened = {(r["remoteIpPrefix"], r.get("protocol"), r.get("portRangeMin")) for r in rules.values()}
+    assert opened == {
+        ("10.77.0.0/24", None, None),
+        ("0.0.0.0/0", "icmp", None),
+        ("0.0.0.0/0", "tcp", 22.0),
+        ("0.0.0.0/0", "tcp", 80.0),
+        ("0.0.0.0/0", "tcp", 443.0),
+        ("0.0.0.0/0", "tcp", 6443.0),
+        ("0.0.0.0/0", "tcp", 5000.0),
+    }
+    assert rules["load_balancer-https"]["securityGroupId"] == "load_balancer-id"
+
+
+@pytest.mark.usefixtures("operator")
+def test_an_instance_waits_for_the_aggregates() -> None:
+    """The scheduler reads their metadata; recorded order is the order in which Pulumi may create."""
+    recorder = Recorder()
+    run_program("cloud", "lab", recorder)
+    order = [typ for typ, _ in recorder.resources]
+    last_aggregate = max(i for i, typ in enumerate(order) if typ == AGGREGATE)
+    assert last_aggregate < order.index(INSTANCE)
+
+
+@pytest.mark.usefixtures("operator")
+def test_password_is_a_secret() -> None:
+    recorder = Recorder()
+    run_program("cloud", "lab", recorder)
+    secret = recorder.resources[PROVIDER, "project-scope"]["password"]
+    assert isinstance(secret, dict), "passed in the clear"
+    assert secret["value"].strip('"') == PASSWORD
+    assert secret["4dabf18193072939515e22adb298388d"] == "1b47061264138c4ac30d75fd1eb44270"
+
+
+def test_missing_cloud_entry_says_where_to_put_it(operator: Path) -> None:
+    write_clouds(operator, {"other": cloud_entry()})
+    with pytest.raises(pulumi.RunError, match=r"there is no cloud 'lab'.*\n.*fix: add an entry lab"):
+        run_program("cloud", "lab", Recorder())
+
+
+def test_site_file_of_another_site_is_refused(operator: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STRATA_SITE_FILE", str(site_file("lab")))
+    with pytest.raises(pulumi.RunError, match="describes the site lab, the stack is other"):
+        run_program("cloud", "other", Recorder())
+
+
+def test_thousand_instances(operator: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    workers = "".join(
+        f"    - {{name: node-{n}, flavor: cpu, image: debian-12, network: platform, roles: [kube_node]}}\n"
+        for n in range(1000)
+    )
+    file = operator / "site.yaml"
+    file.write_text(f"""
+name: large
+domain: large.example.org
+cloud:
+  deployment: existing
+  hypervisors: [{{name: compute-1, vcpus: 100000, memory: 100 TiB, disk: 100 TiB}}]
+  project: {{name: large, quota: {{instances: 1000, cores: 2000, memory: 2000 GiB}}}}
+  networks: [{{name: platform, cidr: 10.77.0.0/16}}]
+  images: [{{name: debian-12, distribution: debian, release: "12"}}]
+  flavors: [{{name: cpu, vcpus: 2, memory: 2 GiB, disk: 20 GiB}}]
+  instances:
+{workers}""")
+    write_key("large")
+    write_clouds(operator, {"large": cloud_entry()})
+    monkeypatch.setenv("STRATA_SITE_FILE", str(file))
+    recorder = Recorder()
+    outputs = run_program("cloud", "large", recorder)
+    assert len(outputs["instances"]) == 1000
+    quota = recorder.resources["openstack:networking/quotaV2:QuotaV2", "project"]
+    assert quota["port"] >= 1000
+    assert ("openstack:images/getImage:getImage", "debian-12") in {
+        (token, args.get("name")) for token, args in recorder.lookups
+    }
