@@ -253,6 +253,21 @@ def machine_problems(*, lab: bool = True) -> list[Problem]:
     return found
 
 
+def check_for_site(*, lab: bool) -> None:
+    """Refuses a machine that lacks something.
+
+    Raises:
+        UserError: names everything that is missing, each with its fix.
+    """
+    from strata.errors import UserError
+
+    if problems := machine_problems(lab=lab):
+        raise UserError(
+            "this machine cannot carry the site:\n" + "\n".join(f"  {problem.message}" for problem in problems),
+            fix="\n       ".join(problem.fix for problem in problems),
+        )
+
+
 def main() -> int:
     """Prints each problem with its fix; returns the exit status."""
     problems = machine_problems()

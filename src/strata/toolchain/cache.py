@@ -42,6 +42,7 @@ class Tool:
         source: where it came from.
         sha256: of the executable.
         seconds: what it took to have it, the first time; shared by the binaries of one component.
+        note: whether a build gave the pinned bits; empty when there is nothing to compare.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Tool:
     source: Source
     sha256: str
     seconds: float
+    note: str = ""
 
 
 def file_digest(path: Path, algorithm: str = "sha256") -> str:
@@ -103,6 +105,7 @@ def store(
     *,
     source: Source,
     seconds: float,
+    note: str = "",
     companions: tuple[Path, ...] = (),
 ) -> Tool:
     """Moves a finished binary into the cache; afterwards all of it is there, or, after a kill, nothing.
@@ -120,7 +123,7 @@ def store(
         os.utime(path)
         for file in companions:
             shutil.copy2(file, staging / file.name)
-        tool = Tool(name, component.version, directory / name, source, file_digest(path), round(seconds, 1))
+        tool = Tool(name, component.version, directory / name, source, file_digest(path), round(seconds, 1), note)
         record = asdict(tool) | {"size": path.stat().st_size}
         del record["path"]
         (staging / _RECORD).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

@@ -39,7 +39,7 @@ def report() -> list[ToolReport]:
         for name in definition.binaries:
             if tool := cache.find(name, definition):
                 reports.append(
-                    ToolReport(name, tool.version, str(tool.source), tool.path, tool.sha256, tool.seconds, "")
+                    ToolReport(name, tool.version, str(tool.source), tool.path, tool.sha256, tool.seconds, tool.note)
                 )
             elif definition.substitute:
                 note = f"{definition.substitute} takes its place"
