@@ -1,0 +1,28 @@
+"""Variables of the role postgresql."""
+
+from __future__ import annotations
+
+from strata.inventory.ports import POSTGRESQL
+from strata.inventory.topology import client_networks, database_secret, secret, service_certificate
+from strata.models import Site
+from strata.outputs import CloudOutputs
+
+KINE_DATABASE = "kine"
+
+
+def databases(site: Site) -> tuple[str, ...]:
+    """Databases of the site, with the one that the cluster's datastore needs."""
+    named = tuple(site.hosts.postgresql.databases) if site.hosts.postgresql else ()
+    extra = (KINE_DATABASE,) if site.cluster is not None and site.cluster.datastore == "kine" else ()
+    return tuple(dict.fromkeys((*named, *extra)))
+
+
+def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
+    """Databases with generated passwords, open over TLS to the site's hosts and pods."""
+    return {
+        "postgresql_port": POSTGRESQL,
+        "postgresql_certificate": service_certificate("postgresql", "postgresql", site, outputs),
+        "postgresql_client_networks": client_networks(site),
+        "postgresql_databases": [{"name": d, "password": secret(database_secret(d))} for d in databases(site)],
+        "postgresql_settings": {"max_connections": 200},
+    }

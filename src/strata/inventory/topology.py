@@ -1,0 +1,92 @@
+"""Who is where: addresses of hosts, roles and services, as the role variables need them."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+
+from strata.inventory import Template
+from strata.models import Site
+from strata.outputs import CloudOutputs
+
+
+@dataclass(frozen=True)
+class Host:
+    """One host of the site.
+
+    Args:
+        name: without the domain.
+        address: IPv4 or IPv6.
+        roles: its Ansible groups.
+    """
+
+    name: str
+    address: str
+    roles: tuple[str, ...]
+
+
+def hosts(site: Site, outputs: CloudOutputs | None) -> tuple[Host, ...]:
+    """Instances of the cloud, then machines of their own, each in the site's order."""
+    instances = outputs.instances.values() if outputs else ()
+    found = [Host(i.name, i.address, tuple(i.roles)) for i in instances]
+    found += [Host(m.name, str(m.address), tuple(m.roles)) for m in site.hosts.machines]
+    return tuple(found)
+
+
+def hosts_with(role: str, site: Site, outputs: CloudOutputs | None) -> tuple[Host, ...]:
+    """The hosts that have a role."""
+    return tuple(host for host in hosts(site, outputs) if role in host.roles)
+
+
+def address_of(role: str, site: Site, outputs: CloudOutputs | None) -> str | None:
+    """Address of the first host that has a role; None where there is none."""
+    found = hosts_with(role, site, outputs)
+    return found[0].address if found else None
+
+
+def host_networks(site: Site) -> list[str]:
+    """Networks (CIDR) of the site's hosts: those of the cloud's project, and each machine by its address."""
+    networks = [str(n.cidr) for n in site.cloud.networks] if site.cloud else []
+    known = [ipaddress.ip_network(n) for n in networks]
+    for machine in site.hosts.machines:
+        address = ipaddress.ip_address(str(machine.address))
+        if not any(address in n for n in known if n.version == address.version):
+            networks.append(f"{address}/{address.max_prefixlen}")
+    return networks
+
+
+def client_networks(site: Site) -> list[str]:
+    """Networks (CIDR) whose hosts and pods may ask the site's services."""
+    networks = host_networks(site)
+    if site.cluster is not None:
+        networks.append(str(site.cluster.pod_network))
+    return list(dict.fromkeys(networks))
+
+
+def database_secret(database: str) -> str:
+    """Name of the secret that holds the password of a database's owner."""
+    return f"{database}_database_password"
+
+
+def secret(name: str) -> Template:
+    """A secret of the site, as a role variable."""
+    return Template(f"{{{{ lookup('strata_secret', {name!r}) }}}}")
+
+
+def certificate(name: str, dns_names: list[str], ip_addresses: list[str]) -> Template:
+    """A certificate of the site's authority, as a role variable: {certificate, private_key, ca}, PEM."""
+    return Template(
+        f"{{{{ lookup('strata_certificate', {name!r}, dns_names={dns_names!r}, ip_addresses={ip_addresses!r}) }}}}"
+    )
+
+
+def service_certificate(service: str, role: str, site: Site, outputs: CloudOutputs | None) -> Template:
+    """Certificate for `<service>.<domain>` and for the names and addresses of every host that has the role."""
+    found = hosts_with(role, site, outputs)
+    names = [
+        f"{service}.{site.domain}",
+        *(f"{h.name}.{site.domain}" for h in found),
+        *(h.name for h in found),
+        "localhost",
+    ]
+    return certificate(service, names, [*(h.address for h in found), "127.0.0.1"])
