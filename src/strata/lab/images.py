@@ -33,7 +33,7 @@ _CONTROLLER = (
     *("procps", "mariadb-server", "rabbitmq-server", "memcached", "podman", "python3-venv", "python3-pymysql"),
     "openssh-client",
 )
-_POD = ("python3", "iptables", "ca-certificates", "netbase")
+_POD = ("python3", "iptables", "nftables", "ca-certificates", "netbase")  # kube-proxy runs nft
 _OPTIONS = (
     "--variant=minbase",
     "--mode=root",
