@@ -142,7 +142,8 @@ def test_missing_cloud_entry_says_where_to_put_it(operator: Path) -> None:
         run_program("cloud", "lab", Recorder())
 
 
-def test_site_file_of_another_site_is_refused(operator: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("operator")
+def test_site_file_of_another_site_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STRATA_SITE_FILE", str(site_file("lab")))
     with pytest.raises(pulumi.RunError, match="describes the site lab, the stack is other"):
         run_program("cloud", "other", Recorder())

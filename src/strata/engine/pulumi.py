@@ -1,0 +1,202 @@
+"""Runs the programs in pulumi/ on a site with the pulumi command, as an operator would by hand.
+
+The command and not pulumi.automation: that one starts the command three times more per run and hides its events.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from strata.engine.context import SiteContext
+from strata.engine.pulumi_events import Events
+from strata.engine.pulumi_recovery import explain_failures, forget_pending, release_stale_locks
+from strata.errors import UserError
+from strata.models import Site
+from strata.paths import REPOSITORY, SitePaths
+from strata.progress import Progress
+
+Program = Literal["cloud", "platform"]
+
+
+@dataclass(frozen=True)
+class PulumiResult:
+    """What a run did, components and providers not counted; `seconds` is wall time."""
+
+    created: int
+    updated: int
+    deleted: int
+    same: int
+    seconds: float
+    outputs: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def changed(self) -> int:
+        """Resources that were created, changed or deleted."""
+        return self.created + self.updated + self.deleted
+
+
+def up(
+    program: Program, site: Site, paths: SitePaths, progress: Progress, *, site_file: Path | None = None
+) -> PulumiResult:
+    """Makes what the program asks for, and repairs what somebody changed by hand.
+
+    Args:
+        program: directory in pulumi/.
+        site: the site; its name is the stack's.
+        paths: where its state is.
+        progress: told each resource as work on it starts.
+        site_file: where the site was read; None for inventories/<site>/site.yaml.
+
+    Raises:
+        UserError: a resource failed; with the provider's, and where there is one nova's, reason.
+    """
+    run = _Run(program, site, paths, progress, site_file)
+    run.prepare()
+    events, seconds = run.operate("up", "--yes", "--skip-preview", "--refresh")
+    return run.result(events, seconds, run.outputs())
+
+
+def preview(
+    program: Program, site: Site, paths: SitePaths, progress: Progress, *, site_file: Path | None = None
+) -> PulumiResult:
+    """Counts what `up` would do; changes nothing. Arguments and errors as of `up`."""
+    run = _Run(program, site, paths, progress, site_file)
+    run.prepare()
+    events, seconds = run.operate("preview", "--refresh")
+    return run.result(events, seconds, {})
+
+
+def refresh(
+    program: Program, site: Site, paths: SitePaths, progress: Progress, *, site_file: Path | None = None
+) -> PulumiResult:
+    """Takes into the state what is really there. Arguments and errors as of `up`."""
+    run = _Run(program, site, paths, progress, site_file)
+    run.prepare()
+    events, seconds = run.operate("refresh", "--yes", "--skip-preview")
+    return run.result(events, seconds, run.outputs())
+
+
+def destroy(
+    program: Program, site: Site, paths: SitePaths, progress: Progress, *, site_file: Path | None = None
+) -> PulumiResult:
+    """Deletes all that the program made, and the stack. Arguments and errors as of `up`."""
+    run = _Run(program, site, paths, progress, site_file)
+    if not run.stack_exists():
+        return PulumiResult(0, 0, 0, 0, 0.0)
+    run.prepare()
+    events, seconds = run.operate("destroy", "--yes", "--skip-preview", "--refresh")
+    run.command("stack", "rm", "--yes")
+    return run.result(events, seconds, {})
+
+
+class _Run:
+    def __init__(
+        self, program: Program, site: Site, paths: SitePaths, progress: Progress, site_file: Path | None
+    ) -> None:
+        from strata.engine.environment import site_environment
+        from strata.toolchain import tools_environment
+
+        self.program = program
+        self.directory = REPOSITORY / "pulumi" / program
+        self.site = site
+        self.paths = paths
+        self.progress = progress
+        file = site_file or REPOSITORY / "inventories" / site.name / "site.yaml"
+        self.context = SiteContext(site, file, paths)
+        self.environment = tools_environment() | site_environment(self.context)
+        # `--json` of a preview is one summary at the end, unless asked to stream
+        self.environment["PULUMI_ENABLE_STREAMING_JSON_PREVIEW"] = "true"
+
+    @property
+    def state_file(self) -> Path:
+        """The stack's state in the file backend."""
+        return self.paths.pulumi / ".pulumi" / "stacks" / f"strata-{self.program}" / f"{self.site.name}.json"
+
+    def stack_exists(self) -> bool:
+        """Whether the stack has been made."""
+        return self.state_file.exists()
+
+    def prepare(self) -> None:
+        """Makes the stack, and clears what a killed run left."""
+        self.paths.create()
+        assert self.context.secrets  # makes the passphrase that encrypts the state
+        if not self.stack_exists():
+            self.progress.update(f"making the stack {self.site.name}")
+            self.command("stack", "init", "--secrets-provider", "passphrase")
+            return
+        release_stale_locks(self.paths.pulumi, f"strata-{self.program}", self.site.name)
+        if forget_pending(self.state_file, self.context, self.progress):
+            self.operate("refresh", "--yes", "--skip-preview", "--clear-pending-creates")
+
+    def command(self, *arguments: str) -> str:
+        """Runs pulumi and returns what it printed."""
+        done = subprocess.run(
+            self._line(*arguments),
+            cwd=self.directory,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise self._error(arguments[0], done.stderr.strip() or done.stdout.strip())
+        return done.stdout
+
+    def operate(self, *arguments: str) -> tuple[Events, float]:
+        """Runs an operation on the stack and follows its events."""
+        begin = time.monotonic()
+        self.progress.update("starting pulumi")
+        events = Events(self.progress)
+        log = self.paths.logs / f"pulumi-{self.program}.log"
+        last: deque[str] = deque(maxlen=20)
+        with (
+            log.open("w") as stream,
+            subprocess.Popen(
+                self._line(*arguments, "--json", "--suppress-outputs"),
+                cwd=self.directory,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            ) as process,
+        ):
+            assert process.stdout is not None
+            for line in process.stdout:
+                stream.write(line)
+                events.read(line)
+                last.append(line)
+            status = process.wait()
+        if status != 0 or events.failures:
+            reasons = explain_failures(events.failures, self.context) or events.other or list(last)
+            raise self._error(arguments[0], "\n".join(dict.fromkeys(r for r in reasons if r)), log)
+        return events, time.monotonic() - begin
+
+    def outputs(self) -> dict[str, Any]:
+        """The stack's outputs."""
+        found: dict[str, Any] = json.loads(self.command("stack", "output", "--json", "--show-secrets"))
+        return found
+
+    @staticmethod
+    def result(events: Events, seconds: float, outputs: Mapping[str, Any]) -> PulumiResult:
+        """The run's sum."""
+        return PulumiResult(events.created, events.updated, events.deleted, events.same, seconds, outputs)
+
+    def _line(self, *arguments: str) -> list[str]:
+        return ["pulumi", *arguments, "--stack", self.site.name, "--non-interactive", "--color", "never"]
+
+    def _error(self, operation: str, text: str, log: Path | None = None) -> UserError:
+        again = f"strata up {self.site.name} --layer {self.program}"
+        where = f"; events are in {log}" if log else ""
+        return UserError(
+            f"pulumi {operation} of {self.program}: {text or 'no reason given'}",
+            fix=f"mend it and run `{again}` again{where}",
+        )

@@ -1,0 +1,134 @@
+"""Reads the engine events that `pulumi … --json` writes, one JSON object per line."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from strata.progress import Progress
+
+_COLOUR = re.compile(r"<\{%[^%]*%\}>")
+_OURS = ("strata:", "pulumi:")
+"""Types of components, stacks and providers: they stand for nothing outside the state."""
+_VERBS = {
+    "create": "creating",
+    "create-replacement": "creating anew",
+    "update": "changing",
+    "delete": "deleting",
+    "delete-replaced": "deleting",
+    "refresh": "looking at",
+    "read": "reading",
+}
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What an engine said about a resource that failed.
+
+    Args:
+        urn: the resource; empty for a message about the whole program.
+        message: the provider's words.
+    """
+
+    urn: str
+    message: str
+
+    @property
+    def type(self) -> str:
+        """The resource's type token."""
+        return urn_type(self.urn)
+
+    @property
+    def name(self) -> str:
+        """The resource's name in the program."""
+        return urn_name(self.urn)
+
+    def __str__(self) -> str:
+        return f"{label(self.type)} {self.name}: {self.message}" if self.urn else self.message
+
+
+@dataclass
+class Events:
+    """Sums up a run's events as they come.
+
+    Args:
+        progress: told each operation as it starts.
+    """
+
+    progress: Progress
+    created: int = 0
+    updated: int = 0
+    deleted: int = 0
+    same: int = 0
+    failures: list[Failure] = field(default_factory=list)
+    other: list[str] = field(default_factory=list)
+    _counted: set[tuple[str, str]] = field(default_factory=set)
+
+    def read(self, line: str) -> None:
+        """Takes one line of pulumi's output."""
+        try:
+            event = json.loads(line)
+        except ValueError:
+            event = None
+        if not isinstance(event, dict):
+            self.other.append(line.rstrip())
+            return
+        if step := event.get("resourcePreEvent"):
+            self._starts(step["metadata"])
+            if step.get("planning"):
+                self._count(step["metadata"])
+        elif step := event.get("resOutputsEvent"):
+            self._count(step["metadata"])
+        elif diagnostic := event.get("diagnosticEvent"):
+            self._diagnostic(diagnostic)
+
+    def _starts(self, step: Mapping[str, Any]) -> None:
+        verb = _VERBS.get(step["op"])
+        if verb and not step["type"].startswith(_OURS):
+            self.progress.update(f"{verb} {label(step['type'])} {urn_name(step['urn'])}")
+
+    def _count(self, step: Mapping[str, Any]) -> None:
+        operation, urn = step["op"], step["urn"]
+        if step["type"].startswith(_OURS) or (operation, urn) in self._counted:
+            return
+        self._counted.add((operation, urn))
+        if operation in ("create", "create-replacement", "import"):
+            self.created += 1
+        elif operation == "update":
+            self.updated += 1
+        elif operation in ("delete", "delete-replaced"):
+            self.deleted += 1
+        elif operation == "same":
+            self.same += 1
+
+    def _diagnostic(self, diagnostic: Mapping[str, Any]) -> None:
+        text = _COLOUR.sub("", diagnostic.get("message", "")).strip()
+        if not text or diagnostic.get("severity") != "error":
+            return
+        urn = diagnostic.get("urn", "")
+        if urn_type(urn) == "pulumi:pulumi:Stack":
+            urn = ""
+        if text in ("update failed", "preview failed", "destroy failed", "refresh failed"):
+            return
+        self.failures.append(Failure(urn, text))
+
+
+def urn_type(urn: str) -> str:
+    """The type of `urn:pulumi:stack::project::parent$type::name`."""
+    parts = urn.split("::", 3)
+    return parts[2].rsplit("$", 1)[-1] if len(parts) == 4 else ""
+
+
+def urn_name(urn: str) -> str:
+    """The name of a resource."""
+    parts = urn.split("::", 3)
+    return parts[3] if len(parts) == 4 else urn
+
+
+def label(type_token: str) -> str:
+    """What an operator calls a type: "openstack:compute/instance:Instance" is an instance."""
+    words = re.sub(r"V\d+$", "", type_token.rsplit(":", 1)[-1])
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", words).lower()
