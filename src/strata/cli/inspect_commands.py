@@ -109,7 +109,7 @@ def explain(
     as_json: JsonOption = False,
 ) -> None:
     """Say what a key is set to, where, what it means and what uses it."""
-    from strata.models import explain as explain_key
+    from strata.models.explain import explain as explain_key
 
     explanation = explain_key(site_file(site), key)
     if as_json:
@@ -150,7 +150,7 @@ def new(
     ] = None,
 ) -> None:
     """Write a new site file like another one."""
-    from strata.models import new_site
+    from strata.models.new import new_site
     from strata.paths import REPOSITORY
 
     file = new_site(name, site_file(like), directory or REPOSITORY / "inventories")

@@ -142,6 +142,6 @@ def destroy(site: SiteArgument, yes: YesOption = False) -> None:
         elif context.site.cloud is not None:
             from strata.engine import pulumi
 
-            pulumi.destroy("cloud", context.site, context.paths, status)
+            pulumi.destroy("cloud", context.site, context.paths, status, site_file=context.site_file)
     shutil.rmtree(context.paths.root, ignore_errors=False)
     console.print(f"{context.site.name} is gone ({time.monotonic() - begin:.1f} s); caches stay in the cache directory")

@@ -42,6 +42,6 @@ def print_summary(context: SiteContext, report: RunReport) -> None:
 
 def services(context: SiteContext) -> list[tuple[str, str]]:
     """Name and address of each service that answers from outside."""
-    from strata.inventory.ports import service_endpoints
+    from strata.inventory.services import published_services
 
-    return [(name, f"https://{hostname}/") for name, hostname in service_endpoints(context.site)]
+    return [(s.hostname, f"https://{s.hostname}.{context.site.domain}/") for s in published_services(context.site)]

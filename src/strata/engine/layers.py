@@ -117,7 +117,7 @@ def cloud_program_step(context: SiteContext) -> Callable[[Progress], StepResult]
     def run(progress: Progress) -> StepResult:
         from strata.engine import pulumi
 
-        result = pulumi.up("cloud", context.site, context.paths, progress)
+        result = pulumi.up("cloud", context.site, context.paths, progress, site_file=context.site_file)
         outputs = CloudOutputs.model_validate(
             {key: result.outputs[key] for key in CloudOutputs.model_fields if key in result.outputs}
         )
@@ -197,7 +197,7 @@ def platform_program_step(context: SiteContext) -> Callable[[Progress], StepResu
     def run(progress: Progress) -> StepResult:
         from strata.engine import pulumi
 
-        result = pulumi.up("platform", context.site, context.paths, progress)
+        result = pulumi.up("platform", context.site, context.paths, progress, site_file=context.site_file)
         return StepResult(result.changed, "Helm releases")
 
     return run
