@@ -1,7 +1,8 @@
 """Catalogue of the accelerators that Strata knows how to hand to instances.
 
 PCI identifiers are those of the PCI ID Repository (pci.ids). The device type is what nova's `[pci]` options need:
-`type-PF` for cards whose firmware announces SR-IOV, `type-PCI` for the others. Memory is what the vendor's data sheet says.
+`type-PF` for cards whose firmware announces SR-IOV, `type-PCI` for the others. Memory is that of the vendor's
+data sheet.
 """
 
 from __future__ import annotations

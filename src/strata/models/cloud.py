@@ -28,7 +28,9 @@ class Hypervisor(Model):
     vcpus: Annotated[Count, Unit("virtual CPUs"), Field(description="Virtual CPUs that it offers.")]
     memory: Annotated[Size, Field(description="Memory that it offers to instances.")]
     disk: Annotated[Size, Field(description="Local disk that it offers to instances.")]
-    accelerators: Annotated[AcceleratorCounts, Unit("cards"), Field(description="Cards in it, by kind.")] = {}
+    accelerators: Annotated[AcceleratorCounts, Unit("cards"), Field(description="Cards in it, by kind.")] = Field(
+        default_factory=dict
+    )
 
 
 class Quota(Model):
@@ -82,16 +84,15 @@ class Network(Model):
     consumers: ClassVar[tuple[str, ...]] = ("network and subnet (pulumi/cloud)",)
     name: Annotated[ResourceName, Field(description="Name of the network and its subnet.")]
     cidr: Annotated[IPNetwork, Field(description="Addresses of the subnet.")]
-    gateway: Annotated[
-        IPAddress, Field(description="Router of the subnet. Default: its first address.", default_factory=_gateway)
-    ]
+    gateway: Annotated[IPAddress, Field(description="Router of the subnet. Default: its first address.")] = Field(
+        default_factory=_gateway
+    )
     allocation_pool: Annotated[
         AddressPool,
         Field(
-            description=f"Addresses handed to instances. Default: from the subnet's address {RESERVED_ADDRESSES} to its last one.",
-            default_factory=_pool,
+            description=f"Addresses for instances. Default: from the subnet's address {RESERVED_ADDRESSES} to its last."
         ),
-    ]
+    ] = Field(default_factory=_pool)
     dns_servers: Annotated[
         tuple[IPAddress, ...], Field(description="Name servers told to instances. Default: the hypervisor's.")
     ] = ()
@@ -156,7 +157,7 @@ class Flavor(Model):
     disk: Annotated[Size, Field(description="Root disk; whole GiB.")]
     accelerators: Annotated[
         AcceleratorCounts, Unit("cards"), Field(description="Cards passed through to the instance, by kind.")
-    ] = {}
+    ] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _whole_units(self) -> Self:
@@ -191,9 +192,7 @@ class Cloud(Model):
     consumers: ClassVar[tuple[str, ...]] = ("pulumi/cloud",)
     deployment: Annotated[
         Literal["lab", "existing"],
-        Field(
-            description="lab: Strata runs OpenStack on this machine. existing: a cloud that is there, reached through clouds.yaml."
-        ),
+        Field(description="lab: Strata runs OpenStack on this machine. existing: a cloud reached through clouds.yaml."),
     ]
     credentials: Annotated[
         ResourceName | None, Field(description="existing: entry of clouds.yaml. Default: the site's name.")

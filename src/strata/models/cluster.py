@@ -11,14 +11,18 @@ from strata.models.base import Model
 from strata.models.types import DnsLabel, IPv4Net, LabelKey, LabelValue, Taint
 
 
+def _default_labels() -> dict[str, str]:
+    return {"strata.dev/pool": "gpu"}
+
+
 class GpuNodes(Model):
     """What marks the nodes with the role gpu_node."""
 
     layer: ClassVar[str] = "cluster"
     consumers: ClassVar[tuple[str, ...]] = ("role kube_node", "device plugin (helm/cluster-base)")
-    labels: Annotated[dict[LabelKey, LabelValue], Field(description="Labels of GPU nodes.")] = {
-        "strata.dev/pool": "gpu"
-    }
+    labels: Annotated[dict[LabelKey, LabelValue], Field(description="Labels of GPU nodes.")] = Field(
+        default_factory=_default_labels
+    )
     taints: Annotated[
         tuple[Taint, ...],
         Field(description="Taints of GPU nodes, key=value:effect; they keep pods without a GPU away."),

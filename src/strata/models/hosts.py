@@ -39,7 +39,9 @@ class Machine(Model):
     roles: Annotated[
         tuple[Role, ...], Field(min_length=1, description="What it does; each is an Ansible group and a role.")
     ]
-    accelerators: Annotated[AcceleratorCounts, Unit("cards"), Field(description="Cards in it, by kind.")] = {}
+    accelerators: Annotated[AcceleratorCounts, Unit("cards"), Field(description="Cards in it, by kind.")] = Field(
+        default_factory=dict
+    )
     institution: Annotated[DnsLabel | None, Field(description="Who owns it.")] = None
     zone: Annotated[DnsLabel | None, Field(description="Failure domain: room, site, network.")] = None
 

@@ -21,7 +21,7 @@ class TenantQuota(Model):
     memory: Annotated[Size, Field(description="Memory that all pods may ask for.")]
     accelerators: Annotated[
         AcceleratorCounts, Unit("cards"), Field(description="Cards that all pods may ask for, by kind.")
-    ] = {}
+    ] = Field(default_factory=dict)
 
 
 class Tenant(Model):

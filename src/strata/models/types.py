@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
@@ -202,22 +202,42 @@ Count = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
 """A positive number of things."""
 
 
-def _only_text(value: object) -> object:
-    """IP types would take a plain number for a 32-bit address."""
-    if isinstance(value, int | float):
-        raise PydanticCustomError("address_type", "must be text", {"fix": "for instance 10.0.0.0/24"})
-    return value
+def _parse_address(value: object) -> object:
+    """Done here, since pydantic would take a plain number for an address and report each IP version of its own."""
+    if isinstance(value, IPv4Address | IPv6Address):
+        return value
+    try:
+        if isinstance(value, str):
+            return ip_address(value)
+    except ValueError:
+        pass
+    raise PydanticCustomError("address", "is not an IP address", {"fix": "for instance 10.0.0.1"})
 
 
-def _network_text(value: object) -> object:
-    value = _only_text(value)
-    if isinstance(value, str) and "/" not in value:
+def _parse_network(value: object) -> object:
+    if isinstance(value, IPv4Network | IPv6Network):
+        return value
+    if not isinstance(value, str):
+        raise PydanticCustomError("network", "is not a network", {"fix": "for instance 10.0.0.0/24"})
+    try:
+        found = ip_network(value, strict=False)
+    except ValueError:
+        raise PydanticCustomError("network", "is not a network", {"fix": "for instance 10.0.0.0/24"}) from None
+    if "/" not in value:
+        raise PydanticCustomError("network_prefix", "has no prefix length", {"fix": f"for instance {value}/24"})
+    address = ip_address(value.partition("/")[0])
+    if address != found.network_address:
         raise PydanticCustomError(
-            "network_prefix",
-            "must be a network with its prefix length",
-            {"fix": f"for instance {value or '10.0.0.0'}/24"},
+            "network_host_bits", "is an address inside a network, not the network", {"fix": str(found)}
         )
-    return value
+    return found
+
+
+def _parse_network4(value: object) -> object:
+    found = _parse_network(value)
+    if not isinstance(found, IPv4Network):
+        raise PydanticCustomError("network_version", "must be an IPv4 network", {"fix": "for instance 10.0.0.0/24"})
+    return found
 
 
 _ADDRESS4 = {"type": "string", "format": "ipv4"}
@@ -226,11 +246,11 @@ _NETWORK = {"type": "string", "pattern": r"^[0-9a-fA-F:.]+/[0-9]{1,3}$", "exampl
 
 IPAddress = Annotated[
     IPv4Address | IPv6Address,
-    BeforeValidator(_only_text),
+    BeforeValidator(_parse_address),
     WithJsonSchema({"type": "string", "anyOf": [_ADDRESS4, _ADDRESS6]}),
 ]
-IPNetwork = Annotated[IPv4Network | IPv6Network, BeforeValidator(_network_text), WithJsonSchema(_NETWORK)]
-IPv4Net = Annotated[IPv4Network, BeforeValidator(_network_text), WithJsonSchema(_NETWORK)]
+IPNetwork = Annotated[IPv4Network | IPv6Network, BeforeValidator(_parse_network), WithJsonSchema(_NETWORK)]
+IPv4Net = Annotated[IPv4Network, BeforeValidator(_parse_network4), WithJsonSchema(_NETWORK)]
 
 
 def _absolute(value: Path) -> Path:

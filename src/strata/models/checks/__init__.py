@@ -1,0 +1,24 @@
+"""What must hold between the parts of a site."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from strata.models.checks import accelerators, capacity, names, networks, roles, services
+from strata.models.checks.finding import Finding
+from strata.models.site import Site
+
+__all__ = ["Finding", "cross_check"]
+
+
+def cross_check(site: Site, directory: Path) -> list[Finding]:
+    """All findings on a site whose keys are right each for itself.
+
+    Args:
+        site: the model.
+        directory: where the site file is; paths in it are relative to that.
+    """
+    findings: list[Finding] = []
+    for module in (names, networks, accelerators, capacity, roles):
+        findings += module.check(site)
+    return findings + list(services.check(site, directory))

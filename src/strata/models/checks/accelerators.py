@@ -1,0 +1,107 @@
+"""Accelerators: what is asked for, and what is there."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from strata.models.checks.finding import INSTANCES, MACHINES, Finding
+from strata.models.cloud import Cloud
+from strata.models.events import KeyPath
+from strata.models.problems import suggestion
+from strata.models.site import Site
+
+HYPERVISORS: KeyPath = ("cloud", "hypervisors")
+FLAVORS: KeyPath = ("cloud", "flavors")
+
+
+def check(site: Site) -> Iterator[Finding]:
+    """Flavors, instances, GPU nodes and tenants against the cards of hypervisors and machines."""
+    if site.cloud is not None:
+        yield from _flavors(site.cloud)
+        yield from _instances(site.cloud)
+        yield from _gpu_instances(site.cloud)
+    for index, machine in enumerate(site.hosts.machines):
+        if "gpu_node" in machine.roles and not machine.accelerators:
+            fix = "declare its cards (accelerators: {v100: 2}), or remove the role"
+            yield Finding((*MACHINES, index, "roles"), "has the role gpu_node and no accelerators", fix)
+    yield from _tenants(site)
+
+
+def held(cloud: Cloud) -> Counter[str]:
+    """Cards of all hypervisors, by kind."""
+    total: Counter[str] = Counter()
+    for hypervisor in cloud.hypervisors:
+        total.update(hypervisor.accelerators)
+    return total
+
+
+def _flavors(cloud: Cloud) -> Iterator[Finding]:
+    total = held(cloud)
+    for index, flavor in enumerate(cloud.flavors):
+        for kind, count in flavor.accelerators.items():
+            path: KeyPath = (*FLAVORS, index, "accelerators", kind)
+            most = max(h.accelerators.get(kind, 0) for h in cloud.hypervisors)
+            if kind not in total:
+                fix = suggestion(kind, sorted(total), "kinds that hypervisors hold")
+                yield Finding(path, "no hypervisor holds such a card", fix, (HYPERVISORS,))
+            elif count > most:
+                why = f"asks for {count} cards of one hypervisor, which holds {most} at most"
+                yield Finding(path, why, f"at most {most}", (HYPERVISORS,))
+        if flavor.accelerators and all(0 < n <= total[k] for k, n in flavor.accelerators.items()):
+            singly = all(
+                any(h.accelerators.get(k, 0) >= n for h in cloud.hypervisors) for k, n in flavor.accelerators.items()
+            )
+            together = any(
+                all(h.accelerators.get(k, 0) >= n for k, n in flavor.accelerators.items()) for h in cloud.hypervisors
+            )
+            if singly and not together:
+                why = "no hypervisor holds all of these cards together"
+                yield Finding((*FLAVORS, index, "accelerators"), why, "cards of one hypervisor", (HYPERVISORS,))
+
+
+def _instances(cloud: Cloud) -> Iterator[Finding]:
+    flavors = {flavor.name: flavor for flavor in cloud.flavors}
+    total, asked = held(cloud), Counter[str]()
+    told: set[str] = set()
+    for index, instance in enumerate(cloud.instances):
+        flavor = flavors.get(instance.flavor)
+        for kind, count in (flavor.accelerators if flavor else {}).items():
+            asked[kind] += count
+            if kind in total and asked[kind] > total[kind] and kind not in told:
+                told.add(kind)
+                wanted = sum(
+                    flavors[i.flavor].accelerators.get(kind, 0) for i in cloud.instances if i.flavor in flavors
+                )
+                why = f"instances ask for {wanted} × {kind}, hypervisors hold {total[kind]}; from here on none is left"
+                fix = f"fewer instances with {kind}, or more cards"
+                yield Finding((*INSTANCES, index, "flavor"), why, fix, (HYPERVISORS, FLAVORS))
+
+
+def _gpu_instances(cloud: Cloud) -> Iterator[Finding]:
+    flavors = {flavor.name: flavor for flavor in cloud.flavors}
+    with_cards = [flavor.name for flavor in cloud.flavors if flavor.accelerators]
+    for index, instance in enumerate(cloud.instances):
+        flavor = flavors.get(instance.flavor)
+        if "gpu_node" in instance.roles and flavor is not None and not flavor.accelerators:
+            listed = ", ".join(with_cards[:5]) or "a flavor with accelerators"
+            why = "has no accelerators, and the role gpu_node needs some"
+            yield Finding((*INSTANCES, index, "flavor"), why, f"{listed}, or remove the role", (FLAVORS,))
+
+
+def _tenants(site: Site) -> Iterator[Finding]:
+    nodes: Counter[str] = Counter()
+    if site.cloud is not None:
+        flavors = {flavor.name: flavor for flavor in site.cloud.flavors}
+        for instance in site.cloud.instances:
+            if "kube_node" in instance.roles and instance.flavor in flavors:
+                nodes.update(flavors[instance.flavor].accelerators)
+    for machine in site.hosts.machines:
+        if "kube_node" in machine.roles:
+            nodes.update(machine.accelerators)
+    for index, tenant in enumerate(site.platform.tenants):
+        for kind, count in tenant.quota.accelerators.items():
+            if count > nodes[kind]:
+                path: KeyPath = ("platform", "tenants", index, "quota", "accelerators", kind)
+                why = f"allows {count}, the cluster's nodes have {nodes[kind]}"
+                yield Finding(path, why, f"at most {nodes[kind]}, or more nodes with {kind}", (("cloud",), MACHINES))

@@ -1,0 +1,83 @@
+"""Names that stand twice, and names that refer to nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from strata.models.checks.finding import Finding, hosts
+from strata.models.events import KeyPath
+from strata.models.problems import suggestion
+from strata.models.site import Site
+
+RESERVED_NAMESPACES = frozenset({"default", "kube-system", "kube-public", "kube-node-lease", "strata-system"})
+
+
+def check(site: Site) -> Iterator[Finding]:
+    """Duplicates and unknown references."""
+    for entries in _named(site):
+        yield from _duplicates(entries)
+    yield from _references(site)
+    for index, tenant in enumerate(site.platform.tenants):
+        if tenant.name in RESERVED_NAMESPACES:
+            path: KeyPath = ("platform", "tenants", index, "name")
+            yield Finding(path, "is a namespace of Kubernetes itself", "another name, for instance research")
+    if site.cloud is not None and site.cloud.deployment == "lab":
+        for host in hosts(site):
+            if host.name == "controller":
+                yield Finding((*host.path, "name"), "is the name of the lab's OpenStack controller", "another name")
+
+
+def _named(site: Site) -> Iterator[list[tuple[str, KeyPath]]]:
+    """Lists of names that must differ, each with its path."""
+    if site.cloud is not None:
+        for section in ("hypervisors", "networks", "images", "flavors"):
+            yield _names(getattr(site.cloud, section), ("cloud", section))
+    yield [(host.name, (*host.path, "name")) for host in hosts(site)]
+    for host in hosts(site):
+        yield [(role, (*host.path, "roles", index)) for index, role in enumerate(host.roles)]
+    yield [(str(m.address), ("hosts", "machines", i, "address")) for i, m in enumerate(site.hosts.machines)]
+    if site.hosts.nfs is not None:
+        yield _names(site.hosts.nfs.exports, ("hosts", "nfs", "exports"))
+        yield [(str(e.path), ("hosts", "nfs", "exports", i, "path")) for i, e in enumerate(site.hosts.nfs.exports)]
+    if site.hosts.postgresql is not None:
+        yield [(n, ("hosts", "postgresql", "databases", i)) for i, n in enumerate(site.hosts.postgresql.databases)]
+    if site.hosts.slurm is not None:
+        yield _names(site.hosts.slurm.partitions, ("hosts", "slurm", "partitions"))
+    yield _names(site.platform.tenants, ("platform", "tenants"))
+    yield _names(site.secrets, ("secrets",))
+    services = site.platform.services
+    present = [(name, getattr(services, name)) for name in type(services).model_fields if getattr(services, name)]
+    yield [("registry", ("domain",))] + [(s.hostname, ("platform", "services", n, "hostname")) for n, s in present]
+
+
+def _names(entries: Iterable[object], path: KeyPath) -> list[tuple[str, KeyPath]]:
+    return [(str(getattr(entry, "name", "")), (*path, index, "name")) for index, entry in enumerate(entries)]
+
+
+def _duplicates(entries: list[tuple[str, KeyPath]]) -> Iterator[Finding]:
+    seen: set[str] = set()
+    for name, path in entries:
+        if name in seen:
+            yield Finding(path, f"stands twice: {name}", "another value, or remove this entry")
+        seen.add(name)
+
+
+def _references(site: Site) -> Iterator[Finding]:
+    if site.cloud is not None:
+        for key, section in (("flavor", "flavors"), ("image", "images"), ("network", "networks")):
+            known = [entry.name for entry in getattr(site.cloud, section)]
+            known_set = set(known)
+            source: KeyPath = ("cloud", section)
+            for index, instance in enumerate(site.cloud.instances):
+                wanted = getattr(instance, key)
+                if wanted not in known_set:
+                    fix = suggestion(wanted, known, section)
+                    yield Finding(("cloud", "instances", index, key), f"is not in cloud.{section}", fix, (source,))
+    if site.hosts.slurm is not None:
+        nodes = {host.name for host in hosts(site) if "slurm_node" in host.roles}
+        for number, partition in enumerate(site.hosts.slurm.partitions):
+            for position, name in enumerate(partition.nodes):
+                if name not in nodes:
+                    path: KeyPath = ("hosts", "slurm", "partitions", number, "nodes", position)
+                    fix = suggestion(name, sorted(nodes), "hosts with the role slurm_node")
+                    yield Finding(path, "is no host with the role slurm_node", fix, (("cloud",), ("hosts", "machines")))

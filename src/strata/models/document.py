@@ -1,0 +1,138 @@
+"""A YAML file as plain values, with the place of each key."""
+
+from __future__ import annotations
+
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from strata.models.events import KeyPath, Marks, Place, build, dotted
+from strata.models.problems import Problem, SiteError, shorten
+
+MAXIMUM_BYTES = 4 * 2**20
+"""Larger files are refused: a site of 5,000 nodes takes less than 1 MiB."""
+
+
+@dataclass(frozen=True)
+class Document:
+    """A parsed site file.
+
+    Args:
+        file: where it was read.
+        data: dicts, lists and scalars.
+        marks: the place of each key and list entry.
+        mistakes: what YAML allows and a site file does not; `data` is without it.
+    """
+
+    file: Path
+    data: dict[str, object]
+    marks: Marks
+    mistakes: tuple[Problem, ...] = ()
+
+    def locate(self, path: KeyPath) -> tuple[Place, bool]:
+        """Where a key stands: its own place, or that of the nearest parent, and whether it is its own."""
+        marks = self.marks
+        for step in path:
+            children = marks.children
+            following = None
+            if isinstance(children, dict):
+                following = children.get(str(step))
+            elif isinstance(children, list) and isinstance(step, int) and 0 <= step < len(children):
+                following = children[step]
+            if following is None:
+                return marks.place, False
+            marks = following
+        return marks.place, True
+
+    def value(self, path: KeyPath) -> object:
+        """What stands at a path.
+
+        Raises:
+            KeyError: nothing does.
+        """
+        found: object = self.data
+        for step in path:
+            if isinstance(found, dict) and str(step) in found:
+                found = found[str(step)]
+            elif isinstance(found, list) and isinstance(step, int) and 0 <= step < len(found):
+                found = found[step]
+            else:
+                raise KeyError(step)
+        return found
+
+    def problem(self, path: KeyPath, why: str, fix: str) -> Problem:
+        """A mistake at a key, with its place and value."""
+        place, own = self.locate(path)
+        value = shorten(self.value(path)) if own else None
+        return Problem(self.file, place.line, place.column, dotted(path), value, why, fix)
+
+
+def read_document(file: Path) -> Document:
+    """Reads and parses a site file.
+
+    Raises:
+        SiteError: not there, no regular file, too large, no text, no YAML, no mapping, or no mapping.
+    """
+    text = _read_text(file)
+    try:
+        tree = build(text)
+    except yaml.MarkedYAMLError as error:
+        raise SiteError([_syntax_problem(file, error)]) from None
+    except yaml.YAMLError as error:
+        why = f"is not YAML: {str(error).splitlines()[0]}"
+        raise _whole(file, why, "write it as UTF-8 text without control characters") from None
+    mistakes = [Problem(file, m.place.line, m.place.column, dotted(m.path), None, m.why, m.fix) for m in tree.mistakes]
+    if tree.data is None and not mistakes:
+        raise _whole(file, "is empty", "start from another site: strata new NAME --like lab")
+    if not isinstance(tree.data, dict):
+        why, fix = "is not a mapping of keys", "begin with name: … and domain: …"
+        raise SiteError(mistakes or [Problem(file, 1, 1, "", shorten(tree.data), why, fix)])
+    return Document(file, tree.data, tree.marks, tuple(mistakes))
+
+
+def _whole(file: Path, why: str, fix: str) -> SiteError:
+    return SiteError([Problem(file, None, None, "", None, why, fix)])
+
+
+def _read_text(file: Path) -> str:
+    try:
+        status = file.stat()
+        if stat.S_ISDIR(status.st_mode):
+            raise _whole(file, "is a directory", f"name the file: {file / 'site.yaml'}")
+        if not stat.S_ISREG(status.st_mode):
+            raise _whole(file, "is not a regular file", "name a site.yaml")
+        if status.st_size > MAXIMUM_BYTES:
+            raise _whole(
+                file, f"has {status.st_size:,} bytes, more than {MAXIMUM_BYTES:,}", "split it into several sites"
+            )
+        content = file.read_bytes()
+    except FileNotFoundError:
+        raise _whole(file, "does not exist", "strata new NAME --like lab writes a site file") from None
+    except (OSError, ValueError) as error:
+        # ValueError: a path with a NUL character
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise _whole(file, f"cannot be read: {reason}", "name a readable site.yaml") from None
+    if b"\0" in content[:65536]:
+        raise _whole(file, "is a binary file", "name a site.yaml, a text file")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise SiteError([Problem(file, line, 1, "", None, "is not UTF-8 text", "save it as UTF-8")]) from None
+
+
+def _syntax_problem(file: Path, error: yaml.MarkedYAMLError) -> Problem:
+    mark = error.problem_mark or error.context_mark
+    why = f"is not YAML: {error.problem or error.context}"
+    fix = "check indentation, colons, quotes and brackets here and in the line above"
+    if error.problem and "cannot start any token" in error.problem:
+        fix = "indent with spaces, not tabs, and put values with special characters in quotes"
+    elif error.problem and "alias" in error.problem:
+        fix = "write the value out; site files have no anchors and aliases"
+    elif error.problem and "mapping values" in error.problem:
+        fix = "put a value that contains a colon in quotes"
+    elif error.problem and "another document" in error.problem:
+        fix = "one site per file: remove the line ---"
+    return Problem(file, mark.line + 1 if mark else None, mark.column + 1 if mark else None, "", None, why, fix)

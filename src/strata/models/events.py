@@ -1,0 +1,206 @@
+"""From YAML events to plain values, in one pass.
+
+Not with yaml's composer: it is recursive (deep nesting ends the process), follows aliases, lets a key stand twice
+and reads YAML 1.1, where `no` is false and 1:30 is 90. Here scalars are those of YAML 1.2's core schema.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+import yaml
+
+MAXIMUM_DEPTH = 32
+"""Levels of nesting; the model has ten."""
+MAXIMUM_MISTAKES = 1000
+"""After so many, reading ends."""
+KeyPath = tuple[str | int, ...]
+
+_INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,18})")
+_FLOAT = re.compile(r"-?[0-9]{1,18}\.[0-9]{1,18}([eE][-+]?[0-9]{1,3})?")
+_BOOLEANS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_NULLS = frozenset(("", "~", "null", "Null", "NULL"))
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Line and column, 1-based."""
+
+    line: int
+    column: int
+
+
+@dataclass(slots=True)
+class Marks:
+    """The place of a value (of its key, in a mapping) and of what is in it."""
+
+    place: Place
+    children: dict[str, Marks] | list[Marks] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """What YAML allows and a site file does not."""
+
+    path: KeyPath
+    place: Place
+    why: str
+    fix: str
+
+
+@dataclass(slots=True)
+class Tree:
+    """The result."""
+
+    data: object = None
+    marks: Marks = field(default_factory=lambda: Marks(Place(1, 1)))
+    mistakes: list[Mistake] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Open:
+    """A list or mapping whose end has not come yet."""
+
+    data: dict[str, object] | list[object]
+    marks: Marks
+    path: KeyPath
+    key: str | None = None
+    key_place: Place | None = None
+    waits_for_key: bool = False
+
+
+def build(text: str) -> Tree:
+    """Parses one YAML document.
+
+    Raises:
+        yaml.YAMLError: not YAML.
+    """
+    parser = yaml.CSafeLoader(text)
+    try:
+        return _Builder().run(parser)
+    finally:
+        parser.dispose()
+
+
+class _Builder:
+    def __init__(self) -> None:
+        self._tree = Tree()
+        self._stack: list[_Open] = []
+
+    def run(self, parser: yaml.CSafeLoader) -> Tree:
+        documents = 0
+        while parser.check_event() and len(self._tree.mistakes) < MAXIMUM_MISTAKES:
+            event = parser.get_event()
+            if isinstance(event, yaml.ScalarEvent):
+                self._scalar(event)
+            elif isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
+                if len(self._stack) >= MAXIMUM_DEPTH:
+                    self._mistake(event, f"is nested deeper than {MAXIMUM_DEPTH} levels", "a site file has at most ten")
+                    break
+                self._open(event)
+            elif isinstance(event, yaml.CollectionEndEvent):
+                self._stack.pop()
+            elif isinstance(event, yaml.AliasEvent):
+                self._mistake(event, f"uses the alias *{event.anchor}; site files have none", "write the value out")
+                self._put(event, None, None)
+            elif isinstance(event, yaml.DocumentStartEvent):
+                documents += 1
+                if documents > 1:
+                    self._mistake(event, "begins a second document", "one site per file: remove the line ---")
+                    break
+        return self._tree
+
+    def _path(self) -> KeyPath:
+        if not self._stack:
+            return ()
+        top = self._stack[-1]
+        if isinstance(top.data, list):
+            return (*top.path, len(top.data))
+        return top.path if top.key is None else (*top.path, top.key)
+
+    def _mistake(self, event: yaml.Event, why: str, fix: str) -> None:
+        self._tree.mistakes.append(Mistake(self._path(), _place(event), why, fix))
+
+    def _scalar(self, event: yaml.ScalarEvent) -> None:
+        if event.tag is not None and event.tag != "!":
+            self._mistake(event, f"has the tag {event.tag[:80]}", "write a plain value")
+        top = self._stack[-1] if self._stack else None
+        if top is not None and top.waits_for_key:
+            key = event.value
+            assert isinstance(top.data, dict)
+            if key in top.data:
+                assert isinstance(top.marks.children, dict)
+                first = top.marks.children[key].place.line
+                top.key = key
+                self._mistake(event, f"stands twice, first in line {first}", "remove one of them")
+            top.key, top.key_place, top.waits_for_key = key, _place(event), False
+            return
+        value = event.value if event.style is not None and event.style != "" else _plain(event.value)
+        self._put(event, value, None)
+
+    def _open(self, event: yaml.CollectionStartEvent) -> None:
+        if event.tag is not None and event.tag != "!":
+            self._mistake(event, f"has the tag {event.tag[:80]}", "write a plain list or mapping")
+        top = self._stack[-1] if self._stack else None
+        if top is not None and top.waits_for_key:
+            self._mistake(event, "has a list or mapping as a key", "write key: value")
+        mapping = isinstance(event, yaml.MappingStartEvent)
+        data: dict[str, object] | list[object] = {} if mapping else []
+        children: dict[str, Marks] | list[Marks] = {} if mapping else []
+        path = self._path()
+        marks = self._put(event, data, children)
+        self._stack.append(_Open(data, marks, path, waits_for_key=mapping))
+
+    def _put(self, event: yaml.Event, value: object, children: dict[str, Marks] | list[Marks] | None) -> Marks:
+        """Adds a value to the innermost open list or mapping."""
+        marks = Marks(_place(event), children)
+        if not self._stack:
+            self._tree.data, self._tree.marks = value, marks
+            return marks
+        top = self._stack[-1]
+        if isinstance(top.data, list):
+            assert isinstance(top.marks.children, list)
+            top.data.append(value)
+            top.marks.children.append(marks)
+        elif top.waits_for_key:  # a key that is no text; told already
+            top.key, top.key_place, top.waits_for_key = (
+                "?",
+                marks.place,
+                False,
+            )  # a key that is no text; a mistake already
+        else:
+            assert isinstance(top.marks.children, dict)
+            assert top.key is not None
+            marks.place = top.key_place or marks.place
+            top.data.setdefault(top.key, value)
+            top.marks.children.setdefault(top.key, marks)
+            top.key, top.waits_for_key = None, True
+        return marks
+
+
+def _place(event: yaml.Event) -> Place:
+    mark = event.start_mark
+    assert mark is not None  # the parser of a text always sets it
+    return Place(mark.line + 1, mark.column + 1)
+
+
+def _plain(text: str) -> object:
+    """Value of a scalar without quotes."""
+    if text in _NULLS:
+        return None
+    if text in _BOOLEANS:
+        return _BOOLEANS[text]
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    if _FLOAT.fullmatch(text):
+        return float(text)
+    return text
+
+
+def dotted(path: KeyPath) -> str:
+    """A path as people write it: cloud.flavors[0].memory."""
+    text = ""
+    for step in path:
+        text += f"[{step}]" if isinstance(step, int) else (f".{step}" if text else step)
+    return text

@@ -1,0 +1,46 @@
+"""Sites by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from strata.errors import UserError
+from strata.models.problems import suggestion
+from strata.paths import REPOSITORY
+
+SITE_FILE = "site.yaml"
+
+
+def inventories() -> Path:
+    """Where sites are: one directory each."""
+    return REPOSITORY / "inventories"
+
+
+def site_names() -> list[str]:
+    """Names of the sites under inventories/."""
+    return sorted(file.parent.name for file in inventories().glob(f"*/{SITE_FILE}"))
+
+
+def find_site(name_or_path: str | Path) -> Path:
+    """The file of a site.
+
+    Args:
+        name_or_path: name of a directory under inventories/, or a path of a site file or its directory.
+
+    Raises:
+        UserError: there is none.
+    """
+    text = str(name_or_path)
+    if "\0" in text or len(text) > 4096:
+        raise UserError("not a site name or path", fix=f"one of {', '.join(site_names())}")
+    try:
+        if "/" not in text and (named := inventories() / text / SITE_FILE).is_file():
+            return named
+        path = Path(text).expanduser()
+        if path.is_dir() and (path / SITE_FILE).is_file():
+            return path / SITE_FILE
+        if "/" in text or path.suffix in (".yaml", ".yml") or path.exists():
+            return path  # the loader tells what is wrong with it
+    except (OSError, RuntimeError) as error:  # RuntimeError: no such home directory
+        raise UserError(f"{text}: {error}", fix=f"one of {', '.join(site_names())}") from None
+    raise UserError(f"there is no site {text} under {inventories()}", fix=suggestion(text, site_names(), "sites"))

@@ -1,0 +1,146 @@
+"""From pydantic's errors to problems that say what would be right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from strata.models.document import Document
+from strata.models.events import KeyPath
+from strata.models.problems import Problem, similar, suggestion
+from strata.models.site import Site
+
+_FOLLOW_UPS = frozenset({"default_factory_not_called"})
+"""Errors that only say that another one happened."""
+
+_TEXTS: Mapping[str, tuple[str, str]] = {
+    "string_type": ("must be text", 'put it in quotes: "…"'),
+    "int_type": ("must be a whole number", "for instance 2, without quotes"),
+    "int_from_float": ("must be a whole number", "for instance 2"),
+    "int_parsing": ("must be a whole number", "for instance 2"),
+    "path_type": ("must be a path", "for instance ~/.config/strata/token"),
+    "model_type": ("must be a mapping of keys", "write its keys below it, indented"),
+    "model_attributes_type": ("must be a mapping of keys", "write its keys below it, indented"),
+    "dict_type": ("must be a mapping", "for instance {v100: 2}"),
+    "tuple_type": ("must be a list", "for instance [a, b]"),
+    "string_too_short": ("must not be empty", "write a value"),
+    "string_pattern_mismatch": ("has characters that are not allowed here", 'for instance "12"'),
+}
+
+
+def field_model(path: KeyPath) -> type[BaseModel] | None:
+    """The model whose keys stand at a path of a site file, None where there is none."""
+    current: Any = Site
+    for step in path:
+        if isinstance(step, int):
+            current = _argument(current, tuple)
+        elif isinstance(current, type) and issubclass(current, BaseModel):
+            field = current.model_fields.get(step)
+            current = None if field is None else field.annotation
+        else:
+            return None
+        current = strip_optional(current)
+    return current if isinstance(current, type) and issubclass(current, BaseModel) else None
+
+
+def strip_optional(annotation: Any) -> Any:
+    """The type without `| None` and `Annotated`."""
+    while hasattr(annotation, "__metadata__"):
+        annotation = annotation.__origin__
+    choices = [a for a in get_args(annotation) if a is not type(None)]
+    if type(None) in get_args(annotation) and len(choices) == 1:
+        return strip_optional(choices[0])
+    return annotation
+
+
+def _argument(annotation: Any, container: type) -> Any:
+    return get_args(annotation)[0] if get_origin(annotation) is container else None
+
+
+def model_problems(document: Document, error: ValidationError) -> tuple[list[Problem], list[KeyPath]]:
+    """Problems, and the paths at which data is wrong (for cross-checks on the rest)."""
+    details = [d for d in error.errors(include_url=False) if d["type"] not in _FOLLOW_UPS]
+    paths = [_path(d) for d in details]
+    told = {p.key for p in document.mistakes}
+    problems: list[Problem] = []
+    misspelt = _misspelt(details)
+    for detail, path in zip(details, paths, strict=True):
+        if detail["type"] == "too_short" and any(len(p) > len(path) and p[: len(path)] == path for p in paths):
+            continue  # counts only the entries that are right
+        if detail["type"] == "missing" and path in misspelt:
+            continue  # told as the misspelt key
+        problem = _problem(document, detail, path)
+        if problem.key not in told:
+            problems.append(problem)
+    return problems, paths
+
+
+def _path(detail: ErrorDetails) -> KeyPath:
+    path = tuple(step for step in detail["loc"] if step != "[key]")
+    key = detail.get("ctx", {}).get("key")
+    return (*path, key) if key is not None else path
+
+
+def _misspelt(details: Sequence[ErrorDetails]) -> set[KeyPath]:
+    """Paths of the required keys that are there under a wrong name."""
+    missing = {_path(d) for d in details if d["type"] == "missing"}
+    found: set[KeyPath] = set()
+    for detail in details:
+        if detail["type"] == "extra_forbidden":
+            path = _path(detail)
+            meant = similar(str(path[-1]), [str(p[-1]) for p in missing if p[:-1] == path[:-1]])
+            if meant is not None:
+                found.add((*path[:-1], meant))
+    return found
+
+
+def _problem(document: Document, detail: ErrorDetails, path: KeyPath) -> Problem:
+    kind, context = detail["type"], detail.get("ctx", {})
+    if kind == "extra_forbidden":
+        model = field_model(path[:-1])
+        keys = list(model.model_fields) if model else []
+        return document.problem(path, "is not a known key", suggestion(str(path[-1]), keys, "keys here"))
+    if kind == "missing":
+        return document.problem(path, "is missing", _example(path))
+    if kind == "literal_error":
+        choices = _choices(path)
+        return document.problem(path, "is not one of the choices", suggestion(str(detail["input"]), choices, "choices"))
+    if kind == "accelerator_kind":
+        return document.problem(path, str(detail["msg"]), suggestion(str(path[-1]), context["choices"], "kinds"))
+    if kind in ("greater_than_equal", "less_than_equal"):
+        bound = context.get("ge", context.get("le"))
+        word = "at least" if "ge" in context else "at most"
+        return document.problem(path, f"must be {word} {bound}", f"a whole number, {word} {bound}")
+    if kind in ("too_short", "too_long", "string_too_long"):
+        bound = context.get("min_length", context.get("max_length"))
+        word = "at least" if kind == "too_short" else "at most"
+        return document.problem(
+            path, f"must have {word} {bound}", "add an entry" if kind == "too_short" else "shorten it"
+        )
+    if detail["input"] is None and kind in _TEXTS:
+        return document.problem(path, "is empty", f"write a value, or remove the line; {_TEXTS[kind][1]}")
+    if kind in _TEXTS:
+        return document.problem(path, *_TEXTS[kind])
+    return document.problem(path, detail["msg"], str(context.get("fix", "see docs/reference/site.md")))
+
+
+def _example(path: KeyPath) -> str:
+    model = field_model(path[:-1])
+    field = model.model_fields.get(str(path[-1])) if model else None
+    description = f" ({field.description})" if field and field.description else ""
+    return f"add {path[-1]}: …{description}"
+
+
+def _choices(path: KeyPath) -> list[str]:
+    parent, name = path[:-1], path[-1]
+    if isinstance(name, int):
+        parent, name = path[:-2], path[-2]
+    model = field_model(parent)
+    field = model.model_fields.get(str(name)) if model else None
+    annotation = strip_optional(field.annotation) if field else None
+    if get_origin(annotation) is tuple:
+        annotation = get_args(annotation)[0]
+    return [str(c) for c in get_args(annotation)] if get_origin(annotation) is Literal else []

@@ -1,0 +1,93 @@
+"""Mistakes in a site file."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from strata.errors import UserError
+
+SHOWN = 50
+"""Problems that a message lists before it only counts."""
+SHOWN_VALUE = 80
+"""Characters of a value that a message repeats."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One mistake.
+
+    Args:
+        file: where it is.
+        line: 1-based; None where the whole file is meant.
+        column: 1-based.
+        key: dotted path of the key, "" for the whole file.
+        value: what stands there, shortened; None where nothing does.
+        why: what is wrong.
+        fix: what would be right.
+    """
+
+    file: Path
+    line: int | None
+    column: int | None
+    key: str
+    value: str | None
+    why: str
+    fix: str
+
+    def __str__(self) -> str:
+        place = str(self.file) if self.line is None else f"{self.file}:{self.line}:{self.column}"
+        value = "" if self.value is None else f" {self.value}"
+        subject = f"{self.key}:{value}" if self.key else ""
+        return f"{place}: {subject}{' — ' if subject else ''}{self.why}\n    fix: {self.fix}"
+
+
+class SiteError(UserError):
+    """A site file with mistakes, all of them.
+
+    Args:
+        problems: at least one.
+    """
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        count = len(self.problems)
+        lines = [f"{self.problems[0].file}: {count} mistake{'s' if count > 1 else ''}"]
+        lines += [str(p) for p in self.problems[:SHOWN]]
+        if count > SHOWN:
+            lines.append(f"… and {count - SHOWN} more")
+        super().__init__("\n".join(lines), fix="correct the file, then run the command again")
+
+
+def shorten(value: object) -> str:
+    """A value on one line, cut where it is long."""
+    if isinstance(value, dict):
+        return "{…}" if value else "{}"
+    if isinstance(value, list | tuple):
+        return "[…]" if value else "[]"
+    if value is None:
+        return "(empty)"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    # a little more than is shown: repr of a value of megabytes would take its time
+    text = repr(value[: 2 * SHOWN_VALUE]) if isinstance(value, str) else str(value)
+    return text if len(text) <= SHOWN_VALUE else text[: SHOWN_VALUE - 1] + "…"
+
+
+def similar(word: str, choices: Iterable[str]) -> str | None:
+    """The choice that was probably meant, None where none is near."""
+    by_lower = {choice.lower().replace("-", "_"): choice for choice in choices}
+    matches = difflib.get_close_matches(word[:100].lower().replace("-", "_"), list(by_lower), n=1, cutoff=0.6)
+    return by_lower[matches[0]] if matches else None
+
+
+def suggestion(word: str, choices: Sequence[str], noun: str) -> str:
+    """The fix for a word that is none of the choices."""
+    if (found := similar(word, choices)) is not None:
+        return f"did you mean {found}?"
+    if not choices:
+        return f"declare it; there are no {noun}"
+    listed = ", ".join(choices[:20]) + (", …" if len(choices) > 20 else "")
+    return f"one of the {noun}: {listed}"

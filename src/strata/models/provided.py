@@ -1,0 +1,30 @@
+"""Whether the operator has provided the secrets that a site declares."""
+
+from __future__ import annotations
+
+from strata.errors import UserError
+from strata.models.site import Site
+
+
+def check_secrets(site: Site) -> None:
+    """Looks at each secret with source environment or file; reads, and forgets.
+
+    Raises:
+        UserError: one or more are not provided; names all of them.
+    """
+    declared = [(index, secret) for index, secret in enumerate(site.secrets) if secret.source != "generated"]
+    if not declared:
+        return
+    # imported late: cryptography takes longer than a whole site without declared secrets
+    from strata.secrets.store import read_declared
+
+    missing: list[str] = []
+    fixes: list[str] = []
+    for index, secret in declared:
+        try:
+            read_declared(secret)
+        except UserError as error:
+            missing.append(f"secrets[{index}]: {error.message}")
+            fixes += [error.fix] if error.fix else []
+    if missing:
+        raise UserError("\n".join([f"site {site.name}: secrets are not provided", *missing]), fix="; ".join(fixes))
