@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
+import shutil
 import subprocess
 import threading
 from collections.abc import Mapping, Sequence
@@ -18,7 +16,10 @@ class Cancelled(Exception):
 
 
 class Processes:
-    """Runs commands in process groups of their own, so that all of them can be ended together."""
+    """Runs commands that can be ended together.
+
+    They stay in this process's group, so that Ctrl-C reaches them too, and die with it whatever kills it.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -33,17 +34,18 @@ class Processes:
     def run(self, command: Sequence[str | Path], *, log: Path, cwd: Path, environment: Mapping[str, str]) -> int:
         """Runs a command with its output in `log`; returns its exit status."""
         log.parent.mkdir(parents=True, exist_ok=True)
+        # The compilers that a killed `go build` leaves end by themselves within seconds.
+        bound = [setpriv, "--pdeathsig", "TERM"] if (setpriv := shutil.which("setpriv")) else []
         with log.open("wb") as output:
             with self._lock:
                 self.check()
                 process = subprocess.Popen(
-                    command,
+                    [*bound, *command],
                     cwd=cwd,
                     env=dict(environment),
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=subprocess.STDOUT,
-                    process_group=0,
                 )
                 self._running.add(process)
             try:
@@ -60,11 +62,9 @@ class Processes:
             self._cancelled = True
             running = list(self._running)
         for process in running:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGTERM)
+            process.terminate()
         for process in running:
             try:
                 process.wait(_GRACE_SECONDS)
             except subprocess.TimeoutExpired:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
+                process.kill()
