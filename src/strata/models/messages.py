@@ -62,20 +62,26 @@ def _argument(annotation: Any, container: type) -> Any:
 
 def model_problems(document: Document, error: ValidationError) -> tuple[list[Problem], list[KeyPath]]:
     """Problems, and the paths at which data is wrong (for cross-checks on the rest)."""
-    details = [d for d in error.errors(include_url=False) if d["type"] not in _FOLLOW_UPS]
+    details = _causes(error)
     paths = [_path(d) for d in details]
     told = {p.key for p in document.mistakes}
     problems: list[Problem] = []
     misspelt = _misspelt(details)
     for detail, path in zip(details, paths, strict=True):
-        if detail["type"] == "too_short" and any(len(p) > len(path) and p[: len(path)] == path for p in paths):
-            continue  # counts only the entries that are right
         if detail["type"] == "missing" and path in misspelt:
             continue  # told as the misspelt key
         problem = _problem(document, detail, path)
         if problem.key not in told:
             problems.append(problem)
     return problems, paths
+
+
+def _causes(error: ValidationError) -> list[ErrorDetails]:
+    """Errors without those that only follow from others."""
+    details = [d for d in error.errors(include_url=False) if d["type"] not in _FOLLOW_UPS]
+    wrong_inside = {d["loc"][:length] for d in details for length in range(len(d["loc"]))}
+    # a length counts only the entries that are right
+    return [d for d in details if d["type"] != "too_short" or d["loc"] not in wrong_inside]
 
 
 def _path(detail: ErrorDetails) -> KeyPath:
