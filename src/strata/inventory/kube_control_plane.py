@@ -1,0 +1,44 @@
+"""Variables of the role kube_control_plane."""
+
+from __future__ import annotations
+
+from strata.inventory import Template
+from strata.inventory.kubernetes import addresses_of, cluster_of, endpoint, image_repository
+from strata.models import Site
+from strata.outputs import CloudOutputs
+from strata.paths import SitePaths
+from strata.toolchain import bin_directory, load_versions
+
+KINE_PORT = 2379
+CLIENT_CERTIFICATE = "kube-apiserver-datastore"
+"""Name in the secret store of the API server's certificate for kine."""
+
+
+def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
+    """Group variables of `kube_control_plane`.
+
+    Args:
+        site: the model.
+        outputs: addresses of the instances; None before the cloud layer ran.
+    """
+    cluster, versions = cluster_of(site), load_versions().tools
+    datastore: dict[str, object] = {}
+    if cluster.datastore == "kine":
+        part = f"lookup('strata_certificate', '{CLIENT_CERTIFICATE}', dns_names=['{CLIENT_CERTIFICATE}'])"
+        datastore = {
+            "endpoints": [endpoint(a, KINE_PORT) for a in addresses_of("kine", site, outputs).values()],
+            "ca": Template(f"{{{{ ({part}).ca }}}}"),
+            "certificate": Template(f"{{{{ ({part}).certificate }}}}"),
+            "private_key": Template(f"{{{{ ({part}).private_key }}}}"),
+        }
+    return {
+        "kube_control_plane_kubectl": str(bin_directory() / "kubectl"),
+        "kube_control_plane_version": versions["kubeadm"].version,
+        "kube_control_plane_cluster_name": cluster.name,
+        "kube_control_plane_image_repository": image_repository(site, outputs),
+        "kube_control_plane_coredns_tag": f"v{versions['coredns'].version}",
+        "kube_control_plane_pod_network": str(cluster.pod_network),
+        "kube_control_plane_service_network": str(cluster.service_network),
+        "kube_control_plane_datastore": datastore,
+        "kube_control_plane_kubeconfig": str(SitePaths(site.name).kubeconfig),
+    }
