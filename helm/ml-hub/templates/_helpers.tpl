@@ -1,0 +1,97 @@
+{{/* Name of every object: the release's, where it already holds the chart's. */}}
+{{- define "ml-hub.fullname" -}}
+{{- if contains .Chart.Name .Release.Name -}}
+{{- .Release.Name | trunc 50 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name .Chart.Name | trunc 50 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "ml-hub.metricsName" -}}{{ include "ml-hub.fullname" . }}-metrics{{- end -}}
+{{- define "ml-hub.databaseName" -}}{{ include "ml-hub.fullname" . }}-database{{- end -}}
+{{- define "ml-hub.settingsName" -}}{{ include "ml-hub.fullname" . }}-settings{{- end -}}
+{{- define "ml-hub.authoritiesName" -}}{{ include "ml-hub.fullname" . }}-authorities{{- end -}}
+{{- define "ml-hub.catalogueName" -}}{{ include "ml-hub.fullname" . }}-catalogue{{- end -}}
+{{- define "ml-hub.loadName" -}}{{ include "ml-hub.fullname" . }}-load{{- end -}}
+
+{{/* Pods that answer. */}}
+{{- define "ml-hub.selectorLabels" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: api
+{{- end -}}
+
+{{- define "ml-hub.labels" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/part-of: strata
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end -}}
+
+{{/* One container of the image; takes (dict "root" $ "name" … "arguments" (list …)). */}}
+{{- define "ml-hub.container" -}}
+name: {{ .name }}
+image: {{ printf "%s@%s" .root.Values.image.repository .root.Values.image.digest }}
+imagePullPolicy: IfNotPresent
+args: {{ toJson .arguments }}
+envFrom:
+  - configMapRef:
+      name: {{ include "ml-hub.settingsName" .root }}
+securityContext:
+  allowPrivilegeEscalation: false
+  readOnlyRootFilesystem: true
+  capabilities:
+    drop: [ALL]
+resources: {{- toYaml .root.Values.resources | nindent 2 }}
+volumeMounts:
+  - {name: database, mountPath: /etc/ml-hub/database, readOnly: true}
+  - {name: authorities, mountPath: /etc/ml-hub/authorities, readOnly: true}
+  - {name: scratch, mountPath: /tmp}
+{{- if eq .root.Values.catalogue.source "file" }}
+  - {name: catalogue, mountPath: /etc/ml-hub/catalogue, readOnly: true}
+{{- end }}
+{{- end -}}
+
+{{/* What all pods have in common. */}}
+{{- define "ml-hub.podSettings" -}}
+serviceAccountName: {{ include "ml-hub.fullname" . }}
+automountServiceAccountToken: false
+enableServiceLinks: false
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets: {{- toYaml . | nindent 2 }}
+{{- end }}
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 65532
+  runAsGroup: 65532
+  fsGroup: 65532
+  seccompProfile:
+    type: RuntimeDefault
+{{- with .Values.hostAliases }}
+hostAliases: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+volumes:
+  - name: database
+    secret:
+      secretName: {{ include "ml-hub.databaseName" . }}
+      defaultMode: 0440
+  - name: authorities
+    configMap:
+      name: {{ include "ml-hub.authoritiesName" . }}
+  - name: scratch
+    emptyDir:
+      sizeLimit: 64Mi
+{{- if eq .Values.catalogue.source "file" }}
+  - name: catalogue
+    configMap:
+      name: {{ include "ml-hub.catalogueName" . }}
+{{- end }}
+{{- end -}}
