@@ -1,0 +1,109 @@
+"""The `helm` and `kubectl` commands, as far as the provider needs them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+from collections.abc import Callable
+from typing import Any
+
+Say = Callable[[str], None]
+
+
+class CommandFailed(Exception):
+    """helm or kubectl ended with an error; the text is its last line."""
+
+    @property
+    def not_found(self) -> bool:
+        """Whether the release does not exist."""
+        return "release: not found" in str(self)
+
+
+class Cluster:
+    """One cluster, by its kubeconfig.
+
+    Args:
+        kubeconfig: path of the file.
+        context: in it; empty for the current one.
+    """
+
+    def __init__(self, kubeconfig: str, context: str) -> None:
+        self._helm = ["--kubeconfig", kubeconfig, *(["--kube-context", context] if context else [])]
+        self._kubectl = ["--kubeconfig", kubeconfig, *(["--context", context] if context else [])]
+        self._running: set[subprocess.Popen[str]] = set()
+        self._lock = threading.Lock()
+
+    def helm(self, *arguments: str, text: str = "") -> str:
+        """Runs helm with `text` on its stdin, where values go: they hold secrets."""
+        return self._run(["helm", *arguments, *self._helm], text)
+
+    def kubectl(self, *arguments: str, text: str = "") -> str:
+        """Runs kubectl."""
+        return self._run(["kubectl", *arguments, *self._kubectl], text)
+
+    def cancel(self) -> None:
+        """Interrupts what runs; helm then marks its release as failed."""
+        with self._lock:
+            for process in self._running:
+                process.terminate()
+
+    def _run(self, command: list[str], text: str) -> str:
+        try:
+            process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            )
+        except FileNotFoundError as error:
+            raise CommandFailed(f"{command[0]} is not on PATH; `strata doctor` tells where it comes from") from error
+        with self._lock:
+            self._running.add(process)
+        try:
+            output, errors = process.communicate(text)
+        finally:
+            with self._lock:
+                self._running.discard(process)
+        if process.returncode:
+            lines = [line for line in errors.strip().splitlines() if not line.startswith("WARNING:")]
+            raise CommandFailed((lines or [f"{command[0]} ended with status {process.returncode}"])[-1])
+        return output
+
+
+def failing_pods(cluster: Cluster, namespace: str) -> list[str]:
+    """Why pods of a namespace are not ready, a line each; empty where that cannot be found out."""
+    try:
+        pods = json.loads(cluster.kubectl("get", "pods", "--namespace", namespace, "--output", "json"))["items"]
+        events = json.loads(
+            cluster.kubectl(
+                *("get", "events", "--namespace", namespace, "--field-selector", "type=Warning"),
+                *("--sort-by", ".lastTimestamp", "--output", "json"),
+            )
+        )["items"]
+    except (CommandFailed, ValueError, KeyError):
+        return []
+    lines = [line for pod in pods for line in _pod_lines(pod)]
+    for event in reversed(events):
+        subject = event["involvedObject"]
+        line = f"{subject['kind'].lower()} {subject['name']}: {event['reason']}: {event['message']}"
+        if len(lines) < 8 and line not in lines:
+            lines.append(line)
+    return lines
+
+
+def _pod_lines(pod: dict[str, Any]) -> list[str]:
+    name, status = pod["metadata"]["name"], pod.get("status", {})
+    lines = []
+    for condition in status.get("conditions", ()):
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            lines.append(f"pod {name}: {condition.get('reason')}: {condition.get('message')}")
+    for container in (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())):
+        state = container.get("state", {})
+        if waiting := state.get("waiting"):
+            last = container.get("lastState", {}).get("terminated", {})
+            ended = f" (ended with status {last['exitCode']})" if "exitCode" in last else ""
+            reason, message = waiting.get("reason", ""), waiting.get("message", "")
+            if reason not in ("ContainerCreating", "PodInitializing"):
+                lines.append(f"pod {name}: {container['name']}: {reason}: {message}{ended}")
+        elif (ended_now := state.get("terminated")) and ended_now.get("exitCode"):
+            reason = ended_now.get("reason", "")
+            lines.append(f"pod {name}: {container['name']}: {reason}, status {ended_now['exitCode']}")
+    return lines
