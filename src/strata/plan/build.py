@@ -1,0 +1,188 @@
+"""From a site to its plan, with the same functions that the layers themselves use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from strata.models import Site
+from strata.models.cloud import Cloud
+from strata.models.cluster import Cluster
+from strata.paths import REPOSITORY
+from strata.plan.model import (
+    AggregatePlan,
+    CloudPlan,
+    ClusterPlan,
+    FlavorPlan,
+    HostPlan,
+    HostsPlan,
+    ImagePlan,
+    InstancePlan,
+    NetworkPlan,
+    NodePlan,
+    Plan,
+    PlatformPlan,
+    ProjectPlan,
+    ReleasePlan,
+    SecurityGroupPlan,
+)
+
+if TYPE_CHECKING:
+    from strata.cloud.security_group import Ingress
+
+KINE_DATABASE = "kine"
+NODE_ROLES = frozenset({"kube_control_plane", "kube_node"})
+SYSTEM_NAMESPACE = "strata-system"
+
+
+def plan(site: Site) -> Plan:
+    """What each layer would create; talks to nothing."""
+    return Plan(
+        site=site.name,
+        domain=site.domain,
+        cloud=None if site.cloud is None else _cloud(site, site.cloud),
+        hosts=_hosts(site),
+        cluster=None if site.cluster is None else _cluster(site, site.cluster),
+        platform=None if site.cluster is None else _platform(site),
+    )
+
+
+def _cloud(site: Site, cloud: Cloud) -> CloudPlan:
+    # imported late: Pulumi takes half a second, which a site without a cloud need not pay
+    from strata.cloud import arguments
+    from strata.cloud.flavor import GPU_KEY
+
+    quota = arguments.project_quota(cloud)
+    groups = arguments.security_group_arguments(site, cloud)
+    cards = {flavor.name: flavor.accelerators for flavor in cloud.flavors}
+    return CloudPlan(
+        deployment=cloud.deployment,
+        credentials=cloud.credentials or site.name,
+        project=ProjectPlan(
+            name=cloud.project.name, instances=quota.instances, cores=quota.cores, memory_mib=quota.memory_mib
+        ),
+        key_pair=site.name,
+        networks=tuple(
+            NetworkPlan(
+                name=n.name,
+                cidr=n.cidr,
+                gateway=n.gateway,
+                pool_start=n.pool[0],
+                pool_end=n.pool[1],
+                dns_servers=n.dns_servers,
+            )
+            for n in arguments.network_arguments(cloud)
+        ),
+        security_groups=tuple(
+            SecurityGroupPlan(name=g.name, rules=tuple(_rule(r) for r in g.ingress)) for g in groups.values()
+        ),
+        images=tuple(
+            ImagePlan(name=i.name, distribution=i.distribution, release=i.release, uploaded=cloud.deployment == "lab")
+            for i in cloud.images
+        ),
+        flavors=tuple(
+            FlavorPlan(
+                name=f.name, vcpus=f.vcpus, memory_mib=f.memory_mib, disk_gib=f.disk_gib, extra_specs=f.extra_specs()
+            )
+            for f in arguments.flavor_arguments(cloud)
+        ),
+        aggregates=tuple(
+            AggregatePlan(name=a.name, metadata={GPU_KEY: a.kind}, hosts=a.hosts)
+            for a in arguments.aggregate_arguments(site, cloud)
+        ),
+        instances=tuple(
+            InstancePlan(
+                name=i.name,
+                flavor=i.flavor,
+                image=i.image,
+                network=i.network,
+                accelerators=dict(cards[i.flavor]),
+                security_groups=tuple(g.name for key, g in groups.items() if key == "nodes" or key in i.roles),
+            )
+            for i in cloud.instances
+        ),
+    )
+
+
+def _rule(rule: Ingress) -> str:
+    what = rule.protocol or "everything"
+    return f"{what}{f' {rule.port}' if rule.port else ''} from {rule.source}"
+
+
+def _hosts(site: Site) -> HostsPlan:
+    available = {path.name for path in (REPOSITORY / "ansible" / "roles").glob("*") if path.is_dir()}
+    planned = [
+        HostPlan(name=i.name, address=None, roles=i.roles, missing=_missing(i.roles, available))
+        for i in (site.cloud.instances if site.cloud else ())
+    ]
+    planned += [
+        HostPlan(
+            name=m.name,
+            address=str(m.address),
+            roles=m.roles,
+            missing=_missing(m.roles, available),
+            institution=m.institution,
+            zone=m.zone,
+        )
+        for m in site.hosts.machines
+    ]
+    databases = site.hosts.postgresql.databases if site.hosts.postgresql else ()
+    if any("kine" in host.roles for host in planned):
+        databases = (*databases, KINE_DATABASE)
+    return HostsPlan(
+        hosts=tuple(planned),
+        nfs_exports={e.name: str(e.path) for e in site.hosts.nfs.exports} if site.hosts.nfs else {},
+        databases=databases,
+        partitions={p.name: len(p.nodes) for p in site.hosts.slurm.partitions} if site.hosts.slurm else {},
+    )
+
+
+def _missing(roles: tuple[str, ...], available: set[str]) -> tuple[str, ...]:
+    return tuple(role for role in roles if role not in available)
+
+
+def _cluster(site: Site, cluster: Cluster) -> ClusterPlan:
+    nodes: list[NodePlan] = []
+    if site.cloud is not None:
+        cards = {flavor.name: flavor.accelerators for flavor in site.cloud.flavors}
+        nodes += [_node(cluster, i.name, i.roles, cards[i.flavor]) for i in site.cloud.instances if _is_node(i.roles)]
+    nodes += [_node(cluster, m.name, m.roles, m.accelerators) for m in site.hosts.machines if _is_node(m.roles)]
+    return ClusterPlan(
+        name=cluster.name,
+        installer=cluster.installer,
+        datastore=cluster.datastore,
+        pod_network=str(cluster.pod_network),
+        service_network=str(cluster.service_network),
+        nodes=tuple(nodes),
+    )
+
+
+def _is_node(roles: tuple[str, ...]) -> bool:
+    return not NODE_ROLES.isdisjoint(roles)
+
+
+def _node(cluster: Cluster, name: str, roles: tuple[str, ...], accelerators: Mapping[str, int]) -> NodePlan:
+    gpu = "gpu_node" in roles
+    return NodePlan(
+        name=name,
+        control_plane="kube_control_plane" in roles,
+        labels=dict(cluster.gpu_nodes.labels) if gpu else {},
+        taints=cluster.gpu_nodes.taints if gpu else (),
+        accelerators=dict(accelerators) if gpu else {},
+    )
+
+
+def _platform(site: Site) -> PlatformPlan:
+    releases = [ReleasePlan(name="cluster-base", chart="helm/cluster-base", namespace="kube-system", address=None)]
+    releases += [
+        ReleasePlan(name=f"tenant-{t.name}", chart="helm/tenant", namespace=t.name, address=None)
+        for t in site.platform.tenants
+    ]
+    services = site.platform.services
+    for key in type(services).model_fields:
+        service = getattr(services, key)
+        if service is not None:
+            name = key.replace("_", "-")
+            address = f"https://{service.hostname}.{site.domain}/"
+            releases.append(ReleasePlan(name=name, chart=f"helm/{name}", namespace=SYSTEM_NAMESPACE, address=address))
+    return PlatformPlan(releases=tuple(releases))
