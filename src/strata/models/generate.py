@@ -1,0 +1,27 @@
+"""Writes what is generated from the model: `python -m strata.models.generate`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from strata.models.reference import reference_text
+from strata.models.schema import schema_text
+from strata.paths import REPOSITORY
+
+
+def generated() -> Mapping[Path, str]:
+    """File to content."""
+    directory = REPOSITORY / "docs" / "reference"
+    return {directory / "site.schema.json": schema_text(), directory / "site.md": reference_text()}
+
+
+def main() -> None:
+    """Writes the files."""
+    for file, text in generated().items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""The reference page of a site file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, get_args, get_origin
+
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from strata.models.accelerators import CATALOGUE
+from strata.models.base import Model
+from strata.models.explain import choices_of, type_name, unit_of
+from strata.models.messages import strip_optional
+from strata.models.site import Site
+
+HEADER = """# Site file
+
+`inventories/<site>/site.yaml` describes a site; this page is made from the model in `src/strata/models` by
+`python -m strata.models.generate`. `strata explain SITE KEY.PATH` says the same of one key, with its value and line.
+
+Sizes are a whole number and a unit of 1024 (`32 GiB`), durations a whole number and s, m, h or d (`5 m`).
+Unknown keys, keys that stand twice, anchors and aliases are refused. Text that looks like a number needs quotes.
+"""
+
+
+def reference_text() -> str:
+    """What docs/reference/site.md holds."""
+    parts = [HEADER]
+    parts += [_section(path, model) for path, model in _sections("", Site, set())]
+    parts.append(_accelerators())
+    return "\n".join(parts)
+
+
+def _sections(path: str, model: type[Model], seen: set[type[Model]]) -> Iterator[tuple[str, type[Model]]]:
+    """Models in the order of their keys, each once."""
+    seen.add(model)
+    yield path, model
+    for name, field in model.model_fields.items():
+        inner, below = _inner(field.annotation, f"{path}.{name}" if path else name)
+        if inner is not None and inner not in seen:
+            yield from _sections(below, inner, seen)
+
+
+def _inner(annotation: Any, path: str) -> tuple[type[Model] | None, str]:
+    annotation = strip_optional(annotation)
+    if get_origin(annotation) is tuple:
+        annotation, path = strip_optional(get_args(annotation)[0]), f"{path}[]"
+    return (annotation, path) if isinstance(annotation, type) and issubclass(annotation, Model) else (None, path)
+
+
+def _section(path: str, model: type[Model]) -> str:
+    lines = [f"## {path or 'site'}", "", (model.__doc__ or "").strip(), ""]
+    lines += [f"Layer: {model.layer}. Used by: {', '.join(model.consumers)}.", ""]
+    lines += ["| key | type | default | meaning |", "|---|---|---|---|"]
+    lines += [_row(name, field) for name, field in model.model_fields.items()]
+    return "\n".join([*lines, ""])
+
+
+def _row(name: str, field: FieldInfo) -> str:
+    annotation = strip_optional(field.annotation)
+    kind = type_name(annotation)
+    if choices := choices_of(annotation):
+        kind += ": " + ", ".join(f"`{choice}`" for choice in choices)
+    unit = unit_of(field, annotation)
+    if unit and kind not in ("size", "duration"):
+        kind += f" ({unit})"
+    meaning = (field.description or "").replace("|", "\\|").replace("<", "&lt;")
+    return f"| `{name}` | {kind} | {_default(field)} | {meaning} |"
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
+    if field.default is PydanticUndefined:
+        factory = field.default_factory
+        if factory is not None and not field.default_factory_takes_validated_data:
+            value: Any = field.get_default(call_default_factory=True)
+            return _shown(value)
+        return "derived"
+    return _shown(field.default)
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, Model):
+        return "its defaults"
+    if isinstance(value, tuple):
+        return ", ".join(f"`{entry}`" for entry in value) or "none"
+    if isinstance(value, dict):
+        return ", ".join(f"`{k}: {v}`" for k, v in value.items()) or "none"
+    return f"`{value}`"
+
+
+def _accelerators() -> str:
+    lines = ["## Kinds of accelerators", "", "| kind | card | memory | PCI | nova device type | Kubernetes resource |"]
+    lines.append("|---|---|---|---|---|---|")
+    for a in CATALOGUE.values():
+        pci = f"`{a.vendor_id}:{a.product_id}` | `{a.device_type}`"
+        lines.append(f"| `{a.kind}` | {a.description} | {a.memory} | {pci} | `{a.resource}` |")
+    return "\n".join([*lines, ""])
