@@ -26,6 +26,16 @@ type Card struct {
 	NUMANode int64
 }
 
+// FirstDirectory returns the first of the directories that is there.
+func FirstDirectory(directories []string) (string, error) {
+	for _, directory := range directories {
+		if info, err := os.Stat(directory); err == nil && info.IsDir() {
+			return directory, nil
+		}
+	}
+	return "", fmt.Errorf("none of %s is a directory", strings.Join(directories, ", "))
+}
+
 // Find returns the cards under root that match, ordered by address.
 //
 // root has the form of /sys/bus/pci/devices: a directory for each address with files vendor, device and numa_node.

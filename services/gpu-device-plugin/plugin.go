@@ -202,7 +202,7 @@ func (p *Plugin) ListAndWatch(_ *deviceplugin.Empty, stream grpc.ServerStreaming
 	}
 }
 
-// Allocate shows each container its cards: their addresses in a variable, and their directories read-only.
+// Allocate shows each container its cards: their addresses in a variable, and their directories read-only where they are not in /sys.
 func (p *Plugin) Allocate(_ context.Context, request *deviceplugin.AllocateRequest) (*deviceplugin.AllocateResponse, error) {
 	devices := p.snapshot()
 	response := &deviceplugin.AllocateResponse{}
@@ -217,6 +217,9 @@ func (p *Plugin) Allocate(_ context.Context, request *deviceplugin.AllocateReque
 			})
 			if !healthy {
 				return nil, status.Errorf(codes.NotFound, "%s %s is not on this node", p.resource.Name, address)
+			}
+			if strings.HasPrefix(p.pciRoot, "/sys/") {
+				continue // every container has its own view of /sys
 			}
 			directory := filepath.Join(p.pciRoot, address)
 			answer.Mounts = append(answer.Mounts, &deviceplugin.Mount{

@@ -62,6 +62,16 @@ func TestFindRefusesWhatIsNoIdentifier(t *testing.T) {
 	}
 }
 
+func TestFirstDirectory(t *testing.T) {
+	there := t.TempDir()
+	if got, err := FirstDirectory([]string{filepath.Join(there, "missing"), there, "/"}); err != nil || got != there {
+		t.Errorf("got %q, error %v", got, err)
+	}
+	if _, err := FirstDirectory([]string{filepath.Join(there, "missing")}); err == nil {
+		t.Error("no directory is no error")
+	}
+}
+
 func TestMergeKeepsVanishedCardsAsUnhealthy(t *testing.T) {
 	first := Merge(nil, []Card{{"b", 0}, {"a", -1}})
 	if len(first) != 2 || first[0].ID != "a" || first[0].Topology != nil || first[1].Topology.Nodes[0].ID != 0 {
