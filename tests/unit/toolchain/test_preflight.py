@@ -1,0 +1,142 @@
+"""What is said of a machine that cannot carry the lab."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections import namedtuple
+from pathlib import Path
+
+import pytest
+
+from strata.errors import UserError
+from strata.lab import preflight
+from strata.paths import REPOSITORY, cache_directory
+
+FILES = {
+    "/etc/os-release": 'ID=debian\nVERSION_ID="12"\nPRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\n',
+    "/proc/meminfo": "MemTotal:       24689048 kB\nMemFree: 1 kB\n",
+    "/proc/self/status": "Name:\tpython3\nCapEff:\t000001ffffffffff\n",
+    "/proc/filesystems": "nodev\tsysfs\nnodev\toverlay\n\text4\n",
+    "/proc/cgroups": "#subsys_name\thierarchy\tnum_cgroups\tenabled\n"
+    + "".join(f"{name}\t1\t1\t1\n" for name in ("cpu", "cpuset", "memory", "pids")),
+    "/sys/fs/cgroup/cgroup.controllers": "",
+}
+Usage = namedtuple("Usage", "total used free")
+
+
+@pytest.fixture
+def files(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """A good machine, whose files a test may change."""
+    content = dict(FILES)
+    monkeypatch.setattr(preflight, "_read", lambda path: content.get(path, ""))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(0, 0, 100 << 30))
+    monkeypatch.setattr(preflight, "_probe_network", lambda _: [])
+    return content
+
+
+def messages() -> list[str]:
+    problems = preflight.machine_problems()
+    assert all(problem.fix for problem in problems)
+    return [problem.message for problem in problems]
+
+
+def test_a_good_machine(files: dict[str, str]) -> None:
+    if not Path("/dev/kmsg").exists():
+        pytest.skip("this machine has no /dev/kmsg, which the check looks at itself")
+    assert messages() == []
+    preflight.check_for_site(lab=True)
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "said"),
+    [
+        ("/etc/os-release", "ID=ubuntu\nPRETTY_NAME=Ubuntu 24.04\n", "this is Ubuntu 24.04; the lab runs on Debian 12"),
+        ("/etc/os-release", 'ID=debian\nVERSION_ID="13"\n', "the lab runs on Debian 12"),
+        ("/etc/os-release", "", "a system without /etc/os-release"),
+        ("/proc/meminfo", "MemTotal: 8000000 kB\n", "7.6 GiB of memory, the lab needs 12 GiB"),
+        ("/proc/self/status", "CapEff:\t00000000a80425fb\n", "root has no CAP_NET_ADMIN, CAP_SYS_ADMIN here"),
+        ("/proc/filesystems", "nodev\tsysfs\n", "no overlayfs"),
+        ("/proc/cgroups", "#subsys_name\nmemory\t1\t1\t0\ncpu\t1\t1\t1\npids\t1\t1\t1\n", "controller cpuset, memory"),
+    ],
+)
+def test_what_is_missing_is_named(files: dict[str, str], path: str, text: str, said: str) -> None:
+    files[path] = text
+    assert any(said in message for message in messages())
+
+
+def test_unified_cgroups_are_enough(files: dict[str, str]) -> None:
+    files["/proc/cgroups"] = ""
+    files["/sys/fs/cgroup/cgroup.controllers"] = "cpuset cpu io memory hugetlb pids"
+    assert not any("controller" in message for message in messages())
+
+
+def test_a_plain_user(files: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert any("not root (uid 1000)" in message for message in messages())
+
+
+def test_processor_architecture_network(files: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
+    monkeypatch.setattr(preflight, "_probe_network", lambda _: ["bridge", "veth"])
+    said = "\n".join(messages())
+    for part in ("aarch64", "1 processor", "network devices of the kind bridge, veth"):
+        assert part in said
+
+
+def test_disk_cold_and_warm(files: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("STRATA_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(0, 0, 5 << 30))
+    assert any("5.0 GiB free" in message and "20 GiB are needed" in message for message in messages())
+    built = tmp_path / "cache/tools/kube-apiserver/1.35.4-abc/kube-apiserver"
+    built.parent.mkdir(parents=True)
+    built.touch()
+    assert not any("GiB free" in message for message in messages())
+
+
+def test_every_problem_is_told_at_once_as_a_users_error(files: dict[str, str]) -> None:
+    files["/etc/os-release"] = "ID=ubuntu\n"
+    files["/proc/meminfo"] = "MemTotal: 4000000 kB\n"
+    with pytest.raises(UserError, match=r"(?s)Debian 12.*GiB of memory") as error:
+        preflight.check_for_site(lab=True)
+    assert error.value.fix
+
+
+def test_other_sites_need_little(files: dict[str, str]) -> None:
+    files["/etc/os-release"] = "ID=ubuntu\n"
+    assert preflight.machine_problems(lab=False) == []
+
+
+def test_the_caches_place_is_the_one_of_strata(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for variables in ({}, {"XDG_CACHE_HOME": str(tmp_path)}, {"STRATA_CACHE_DIR": str(tmp_path / "x")}):
+        monkeypatch.delenv("STRATA_CACHE_DIR", raising=False)
+        monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        assert preflight.cache_directory() == cache_directory()
+
+
+def test_it_runs_without_anything_installed() -> None:
+    """Isolated and without site-packages, as scripts/lab runs it; it says something or nothing, and changes nothing."""
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-B", str(REPOSITORY / "src/strata/lab/preflight.py")],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": os.defpath, "HOME": "/nonexistent"},
+    )
+    assert done.returncode == (1 if done.stderr else 0)
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
+def test_the_network_is_tried_and_left_as_it_was() -> None:
+    assert preflight._probe_network(("veth", "nosuchkind")) == ["nosuchkind"]
+    assert not [device.name for device in Path("/sys/class/net").iterdir() if device.name.startswith("probe")]

@@ -1,0 +1,375 @@
+"""ensure(): which source is asked, what is refused, and that a killed run leaves nothing half-made."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import multiprocessing
+import os
+import signal
+import tarfile
+import threading
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from strata.errors import UserError
+from strata.progress import Silent
+from strata.toolchain import cache, go, release, resolve
+from strata.toolchain.cache import Source
+from strata.toolchain.process import Processes
+from strata.toolchain.resolve import ToolUnavailable, ensure
+from strata.toolchain.versions import Versions, architecture
+
+GO = go.GoToolchain(Path("/go"), "go1.26.6", own=False)
+
+
+class Recorder:
+    """Progress that keeps what it was told."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def update(self, text: str) -> None:
+        self.lines.append(text)
+
+
+def put(mirror: Path, component: str, version: str, **binaries: str) -> Path:
+    """Puts binaries into a mirror, without their sums; returns their directory."""
+    directory = mirror / component / version / f"linux-{architecture()}"
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, text in binaries.items():
+        (directory / name).write_text(text)
+    return directory
+
+
+@pytest.fixture
+def builds(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """Builds write a file per binary, and are recorded here."""
+    calls: list[list[str]] = []
+
+    def build(_name: str, _component: Any, _plan: Any, binaries: list[str], into: Path, *_: Any) -> Any:
+        calls.append(binaries)
+        for name in binaries:
+            (into / name).write_text(f"built {name}")
+        return {name: into / name for name in binaries}, GO
+
+    monkeypatch.setattr(go, "build", build)
+    return calls
+
+
+def sums(directory: Path) -> None:
+    lines = [f"{hashlib.sha256(f.read_bytes()).hexdigest()}  {f.name}\n" for f in sorted(directory.iterdir())]
+    (directory / "SHA256SUMS").write_text("".join(lines))
+
+
+def test_build_when_nothing_else_has_it_and_once_only(pinned: Versions, builds: list[list[str]]) -> None:
+    progress = Recorder()
+    tools = ensure(["suite"], progress)
+    assert [(t.name, t.version, t.source, t.path.read_text()) for t in tools.values()] == [
+        ("alpha", "1.2.3", Source.BUILD, "built alpha"),
+        ("beta", "1.2.3", Source.BUILD, "built beta"),
+    ]
+    assert tools["alpha"].sha256 == hashlib.sha256(b"built alpha").hexdigest()
+    assert os.access(tools["alpha"].path, os.X_OK)
+    assert any("suite" in line for line in progress.lines)
+    assert ensure(["alpha"], Silent())["alpha"] == tools["alpha"]
+    assert builds == [["alpha", "beta"]]
+
+
+def test_only_the_missing_binaries_of_a_component_are_built(pinned: Versions, builds: list[list[str]]) -> None:
+    ensure(["beta"], Silent())
+    ensure(["suite"], Silent())
+    assert builds == [["beta"], ["alpha"]]
+
+
+def test_a_change_of_the_sources_makes_another_tool(
+    pinned: Versions, builds: list[list[str]], repository: Path
+) -> None:
+    before = ensure(["alpha"], Silent())["alpha"]
+    (repository / "tools/suite/main_test.go").write_text("package main // tests change no binary\n")
+    assert ensure(["alpha"], Silent())["alpha"] == before
+    (repository / "tools/suite/main.go").write_text("package main // other\n")
+    after = ensure(["alpha"], Silent())["alpha"]
+    assert after.path != before.path
+    assert before.path.exists()
+
+
+def test_mirror_comes_first(
+    pinned: Versions, builds: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sums(put(tmp_path / "mirror", "suite", "1.2.3", alpha="mirrored alpha", beta="mirrored beta"))
+    monkeypatch.setenv("STRATA_MIRROR", str(tmp_path / "mirror"))
+    tool = ensure(["alpha"], Silent())["alpha"]
+    assert (tool.source, tool.path.read_text()) == (Source.MIRROR, "mirrored alpha")
+    assert builds == []
+
+
+def test_mirror_of_another_version_is_passed_over(pinned: Versions, builds: list[list[str]], tmp_path: Path) -> None:
+    sums(put(tmp_path / "mirror", "suite", "1.2.2", alpha="old"))
+    tool = ensure(["alpha"], Silent(), mirror=tmp_path / "mirror")["alpha"]
+    assert tool.source is Source.BUILD
+
+
+def test_mirror_with_other_bits_than_its_sums_is_refused(
+    pinned: Versions, builds: list[list[str]], tmp_path: Path
+) -> None:
+    directory = put(tmp_path / "mirror", "suite", "1.2.3", alpha="good")
+    sums(directory)
+    (directory / "alpha").write_text("tampered")
+    wrong, right = (hashlib.sha256(text).hexdigest() for text in (b"tampered", b"good"))
+    with pytest.raises(UserError, match=f"is refused: it has sha256 {wrong}, expected {right}"):
+        ensure(["alpha"], Silent(), mirror=tmp_path / "mirror")
+    assert builds == []
+    assert cache.find("alpha", pinned.components["suite"]) is None
+
+
+def test_mirror_without_sums_is_refused_with_the_command_that_writes_them(
+    pinned: Versions, builds: list[list[str]], tmp_path: Path
+) -> None:
+    put(tmp_path / "mirror", "suite", "1.2.3", alpha="unknown")
+    with pytest.raises(UserError, match="nothing says which digest") as error:
+        ensure(["alpha"], Silent(), mirror=tmp_path / "mirror")
+    assert "sha256sum alpha" in (error.value.fix or "")
+
+
+def test_a_mirror_that_is_not_there_is_a_mistake(pinned: Versions, builds: list[list[str]], tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="is no directory"):
+        ensure(["alpha"], Silent(), mirror=tmp_path / "nowhere")
+
+
+def test_a_written_mirror_serves_another_machine(
+    pinned: Versions, builds: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from strata.toolchain import mirror
+
+    mirror.write(tmp_path / "mirror", ensure(["suite"], Silent()).values(), pinned)
+    monkeypatch.setenv("STRATA_CACHE_DIR", str(tmp_path / "another"))
+    tools = ensure(["suite"], Silent(), mirror=tmp_path / "mirror")
+    assert {(t.source, t.path.read_text()) for t in tools.values()} == {
+        (Source.MIRROR, "built alpha"),
+        (Source.MIRROR, "built beta"),
+    }
+    assert builds == [["alpha", "beta"]]
+
+
+def archive(path: Path, **binaries: str) -> str:
+    with tarfile.open(path, "w:gz") as tar:
+        for name, text in binaries.items():
+            member = tarfile.TarInfo(f"suite/bin/{name}")
+            member.size = len(text)
+            tar.addfile(member, io.BytesIO(text.encode()))
+    return "sha512:" + hashlib.sha512(path.read_bytes()).hexdigest()
+
+
+@pytest.fixture
+def pin_release(definition: dict[str, Any]) -> Callable[[str], None]:
+    """Pins the digest of the release before versions.yaml is read."""
+
+    def pin(digest: str) -> None:
+        definition["components"]["suite"]["release"]["digest"] = {architecture(): digest}
+
+    return pin
+
+
+@pytest.fixture
+def released(tmp_path: Path, pin_release: Callable[[str], None]) -> Path:
+    """The release's archive; its digest is pinned. Ask for it before `pinned`."""
+    file = tmp_path / f"suite-{architecture()}.tar.gz"
+    pin_release(archive(file, alpha="released alpha", beta="released beta"))
+    return file
+
+
+def test_official_archive_in_the_mirror(
+    released: Path, pinned: Versions, builds: list[list[str]], tmp_path: Path
+) -> None:
+    place = tmp_path / "mirror/suite/1.2.3"
+    place.mkdir(parents=True)
+    (place / released.name).write_bytes(released.read_bytes())
+    tool = ensure(["beta"], Silent(), mirror=tmp_path / "mirror")["beta"]
+    assert (tool.source, tool.path.read_text()) == (Source.MIRROR, "released beta")
+    (place / released.name).write_bytes(b"not what was released")
+    with pytest.raises(UserError, match=r"is refused: .* has sha512 .*, versions.yaml pins"):
+        ensure(["alpha"], Silent(), mirror=tmp_path / "mirror")
+
+
+def test_download_of_the_release(
+    released: Path, pinned: Versions, builds: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(release.Reachability, "_ask", lambda *_: None)
+    asked = serve(monkeypatch, released.read_bytes())
+    tools = ensure(["suite"], Silent())
+    assert {t.source for t in tools.values()} == {Source.RELEASE}
+    assert tools["alpha"].path.read_text() == "released alpha"
+    assert [url for url, _ in asked] == [f"https://releases.invalid/v1.2.3/{released.name}"]
+
+
+def test_download_goes_on_where_it_stopped(
+    released: Path, pinned: Versions, builds: list[list[str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(release.Reachability, "_ask", lambda *_: None)
+    content = released.read_bytes()
+    digest = pinned.components["suite"].release.digest[architecture()]  # type: ignore[union-attr]
+    downloads = tmp_path / "cache/downloads"
+    downloads.mkdir(parents=True)
+    (downloads / f"{digest[7:19]}-{released.name}").write_bytes(content[:40])
+    asked = serve(monkeypatch, content)
+    assert ensure(["alpha"], Silent())["alpha"].source is Source.RELEASE
+    assert [header for _, header in asked] == ["bytes=40-"]
+
+
+def test_release_with_other_bits_is_refused_and_built_instead(
+    released: Path, pinned: Versions, builds: list[list[str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(release.Reachability, "_ask", lambda *_: None)
+    serve(monkeypatch, b"something else")
+    assert ensure(["alpha"], Silent())["alpha"].source is Source.BUILD
+    assert list((tmp_path / "cache/downloads").iterdir()) == []
+
+
+def serve(monkeypatch: pytest.MonkeyPatch, content: bytes) -> list[tuple[str, str | None]]:
+    """Answers requests with the content, from where they ask for it; returns what was asked."""
+    asked: list[tuple[str, str | None]] = []
+
+    class Answer(io.BytesIO):
+        status = 200
+        headers: dict[str, str] = {}  # noqa: RUF012
+
+    def urlopen(request: Any, timeout: float) -> Answer:
+        assert timeout > 0
+        asked.append((request.full_url, request.get_header("Range")))
+        begin = int((request.get_header("Range") or "bytes=0-").removeprefix("bytes=").removesuffix("-"))
+        answer = Answer(content[begin:])
+        answer.status = 206 if begin else 200
+        return answer
+
+    monkeypatch.setattr(urllib.request, "urlopen", urlopen)
+    return asked
+
+
+def test_what_cannot_be_had_names_every_source(pinned: Versions, builds: list[list[str]]) -> None:
+    with pytest.raises(ToolUnavailable) as error:
+        ensure(["plugin"], Silent())
+    for source in ("mirror: no mirror is set", "release: versions.yaml pins no digest", "build: its source"):
+        assert source in error.value.message
+    assert "STRATA_MIRROR" in (error.value.fix or "")
+
+
+def test_all_tools_leave_out_what_has_a_substitute(pinned: Versions, builds: list[list[str]]) -> None:
+    assert list(ensure(None, Silent())) == ["alpha", "beta"]
+
+
+def test_an_unreachable_host_is_asked_once_and_not_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def urlopen(request: Any, timeout: float) -> None:
+        asked.append(request.full_url)
+        time.sleep(timeout * 20)
+        raise TimeoutError
+
+    monkeypatch.setattr(urllib.request, "urlopen", urlopen)
+    reachability = release.Reachability(seconds=0.05)
+    begin = time.monotonic()
+    reasons = [reachability.why_not(f"https://releases.invalid/{n}") for n in range(5)]
+    assert reasons == ["releases.invalid did not answer within 0.05 s"] * 5
+    assert asked == ["https://releases.invalid/"]
+    assert time.monotonic() - begin < 0.5
+
+
+def test_the_first_error_ends_the_other_work(pinned: Versions, monkeypatch: pytest.MonkeyPatch) -> None:
+    cancelled: list[bool] = []
+
+    def build(*_: Any) -> Any:
+        raise UserError("go build failed", fix="mend it")
+
+    monkeypatch.setattr(go, "build", build)
+    monkeypatch.setattr(Processes, "cancel", lambda _self: cancelled.append(True))
+    with pytest.raises(UserError, match="go build failed"):
+        ensure(["suite"], Silent())
+    assert cancelled == [True]
+
+
+def test_what_a_killed_run_left_is_no_tool(pinned: Versions, builds: list[list[str]]) -> None:
+    suite = pinned.components["suite"]
+    directory = cache.tool_directory("alpha", suite)
+    leftover = directory.parent / ".partial-killed"
+    leftover.mkdir(parents=True)
+    (leftover / "alpha").write_text("half")
+    directory.mkdir()  # the binary without its record
+    (directory / "alpha").write_text("half")
+    assert cache.find("alpha", suite) is None
+    assert ensure(["alpha"], Silent())["alpha"].path.read_text() == "built alpha"
+    assert not leftover.exists()
+
+
+def test_a_truncated_binary_is_no_tool(pinned: Versions, builds: list[list[str]]) -> None:
+    tool = ensure(["alpha"], Silent())["alpha"]
+    tool.path.write_text("cut")
+    assert ensure(["alpha"], Silent())["alpha"].path.read_text() == "built alpha"
+
+
+def _slow_build(*arguments: Any) -> Any:
+    (arguments[4] / arguments[3][0]).write_text("half")
+    time.sleep(60)
+
+
+def _ensure_with(build: Any) -> None:
+    go.build = build
+    ensure(["alpha"], Silent())
+
+
+def test_a_run_killed_half_way_leaves_nothing_half_made(
+    pinned: Versions, builds: list[list[str]], tmp_path: Path
+) -> None:
+    process = multiprocessing.get_context("fork").Process(target=_ensure_with, args=(_slow_build,))
+    process.start()
+    half = tmp_path / "cache/work/suite/alpha"
+    deadline = time.monotonic() + 20
+    while not half.exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert half.exists()
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    assert cache.find("alpha", pinned.components["suite"]) is None
+    assert ensure(["alpha"], Silent())["alpha"].path.read_text() == "built alpha"  # the lock died with the process
+    assert not half.exists()
+
+
+def test_two_runs_do_not_build_the_same_twice(
+    pinned: Versions, builds: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick = go.build
+
+    def build(*arguments: Any) -> Any:
+        time.sleep(0.5)
+        return quick(*arguments)
+
+    monkeypatch.setattr(go, "build", build)
+    monkeypatch.setattr(resolve, "_TICK_SECONDS", 0.05)
+    watched = Recorder()
+    first = threading.Thread(target=ensure, args=(["alpha"], Silent()))
+    first.start()
+    time.sleep(0.15)
+    tool = ensure(["alpha"], watched)["alpha"]
+    first.join()
+    assert tool.path.read_text() == "built alpha"
+    assert builds == [["alpha"]]
+    assert any(f"process {os.getpid()} is at it" in line for line in watched.lines)
+
+
+@pytest.mark.parametrize(("digest", "said"), [("built", "same bits"), ("other", "other bits")])
+def test_a_build_says_whether_it_gave_the_pinned_bits(
+    definition: dict[str, Any], request: pytest.FixtureRequest, digest: str, said: str
+) -> None:
+    text = "built alpha" if digest == "built" else "something"
+    definition["components"]["suite"]["binaries"]["alpha"]["reproducible"] = {
+        f"go1.26.6/{architecture()}": hashlib.sha256(text.encode()).hexdigest()
+    }
+    request.getfixturevalue("pinned")
+    request.getfixturevalue("builds")
+    assert said in ensure(["alpha"], Silent())["alpha"].note
