@@ -1,5 +1,6 @@
 """The external tools: pinned in versions.yaml, found, downloaded or built, and put on PATH."""
 
+from strata.toolchain import mirror
 from strata.toolchain.cache import Source, Tool
 from strata.toolchain.environment import bin_directory, pulumi_home, tools_environment, tools_variables
 from strata.toolchain.report import ToolReport, report
@@ -15,6 +16,7 @@ __all__ = [
     "bin_directory",
     "ensure",
     "load_versions",
+    "mirror",
     "pulumi_home",
     "report",
     "tools_environment",
