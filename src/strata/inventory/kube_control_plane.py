@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from strata.inventory import Template
-from strata.inventory.kubernetes import addresses_of, cluster_of, endpoint, image_repository
+from strata.inventory.kubernetes import cluster_of, endpoint, image_repository
+from strata.inventory.ports import DATASTORE
+from strata.inventory.topology import certificate, hosts_with
 from strata.models import Site
 from strata.outputs import CloudOutputs
 from strata.paths import SitePaths
 from strata.toolchain import bin_directory, load_versions
 
-KINE_PORT = 2379
 CLIENT_CERTIFICATE = "kube-apiserver-datastore"
 """Name in the secret store of the API server's certificate for kine."""
 
@@ -24,12 +25,10 @@ def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
     cluster, versions = cluster_of(site), load_versions().tools
     datastore: dict[str, object] = {}
     if cluster.datastore == "kine":
-        part = f"lookup('strata_certificate', '{CLIENT_CERTIFICATE}', dns_names=['{CLIENT_CERTIFICATE}'])"
+        client = certificate(CLIENT_CERTIFICATE, [CLIENT_CERTIFICATE], []).expression.strip("{} ")
         datastore = {
-            "endpoints": [endpoint(a, KINE_PORT) for a in addresses_of("kine", site, outputs).values()],
-            "ca": Template(f"{{{{ ({part}).ca }}}}"),
-            "certificate": Template(f"{{{{ ({part}).certificate }}}}"),
-            "private_key": Template(f"{{{{ ({part}).private_key }}}}"),
+            "endpoints": [endpoint(host.address, DATASTORE) for host in hosts_with("kine", site, outputs)],
+            **{part: Template(f"{{{{ ({client}).{part} }}}}") for part in ("ca", "certificate", "private_key")},
         }
     return {
         "kube_control_plane_kubectl": str(bin_directory() / "kubectl"),

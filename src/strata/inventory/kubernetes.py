@@ -5,22 +5,15 @@ from __future__ import annotations
 from ipaddress import IPv6Address, ip_address
 
 from strata.inventory import Template
+from strata.inventory.ports import REGISTRY
+from strata.inventory.topology import address_of
 from strata.models import Site
 from strata.models.cluster import Cluster
 from strata.outputs import CloudOutputs
 from strata.toolchain import bin_directory, load_versions
 
-REGISTRY_PORT = 5000
 UPSTREAM_REPOSITORY = "registry.k8s.io"
 """Where the images come from on a site without a registry of its own."""
-
-AUTHORITY = Template("{{ lookup('strata_ca') }}")
-
-
-def addresses_of(role: str, site: Site, outputs: CloudOutputs | None) -> dict[str, str]:
-    """Name and address of each host with a role: instances of the cloud, then machines."""
-    found = {i.name: i.address for i in outputs.instances.values() if role in i.roles} if outputs else {}
-    return found | {m.name: str(m.address) for m in site.hosts.machines if role in m.roles}
 
 
 def cluster_of(site: Site) -> Cluster:
@@ -30,14 +23,12 @@ def cluster_of(site: Site) -> Cluster:
 
 def registry_name(site: Site) -> str:
     """Name and port in image references."""
-    return f"registry.{site.domain}:{REGISTRY_PORT}"
+    return f"registry.{site.domain}:{REGISTRY}"
 
 
 def image_repository(site: Site, outputs: CloudOutputs | None) -> str:
     """Where kubeadm's images come from: the site's registry where it has one."""
-    if addresses_of("registry", site, outputs):
-        return f"{registry_name(site)}/kubernetes"
-    return UPSTREAM_REPOSITORY
+    return UPSTREAM_REPOSITORY if address_of("registry", site, outputs) is None else f"{registry_name(site)}/kubernetes"
 
 
 def endpoint(address: str, port: int) -> str:
@@ -55,13 +46,13 @@ def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
         outputs: addresses of the instances; None before the cloud layer ran.
     """
     versions, binaries = load_versions().tools, bin_directory()
-    registries = list(addresses_of("registry", site, outputs).values())
+    address = address_of("registry", site, outputs)
     registry: dict[str, object] = {}
-    if registries:
+    if address is not None:
         registry = {
             "name": registry_name(site),
-            "endpoint": endpoint(registries[0], REGISTRY_PORT),
-            "ca": AUTHORITY,
+            "endpoint": endpoint(address, REGISTRY),
+            "ca": Template("{{ lookup('strata_ca') }}"),
         }
     return {
         "kubernetes_common_binaries": {name: str(binaries / name) for name in ("kubeadm", "kubelet")},

@@ -68,7 +68,9 @@ def _files(path: Path) -> Sequence[Path]:
     if path.is_file():
         return [path]
     if not path.is_dir():
-        raise UserError(f"{path} is missing; an image is built from it", fix="restore it from git, or run `strata doctor`")
+        raise UserError(
+            f"{path} is missing; an image is built from it", fix="restore it from git, or run `strata doctor`"
+        )
     return sorted(p for p in path.rglob("*") if p.is_file() and "__pycache__" not in p.parts)
 
 
@@ -183,7 +185,7 @@ def install_packages(packages: PythonPackages, target: Path) -> None:
     if result.returncode != 0:
         raise UserError(
             f"the Python dependencies of {packages.project} cannot be installed: {result.stderr.strip()[-1500:]}",
-            fix=f"run `uv lock --project {packages.project}` and see that each package has a wheel for {packages.python}",
+            fix=f"run `uv lock --project {packages.project}` and see that each has a wheel for {packages.python}",
         )
 
 

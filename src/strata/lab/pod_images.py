@@ -1,4 +1,4 @@
-"""The images of a lab cluster: Kubernetes' own and those of our services, built here and kept in the site's registry."""
+"""The images of a lab cluster, Kubernetes' own and those of our services, kept in the site's registry."""
 
 from __future__ import annotations
 
@@ -67,7 +67,9 @@ def kubernetes_images(binaries: Mapping[str, Path], versions: Mapping[str, str],
             (versions[proxy],),
             base,
         ),
-        ImageSource(f"{KUBERNETES_REPOSITORY}/coredns", _COREDNS, {"coredns": binaries["coredns"]}, (versions["coredns"],)),
+        ImageSource(
+            f"{KUBERNETES_REPOSITORY}/coredns", _COREDNS, {"coredns": binaries["coredns"]}, (versions["coredns"],)
+        ),
     ]
 
 
