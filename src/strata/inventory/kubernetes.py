@@ -9,7 +9,8 @@ from strata.inventory.ports import REGISTRY
 from strata.inventory.topology import address_of
 from strata.models import Site
 from strata.models.cluster import Cluster
-from strata.outputs import CloudOutputs
+from strata.outputs import CloudOutputs, ImageOutputs
+from strata.paths import SitePaths
 from strata.toolchain import bin_directory, load_versions
 
 UPSTREAM_REPOSITORY = "registry.k8s.io"
@@ -27,8 +28,16 @@ def registry_name(site: Site) -> str:
 
 
 def image_repository(site: Site, outputs: CloudOutputs | None) -> str:
-    """Where kubeadm's images come from: the site's registry where it has one."""
-    return UPSTREAM_REPOSITORY if address_of("registry", site, outputs) is None else f"{registry_name(site)}/kubernetes"
+    """Where kubeadm's images come from: the folder of the site's registry that they were pushed to.
+
+    Upstream where the site has no registry of its own.
+    """
+    if address_of("registry", site, outputs) is None:
+        return UPSTREAM_REPOSITORY
+    pushed = ImageOutputs.load(SitePaths(site.name))
+    if pushed is None:
+        return f"{registry_name(site)}/kubernetes"
+    return pushed.images["kube-apiserver"].rpartition("/")[0]
 
 
 def endpoint(address: str, port: int) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 from strata.lab.image_build import (
@@ -25,7 +27,7 @@ from strata.paths import REPOSITORY, SitePaths, cache_directory
 from strata.progress import Progress
 
 KUBERNETES_REPOSITORY = "kubernetes"
-"""kubeadm's imageRepository below the registry."""
+"""Folder of kubeadm's images below the registry."""
 
 SERVICE_REPOSITORY = "strata"
 """Images of ours below the registry."""
@@ -96,14 +98,28 @@ def _context_files(directory: Path) -> dict[str, Path]:
     return {p.name: p for p in sorted(directory.iterdir()) if p.name not in skipped and not p.name.startswith(".")}
 
 
+def as_one_set(sources: Sequence[ImageSource], base_id: str) -> list[ImageSource]:
+    """Puts kubeadm's images into a folder named by the content of all of them.
+
+    kubeadm asks for tags, and a node keeps the image that it has for a tag. So other content needs another
+    imageRepository; then kubeadm's configuration differs, and the next run of the role brings the images in.
+    """
+    own = [s.content_hash(base_id if s.base else None) for s in sources if s.name.startswith(KUBERNETES_REPOSITORY)]
+    folder = f"{KUBERNETES_REPOSITORY}/{hashlib.sha256(' '.join(sorted(own)).encode()).hexdigest()[:12]}"
+    return [
+        replace(s, name=f"{folder}/{s.name.rpartition('/')[2]}") if s.name.startswith(KUBERNETES_REPOSITORY) else s
+        for s in sources
+    ]
+
+
 def push_images(
-    sources: Sequence[ImageSource], base: str, registry: RegistryClient, ca: str, progress: Progress
+    sources: Sequence[ImageSource], base_id: str, registry: RegistryClient, ca: str, progress: Progress
 ) -> dict[str, str]:
     """Builds and pushes what the registry lacks.
 
     Args:
         sources: the images.
-        base: local reference of the base image; its id is part of the content.
+        base_id: id of the base image, part of the content of those that start from it.
         registry: the site's.
         ca: the authority that signed the registry's certificate, PEM.
         progress: told which image is built or pushed.
@@ -111,7 +127,6 @@ def push_images(
     Returns:
         repository to digest.
     """
-    base_id = podman("image", "inspect", "--format={{.Id}}", base)
     digests: dict[str, str] = {}
     missing: list[tuple[ImageSource, str]] = []
     for source in sources:
@@ -181,9 +196,11 @@ def ensure_pod_images(site: Site, paths: SitePaths, registry_address: str, progr
         *(service_image(p, binaries, base, (pinned["pause"].version,) if p.name == "pause" else ()) for p in services),
         ImageSource(f"{SERVICE_REPOSITORY}/pod-base", _BASE, base=base),
     ]
+    base_id = podman("image", "inspect", "--format={{.Id}}", base)
+    sources = as_one_set(sources, base_id)
     host_name = f"registry.{site.domain}"
     with RegistryClient(registry_address, host_name, paths.ca_file) as registry:
-        digests = push_images(sources, base, registry, paths.ca_file.read_text(), progress)
+        digests = push_images(sources, base_id, registry, paths.ca_file.read_text(), progress)
     save_digests(cache)
     prefix = f"{host_name}:{REGISTRY_PORT}"
     return ImageOutputs(

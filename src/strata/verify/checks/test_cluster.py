@@ -1,0 +1,272 @@
+"""The cluster as its users meet it."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from strata.inventory.kubernetes import endpoint, registry_name
+from strata.inventory.ports import DATASTORE
+from strata.inventory.postgresql import KINE_DATABASE
+from strata.inventory.topology import Host as SiteHost
+from strata.inventory.topology import hosts, hosts_with
+from strata.models import Site
+from strata.models.accelerators import CATALOGUE
+from strata.models.platform import Tenant
+from strata.outputs import CloudOutputs, ImageOutputs
+from strata.toolchain import load_versions
+from strata.verify import pods
+from strata.verify.pods import Kubectl, PodRequest
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+    from testinfra.host import Host
+
+TOLERATE_ALL = [{"operator": "Exists"}]
+CARDS = """
+import glob, json, os
+print(json.dumps({
+    "variable": os.environ.get("NVIDIA_VISIBLE_DEVICES", ""),
+    "mounted": sorted(os.path.basename(p) for p in glob.glob("/etc/strata/pci/devices/*")),
+}))
+"""
+RESOLVE = "import socket, sys; print(socket.gethostbyname(sys.argv[1]))"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _site_has_a_cluster(site: Site) -> None:
+    if site.cluster is None:
+        pytest.skip(f"site {site.name} has no cluster")
+
+
+@pytest.fixture(scope="module")
+def machines(site: Site, cloud_outputs: CloudOutputs) -> tuple[SiteHost, ...]:
+    """The hosts that are nodes."""
+    wanted = {"kube_control_plane", "kube_node"}
+    return tuple(h for h in hosts(site, cloud_outputs) if wanted.intersection(h.roles))
+
+
+@pytest.fixture(scope="module")
+def gpu_nodes(machines: tuple[SiteHost, ...]) -> tuple[str, ...]:
+    """Names of the GPU nodes; skips where the site has none."""
+    found = tuple(h.name for h in machines if "gpu_node" in h.roles)
+    if not found:
+        pytest.skip("the site has no host with the role gpu_node")
+    return found
+
+
+@pytest.fixture(scope="module")
+def nodes(kubectl: Kubectl) -> dict[str, dict[str, Any]]:
+    """Node objects by name."""
+    return {n["metadata"]["name"]: n for n in json.loads(kubectl("get", "nodes", "--output", "json"))["items"]}
+
+
+@pytest.fixture(scope="module")
+def namespace(kubectl: Kubectl) -> Iterator[str]:
+    """A namespace that goes away with what is in it."""
+    name = f"strata-verify-{secrets.token_hex(3)}"
+    kubectl("create", "namespace", name)
+    yield name
+    kubectl("delete", "namespace", name, "--wait=false")
+
+
+@pytest.fixture(scope="module")
+def cards_of(cloud_outputs: CloudOutputs, cloud: Connection) -> Callable[[str], Counter[str]]:
+    """What nova gave to an instance: extended resource → cards, from the flavor's PCI aliases."""
+
+    def count(name: str) -> Counter[str]:
+        server = cloud.compute.get_server(cloud_outputs.instances[name].id)
+        aliases = server.flavor.extra_specs.get("pci_passthrough:alias", "")
+        found: Counter[str] = Counter()
+        for alias in filter(None, aliases.split(",")):
+            kind, _, number = alias.strip().partition(":")
+            found[CATALOGUE[kind].resource] += int(number)
+        return found
+
+    return count
+
+
+def test_nodes_are_ready(machines: tuple[SiteHost, ...], nodes: dict[str, dict[str, Any]]) -> None:
+    """Every node of the site, and no other, is Ready at the pinned Kubernetes version"""
+    version = "v" + load_versions().tools["kubelet"].version
+    assert set(nodes) == {h.name for h in machines}
+    for name, node in nodes.items():
+        ready = {c["type"]: c["status"] for c in node["status"]["conditions"]}["Ready"]
+        assert (name, ready, node["status"]["nodeInfo"]["kubeletVersion"]) == (name, "True", version)
+
+
+def test_gpu_nodes_are_marked(site: Site, gpu_nodes: tuple[str, ...], nodes: dict[str, dict[str, Any]]) -> None:
+    """GPU nodes carry the labels and taints that the site says, and no other node does"""
+    assert site.cluster is not None
+    marks = site.cluster.gpu_nodes
+    for name, node in nodes.items():
+        labels = node["metadata"]["labels"]
+        taints = {f"{t['key']}={t.get('value', '')}:{t['effect']}" for t in node["spec"].get("taints", [])}
+        marked = all(labels.get(key) == value for key, value in marks.labels.items()) and taints.issuperset(
+            marks.taints
+        )
+        assert marked == (name in gpu_nodes), f"{name}: labels {labels}, taints {taints}"
+
+
+def test_datastore_is_postgresql(
+    site: Site, cloud_outputs: CloudOutputs, kubectl: Kubectl, namespace: str, host: Callable[[str], Host]
+) -> None:
+    """What the API server stores is a row in the site's PostgreSQL, through kine"""
+    assert site.cluster is not None
+    if site.cluster.datastore != "kine":
+        pytest.skip(f"the site's datastore is {site.cluster.datastore}")
+    kine = [endpoint(h.address, DATASTORE) for h in hosts_with("kine", site, cloud_outputs)]
+    control = hosts_with("kube_control_plane", site, cloud_outputs)[0]
+    manifest = host(control.name).file("/etc/kubernetes/manifests/kube-apiserver.yaml").content_string
+    assert f"--etcd-servers={','.join(kine)}" in manifest
+    name = f"witness-{secrets.token_hex(4)}"
+    kubectl("--namespace", namespace, "create", "configmap", name)
+    database = host(hosts_with("postgresql", site, cloud_outputs)[0].name)
+    query = f"select count(*) from kine where name = '/registry/configmaps/{namespace}/{name}'"  # noqa: S608  # ours
+    found = database.check_output('runuser -u postgres -- psql -tAc "%s" %s' % (query, KINE_DATABASE))  # noqa: UP031
+    assert found.strip() == "1"
+
+
+def test_dns_answers_across_nodes(
+    kubectl: Kubectl, namespace: str, images: ImageOutputs, nodes: dict[str, dict[str, Any]]
+) -> None:
+    """Cluster DNS answers a pod on another node than its own"""
+    servers = json.loads(
+        kubectl("--namespace", "kube-system", "get", "pods", "--selector", "k8s-app=kube-dns", "--output", "json")
+    )["items"]
+    homes = {p["spec"]["nodeName"] for p in servers}
+    elsewhere = sorted(set(nodes) - homes)
+    assert elsewhere, f"CoreDNS is on every node: {homes}"
+    service = json.loads(kubectl("get", "service", "kubernetes", "--output", "json"))["spec"]["clusterIP"]
+    request = PodRequest(
+        name="dns",
+        image=images.images["pod-base"],
+        command=["python3", "-c", RESOLVE, "kubernetes.default.svc.cluster.local"],
+        node=elsewhere[-1],
+        tolerations=TOLERATE_ALL,
+    )
+    output, node = pods.run(kubectl, namespace, request)
+    assert (output.strip(), node) == (service, elsewhere[-1])
+
+
+def test_allocatable_cards_are_novas(
+    gpu_nodes: tuple[str, ...],
+    nodes: dict[str, dict[str, Any]],
+    cards_of: Callable[[str], Counter[str]],
+) -> None:
+    """Each node offers exactly the cards that nova gave to its instance"""
+    resources = {a.resource for a in CATALOGUE.values()}
+    for name, node in nodes.items():
+        offered = {r: int(n) for r, n in node["status"]["allocatable"].items() if r in resources and int(n)}
+        given = dict(cards_of(name))
+        assert offered == given, f"{name} offers {offered}, nova gave {given}"
+        assert bool(given) == (name in gpu_nodes)
+
+
+def test_gpu_pod_sees_its_cards(
+    kubectl: Kubectl,
+    namespace: str,
+    images: ImageOutputs,
+    gpu_nodes: tuple[str, ...],
+    cards_of: Callable[[str], Counter[str]],
+    host: Callable[[str], Host],
+) -> None:
+    """A pod that asks for a node's cards sees exactly these"""
+    node = gpu_nodes[0]
+    resource, number = cards_of(node).most_common(1)[0]
+    there = set(host(node).check_output("ls /etc/strata/pci/devices").split())
+    request = PodRequest(
+        name="gpu",
+        image=images.images["pod-base"],
+        command=["python3", "-c", CARDS],
+        node=node,
+        resources={resource: str(number)},
+        tolerations=TOLERATE_ALL,
+    )
+    output, _ = pods.run(kubectl, namespace, request)
+    seen = json.loads(output)
+    assert set(seen["variable"].split(",")) == set(seen["mounted"]) == there
+    assert len(there) == number
+
+
+def test_cpu_pod_sees_no_card(
+    kubectl: Kubectl, namespace: str, images: ImageOutputs, gpu_nodes: tuple[str, ...]
+) -> None:
+    """A pod that asks for no card lands on no GPU node and sees none"""
+    request = PodRequest("cpu", images.images["pod-base"], ["python3", "-c", CARDS])
+    output, node = pods.run(kubectl, namespace, request)
+    assert node not in gpu_nodes
+    assert json.loads(output) == {"variable": "", "mounted": []}
+
+
+def test_gpu_nodes_refuse_other_pods(
+    kubectl: Kubectl, namespace: str, images: ImageOutputs, gpu_nodes: tuple[str, ...]
+) -> None:
+    """A GPU node refuses a pod that does not tolerate its taint, with that reason"""
+    request = PodRequest("stray", images.images["pod-base"], ["true"], node=gpu_nodes[0])
+    assert "untolerated taint" in pods.unschedulable_reason(kubectl, namespace, request)
+
+
+def test_one_card_too_many_waits(
+    kubectl: Kubectl,
+    namespace: str,
+    images: ImageOutputs,
+    gpu_nodes: tuple[str, ...],
+    cards_of: Callable[[str], Counter[str]],
+) -> None:
+    """A pod that asks for one card more than any node has stays Pending, and the scheduler says why"""
+    resource = cards_of(gpu_nodes[0]).most_common(1)[0][0]
+    most = max(cards_of(name)[resource] for name in gpu_nodes)
+    request = PodRequest(
+        name="too-many",
+        image=images.images["pod-base"],
+        command=["true"],
+        resources={resource: str(most + 1)},
+        tolerations=TOLERATE_ALL,
+    )
+    assert f"Insufficient {resource}" in pods.unschedulable_reason(kubectl, namespace, request)
+
+
+def _tenant_with_cards(site: Site) -> Tenant:
+    for tenant in site.platform.tenants:
+        if tenant.quota.accelerators:
+            return tenant
+    pytest.skip("no tenant of the site has a quota of cards")
+
+
+def test_tenant_quota_refuses(site: Site, kubectl: Kubectl, images: ImageOutputs) -> None:
+    """A tenant that asks for more cards than its quota is refused at once"""
+    tenant = _tenant_with_cards(site)
+    allowed: Counter[str] = Counter()
+    for kind, number in tenant.quota.accelerators.items():
+        allowed[CATALOGUE[kind].resource] += number
+    resource, number = allowed.most_common(1)[0]
+    request = PodRequest(
+        name=f"over-quota-{secrets.token_hex(3)}",
+        image=images.images["pod-base"],
+        command=["true"],
+        resources={resource: str(number + 1)},
+        tolerations=TOLERATE_ALL,
+    )
+    manifest = json.dumps(request.manifest())
+    answer = kubectl("--namespace", tenant.name, "create", "--filename", "-", input=manifest, check=False)
+    pods.delete(kubectl, tenant.name, request.name)
+    assert "exceeded quota" in answer, answer
+    assert f"limited: requests.{resource}={number}" in answer, answer
+
+
+def test_images_come_from_the_site(site: Site, kubectl: Kubectl, images: ImageOutputs) -> None:
+    """Every container runs an image of the site's registry, with the digest that was pushed"""
+    pushed = {reference.partition("@")[2] for reference in images.images.values()}
+    foreign = []
+    for pod in json.loads(kubectl("get", "pods", "--all-namespaces", "--output", "json"))["items"]:
+        for container in pod["status"].get("containerStatuses", []):
+            repository, _, digest = container["imageID"].partition("@")
+            if container["ready"] and (not repository.startswith(registry_name(site) + "/") or digest not in pushed):
+                foreign.append(f"{pod['metadata']['name']}: {container['imageID']}")
+    assert not foreign

@@ -1,0 +1,128 @@
+"""Short-lived pods that prove something about a cluster."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Kubectl = Callable[..., str]
+"""`kubectl("get", "nodes", "-o", "json", input=None)` → its output."""
+
+POD_SECONDS = 90.0
+"""How long a pod may take from its creation to its end, in seconds."""
+
+
+@dataclass(frozen=True)
+class PodRequest:
+    """A pod that runs one command.
+
+    Args:
+        name: of the pod.
+        image: reference by digest.
+        command: what it runs.
+        node: name of the node that it must run on; None lets the scheduler choose.
+        resources: limits, `{"nvidia.com/gpu": "1"}`.
+        tolerations: as in a pod's spec.
+    """
+
+    name: str
+    image: str
+    command: Sequence[str]
+    node: str | None = None
+    resources: Mapping[str, str] | None = None
+    tolerations: Sequence[Mapping[str, str]] = ()
+
+    def manifest(self) -> dict[str, Any]:
+        """The pod as the API server takes it."""
+        spec: dict[str, Any] = {
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": 0,
+            "automountServiceAccountToken": False,
+            "tolerations": [dict(t) for t in self.tolerations],
+            "containers": [
+                {
+                    "name": "check",
+                    "image": self.image,
+                    "command": list(self.command),
+                    "resources": {"limits": dict(self.resources or {})},
+                }
+            ],
+        }
+        if self.node is not None:
+            # a selector, not nodeName: the scheduler must agree
+            spec["nodeSelector"] = {"kubernetes.io/hostname": self.node}
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": self.name}, "spec": spec}
+
+
+class PodFailed(AssertionError):
+    """A pod did not do what it was made for; says what the cluster says about it."""
+
+
+def create(kubectl: Kubectl, namespace: str, request: PodRequest) -> None:
+    """Makes the pod."""
+    kubectl("--namespace", namespace, "create", "--filename", "-", input=json.dumps(request.manifest()))
+
+
+def delete(kubectl: Kubectl, namespace: str, name: str) -> None:
+    """Removes the pod without waiting for its end."""
+    kubectl("--namespace", namespace, "delete", "pod", name, "--ignore-not-found", "--wait=false", "--now")
+
+
+def status(kubectl: Kubectl, namespace: str, name: str) -> dict[str, Any]:
+    """The pod as the cluster has it."""
+    found: dict[str, Any] = json.loads(kubectl("--namespace", namespace, "get", "pod", name, "--output", "json"))
+    return found
+
+
+def run(kubectl: Kubectl, namespace: str, request: PodRequest) -> tuple[str, str]:
+    """Runs a pod to its end and removes it.
+
+    Returns:
+        what it wrote, and the node that it ran on.
+
+    Raises:
+        PodFailed: it did not end well within 90 s.
+    """
+    create(kubectl, namespace, request)
+    try:
+        end = time.monotonic() + POD_SECONDS
+        while True:
+            pod = status(kubectl, namespace, request.name)
+            phase = pod["status"].get("phase")
+            if phase == "Succeeded":
+                return kubectl("--namespace", namespace, "logs", request.name), pod["spec"]["nodeName"]
+            if phase == "Failed" or time.monotonic() > end:
+                events = kubectl("--namespace", namespace, "describe", "pod", request.name)
+                logs = kubectl("--namespace", namespace, "logs", request.name, check=False)
+                raise PodFailed(f"pod {request.name} is {phase}: {logs[-500:]}\n{events[-1500:]}")
+            time.sleep(0.3)
+    finally:
+        delete(kubectl, namespace, request.name)
+
+
+def unschedulable_reason(kubectl: Kubectl, namespace: str, request: PodRequest) -> str:
+    """Makes a pod that must not find a node, and removes it.
+
+    Returns:
+        why the scheduler finds none.
+
+    Raises:
+        PodFailed: it found one, or said nothing within 30 s.
+    """
+    create(kubectl, namespace, request)
+    try:
+        end = time.monotonic() + 30
+        while time.monotonic() < end:
+            pod = status(kubectl, namespace, request.name)
+            if node := pod["spec"].get("nodeName"):
+                raise PodFailed(f"pod {request.name} was given to the node {node}")
+            for condition in pod["status"].get("conditions", []):
+                if condition["type"] == "PodScheduled" and condition.get("reason") == "Unschedulable":
+                    return str(condition["message"])
+            time.sleep(0.2)
+        raise PodFailed(f"the scheduler said nothing about pod {request.name} within 30 s")
+    finally:
+        delete(kubectl, namespace, request.name)
