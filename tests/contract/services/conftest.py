@@ -1,0 +1,140 @@
+"""Fixtures: a PostgreSQL, the services' environments, an issuer of the tests, a loaded model hub."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from .service_processes import (
+    CATALOGUE,
+    Issuer,
+    PostgreSQL,
+    Service,
+    find_postgresql,
+    free_port,
+    http_server,
+    postgresql_cluster,
+    running,
+    service_python,
+)
+
+StartHub = Callable[[Mapping[str, str]], AbstractContextManager[Service]]
+
+
+@pytest.fixture(scope="session")
+def hub_python() -> Path:
+    """Interpreter with ml_hub."""
+    return service_python("ml-hub")
+
+
+@pytest.fixture(scope="session")
+def issuer_python() -> Path:
+    """Interpreter with token_issuer."""
+    return service_python("token-issuer")
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[PostgreSQL]:
+    """A running PostgreSQL."""
+    binaries = find_postgresql()
+    if binaries is None:
+        pytest.skip("no PostgreSQL server here (Debian package postgresql)")
+    with postgresql_cluster(binaries) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def issuer() -> Iterator[Issuer]:
+    """An issuer with one key."""
+    found = Issuer()
+    with http_server(found.answer) as url:
+        found.url = url
+        yield found
+
+
+@pytest.fixture(scope="session")
+def run_hub(hub_python: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """`run_hub(environment, "load", "--file", …)` → the finished command."""
+
+    def run(environment: Mapping[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(hub_python), "-m", "ml_hub", *arguments],
+            env=dict(environment),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def start_hub(hub_python: Path, issuer: Issuer, tmp_path_factory: pytest.TempPathFactory) -> StartHub:
+    """`with start_hub(environment) as service:` on a free port, trusting the issuer of the tests."""
+
+    def start(environment: Mapping[str, str]) -> AbstractContextManager[Service]:
+        port = free_port()
+        settings = {
+            "ML_HUB_ISSUER": issuer.url,
+            "ML_HUB_BIND_PORT": str(port),
+            "ML_HUB_METRICS_PORT": str(free_port()),
+            "ML_HUB_KEYS_REFRESH_SECONDS": "0.5",
+            **environment,
+        }
+        return running(hub_python, ["-m", "ml_hub", "serve"], settings, port, tmp_path_factory.mktemp("hub"))
+
+    return start
+
+
+@pytest.fixture(scope="session")
+def hub_environment(postgresql: PostgreSQL, run_hub: Callable[..., subprocess.CompletedProcess[str]]) -> dict[str, str]:
+    """Of a database with the lab's catalogue."""
+    environment = postgresql.create_database("ml_hub")
+    for arguments in (["migrate"], ["load", "--file", str(CATALOGUE)]):
+        done = run_hub(environment, *arguments)
+        assert done.returncode == 0, done.stderr
+    return environment
+
+
+@pytest.fixture(scope="session")
+def metrics_url() -> str:
+    """Where `hub` shows its metrics."""
+    return f"http://127.0.0.1:{free_port()}/metrics"
+
+
+@pytest.fixture(scope="session")
+def hub(start_hub: StartHub, hub_environment: dict[str, str], metrics_url: str) -> Iterator[Service]:
+    """The model hub with the lab's catalogue."""
+    port = metrics_url.rpartition(":")[2].removesuffix("/metrics")
+    with start_hub({**hub_environment, "ML_HUB_METRICS_PORT": port}) as service:
+        yield service
+
+
+@pytest.fixture(scope="session")
+def catalogue() -> list[dict[str, Any]]:
+    """The lab's models, most downloaded first."""
+    records: list[dict[str, Any]] = json.loads(CATALOGUE.read_text())
+    return sorted(records, key=lambda r: (-r["downloads"], r["id"]))
+
+
+@pytest.fixture
+def get(hub: Service, issuer: Issuer) -> Callable[..., requests.Response]:
+    """`get("/models", limit=3)` with a token."""
+
+    def call(path: str, **parameters: Any) -> requests.Response:
+        return requests.get(
+            f"{hub.url}/v3/ml-hub{path}",
+            params=parameters,
+            headers={"Authorization": f"Bearer {issuer.token()}"},
+            timeout=10,
+        )
+
+    return call
