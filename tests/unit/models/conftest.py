@@ -1,0 +1,44 @@
+"""Site files that differ from the lab's in a few words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from strata.models import Problem, SiteError, load_site
+from strata.paths import REPOSITORY
+
+LAB = (REPOSITORY / "inventories" / "lab" / "site.yaml").read_text()
+Edit = tuple[str, str]
+
+
+@pytest.fixture
+def site_file(tmp_path: Path) -> Callable[..., Path]:
+    """Writes the lab's site with words replaced; each must stand in it."""
+
+    def write(*edits: Edit, text: str = LAB) -> Path:
+        for old, new in edits:
+            assert old in text, f"{old!r} does not stand in the site file"
+            text = text.replace(old, new, 1)
+        (tmp_path / "catalogue.json").write_text("[]")
+        file = tmp_path / "site.yaml"
+        file.write_text(text)
+        return file
+
+    return write
+
+
+@pytest.fixture
+def problems_of() -> Callable[[Path], Sequence[Problem]]:
+    """All problems of a file; none for a right one."""
+
+    def read(file: Path) -> Sequence[Problem]:
+        try:
+            load_site(file)
+        except SiteError as error:
+            return error.problems
+        return ()
+
+    return read

@@ -1,0 +1,129 @@
+"""The offline plan."""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from strata.models import Site, find_site, load_site, site_names
+from strata.plan import plan, render
+
+
+def _text(site: Site, layers: tuple[str, ...] = ("cloud", "hosts", "cluster", "platform")) -> str:
+    stream = io.StringIO()
+    render(plan(site), Console(file=stream, width=200), layers)
+    return stream.getvalue()
+
+
+def _large_site(nodes: int) -> str:
+    hypervisors = "".join(
+        f"    - {{name: hv-{i}, vcpus: 64, memory: 256 GiB, disk: 2 TiB, accelerators: {{v100: 4}}}}\n"
+        for i in range(nodes // 4)
+    )
+    workers = "".join(
+        f"    - {{name: w-{i}, flavor: gpu, image: debian-12, network: net, roles: [kube_node, gpu_node]}}\n"
+        for i in range(nodes - 1)
+    )
+    return f"""name: large
+domain: large.example.org
+cloud:
+  deployment: existing
+  project: {{name: p, quota: {{instances: {nodes}, cores: {8 * nodes}, memory: {16 * nodes} GiB}}}}
+  networks: [{{name: net, cidr: 10.0.0.0/16}}]
+  images: [{{name: debian-12, distribution: debian, release: "12"}}]
+  flavors:
+    - {{name: cpu, vcpus: 8, memory: 16 GiB, disk: 20 GiB}}
+    - {{name: gpu, vcpus: 8, memory: 16 GiB, disk: 20 GiB, accelerators: {{v100: 1}}}}
+  hypervisors:
+{hypervisors}  instances:
+    - {{name: control-1, flavor: cpu, image: debian-12, network: net, roles: [kube_control_plane]}}
+{workers}cluster: {{name: large, datastore: etcd, pod_network: 172.16.0.0/12, service_network: 192.168.0.0/16}}
+"""
+
+
+@pytest.mark.parametrize("name", site_names())
+def test_every_site_plans_and_reads_as_json(name: str) -> None:
+    site = load_site(find_site(name))
+    made = plan(site)
+    assert json.loads(json.dumps(made.model_dump(mode="json")))["site"] == name
+    assert f"site {name}" in _text(site)
+
+
+def test_lab_cloud() -> None:
+    cloud = plan(load_site(find_site("lab"))).cloud
+    assert cloud is not None
+    flavors = {f.name: f.extra_specs for f in cloud.flavors}
+    assert flavors["gpu.v100.2"]["pci_passthrough:alias"] == "v100:2"
+    assert flavors["cpu.small"]["aggregate_instance_extra_specs:gpu"] == "none"
+    assert {a.metadata["gpu"]: a.hosts for a in cloud.aggregates} == {
+        "none": ("compute-1",),
+        "v100": ("compute-gpu-1",),
+    }
+    assert [i.accelerators for i in cloud.instances] == [{}, {}, {}, {"v100": 1}]
+    services = cloud.instances[0]
+    assert "lab-registry" in services.security_groups
+    assert "lab-registry" not in cloud.instances[1].security_groups
+
+
+def test_lab_hosts_and_cluster() -> None:
+    made = plan(load_site(find_site("lab")))
+    assert made.hosts.databases == ("ml_hub", "kine")
+    assert made.cluster is not None
+    nodes = {n.name: n for n in made.cluster.nodes}
+    assert set(nodes) == {"control-1", "worker-1", "gpu-worker-1"}
+    assert nodes["gpu-worker-1"].labels == {"strata.dev/pool": "gpu"}
+    assert nodes["gpu-worker-1"].taints == ("nvidia.com/gpu=present:NoSchedule",)
+    assert nodes["worker-1"].labels == {}
+    assert nodes["control-1"].control_plane
+
+
+def test_lab_releases() -> None:
+    platform = plan(load_site(find_site("lab"))).platform
+    assert platform is not None
+    assert [r.name for r in platform.releases] == ["cluster-base", "tenant-research", "token-issuer", "ml-hub"]
+    assert platform.releases[-1].address == "https://ml-hub.lab.strata.test/"
+
+
+def test_roles_without_an_ansible_role_are_told() -> None:
+    """A plan does not promise what this release does not set up."""
+    made = plan(load_site(find_site("csc")))
+    missing = {role for host in made.hosts.hosts for role in host.missing}
+    assert "kube_node" not in missing
+    for role in missing:
+        assert role in _text(load_site(find_site("csc")))
+
+
+def test_one_layer() -> None:
+    text = _text(load_site(find_site("lab")), ("platform",))
+    assert "ml-hub" in text
+    assert "compute-gpu-1" not in text
+
+
+def test_a_site_of_machines_has_no_cloud() -> None:
+    made = plan(load_site(find_site("nautilus")))
+    assert made.cloud is None
+    assert {h.institution for h in made.hosts.hosts} >= {"calit2", "ucsc"}
+
+
+def test_a_thousand_nodes(tmp_path: Path) -> None:
+    """Processor time, so that a busy machine does not fail it: loading ≤0.5 s, planning ≤2 s with Pulumi's import."""
+    file = tmp_path / "site.yaml"
+    file.write_text(_large_site(1000))
+    begin = time.process_time()
+    site = load_site(file)
+    loaded = time.process_time()
+    text = _text(site)
+    assert loaded - begin < 0.5
+    assert time.process_time() - loaded < 2
+    assert "… and 970 more" in text
+
+
+def test_five_thousand_nodes_are_no_huge_file(tmp_path: Path) -> None:
+    file = tmp_path / "site.yaml"
+    file.write_text(_large_site(5000).replace("172.16.0.0/12", "100.64.0.0/10"))
+    assert len(load_site(file).cloud.instances) == 5000  # type: ignore[union-attr]
