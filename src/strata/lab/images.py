@@ -29,10 +29,7 @@ _NODE = (
     *("procps", "kmod", "iptables", "nftables", "conntrack", "socat", "ethtool"),
     *("containerd", "runc", "containernetworking-plugins"),
 )
-_CONTROLLER = (
-    *("procps", "mariadb-server", "rabbitmq-server", "memcached", "podman", "python3-venv", "python3-pymysql"),
-    "openssh-client",
-)
+_CONTROLLER = ("procps", "openssh-client")
 _POD = ("python3", "iptables", "nftables", "ca-certificates", "netbase")  # kube-proxy runs nft
 _OPTIONS = (
     "--variant=minbase",
@@ -79,8 +76,12 @@ class RootFilesystem:
         return f"localhost/strata-{self.name}:{self.digest()}"
 
 
-def role_packages(roles: Path = REPOSITORY / "ansible" / "roles") -> list[str]:
-    """Debian packages that the roles of nodes install: each role's `<role>_packages`.
+def role_packages(roles: Path = REPOSITORY / "ansible" / "roles", *, controller: bool = False) -> list[str]:
+    """Debian packages that roles install: each role's `<role>_packages`.
+
+    Args:
+        roles: directory of the roles.
+        controller: those of the OpenStack controller's roles, else those of the nodes'.
 
     Raises:
         UserError: a role's defaults do not parse or the value is no list of names.
@@ -88,7 +89,7 @@ def role_packages(roles: Path = REPOSITORY / "ansible" / "roles") -> list[str]:
     found: set[str] = set()
     for defaults in sorted(roles.glob("*/defaults/main.yml")):
         role = defaults.parent.parent.name
-        if role.startswith("openstack_"):
+        if role.startswith("openstack_") is not controller:
             continue
         try:
             packages = (yaml.safe_load(defaults.read_text()) or {}).get(f"{role}_packages", [])
@@ -123,7 +124,7 @@ def ensure_node_image(release: str, progress: Progress) -> str:
 
 def ensure_controller_image(progress: Progress) -> str:
     """podman reference of the image of the OpenStack controller."""
-    packages = (*_SYSTEMD, *_NETWORK, *_CONTROLLER)
+    packages = (*_SYSTEMD, *_NETWORK, *_CONTROLLER, *role_packages(controller=True))
     return ensure(RootFilesystem("controller", "12", packages, "customize.sh"), progress, command='CMD ["/sbin/init"]')
 
 

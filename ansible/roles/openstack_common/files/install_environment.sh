@@ -1,0 +1,22 @@
+#!/bin/bash
+# Installs OpenStack and the lab's drivers: install_environment.sh ENVIRONMENT SOURCES NAME
+# ENVIRONMENT/.installed-NAME says that it is complete; an environment of the same lock is kept.
+set -euo pipefail
+environment=$1 sources=$2 name=$3
+export UV_LINK_MODE=copy UV_NO_PROGRESS=1 UV_PYTHON_DOWNLOADS=never SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt
+
+rm -f "$environment"/.installed-*
+if ! cmp -s "$sources/requirements.lock" "$environment/requirements.lock"; then
+    # not the directory itself, which may be a mount
+    find "$environment" -mindepth 1 -delete
+    uv venv --quiet --python /usr/bin/python3.11 --prompt openstack --allow-existing "$environment"
+    uv pip install --quiet --python "$environment/bin/python" --require-hashes --requirement "$sources/requirements.lock"
+    # refuses, and says so, when the code no longer has the lines that it changes
+    patch --directory "$environment/lib/python3.11/site-packages" --strip 1 --forward --fuzz 0 --batch \
+        <"$sources/oslo-messaging-lp2035113.patch"
+    cp "$sources/requirements.lock" "$environment/requirements.lock"
+fi
+uv pip install --quiet --python "$environment/bin/python" --no-deps --no-build-isolation --reinstall "$sources/drivers"
+# services run as users that may not write bytecode
+"$environment/bin/python" -m compileall -q -j 0 "$environment/lib/python3.11/site-packages" || true
+touch "$environment/.installed-$name"

@@ -1,0 +1,42 @@
+"""Returns when somebody consumes a queue of the message broker: wait_for_queue.py QUEUE SECONDS
+
+The broker's URL comes from the environment variable TRANSPORT_URL, `rabbit://user:password@host:port/`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from urllib.parse import unquote, urlsplit
+
+import amqp
+
+
+def consumers(url: str, queue: str) -> int:
+    """Number of consumers of a queue; 0 where there is no such queue or broker yet."""
+    parts = urlsplit(url)
+    connection = amqp.Connection(
+        host=f"{parts.hostname}:{parts.port}", userid=unquote(parts.username or ""), password=unquote(parts.password or "")
+    )
+    try:
+        with connection:
+            return int(connection.channel().queue_declare(queue, passive=True).consumer_count)
+    except (amqp.NotFound, OSError):
+        return 0
+
+
+def main() -> int:
+    """Entry point."""
+    queue, seconds = sys.argv[1], float(sys.argv[2])
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if consumers(os.environ["TRANSPORT_URL"], queue):
+            return 0
+        time.sleep(0.2)
+    print(f"nobody consumes the queue {queue} after {seconds:.0f} s", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,82 @@
+#!/usr/bin/python3
+"""Ansible module: waits until nova has all hypervisors."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.error
+import urllib.request
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: openstack_hypervisors
+short_description: Waits until nova has the named hypervisors, up and in a cell
+options:
+  auth_url: {description: keystone's version 3., type: str, required: true}
+  compute_url: {description: nova's version 2.1., type: str, required: true}
+  password: {description: Password of the user admin., type: str, required: true}
+  names: {description: Hypervisors that must be up., type: list, elements: str, required: true}
+  timeout: {description: Longest wait in seconds., type: int, default: 120}
+"""
+
+RETURN = r"""
+hypervisors:
+  description: State by name.
+  type: dict
+"""
+
+
+def call(url: str, token: str | None = None, body: dict[str, Any] | None = None) -> tuple[dict[str, Any], str | None]:
+    """One request; its JSON and the token that keystone issued."""
+    headers = {"Content-Type": "application/json", "X-OpenStack-Nova-API-Version": "2.53"}
+    if token:
+        headers["X-Auth-Token"] = token
+    request = urllib.request.Request(url, json.dumps(body).encode() if body else None, headers)  # noqa: S310
+    with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310
+        return json.load(answer), answer.headers.get("X-Subject-Token")
+
+
+def hypervisors(auth_url: str, compute_url: str, password: str) -> dict[str, str]:
+    """State of each hypervisor that nova lists."""
+    user = {"name": "admin", "domain": {"id": "default"}, "password": password}
+    scope = {"project": {"name": "admin", "domain": {"id": "default"}}}
+    body = {"auth": {"identity": {"methods": ["password"], "password": {"user": user}}, "scope": scope}}
+    _, token = call(f"{auth_url}/auth/tokens", body=body)
+    listing, _ = call(f"{compute_url}/os-hypervisors/detail", token)
+    return {h["hypervisor_hostname"]: h["state"] for h in listing["hypervisors"]}
+
+
+def main() -> None:
+    """Runs the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "auth_url": {"type": "str", "required": True},
+            "compute_url": {"type": "str", "required": True},
+            "password": {"type": "str", "required": True, "no_log": True},
+            "names": {"type": "list", "elements": "str", "required": True},
+            "timeout": {"type": "int", "default": 120},
+        },
+        supports_check_mode=True,
+    )
+    parameters = module.params
+    end = time.monotonic() + parameters["timeout"]
+    while True:
+        found: dict[str, str] = {}
+        said = ""
+        try:
+            found = hypervisors(parameters["auth_url"], parameters["compute_url"], parameters["password"])
+        except (urllib.error.URLError, OSError, ValueError) as error:
+            said = str(error)
+        missing = [name for name in parameters["names"] if found.get(name) != "up"]
+        if not missing:
+            module.exit_json(changed=False, hypervisors=found)
+        if time.monotonic() > end:
+            module.fail_json(msg=f"not up: {', '.join(missing)}. nova lists {found or said}", hypervisors=found)
+        time.sleep(0.5)
+
+
+if __name__ == "__main__":
+    main()

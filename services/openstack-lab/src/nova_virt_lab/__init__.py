@@ -1,0 +1,1 @@
+"""nova virt driver whose instances are systemd containers."""

@@ -1,0 +1,1 @@
+"""What stands in for hardware in the lab's OpenStack."""

@@ -1,0 +1,312 @@
+"""The container that OpenStack runs in, and everything of a lab site that podman holds."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import shutil
+import socket
+import subprocess
+import tarfile
+import time
+from dataclasses import dataclass
+from ipaddress import IPv4Network
+from pathlib import Path
+
+import yaml
+
+from strata.errors import UserError
+from strata.inventory.build import controller_address
+from strata.lab import host, images, podman_service
+from strata.lab.podman import (
+    SITE_LABEL,
+    PodmanError,
+    container_status,
+    exists,
+    podman,
+    site_containers,
+    site_networks,
+    site_volumes,
+)
+from strata.models import Site
+from strata.outputs import write_private
+from strata.paths import REPOSITORY, SitePaths, cache_directory
+from strata.progress import Progress
+
+SSH_SECONDS = 60.0
+STOP_SECONDS = 30
+
+BOOT = (
+    # FACTS: with podman's own systemd mode containers of a hybrid host share their cgroups
+    *("--systemd=false", "--env", "container=podman", "--stop-signal", "SIGRTMIN+3"),
+    *("--privileged", "--cgroupns=private"),
+    *("--tmpfs", "/run", "--tmpfs", "/run/lock", "--tmpfs", "/tmp"),  # noqa: S108  # mount points in the container
+    *("--ulimit", "nofile=20000:20000", "--ulimit", "nproc=20000:20000"),
+)
+
+
+@dataclass(frozen=True)
+class InstanceStatus:
+    """An instance's container.
+
+    Args:
+        name: the server's name in nova.
+        hypervisor: where nova put it.
+        status: podman's.
+        devices: PCI addresses that it was handed.
+    """
+
+    name: str
+    hypervisor: str
+    status: str
+    devices: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class LabStatus:
+    """What of a lab site stands.
+
+    Args:
+        controller: podman's status of the controller; None where there is none.
+        podman_service: whether the service that makes instances runs.
+        instances: by name.
+    """
+
+    controller: str | None
+    podman_service: bool
+    instances: tuple[InstanceStatus, ...]
+
+
+def container_name(site: Site) -> str:
+    """Name of the controller's container."""
+    return f"strata-{site.name}-controller"
+
+
+def network_name(site: Site) -> str:
+    """Name of the control network in podman."""
+    return f"strata-{site.name}-control"
+
+
+def up(site: Site, paths: SitePaths, progress: Progress) -> bool:
+    """Has the controller's container running and answering on SSH.
+
+    Args:
+        site: with a lab cloud.
+        paths: of the site; its SSH key must exist.
+        progress: told what is being waited for.
+
+    Returns:
+        Whether anything had to be done.
+
+    Raises:
+        UserError: no SSH key, or the container does not come up.
+    """
+    public_key = paths.ssh_key.with_suffix(".pub")
+    if not public_key.exists():
+        raise UserError(f"{public_key} does not exist", fix=f"strata up {site.name} makes it first")
+    progress.update("preparing the host")
+    changed = host.prepare(site.name)
+    name = container_name(site)
+    if not exists("container", name):
+        image = images.ensure_controller_image(progress)
+        progress.update(f"creating {name}")
+        _create(site, paths, image, public_key.read_text())
+        changed = True
+    # before the container: its nova-compute looks for the socket
+    changed = podman_service.start(paths) or changed
+    if container_status(name) != "running":
+        progress.update(f"starting {name}")
+        podman("start", name)
+        changed = True
+    _wait_for_ssh(site, progress)
+    return changed
+
+
+def down(site: Site, paths: SitePaths, progress: Progress) -> bool:
+    """Stops controller, instances and podman's service; all data stays. Returns whether anything ran."""
+    changed = False
+    name = container_name(site)
+    if container_status(name) == "running":
+        # first: nova would take a stopped instance for one that its user shut down
+        progress.update(f"stopping {name}")
+        podman("stop", "--time", str(STOP_SECONDS), name)
+        changed = True
+    running = [i for i in site_containers(site.name) if container_status(i) == "running"]
+    if running:
+        progress.update(f"stopping {len(running)} instances")
+        podman("stop", "--time", "15", *running)
+        changed = True
+    return podman_service.stop(paths) or changed
+
+
+def destroy(site: Site, paths: SitePaths, progress: Progress) -> bool:
+    """Removes everything of the site that podman holds and what was changed on the host.
+
+    Returns:
+        Whether there was anything.
+
+    Raises:
+        UserError: something could not be removed.
+    """
+    changed = False
+    name = container_name(site)
+    if exists("container", name):
+        progress.update(f"removing {name}")
+        podman("rm", "--force", "--time", "0", "--volumes", name)
+        changed = True
+    changed = podman_service.stop(paths) or changed
+    for kind, listed, options in (
+        ("container", site_containers, ("--force", "--time", "0", "--volumes")),
+        ("volume", site_volumes, ("--force",)),
+        ("network", site_networks, ("--force",)),
+    ):
+        if names := listed(site.name):
+            progress.update(f"removing {len(names)} {kind}s")
+            try:
+                podman(kind, "rm", *options, *names)
+            except PodmanError as error:
+                raise UserError(str(error), fix=f"podman {kind} rm --force {' '.join(names)}") from error
+            changed = True
+    paths.clouds_file.unlink(missing_ok=True)
+    if left := host.restore(site.name):
+        progress.update(f"left on the host since others use it: {'; '.join(left)}")
+    return changed
+
+
+def status(site: Site, paths: SitePaths) -> LabStatus:
+    """What stands now."""
+    listing = podman("ps", "--all", "--filter", f"label={SITE_LABEL}={site.name}", "--format", "json")
+    instances = []
+    for container in json.loads(listing or "[]") or []:
+        labels = container["Labels"]
+        if "strata.instance" in labels:
+            devices = tuple(d for d in labels["strata.devices"].split(",") if d)
+            entry = InstanceStatus(
+                labels["strata.display_name"], labels["strata.hypervisor"], container["State"], devices
+            )
+            instances.append(entry)
+    return LabStatus(
+        controller=container_status(container_name(site)),
+        podman_service=podman_service.running_pid(paths) is not None,
+        instances=tuple(sorted(instances, key=lambda i: i.name)),
+    )
+
+
+def write_clouds_file(site: Site, paths: SitePaths, password: str) -> bool:
+    """Writes clouds.yaml for the administrator; returns whether it changed.
+
+    Args:
+        site: the cloud entry is called as it.
+        paths: say where the file goes; its mode is 0600.
+        password: of the user admin.
+    """
+    names = {"project_name": "admin", "user_domain_name": "Default", "project_domain_name": "Default"}
+    auth = {"auth_url": f"http://{controller_address(site)}:5000/v3", "username": "admin", "password": password}
+    cloud = {"auth": auth | names, "region_name": "RegionOne", "identity_api_version": 3}
+    return write_private(paths.clouds_file, yaml.safe_dump({"clouds": {site.name: cloud}}, sort_keys=False))
+
+
+def environment_directory() -> Path:
+    """Where the controller's Python environment is kept between sites: one directory per lock."""
+    lock = REPOSITORY / "ansible" / "roles" / "openstack_common" / "files" / "requirements.lock"
+    return cache_directory() / "openstack" / hashlib.sha256(lock.read_bytes()).hexdigest()[:12]
+
+
+def _create(site: Site, paths: SitePaths, image: str, public_key: str) -> None:
+    assert site.cloud is not None
+    control = site.cloud.control_network
+    assert control is not None
+    address = controller_address(site)
+    _ensure_network(site, IPv4Network(control))
+    environment = environment_directory()
+    environment.mkdir(parents=True, exist_ok=True)
+    runtime = podman_service.runtime_directory(site.name)
+    runtime.mkdir(parents=True, exist_ok=True, mode=0o700)
+    uv = uv_program()
+    cache = Path(subprocess.run([uv, "cache", "dir"], capture_output=True, text=True, check=True).stdout.strip())
+    cache.mkdir(parents=True, exist_ok=True)
+    mounts = {runtime: "/run/strata", environment: "/opt/openstack", cache: "/root/.cache/uv"}
+    name = container_name(site)
+    try:
+        podman(
+            *("create", "--name", name, "--hostname", "controller", *BOOT),
+            *("--label", f"{SITE_LABEL}={site.name}", "--label", "strata.role=controller"),
+            *("--network", f"{network_name(site)}:ip={address}"),
+            *(part for source, target in mounts.items() for part in ("--volume", f"{source}:{target}")),
+            image,
+        )
+        podman("cp", str(uv), f"{name}:/usr/local/bin/uv")
+        podman("cp", "-a=false", "-", f"{name}:/", stdin=_authorized_key(public_key))
+    except BaseException:
+        podman("rm", "--force", "--ignore", name)
+        raise
+    if paths.known_hosts.exists():
+        # the new container has new host keys
+        command = ["ssh-keygen", "-q", "-R", address, "-f", str(paths.known_hosts)]
+        subprocess.run(command, capture_output=True, check=False)
+
+
+def _ensure_network(site: Site, control: IPv4Network) -> None:
+    name = network_name(site)
+    if exists("network", name):
+        return
+    try:
+        podman(
+            *("network", "create", "--disable-dns", "--subnet", str(control), "--gateway", str(control[1])),
+            *("--label", f"{SITE_LABEL}={site.name}", name),
+        )
+    except PodmanError as error:
+        raise UserError(
+            f"podman refused the network {control}: {error}",
+            fix="choose another cloud.control_network; `podman network ls` shows what is in use",
+        ) from error
+
+
+def _authorized_key(public_key: str) -> bytes:
+    """A tar archive with root's authorized_keys."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        directory = tarfile.TarInfo("root/.ssh")
+        directory.type, directory.mode, directory.mtime = tarfile.DIRTYPE, 0o700, int(time.time())
+        archive.addfile(directory)
+        file = tarfile.TarInfo("root/.ssh/authorized_keys")
+        file.size, file.mode, file.mtime = len(public_key.encode()), 0o600, int(time.time())
+        archive.addfile(file, io.BytesIO(public_key.encode()))
+    return buffer.getvalue()
+
+
+def uv_program() -> str:
+    """The uv binary itself; what is on PATH may be a script that finds it.
+
+    Raises:
+        UserError: uv is not installed.
+    """
+    found = os.environ.get("UV") or shutil.which("uv")
+    if found is None:
+        raise UserError("uv is not installed", fix="python3 -m pip install uv, or run scripts/lab, which installs it")
+    with Path(found).open("rb") as stream:
+        if stream.read(4) == b"\x7fELF":
+            return found
+    command = [found, "run", "--no-project", "python", "-c", "import os; print(os.environ['UV'])"]
+    return subprocess.run(command, capture_output=True, text=True, check=True, cwd="/").stdout.strip()
+
+
+def _wait_for_ssh(site: Site, progress: Progress) -> None:
+    address = controller_address(site)
+    end = time.monotonic() + SSH_SECONDS
+    while True:
+        try:
+            with socket.create_connection((address, 22), timeout=2) as connection:
+                if connection.recv(4) == b"SSH-":
+                    return
+        except OSError:
+            pass
+        if time.monotonic() > end:
+            raise UserError(
+                f"no SSH on the controller ({address}) after {SSH_SECONDS:.0f} s",
+                fix=f"podman exec {container_name(site)} journalctl -b shows what it does",
+            )
+        progress.update(f"waiting for SSH on {address}")
+        time.sleep(0.1)
