@@ -15,8 +15,8 @@ from strata.cloud.key_pair import KeyPair, KeyPairArgs
 from strata.cloud.network import Network
 from strata.cloud.project import Project, ProjectArgs
 from strata.cloud.security_group import SecurityGroup
-from strata.cloud.stack import required_cloud, stack_site
 from strata.paths import SitePaths
+from strata.program import required_cloud, stack_site
 
 site, _ = stack_site()
 cloud = required_cloud(site)

@@ -10,11 +10,11 @@ from strata.cloud.image import ImageArgs
 from strata.cloud.network import NetworkArgs
 from strata.cloud.project import ProjectQuota
 from strata.cloud.security_group import Ingress, SecurityGroupArgs
-from strata.cloud.stack import shown_plainly
 from strata.errors import UserError
 from strata.models import Site
 from strata.models.cloud import Cloud
 from strata.paths import SitePaths
+from strata.program import shown_plainly
 
 IMAGE_PROPERTY = "strata_image"
 """Property of an image in the lab's glance: the podman image that nova's lab driver boots."""

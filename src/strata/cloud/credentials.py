@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pulumi
 
-from strata.cloud.stack import shown_plainly
 from strata.errors import UserError
+from strata.program import shown_plainly
 
 
 @dataclass(frozen=True)

@@ -151,7 +151,7 @@ def test_site_file_of_another_site_is_refused(monkeypatch: pytest.MonkeyPatch) -
 
 def test_thousand_instances(operator: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     workers = "".join(
-        f"    - {{name: node-{n}, flavor: cpu, image: debian-12, network: platform, roles: [kube_node]}}\n"
+        f"    - {{name: node-{n}, flavor: cpu, image: debian-12, network: platform, roles: [condor_execute]}}\n"
         for n in range(1000)
     )
     file = operator / "site.yaml"

@@ -1,4 +1,4 @@
-"""Which site a Pulumi program works on: the stack's name is the site's."""
+"""How both Pulumi programs begin: the stack's name is the site's, and a user's mistake is shown without a traceback."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ import pulumi
 from strata.errors import UserError
 from strata.models import Site, load_site
 from strata.models.cloud import Cloud
-from strata.paths import REPOSITORY
+from strata.models.cluster import Cluster
+from strata.outputs import ImageOutputs
+from strata.paths import REPOSITORY, SitePaths
 
 SITE_FILE_VARIABLE = "STRATA_SITE_FILE"
 
@@ -66,3 +68,31 @@ def required_cloud(site: Site) -> Cloud:
             fix="add `cloud:` to site.yaml, or skip the layer",
         )
     return site.cloud
+
+
+@shown_plainly
+def required_cluster(site: Site) -> Cluster:
+    """The site's cluster.
+
+    Raises:
+        pulumi.RunError: the site has none.
+    """
+    if site.cluster is None:
+        raise UserError(f"site {site.name} has no cluster", fix="add `cluster:` to site.yaml, or skip the layer")
+    return site.cluster
+
+
+@shown_plainly
+def required_images(site: Site) -> ImageOutputs:
+    """The images in the site's registry.
+
+    Raises:
+        pulumi.RunError: none have been pushed.
+    """
+    images = ImageOutputs.load(SitePaths(site.name))
+    if images is None:
+        raise UserError(
+            f"site {site.name}: no images have been pushed to its registry",
+            fix=f"strata up {site.name} --layer cluster",
+        )
+    return images

@@ -1,0 +1,74 @@
+"""What every cluster needs: priority and storage classes, the device plugin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pulumi
+
+from strata.models import Site
+from strata.models.accelerators import CATALOGUE, NVIDIA_RESOURCE
+from strata.models.cluster import Cluster
+from strata.outputs import ImageOutputs
+from strata.platform.accelerators import cluster_kinds
+from strata.platform.releases import KUBERNETES_NAMESPACE, ChartRelease, ReleaseArgs
+from strata.platform.values import Values, image
+
+
+@dataclass(frozen=True)
+class ClusterBaseArgs:
+    """The release cluster-base.
+
+    Args:
+        values: of helm/cluster-base.
+    """
+
+    values: Values
+
+
+class ClusterBase(ChartRelease):
+    """Release of helm/cluster-base."""
+
+    def __init__(self, name: str, args: ClusterBaseArgs, opts: pulumi.ResourceOptions) -> None:
+        release = ReleaseArgs("cluster-base", KUBERNETES_NAMESPACE, args.values)
+        super().__init__("ClusterBase", name, release, opts)
+
+
+def values(site: Site, cluster: Cluster, images: ImageOutputs) -> Values:
+    """Values of helm/cluster-base; a cluster without accelerators gets no device plugin."""
+    kinds = cluster_kinds(site)
+    if not kinds:
+        return {"devicePlugin": {"enabled": False}}
+    resources: dict[str, list[dict[str, str]]] = {}
+    for kind in kinds:
+        card = CATALOGUE[kind]
+        device = {"vendor": card.vendor_id, "device": card.product_id}
+        resources.setdefault(card.resource, []).append(device)
+    return {
+        "devicePlugin": {
+            "enabled": True,
+            "image": image(images, "gpu-device-plugin"),
+            "resources": [
+                {"name": name, "environment": _environment(name), "devices": devices}
+                for name, devices in sorted(resources.items())
+            ],
+            "nodeSelector": dict(cluster.gpu_nodes.labels),
+            "tolerations": [_toleration(taint) for taint in cluster.gpu_nodes.taints],
+        }
+    }
+
+
+def _environment(resource: str) -> str:
+    """The variable that tells a container its cards; NVIDIA's is what its runtime reads."""
+    if resource == NVIDIA_RESOURCE:
+        return "NVIDIA_VISIBLE_DEVICES"
+    return resource.rpartition("/")[2].upper().replace("-", "_").replace(".", "_") + "_VISIBLE_DEVICES"
+
+
+def _toleration(taint: str) -> dict[str, str]:
+    """key=value:effect, or key:effect."""
+    marked, _, effect = taint.rpartition(":")
+    key, separator, value = marked.partition("=")
+    if not separator:
+        return {"key": key, "operator": "Exists", "effect": effect}
+    return {"key": key, "operator": "Equal", "value": value, "effect": effect}
