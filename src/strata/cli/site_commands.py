@@ -124,6 +124,7 @@ def destroy(site: SiteArgument, yes: YesOption = False) -> None:
 
     from strata.engine.context import SiteContext
     from strata.engine.lock import site_lock
+    from strata.engine.pulumi import Program, stack_settings_file
     from strata.models import find_site
 
     context = SiteContext.load(find_site(site))
@@ -143,5 +144,8 @@ def destroy(site: SiteArgument, yes: YesOption = False) -> None:
             from strata.engine import pulumi
 
             pulumi.destroy("cloud", context.site, context.paths, status, site_file=context.site_file)
+    programs: tuple[Program, ...] = ("cloud", "platform")
+    for program in programs:
+        stack_settings_file(program, context.site.name).unlink(missing_ok=True)
     shutil.rmtree(context.paths.root, ignore_errors=False)
     console.print(f"{context.site.name} is gone ({time.monotonic() - begin:.1f} s); caches stay in the cache directory")

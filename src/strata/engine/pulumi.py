@@ -89,11 +89,17 @@ def destroy(
     """Deletes all that the program made, and the stack. Arguments and errors as of `up`."""
     run = _Run(program, site, paths, progress, site_file)
     if not run.stack_exists():
+        stack_settings_file(program, site.name).unlink(missing_ok=True)
         return PulumiResult(0, 0, 0, 0, 0.0)
     run.prepare()
     events, seconds = run.operate("destroy", "--yes", "--skip-preview", "--refresh")
     run.command("stack", "rm", "--yes")
     return run.result(events, seconds, {})
+
+
+def stack_settings_file(program: Program, site: str) -> Path:
+    """Where pulumi keeps a stack's encryption salt, beside the program; not committed."""
+    return REPOSITORY / "pulumi" / program / f"Pulumi.{site}.yaml"
 
 
 class _Run:
@@ -127,7 +133,10 @@ class _Run:
         """Makes the stack, and clears what a killed run left."""
         self.paths.create()
         assert self.context.secrets  # makes the passphrase that encrypts the state
+        settings = stack_settings_file(self.program, self.site.name)
         if not self.stack_exists():
+            # of a site of the same name that is gone; its encryption salt would not fit
+            settings.unlink(missing_ok=True)
             self.progress.update(f"making the stack {self.site.name}")
             self.command("stack", "init", "--secrets-provider", "passphrase")
             return
