@@ -1,0 +1,40 @@
+"""Runs the molecule scenarios of the roles: create, converge, second run without a change, testinfra, destroy."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from strata.paths import REPOSITORY
+
+SCENARIOS = sorted(p.parent.name for p in (REPOSITORY / "ansible" / "molecule").glob("*/molecule.yml"))
+NEEDED = ("podman", "mmdebstrap", "runc")
+
+
+def test_there_are_scenarios() -> None:
+    assert "hosts" in SCENARIOS
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_scenario(scenario: str) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("molecule's containers boot systemd, which podman allows to root only")
+    if missing := [tool for tool in NEEDED if shutil.which(tool) is None]:
+        pytest.skip(f"not installed: {', '.join(missing)}")
+    programs = Path(sys.executable).parent
+    done = subprocess.run(
+        [str(programs / "molecule"), "test", "--scenario-name", scenario],
+        cwd=REPOSITORY / "ansible",
+        env=os.environ | {"PATH": f"{programs}:{os.environ['PATH']}", "NO_COLOR": "1"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-6000:]

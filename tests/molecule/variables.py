@@ -1,0 +1,81 @@
+"""Writes the roles' variables for molecule's containers: `variables.py DIRECTORY '{"services-12": "198.18.12.12"}'`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import yaml
+
+from strata.secrets import pki
+from strata.toolchain import bin_directory
+
+DOMAIN = "molecule.strata.test"
+NETWORK = "198.18.12.0/24"
+
+
+def write(directory: Path, addresses: dict[str, str]) -> None:
+    """One file for all hosts, one for each, a client certificate and the authority.
+
+    Args:
+        directory: where to; made, readable by its owner only.
+        addresses: host name to address.
+    """
+    directory.mkdir(parents=True, mode=0o700, exist_ok=True)
+    authority, key = pki.create_authority("molecule")
+
+    def certificate(name: str, dns_names: list[str], ip_addresses: list[str]) -> dict[str, str]:
+        return asdict(pki.issue(authority, key, name, dns_names, ip_addresses))
+
+    key_file = directory / "ssh_key"
+    if not key_file.exists():
+        command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "molecule", "-f", str(key_file)]
+        subprocess.run(command, check=True)
+    client = certificate("client", ["client"], [])
+    (directory / "ca.pem").write_text(authority)
+    (directory / "client.pem").write_text(client["certificate"] + client["private_key"])
+    first = next(iter(addresses.values()))
+    binary = bin_directory() / "kine"
+    common = {
+        "strata_site": "molecule",
+        "strata_domain": DOMAIN,
+        "base_ca": authority,
+        "base_hosts": [{"name": n, "address": a} for n, a in addresses.items()],
+        "base_service_names": [{"name": n, "address": first} for n in ("registry", "hello")],
+        "base_users": [{"name": "ada", "keys": ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIMolecule ada"], "sudo": True}],
+        "nfs_server_exports": [
+            {"name": "data", "path": "/srv/nfs/data"},
+            {"name": "readonly", "path": "/srv/nfs/readonly", "access": "ro"},
+            {"name": "elsewhere", "path": "/srv/nfs/elsewhere", "clients": ["192.0.2.0/24"]},
+        ],
+        "nfs_server_client_networks": [NETWORK],
+        "nfs_server_file_system_size": "64M",
+        "nfs_server_grace_seconds": 2,
+        "postgresql_client_networks": [NETWORK],
+        # characters that URLs and SQL give a meaning to
+        "postgresql_databases": [{"name": "ml_hub", "password": "a'b"}, {"name": "kine", "password": "p/w+%@:?#"}],
+        "postgresql_settings": {"max_connections": 50, "shared_buffers": "32MB"},
+        "kine_binary": str(binary) if binary.is_file() else "",
+        "kine_database": {"host": "127.0.0.1", "name": "kine", "user": "kine", "password": "p/w+%@:?#"},
+        "load_balancer_backends": list(addresses.values()),
+        "load_balancer_services": [
+            {"hostname": "hello", "port": 30080, "health_path": "/healthz"},
+            {"hostname": "silent", "port": 30081},
+        ],
+    }
+    (directory / "all.yml").write_text(yaml.safe_dump(common))
+    for name, address in addresses.items():
+        own = {
+            "postgresql_certificate": certificate("postgresql", [f"postgresql.{DOMAIN}"], [address, "127.0.0.1"]),
+            "kine_certificate": certificate("kine", [f"kine.{DOMAIN}"], [address]),
+            "registry_certificate": certificate("registry", [f"registry.{DOMAIN}"], [address]),
+            "load_balancer_certificate": certificate("door", [f"hello.{DOMAIN}", f"silent.{DOMAIN}"], []),
+        }
+        (directory / f"{name}.yml").write_text(yaml.safe_dump(own))
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]), json.loads(sys.argv[2]))
