@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -71,6 +72,8 @@ def read_hub(limit: int, endpoint: str | None = None, token: str | None = None) 
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError
 
+    # its own handler would print each line twice
+    logging.getLogger("huggingface_hub").handlers.clear()
     api = HfApi(endpoint=endpoint, token=token or False, library_name="ml-hub")
     seen: set[str] = set()
     try:
