@@ -98,13 +98,22 @@ def write(file: Path, content: bytes, group: int, mode: int) -> None:
         raise
 
 
-def unit_states(module: AnsibleModule, verb: str, units: list[str]) -> dict[str, str]:
-    """Answer of `systemctl is-active` or `is-enabled` per unit."""
+def unit_states(module: AnsibleModule, units: list[str]) -> dict[str, dict[str, str]]:
+    """Properties of each unit that decide what is to be done."""
     if not units:
         return {}
-    # the exit status only says whether all of them are
-    _, out, _ = module.run_command(["systemctl", verb, *units])
-    return dict(zip(units, out.split("\n"), strict=False))
+    names = "Id,ActiveState,UnitFileState,ConditionResult,ConditionTimestampMonotonic"
+    _, out, _ = module.run_command(["systemctl", "show", f"--property={names}", *units], check_rc=True)
+    found = [dict(line.split("=", 1) for line in block.splitlines()) for block in out.strip().split("\n\n")]
+    return dict(zip(units, found, strict=True))
+
+
+def must_start(state: dict[str, str], changed: bool) -> bool:
+    """Whether a unit is to be started: it does not run, and not because its condition said that it need not."""
+    if state["ActiveState"] in ("active", "activating", "reloading"):
+        return False
+    skipped = state["ConditionResult"] == "no" and state["ConditionTimestampMonotonic"] != "0"
+    return changed or not skipped
 
 
 def main() -> None:
@@ -136,10 +145,9 @@ def main() -> None:
             readers += entry["units"]
 
     units: list[str] = module.params["units"]
-    active = unit_states(module, "is-active", list(dict.fromkeys([*units, *readers])))
-    enabled = unit_states(module, "is-enabled", units)
-    to_enable = [u for u in units if enabled.get(u) != "enabled"]
-    to_start = [u for u in units if active.get(u) not in ("active", "activating", "reloading")]
+    states = unit_states(module, list(dict.fromkeys([*units, *readers])))
+    to_enable = [u for u in units if states[u]["UnitFileState"] not in ("enabled", "static")]
+    to_start = [u for u in units if must_start(states[u], u in readers)]
     if not module.check_mode:
         if any(Path(f).is_relative_to(UNIT_DIRECTORY) for f in written):
             module.run_command(["systemctl", "daemon-reload"], check_rc=True)
@@ -149,7 +157,7 @@ def main() -> None:
             # a unit that failed too often would refuse to start
             module.run_command(["systemctl", "reset-failed", *to_start])
             module.run_command(["systemctl", "start", "--no-block", *to_start], check_rc=True)
-    restart = [u for u in dict.fromkeys(readers) if active.get(u) in ("active", "activating")]
+    restart = [u for u in dict.fromkeys(readers) if states[u]["ActiveState"] in ("active", "activating")]
     result: dict[str, Any] = {"changed_files": written, "restart": restart, "started": to_start, "enabled": to_enable}
     module.exit_json(changed=bool(changed or written or to_enable or to_start), **result)
 
