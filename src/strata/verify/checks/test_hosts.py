@@ -1,0 +1,252 @@
+"""The services of the hosts layer, asked over the network as their clients do."""
+
+from __future__ import annotations
+
+import secrets as randomness
+import socket
+import ssl
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import grpc
+import psycopg
+import pytest
+import requests
+
+from strata.inventory.ports import DATASTORE, POSTGRESQL, REGISTRY
+from strata.inventory.postgresql import databases
+from strata.inventory.services import PublishedService, published_services
+from strata.inventory.topology import Host as SiteHost
+from strata.inventory.topology import database_secret, hosts, hosts_with
+from strata.models import Site
+from strata.outputs import CloudOutputs
+from strata.paths import SitePaths
+from strata.secrets import SecretStore
+
+if TYPE_CHECKING:
+    from testinfra.host import Host
+
+TIMEOUT = 5.0
+"""How long a service may take to answer, in seconds."""
+GRACE = 45.0
+"""An NFS server that was restarted lets clients reclaim locks first, in seconds."""
+MOST_SKEW = 1.0
+"""Difference of clocks that is still the same time, in seconds."""
+
+
+@pytest.fixture(scope="module")
+def everyone(site: Site, request: pytest.FixtureRequest) -> tuple[SiteHost, ...]:
+    """Every host of the site."""
+    outputs: CloudOutputs | None = request.getfixturevalue("context").cloud_outputs
+    return hosts(site, outputs)
+
+
+@pytest.fixture(scope="module")
+def only(site: Site, request: pytest.FixtureRequest) -> Callable[[str], SiteHost]:
+    """`only("postgresql")` → the first host that has the role; skips where there is none."""
+    outputs: CloudOutputs | None = request.getfixturevalue("context").cloud_outputs
+
+    def find(role: str) -> SiteHost:
+        found = hosts_with(role, site, outputs)
+        if not found:
+            pytest.skip(f"site {site.name} has no host with the role {role}")
+        return found[0]
+
+    return find
+
+
+def test_names_of_the_site_resolve_on_every_host(
+    site: Site, everyone: tuple[SiteHost, ...], host: Callable[[str], Host]
+) -> None:
+    """Every host finds every other one, and the site's services, by name."""
+    wanted = {f"{h.name}.{site.domain}": h.address for h in everyone}
+    for machine in everyone:
+        answers = host(machine.name).check_output(f"getent ahostsv4 {' '.join(wanted)} || true").splitlines()
+        found = {line.split()[2]: line.split()[0] for line in answers if len(line.split()) == 3}
+        assert found == wanted, f"/etc/hosts of {machine.name}"
+
+
+def test_hosts_have_the_same_time(everyone: tuple[SiteHost, ...], host: Callable[[str], Host]) -> None:
+    """The clocks of all hosts agree with this machine's."""
+    for machine in everyone:
+        connection = host(machine.name)
+        connection.check_output("true")
+        before = time.time()
+        theirs = float(connection.check_output("date +%s.%N"))
+        after = time.time()
+        assert before - MOST_SKEW <= theirs <= after + MOST_SKEW, f"the clock of {machine.name}"
+
+
+def test_hosts_trust_the_site(
+    everyone: tuple[SiteHost, ...], host: Callable[[str], Host], secrets: SecretStore
+) -> None:
+    """Every host trusts the site's certificate authority."""
+    for machine in everyone:
+        trusted = host(machine.name).file("/etc/ssl/certs/ca-certificates.crt").content_string
+        assert secrets.ca.strip() in trusted, f"trust store of {machine.name}"
+
+
+def test_nfs_client_writes_and_reads(
+    site: Site, only: Callable[[str], SiteHost], everyone: tuple[SiteHost, ...], host: Callable[[str], Host]
+) -> None:
+    """An NFS client on another host writes a file and reads it back; the server has it on disk."""
+    server = only("nfs_server")
+    if site.hosts.nfs is None:
+        pytest.skip("the site exports nothing")
+    other = next((h for h in everyone if h.name != server.name), server)
+    client = host(other.name)
+    for export in site.hosts.nfs.exports:
+        name, text = f".strata-verify-{randomness.token_hex(4)}", randomness.token_hex(16)
+        url = f"nfs://{server.address}/{export.name}/{name}?version=4"
+        client.check_output(f"printf %s {text} >/tmp/{name}")
+        try:
+            _until_out_of_grace(client, f"nfs-cp /tmp/{name} '{url}'")
+            assert client.check_output(f"nfs-cat '{url}'") == text
+            assert host(server.name).check_output(f"cat {export.path}/{name}") == text
+        finally:
+            client.run(f"rm -f /tmp/{name}")
+            host(server.name).run(f"rm -f {export.path}/{name}")
+
+
+def _until_out_of_grace(client: Host, command: str) -> None:
+    end = time.monotonic() + GRACE
+    while (done := client.run(command)).rc != 0:
+        assert "NFS4ERR_GRACE" in done.stderr + done.stdout, done.stderr
+        assert time.monotonic() < end, f"still in grace after {GRACE:.0f} s"
+        time.sleep(1)
+
+
+def test_postgresql_answers_over_verified_tls(
+    site: Site, only: Callable[[str], SiteHost], secrets: SecretStore, paths: SitePaths
+) -> None:
+    """Each database answers SQL over TLS with a verified certificate to its owner, and to nobody else's password."""
+    server = only("postgresql")
+    assert secrets.ca
+    name = f"postgresql.{site.domain}"
+
+    def connect(database: str, password: str) -> psycopg.Connection:
+        return psycopg.connect(
+            host=name,
+            hostaddr=server.address,
+            port=POSTGRESQL,
+            dbname=database,
+            user=database,
+            password=password,
+            sslmode="verify-full",
+            sslrootcert=str(paths.ca_file),
+            connect_timeout=int(TIMEOUT),
+        )
+
+    for database in databases(site):
+        with connect(database, secrets.get(database_secret(database))) as connection:
+            row = connection.execute(
+                "select current_user, ssl, version from pg_stat_ssl where pid = pg_backend_pid()"
+            ).fetchone()
+            connection.execute("create temporary table probe (number integer) on commit drop")
+            connection.execute("insert into probe select generate_series(1, 10)")
+            total = connection.execute("select sum(number) from probe").fetchone()
+        assert row is not None
+        assert row[:2] == (database, True)
+        assert row[2] in ("TLSv1.2", "TLSv1.3")
+        assert total == (55,)
+        with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
+            connect(database, "not the password")
+
+
+def test_postgresql_refuses_plain_connections(
+    site: Site, only: Callable[[str], SiteHost], secrets: SecretStore
+) -> None:
+    """PostgreSQL refuses a client that does not speak TLS, even with the right password."""
+    server = only("postgresql")
+    database = databases(site)[0]
+    with pytest.raises(psycopg.OperationalError, match="no encryption"):
+        psycopg.connect(
+            host=server.address,
+            port=POSTGRESQL,
+            dbname=database,
+            user=database,
+            password=secrets.get(database_secret(database)),
+            sslmode="disable",
+            connect_timeout=int(TIMEOUT),
+        )
+
+
+def test_kine_answers_only_to_the_sites_certificates(
+    site: Site, only: Callable[[str], SiteHost], secrets: SecretStore
+) -> None:
+    """kine answers etcd's status call to a client with a certificate of the site, and refuses one without."""
+    server = only("kine")
+    client = secrets.certificate("verify", [f"verify.{site.domain}"])
+    ca = secrets.ca.encode()
+    known = grpc.ssl_channel_credentials(ca, client.private_key.encode(), client.certificate.encode())
+    answer = _etcd_status(server.address, known)
+    assert b"3." in answer  # the version that it says it is
+    with pytest.raises(grpc.RpcError) as refusal:
+        _etcd_status(server.address, grpc.ssl_channel_credentials(ca))
+    assert refusal.value.code() == grpc.StatusCode.UNAVAILABLE
+
+
+def _etcd_status(address: str, credentials: grpc.ChannelCredentials) -> bytes:
+    """etcd's Maintenance/Status, unparsed."""
+    with grpc.secure_channel(f"{address}:{DATASTORE}", credentials) as channel:
+        call = channel.unary_unary("/etcdserverpb.Maintenance/Status", lambda b: b, lambda b: b)
+        answer: bytes = call(b"", timeout=TIMEOUT)
+    return answer
+
+
+def test_registry_answers_over_tls(
+    site: Site, only: Callable[[str], SiteHost], secrets: SecretStore, paths: SitePaths
+) -> None:
+    """The registry answers its API over TLS under its own name."""
+    server = only("registry")
+    name = f"registry.{site.domain}"
+    assert secrets.ca
+    context = ssl.create_default_context(cafile=str(paths.ca_file))
+    with (
+        socket.create_connection((server.address, REGISTRY), timeout=TIMEOUT) as plain,
+        context.wrap_socket(plain, server_hostname=name) as tls,
+    ):
+        tls.sendall(f"GET /v2/ HTTP/1.1\r\nHost: {name}:{REGISTRY}\r\nConnection: close\r\n\r\n".encode())
+        answer = b"".join(iter(lambda: tls.recv(4096), b"")).decode()
+    assert answer.startswith("HTTP/1.1 200"), answer
+    assert "Docker-Distribution-Api-Version: registry/2.0" in answer
+
+
+def test_load_balancer_serves_the_certificate_of_each_name(
+    site: Site, only: Callable[[str], SiteHost], secrets: SecretStore, paths: SitePaths
+) -> None:
+    """The load balancer shows a certificate of the site's authority that is good for each service's name."""
+    door = only("load_balancer")
+    assert secrets.ca
+    context = ssl.create_default_context(cafile=str(paths.ca_file))
+    for service in _services(site):
+        with (
+            socket.create_connection((door.address, 443), timeout=TIMEOUT) as plain,
+            # verifies authority, dates and name
+            context.wrap_socket(plain, server_hostname=f"{service.hostname}.{site.domain}") as tls,
+        ):
+            assert tls.version() in ("TLSv1.2", "TLSv1.3")
+    with socket.create_connection((door.address, 443), timeout=TIMEOUT) as plain, pytest.raises(ssl.SSLError):
+        context.wrap_socket(plain, server_hostname=f"nobody.{site.domain}")
+
+
+def test_load_balancer_sends_plain_http_to_tls(
+    site: Site, only: Callable[[str], SiteHost], http: requests.Session
+) -> None:
+    """The load balancer sends plain HTTP to TLS, and knows no names but the site's."""
+    door = only("load_balancer")
+    service = _services(site)[0]
+    name = f"{service.hostname}.{site.domain}"
+    moved = requests.get(f"http://{door.address}/x", headers={"Host": name}, allow_redirects=False, timeout=TIMEOUT)
+    assert moved.status_code == 308
+    assert moved.headers["Location"] == f"https://{name}/x"
+    unknown = http.get(f"https://{name}/", headers={"Host": f"nobody.{site.domain}"}, timeout=TIMEOUT)
+    assert unknown.status_code == 404
+
+
+def _services(site: Site) -> tuple[PublishedService, ...]:
+    found = published_services(site)
+    if not found:
+        pytest.skip(f"site {site.name} publishes no service")
+    return found

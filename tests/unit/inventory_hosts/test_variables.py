@@ -1,0 +1,134 @@
+"""Role variables of the hosts layer, from a site and the cloud layer's outputs."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from strata.inventory import Template
+from strata.inventory.ports import NODE_PORTS
+from strata.inventory.services import published_services
+from strata.inventory.topology import address_of, client_networks, database_secret, host_networks, hosts_with
+from strata.models import Site, load_site
+from strata.outputs import CloudOutputs, InstanceOutput
+from strata.paths import REPOSITORY
+
+LAB = REPOSITORY / "inventories" / "lab" / "site.yaml"
+ROLES = ("base", "nfs_server", "postgresql", "kine", "registry", "load_balancer")
+
+
+@pytest.fixture(scope="module")
+def site() -> Site:
+    return load_site(LAB)
+
+
+@pytest.fixture(scope="module")
+def outputs(site: Site) -> CloudOutputs:
+    assert site.cloud is not None
+    instances = {
+        i.name: InstanceOutput(
+            id=i.name, name=i.name, address=f"10.77.0.{n}", flavor=str(i.flavor), roles=tuple(i.roles)
+        )
+        for n, i in enumerate(site.cloud.instances, start=11)
+    }
+    return CloudOutputs(instances=instances, networks={})
+
+
+def machines_site(tmp_path: Path, machines: list[dict[str, object]], **more: object) -> Site:
+    """A site without a cloud."""
+    file = tmp_path / "site.yaml"
+    content = {"name": "metal", "domain": "metal.example", "hosts": {"machines": machines}, **more}
+    file.write_text(yaml.safe_dump(content))
+    return load_site(file)
+
+
+def variables(role: str, site: Site, outputs: CloudOutputs | None) -> dict[str, Any]:
+    found: dict[str, Any] = importlib.import_module(f"strata.inventory.{role}").variables(site, outputs)
+    return found
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_variables_are_arguments_of_the_role(role: str, site: Site, outputs: CloudOutputs) -> None:
+    specification = yaml.safe_load(
+        (REPOSITORY / "ansible" / "roles" / role / "meta" / "argument_specs.yml").read_text()
+    )
+    options = specification["argument_specs"]["main"]["options"]
+    assert set(variables(role, site, outputs)) <= set(options)
+    required = {name for name, option in options.items() if option.get("required")}
+    defaults = yaml.safe_load((REPOSITORY / "ansible" / "roles" / role / "defaults" / "main.yml").read_text())
+    # defaults that only say the type do not satisfy a required argument
+    given = set(variables(role, site, outputs)) | {name for name, value in defaults.items() if value}
+    assert required <= given
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_every_default_is_a_described_argument(role: str) -> None:
+    root = REPOSITORY / "ansible" / "roles" / role
+    options = yaml.safe_load((root / "meta" / "argument_specs.yml").read_text())["argument_specs"]["main"]["options"]
+    defaults = yaml.safe_load((root / "defaults" / "main.yml").read_text())
+    assert set(defaults) == set(options)
+    assert all(option.get("description") for option in options.values())
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_variables_are_there_before_the_cloud(role: str, site: Site) -> None:
+    assert variables(role, site, None)
+
+
+def test_secrets_and_certificates_are_lookups_not_values(site: Site, outputs: CloudOutputs) -> None:
+    databases = variables("postgresql", site, outputs)["postgresql_databases"]
+    assert [d["name"] for d in databases] == ["ml_hub", "kine"]
+    assert databases[0]["password"] == Template("{{ lookup('strata_secret', 'ml_hub_database_password') }}")
+    assert variables("kine", site, outputs)["kine_database"]["password"] == databases[1]["password"]
+    for role in ("postgresql", "kine", "registry", "load_balancer"):
+        certificate = variables(role, site, outputs)[f"{role}_certificate"]
+        assert isinstance(certificate, Template)
+        assert "lookup('strata_certificate'" in certificate.expression
+    assert database_secret("ml_hub") == "ml_hub_database_password"
+
+
+def test_every_service_has_a_name_at_the_door_and_in_its_certificate(site: Site, outputs: CloudOutputs) -> None:
+    found = variables("load_balancer", site, outputs)
+    door = address_of("load_balancer", site, outputs)
+    names = {n["name"]: n["address"] for n in variables("base", site, outputs)["base_service_names"]}
+    assert {s["hostname"]: s["port"] for s in found["load_balancer_services"]} == {"ml-hub": 30080, "login": 30081}
+    for service in found["load_balancer_services"]:
+        assert names[service["hostname"]] == door
+        assert f"'{service['hostname']}.{site.domain}'" in found["load_balancer_certificate"].expression
+    assert found["load_balancer_backends"] == [h.address for h in hosts_with("kube_node", site, outputs)]
+    assert len(found["load_balancer_backends"]) == 2
+
+
+def test_every_service_of_the_model_has_a_port(site: Site) -> None:
+    assert set(NODE_PORTS) == set(type(site.platform.services).model_fields)
+    assert len(set(NODE_PORTS.values())) == len(NODE_PORTS)
+    # the range that kube-apiserver gives NodePorts from
+    assert all(30000 <= port <= 32767 for port in NODE_PORTS.values())
+
+
+def test_networks_of_pods_and_instances_may_ask(site: Site) -> None:
+    assert client_networks(site) == ["10.77.0.0/24", "10.244.0.0/16"]
+
+
+def test_kine_asks_the_database_at_its_address_when_it_is_elsewhere(tmp_path: Path) -> None:
+    machines: list[dict[str, object]] = [
+        {"name": "database-1", "address": "192.0.2.5", "roles": ["postgresql"]},
+        {"name": "kine-1", "address": "192.0.2.6", "roles": ["kine"]},
+        {"name": "control-1", "address": "192.0.2.7", "roles": ["kube_control_plane"]},
+    ]
+    site = machines_site(tmp_path, machines, cluster={"name": "metal", "installer": "kubeadm", "datastore": "kine"})
+    found = variables("kine", site, None)
+    assert found["kine_database"]["host"] == "192.0.2.5"
+    assert "192.0.2.5" in variables("postgresql", site, None)["postgresql_certificate"].expression
+    assert host_networks(site) == ["192.0.2.5/32", "192.0.2.6/32", "192.0.2.7/32"]
+
+
+def test_a_site_without_platform_publishes_nothing(tmp_path: Path) -> None:
+    site = machines_site(tmp_path, [{"name": "door-1", "address": "2001:db8::1", "roles": ["load_balancer"]}])
+    assert published_services(site) == ()
+    assert variables("load_balancer", site, None)["load_balancer_services"] == []
+    assert host_networks(site) == ["2001:db8::1/128"]
