@@ -7,7 +7,7 @@ import pulumi_openstack as openstack
 
 from strata.cloud import arguments
 from strata.cloud.aggregate import Aggregate
-from strata.cloud.credentials import read_credentials
+from strata.cloud.credentials import required_entries
 from strata.cloud.flavor import Flavor
 from strata.cloud.image import Image
 from strata.cloud.instance import Instance, InstanceArgs
@@ -20,12 +20,12 @@ from strata.program import required_cloud, stack_site
 
 site, _ = stack_site()
 cloud = required_cloud(site)
-credentials = read_credentials(cloud.credentials or site.name)
-administrator = openstack.Provider("administrator", cloud=credentials.cloud)
+entries = required_entries(site.name, cloud)
+administrator = openstack.Provider("administrator", cloud=entries.administrator)
 in_cloud = pulumi.ResourceOptions(provider=administrator)
 
 project = Project(
-    "project", ProjectArgs(cloud.project.name, site.name, credentials, arguments.project_quota(cloud)), in_cloud
+    "project", ProjectArgs(cloud.project.name, site.name, entries.project, arguments.project_quota(cloud)), in_cloud
 )
 in_project = pulumi.ResourceOptions(provider=project.provider)
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_openstack as openstack
 
-from strata.cloud.credentials import Credentials
-
 
 @dataclass(frozen=True)
 class ProjectQuota:
@@ -34,13 +32,13 @@ class ProjectArgs:
     Args:
         name: of the project, unique in its domain.
         site: whose it is; stands in the description.
-        credentials: of the administrator who creates the project and then works in it.
+        cloud_entry: entry of clouds.yaml that is scoped to it.
         quota: what it may use.
     """
 
     name: str
     site: str
-    credentials: Credentials
+    cloud_entry: str
     quota: ProjectQuota
 
 
@@ -73,16 +71,10 @@ class Project(pulumi.ComponentResource):
             name, project_id=project.id, user_id=scope.user_id, role_id=role.id, opts=child
         )
         self.id = project.id
-        # depends on the assignment, so that it goes last when the site is destroyed
+        # depends on the role, so that the project is entered after it is given and left before it is taken
         self.provider = openstack.Provider(
             f"{name}-scope",
-            auth_url=args.credentials.auth_url,
-            user_name=args.credentials.user_name,
-            user_domain_name=args.credentials.user_domain_name,
-            password=args.credentials.password,
-            region=args.credentials.region,
-            cacert_file=args.credentials.ca_file,
-            tenant_id=assignment.project_id.apply(str),
+            cloud=args.cloud_entry,
             opts=pulumi.ResourceOptions(parent=self, depends_on=[assignment, compute, network]),
         )
         self.register_outputs({"id": self.id})

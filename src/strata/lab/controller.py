@@ -17,6 +17,7 @@ from pathlib import Path
 
 import yaml
 
+from strata.cloud.clouds_file import entries
 from strata.errors import UserError
 from strata.inventory.build import controller_address
 from strata.lab import host, images, podman_service
@@ -195,17 +196,21 @@ def status(site: Site, paths: SitePaths) -> LabStatus:
 
 
 def write_clouds_file(site: Site, paths: SitePaths, password: str) -> bool:
-    """Writes clouds.yaml for the administrator; returns whether it changed.
+    """Writes clouds.yaml for the administrator, alone and inside the site's project; returns whether it changed.
 
     Args:
-        site: the cloud entry is called as it.
+        site: the entries are called as strata.cloud.clouds_file says.
         paths: say where the file goes; its mode is 0600.
         password: of the user admin.
     """
-    names = {"project_name": "admin", "user_domain_name": "Default", "project_domain_name": "Default"}
-    auth = {"auth_url": f"http://{controller_address(site)}:5000/v3", "username": "admin", "password": password}
-    cloud = {"auth": auth | names, "region_name": "RegionOne", "identity_api_version": 3}
-    return write_private(paths.clouds_file, yaml.safe_dump({"clouds": {site.name: cloud}}, sort_keys=False))
+    assert site.cloud is not None
+    needed = entries(site.name, site.cloud)
+    clouds: dict[str, object] = {}
+    for entry, project in ((needed.administrator, "admin"), (needed.project, site.cloud.project.name)):
+        auth = {"auth_url": f"http://{controller_address(site)}:5000/v3", "username": "admin", "password": password}
+        auth |= {"project_name": project, "user_domain_name": "Default", "project_domain_name": "Default"}
+        clouds[entry] = {"auth": auth, "region_name": "RegionOne", "identity_api_version": 3}
+    return write_private(paths.clouds_file, yaml.safe_dump({"clouds": clouds}, sort_keys=False))
 
 
 def environment_directory() -> Path:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from strata.cloud import clouds_file
 from strata.models import load_site
 from strata.paths import REPOSITORY, SitePaths
 
@@ -26,7 +27,8 @@ def operator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         write_key(name)
         cloud = load_site(REPOSITORY / "inventories" / name / "site.yaml").cloud
         assert cloud is not None
-        entries[cloud.credentials or name] = cloud_entry()
+        for entry in vars(clouds_file.entries(name, cloud)).values():
+            entries[entry] = cloud_entry()
     write_clouds(tmp_path, entries)
     monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(tmp_path / "clouds.yaml"))
     return tmp_path
