@@ -36,6 +36,6 @@ class Model(BaseModel):
     `layer` and `consumers` say, for `strata explain`, who reads the section.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=False)
+    model_config = ConfigDict(extra="forbid", frozen=True)
     layer: ClassVar[str] = "site"
     consumers: ClassVar[tuple[str, ...]] = ()

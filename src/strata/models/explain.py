@@ -113,9 +113,16 @@ class _Walk:
             type=type_name(self._annotation),
             choices=choices_of(self._annotation),
             layer=model.layer,
-            consumers=model.consumers,
+            consumers=(*model.consumers, *self._roles()),
             keys=tuple(inner.model_fields) if inner else (),
         )
+
+    def _roles(self) -> tuple[str, ...]:
+        """The Ansible roles that carry out a host's `roles`, or one of them."""
+        if "roles" not in self._path[-2:]:
+            return ()
+        names = self._value if isinstance(self._value, tuple) else (self._value,)
+        return tuple(f"role {name}" for name in names)
 
     def _into_model(self, value: Model) -> None:
         name = self._steps.pop(0)

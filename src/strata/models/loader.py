@@ -13,7 +13,7 @@ from strata.models.checks import Finding, cross_check
 from strata.models.document import Document, read_document
 from strata.models.events import KeyPath
 from strata.models.messages import field_model, model_problems
-from strata.models.problems import Problem, SiteError
+from strata.models.problems import MAXIMUM, Problem, SiteError
 from strata.models.site import Site
 
 PRUNING_ROUNDS = 4
@@ -45,9 +45,9 @@ def check_document(document: Document) -> tuple[Site | None, list[Problem]]:
     except ValidationError as error:
         found, paths = model_problems(document, error)
         problems += found
-        site, cuts = _validate_rest(document.data, paths)
+        site, cuts = _validate_rest(document.data, paths) if len(paths) < MAXIMUM else (None, set())
     if site is not None:
-        for finding in cross_check(site, document.file.parent):
+        for finding in cross_check(site, document.file.parent)[:MAXIMUM]:
             if not _doubtful(finding, cuts):
                 problems.append(document.problem(_original(finding.path, cuts), finding.why, finding.fix))
     problems.sort(key=lambda p: (p.line or 0, p.column or 0))
@@ -73,7 +73,10 @@ def _validate_rest(data: dict[str, object], paths: list[KeyPath]) -> tuple[Site 
         try:
             return Site.model_validate(rest), cuts
         except ValidationError as error:
-            paths = [tuple(s for s in d["loc"] if s != "[key]") for d in error.errors(include_url=False)]
+            details = error.errors(include_url=False)
+            if len(details) >= MAXIMUM:
+                break
+            paths = [tuple(s for s in d["loc"] if s != "[key]") for d in details]
     return None, cuts
 
 

@@ -10,7 +10,7 @@ from pydantic_core import ErrorDetails
 
 from strata.models.document import Document
 from strata.models.events import KeyPath
-from strata.models.problems import Problem, similar, suggestion
+from strata.models.problems import MAXIMUM, Problem, similar, suggestion
 from strata.models.site import Site
 
 _FOLLOW_UPS = frozenset({"default_factory_not_called"})
@@ -63,11 +63,13 @@ def _argument(annotation: Any, container: type) -> Any:
 def model_problems(document: Document, error: ValidationError) -> tuple[list[Problem], list[KeyPath]]:
     """Problems, and the paths at which data is wrong (for cross-checks on the rest)."""
     details = _causes(error)
+    misspelt = _misspelt(details)
     paths = [_path(d) for d in details]
     told = {p.key for p in document.mistakes}
     problems: list[Problem] = []
-    misspelt = _misspelt(details)
     for detail, path in zip(details, paths, strict=True):
+        if len(problems) == MAXIMUM:
+            break
         if detail["type"] == "missing" and path in misspelt:
             continue  # told as the misspelt key
         problem = _problem(document, detail, path)
@@ -77,7 +79,7 @@ def model_problems(document: Document, error: ValidationError) -> tuple[list[Pro
 
 
 def _causes(error: ValidationError) -> list[ErrorDetails]:
-    """Errors without those that only follow from others."""
+    """Errors without those that only follow from others, from the top of the model down."""
     details = [d for d in error.errors(include_url=False) if d["type"] not in _FOLLOW_UPS]
     wrong_inside = {d["loc"][:length] for d in details for length in range(len(d["loc"]))}
     # a length counts only the entries that are right
@@ -92,14 +94,18 @@ def _path(detail: ErrorDetails) -> KeyPath:
 
 def _misspelt(details: Sequence[ErrorDetails]) -> set[KeyPath]:
     """Paths of the required keys that are there under a wrong name."""
-    missing = {_path(d) for d in details if d["type"] == "missing"}
+    missing: dict[KeyPath, list[str]] = {}
+    for detail in details:
+        if detail["type"] == "missing":
+            path = _path(detail)
+            missing.setdefault(path[:-1], []).append(str(path[-1]))
     found: set[KeyPath] = set()
     for detail in details:
-        if detail["type"] == "extra_forbidden":
-            path = _path(detail)
-            meant = similar(str(path[-1]), [str(p[-1]) for p in missing if p[:-1] == path[:-1]])
+        parent = _path(detail)[:-1]
+        if detail["type"] == "extra_forbidden" and parent in missing:
+            meant = similar(str(_path(detail)[-1]), missing[parent])
             if meant is not None:
-                found.add((*path[:-1], meant))
+                found.add((*parent, meant))
     return found
 
 

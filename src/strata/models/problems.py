@@ -9,6 +9,8 @@ from pathlib import Path
 
 from strata.errors import UserError
 
+MAXIMUM = 1000
+"""Problems of one kind that are collected; a file with more is no site with mistakes but something else."""
 SHOWN = 50
 """Problems that a message lists before it only counts."""
 SHOWN_VALUE = 80
@@ -54,7 +56,8 @@ class SiteError(UserError):
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
         count = len(self.problems)
-        lines = [f"{self.problems[0].file}: {count} mistake{'s' if count > 1 else ''}"]
+        number = f"{count} or more" if count >= MAXIMUM else str(count)
+        lines = [f"{self.problems[0].file}: {number} mistake{'s' if count > 1 else ''}"]
         lines += [str(p) for p in self.problems[:SHOWN]]
         if count > SHOWN:
             lines.append(f"… and {count - SHOWN} more")

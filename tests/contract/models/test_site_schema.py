@@ -63,6 +63,7 @@ def test_every_key_is_described_in_the_schema() -> None:
     definitions = {"site": SCHEMA} | SCHEMA["$defs"]
     for name, definition in definitions.items():
         for key, value in definition.get("properties", {}).items():
-            assert value.get("description"), f"{name}.{key}"
+            target = definitions[value["$ref"].rpartition("/")[2]] if "$ref" in value else {}
+            assert value.get("description") or target.get("description"), f"{name}.{key}"
         if definition.get("type") == "object":
             assert definition["additionalProperties"] is False

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from strata.models import Problem, load_site
+from strata.models import Problem, SiteError, load_site
 
 Edit = tuple[str, str]
 
@@ -461,6 +462,13 @@ CASES: dict[str, tuple[Sequence[Edit], str, str, str, str]] = {
         "control_network: 10.87.0.0/24",
         "cloud:",
     ),
+    "image that the lab does not build": (
+        [('distribution: debian, release: "12"', 'distribution: debian, release: "11"')],
+        "cloud.images[0]",
+        "lab builds",
+        "12 or 13",
+        'release: "11"',
+    ),
     "partition of an unknown node": (
         [("hosts:", SLURM), ("[kube_node]", "[kube_node, slurm_controller, slurm_node]")],
         "hosts.slurm.partitions[0].nodes[0]",
@@ -533,10 +541,27 @@ def test_places_do_not_shift_behind_a_wrong_entry(
 
 
 def test_many_mistakes_are_counted(site_file: Callable[..., Path]) -> None:
-    from strata.models import SiteError
-
     text = "name: lab\ndomain: a.b\n" + "".join(f"key{i}: 1\n" for i in range(500))
     with pytest.raises(SiteError) as caught:
         load_site(site_file(text=text))
     assert len(caught.value.problems) == 500
     assert "… and 450 more" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cloud: {flavors: [" + "{a: [1]},\n" * 20_000 + "]}",
+        "cloud: {instances: [" + "{name: a, flavor: b, image: c, network: d, rolse: [kube_node]},\n" * 5_000 + "]}",
+        "".join(f"key{i}: {{}}\n" for i in range(20_000)),
+        "hosts: {slurm: {name: s, partitions: [{name: p, nodes: ["
+        + ", ".join(f"n{i}" for i in range(20_000))
+        + "]}]}}",
+    ],
+    ids=["wrong entries", "misspelt keys", "unknown keys", "unknown hosts"],
+)
+def test_thousands_of_mistakes_take_seconds_at_most(site_file: Callable[..., Path], text: str) -> None:
+    begin = time.process_time()
+    with pytest.raises(SiteError, match="or more mistakes"):
+        load_site(site_file(text="name: lab\ndomain: a.b\n" + text))
+    assert time.process_time() - begin < 5

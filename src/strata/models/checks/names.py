@@ -11,6 +11,11 @@ from strata.models.site import Site
 
 RESERVED_NAMESPACES = frozenset({"default", "kube-system", "kube-public", "kube-node-lease", "strata-system"})
 
+NEAR_NAMES = 50
+"""Unknown hosts for which the nearest name is looked up."""
+LAB_RELEASES = ("12", "13")
+"""Debian releases that the lab builds images of."""
+
 
 def check(site: Site) -> Iterator[Finding]:
     """Duplicates and unknown references."""
@@ -22,6 +27,10 @@ def check(site: Site) -> Iterator[Finding]:
             path: KeyPath = ("platform", "tenants", index, "name")
             yield Finding(path, "is a namespace of Kubernetes itself", "another name, for instance research")
     if site.cloud is not None and site.cloud.deployment == "lab":
+        for index, image in enumerate(site.cloud.images):
+            if image.distribution != "debian" or image.release not in LAB_RELEASES:
+                fix = f"distribution: debian, release: {' or '.join(LAB_RELEASES)}, in quotes"
+                yield Finding(("cloud", "images", index), "is not an image that the lab builds", fix)
         for host in hosts(site):
             if host.name == "controller":
                 yield Finding((*host.path, "name"), "is the name of the lab's OpenStack controller", "another name")
@@ -75,9 +84,13 @@ def _references(site: Site) -> Iterator[Finding]:
                     yield Finding(("cloud", "instances", index, key), f"is not in cloud.{section}", fix, (source,))
     if site.hosts.slurm is not None:
         nodes = {host.name for host in hosts(site) if "slurm_node" in host.roles}
+        told = 0
         for number, partition in enumerate(site.hosts.slurm.partitions):
             for position, name in enumerate(partition.nodes):
                 if name not in nodes:
                     path: KeyPath = ("hosts", "slurm", "partitions", number, "nodes", position)
-                    fix = suggestion(name, sorted(nodes), "hosts with the role slurm_node")
+                    # looking for a near name among thousands takes time; nobody reads thousands of fixes
+                    choices = sorted(nodes) if told < NEAR_NAMES else []
+                    told += 1
+                    fix = suggestion(name, choices, "hosts with the role slurm_node")
                     yield Finding(path, "is no host with the role slurm_node", fix, (("cloud",), ("hosts", "machines")))
