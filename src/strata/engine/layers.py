@@ -26,7 +26,6 @@ CLUSTER_TOOLS = (
     "coredns",
     "pause",
     "gpu-device-plugin",
-    "pulumi-resource-kubernetes",
 )
 
 
