@@ -39,11 +39,16 @@ class Problem:
     why: str
     fix: str
 
-    def __str__(self) -> str:
+    @property
+    def text(self) -> str:
+        """Place, key, value and reason on one line."""
         place = str(self.file) if self.line is None else f"{self.file}:{self.line}:{self.column}"
         value = "" if self.value is None else f" {self.value}"
         subject = f"{self.key}:{value}" if self.key else ""
-        return f"{place}: {subject}{' — ' if subject else ''}{self.why}\n    fix: {self.fix}"
+        return f"{place}: {subject}{' — ' if subject else ''}{self.why}"
+
+    def __str__(self) -> str:
+        return f"{self.text}\n    fix: {self.fix}"
 
 
 class SiteError(UserError):
@@ -56,8 +61,11 @@ class SiteError(UserError):
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
         count = len(self.problems)
+        if count == 1:
+            super().__init__(self.problems[0].text, fix=self.problems[0].fix)
+            return
         number = f"{count} or more" if count >= MAXIMUM else str(count)
-        lines = [f"{self.problems[0].file}: {number} mistake{'s' if count > 1 else ''}"]
+        lines = [f"{self.problems[0].file}: {number} mistakes"]
         lines += [str(p) for p in self.problems[:SHOWN]]
         if count > SHOWN:
             lines.append(f"… and {count - SHOWN} more")

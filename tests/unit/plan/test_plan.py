@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from strata.models import Site, find_site, load_site, site_names
+from strata.paths import REPOSITORY
 from strata.plan import plan, render
 
 
@@ -127,3 +128,18 @@ def test_five_thousand_nodes_are_no_huge_file(tmp_path: Path) -> None:
     file = tmp_path / "site.yaml"
     file.write_text(_large_site(5000).replace("172.16.0.0/12", "100.64.0.0/10"))
     assert len(load_site(file).cloud.instances) == 5000  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("name", [n for n in site_names() if load_site(find_site(n)).cluster])
+def test_releases_are_those_of_the_platform_program(name: str) -> None:
+    """The plan does not import Pulumi's Kubernetes package, which takes longer than the plan; so they are compared."""
+    from strata.platform import releases
+
+    site = load_site(find_site(name))
+    platform = plan(site).platform
+    assert platform is not None
+    assert [r.name for r in platform.releases] == releases.release_names(site)
+    assert {r.namespace for r in platform.releases if r.address} <= {releases.SYSTEM_NAMESPACE}
+    assert platform.releases[0].namespace == releases.KUBERNETES_NAMESPACE
+    for release in platform.releases:
+        assert (REPOSITORY / release.chart / "Chart.yaml").is_file()

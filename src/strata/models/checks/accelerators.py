@@ -94,14 +94,19 @@ def _tenants(site: Site) -> Iterator[Finding]:
     if site.cloud is not None:
         flavors = {flavor.name: flavor for flavor in site.cloud.flavors}
         for instance in site.cloud.instances:
-            if "kube_node" in instance.roles and instance.flavor in flavors:
+            if "gpu_node" in instance.roles and instance.flavor in flavors:
                 nodes.update(flavors[instance.flavor].accelerators)
     for machine in site.hosts.machines:
-        if "kube_node" in machine.roles:
+        if "gpu_node" in machine.roles:
             nodes.update(machine.accelerators)
     for index, tenant in enumerate(site.platform.tenants):
         for kind, count in tenant.quota.accelerators.items():
             if count > nodes[kind]:
                 path: KeyPath = ("platform", "tenants", index, "quota", "accelerators", kind)
-                why = f"allows {count}, the cluster's nodes have {nodes[kind]}"
-                yield Finding(path, why, f"at most {nodes[kind]}, or more nodes with {kind}", (("cloud",), MACHINES))
+                why = f"allows {count}, the cluster's GPU nodes have {nodes[kind]}"
+                yield Finding(
+                    path,
+                    why,
+                    f"at most {nodes[kind]}, or more hosts with {kind} and the role gpu_node",
+                    (("cloud",), MACHINES),
+                )
