@@ -113,7 +113,16 @@ class Events:
             urn = ""
         if text in ("update failed", "preview failed", "destroy failed", "refresh failed"):
             return
+        if "Traceback (most recent call last):" in text:
+            text = _last_exception(text)
         self.failures.append(Failure(urn, text))
+
+
+def _last_exception(text: str) -> str:
+    """What the exception said, without the frames, which are indented."""
+    lines = text.splitlines()
+    last_frame = max((number for number, line in enumerate(lines) if line.startswith("    ")), default=-1)
+    return "\n".join(lines[last_frame + 1 :]).strip() or text
 
 
 def urn_type(urn: str) -> str:

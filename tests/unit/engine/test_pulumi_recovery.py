@@ -1,0 +1,135 @@
+"""What a killed run left: locks and half-made resources."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from strata.engine import pulumi_recovery
+from strata.engine.context import SiteContext
+from strata.engine.pulumi_events import Failure
+from strata.models import load_site
+from strata.paths import REPOSITORY, SitePaths
+from strata.progress import Silent
+
+URN = "urn:pulumi:lab::strata-cloud::"
+INSTANCE = pulumi_recovery.INSTANCE
+
+
+def write_lock(backend: Path, **content: object) -> Path:
+    directory = backend / ".pulumi" / "locks" / "organization" / "strata-cloud" / "lab"
+    directory.mkdir(parents=True, exist_ok=True)
+    file = directory / f"{len(list(directory.iterdir()))}.json"
+    file.write_text(json.dumps({"hostname": socket.gethostname(), **content}))
+    return file
+
+
+@pytest.fixture
+def running_pulumi(tmp_path: Path) -> Iterator[int]:
+    """A process that is called pulumi."""
+    program = tmp_path / "pulumi"
+    program.symlink_to(sys.executable)
+    process = subprocess.Popen([str(program), "-c", "input()"], stdin=subprocess.PIPE)
+    yield process.pid
+    process.kill()
+    process.wait()
+
+
+def test_only_locks_without_a_process_go(tmp_path: Path, running_pulumi: int) -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    dead = write_lock(tmp_path, pid=ended.pid)
+    other_program = write_lock(tmp_path, pid=os.getpid())
+    alive = write_lock(tmp_path, pid=running_pulumi)
+    elsewhere = write_lock(tmp_path, pid=ended.pid, hostname="another-machine")
+    assert pulumi_recovery.release_stale_locks(tmp_path, "strata-cloud", "lab") == 2
+    assert not dead.exists()
+    assert not other_program.exists()
+    assert alive.exists()
+    assert elsewhere.exists()
+
+
+def test_half_written_lock_goes(tmp_path: Path) -> None:
+    file = write_lock(tmp_path, pid=1)
+    file.write_text("{")
+    assert pulumi_recovery.release_stale_locks(tmp_path, "strata-cloud", "lab") == 1
+
+
+class Cloud:
+    """An openstacksdk connection with two servers of the same name, one of them known to the state."""
+
+    def __init__(self) -> None:
+        self.deleted: list[str] = []
+        self.identity = SimpleNamespace(find_project=lambda _: SimpleNamespace(id="project"))
+        self.compute = SimpleNamespace(
+            servers=self._servers,
+            delete_server=lambda server: self.deleted.append(server.id),
+            wait_for_delete=lambda *_, **__: None,
+        )
+
+    def _servers(self, **_: object) -> list[SimpleNamespace]:
+        return [
+            SimpleNamespace(name="worker-1", id="known", project_id="project", fault=None),
+            SimpleNamespace(name="worker-1", id="orphan", project_id="project", fault={"message": "No valid host"}),
+            SimpleNamespace(name="worker-1", id="foreign", project_id="other", fault=None),
+        ]
+
+    def __enter__(self) -> Cloud:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def context() -> SiteContext:
+    file = REPOSITORY / "inventories" / "lab" / "site.yaml"
+    return SiteContext(load_site(file), file, SitePaths("lab"))
+
+
+@pytest.fixture
+def cloud(monkeypatch: pytest.MonkeyPatch) -> Cloud:
+    cloud = Cloud()
+    connect: Callable[[SiteContext], Any] = lambda _: cloud  # noqa: E731  a fixture's stand-in
+    monkeypatch.setattr(pulumi_recovery, "connect", connect)
+    return cloud
+
+
+def state(file: Path, pending: list[dict[str, object]]) -> Path:
+    resources = [{"urn": URN + f"{INSTANCE}::worker-1", "id": "known"}]
+    latest = {"resources": resources, "pending_operations": pending}
+    file.write_text(json.dumps({"checkpoint": {"latest": latest}}))
+    return file
+
+
+def test_orphan_of_a_killed_create_goes_and_the_known_one_stays(
+    tmp_path: Path, context: SiteContext, cloud: Cloud
+) -> None:
+    resource = {"urn": URN + f"{INSTANCE}::worker-1", "inputs": {"name": "worker-1"}}
+    file = state(tmp_path / "state.json", [{"type": "creating", "resource": resource}])
+    assert pulumi_recovery.forget_pending(file, context, Silent())
+    assert cloud.deleted == ["orphan"]
+
+
+def test_without_pending_creates_nothing_is_asked(tmp_path: Path, context: SiteContext, cloud: Cloud) -> None:
+    assert not pulumi_recovery.forget_pending(state(tmp_path / "state.json", []), context, Silent())
+    assert cloud.deleted == []
+
+
+def test_instance_failure_carries_novas_fault(context: SiteContext, cloud: Cloud) -> None:
+    assert cloud.deleted == []
+    failure = Failure(URN + f"{INSTANCE}::worker-1", "Error waiting for instance")
+    other = Failure(URN + "openstack:networking/port:Port::p", "quota")
+    assert pulumi_recovery.explain_failures([failure, other], context) == [
+        "instance worker-1: nova: No valid host",
+        "port p: quota",
+    ]
