@@ -10,13 +10,14 @@ if ! cmp -s "$sources/requirements.lock" "$environment/requirements.lock"; then
     # not the directory itself, which may be a mount
     find "$environment" -mindepth 1 -delete
     uv venv --quiet --python /usr/bin/python3.11 --prompt openstack --allow-existing "$environment"
-    uv pip install --quiet --python "$environment/bin/python" --require-hashes --requirement "$sources/requirements.lock"
+    # services run as users that may not write bytecode
+    uv pip install --quiet --python "$environment/bin/python" --compile-bytecode --require-hashes \
+        --requirement "$sources/requirements.lock"
     # refuses, and says so, when the code no longer has the lines that it changes
     patch --directory "$environment/lib/python3.11/site-packages" --strip 1 --forward --fuzz 0 --batch \
         <"$sources/oslo-messaging-lp2035113.patch"
     cp "$sources/requirements.lock" "$environment/requirements.lock"
 fi
-uv pip install --quiet --python "$environment/bin/python" --no-deps --no-build-isolation --reinstall "$sources/drivers"
-# services run as users that may not write bytecode
-"$environment/bin/python" -m compileall -q -j 0 "$environment/lib/python3.11/site-packages" || true
+uv pip install --quiet --python "$environment/bin/python" --compile-bytecode --no-deps \
+    --no-build-isolation --reinstall "$sources/drivers"
 touch "$environment/.installed-$name"

@@ -19,6 +19,7 @@ options:
   compute_url: {description: nova's version 2.1., type: str, required: true}
   password: {description: Password of the user admin., type: str, required: true}
   names: {description: Hypervisors that must be up., type: list, elements: str, required: true}
+  units: {description: Units whose failure ends the wait., type: list, elements: str, default: []}
   timeout: {description: Longest wait in seconds., type: int, default: 120}
 """
 
@@ -49,6 +50,16 @@ def hypervisors(auth_url: str, compute_url: str, password: str) -> dict[str, str
     return {h["hypervisor_hostname"]: h["state"] for h in listing["hypervisors"]}
 
 
+def failed_unit(module: AnsibleModule, units: list[str]) -> str | None:
+    """The first unit that systemd gave up, with the last lines of its journal."""
+    for unit in units:
+        status, _, _ = module.run_command(["systemctl", "is-failed", "--quiet", unit])
+        if status == 0:
+            _, lines, _ = module.run_command(["journalctl", "--unit", unit, "--lines", "5", "--output", "cat", "--no-pager"])
+            return f"{unit} failed: {lines.strip()}"
+    return None
+
+
 def main() -> None:
     """Runs the module."""
     module = AnsibleModule(
@@ -57,6 +68,7 @@ def main() -> None:
             "compute_url": {"type": "str", "required": True},
             "password": {"type": "str", "required": True, "no_log": True},
             "names": {"type": "list", "elements": "str", "required": True},
+            "units": {"type": "list", "elements": "str", "default": []},
             "timeout": {"type": "int", "default": 120},
         },
         supports_check_mode=True,
@@ -73,6 +85,8 @@ def main() -> None:
         missing = [name for name in parameters["names"] if found.get(name) != "up"]
         if not missing:
             module.exit_json(changed=False, hypervisors=found)
+        if broken := failed_unit(module, parameters["units"]):
+            module.fail_json(msg=broken, hypervisors=found)
         if time.monotonic() > end:
             module.fail_json(msg=f"not up: {', '.join(missing)}. nova lists {found or said}", hypervisors=found)
         time.sleep(0.5)
