@@ -100,6 +100,8 @@ def run_checks(context: SiteContext, *, quiet: bool = False, keyword: str | None
     console = Console(file=sys.stdout, quiet=quiet)
     begin = time.monotonic()
     arguments = [str(CHECKS), "-p", "strata.verify.plugin", "-p", "no:cacheprovider", "-c", "/dev/null"]
+    # testinfra's own plugin would put its fixture `host` in the place of ours
+    arguments += ["-p", "no:pytest11.testinfra"]
     arguments += ["--rootdir", str(CHECKS), "--strata-site", str(context.site_file), "-q"]
     if keyword:
         arguments += ["-k", keyword]

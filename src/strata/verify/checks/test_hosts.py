@@ -5,8 +5,9 @@ from __future__ import annotations
 import secrets as randomness
 import socket
 import ssl
+import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import grpc
@@ -14,6 +15,7 @@ import psycopg
 import pytest
 import requests
 
+from strata.engine.hosts import ssh_arguments
 from strata.inventory.ports import DATASTORE, POSTGRESQL, REGISTRY
 from strata.inventory.postgresql import databases
 from strata.inventory.services import PublishedService, published_services
@@ -117,19 +119,50 @@ def _until_out_of_grace(client: Host, command: str) -> None:
         time.sleep(1)
 
 
+@pytest.fixture(scope="module")
+def postgresql_port(only: Callable[[str], SiteHost], everyone: tuple[SiteHost, ...], paths: SitePaths) -> Iterator[int]:
+    """A port here behind which PostgreSQL answers as it does to another host: only the site's networks may ask it."""
+    server = only("postgresql")
+    via = next((h for h in everyone if h.name != server.name), server)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+    forward = f"127.0.0.1:{port}:{server.address}:{POSTGRESQL}"
+    options = [*ssh_arguments(paths), "-o", "ExitOnForwardFailure=yes", "-o", "ControlPath=none", "-N", "-L", forward]
+    with subprocess.Popen(["ssh", *options, f"root@{via.address}"], stdin=subprocess.DEVNULL) as tunnel:
+        try:
+            _until_it_listens(tunnel, port)
+            yield port
+        finally:
+            tunnel.terminate()
+
+
+def _until_it_listens(tunnel: subprocess.Popen[bytes], port: int) -> None:
+    end = time.monotonic() + 2 * TIMEOUT
+    while True:
+        assert tunnel.poll() is None, f"ssh ended with status {tunnel.returncode}"
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT).close()
+        except ConnectionRefusedError:
+            assert time.monotonic() < end, "no tunnel to PostgreSQL"
+            time.sleep(0.1)
+        else:
+            return
+
+
 def test_postgresql_answers_over_verified_tls(
-    site: Site, only: Callable[[str], SiteHost], secrets: SecretStore, paths: SitePaths
+    site: Site, only: Callable[[str], SiteHost], secrets: SecretStore, paths: SitePaths, postgresql_port: int
 ) -> None:
     """Each database answers SQL over TLS with a verified certificate to its owner, and to nobody else's password."""
-    server = only("postgresql")
+    only("postgresql")
     assert secrets.ca
     name = f"postgresql.{site.domain}"
 
     def connect(database: str, password: str) -> psycopg.Connection:
         return psycopg.connect(
             host=name,
-            hostaddr=server.address,
-            port=POSTGRESQL,
+            hostaddr="127.0.0.1",
+            port=postgresql_port,
             dbname=database,
             user=database,
             password=password,
@@ -154,16 +187,13 @@ def test_postgresql_answers_over_verified_tls(
             connect(database, "not the password")
 
 
-def test_postgresql_refuses_plain_connections(
-    site: Site, only: Callable[[str], SiteHost], secrets: SecretStore
-) -> None:
+def test_postgresql_refuses_plain_connections(site: Site, secrets: SecretStore, postgresql_port: int) -> None:
     """PostgreSQL refuses a client that does not speak TLS, even with the right password."""
-    server = only("postgresql")
     database = databases(site)[0]
     with pytest.raises(psycopg.OperationalError, match="no encryption"):
         psycopg.connect(
-            host=server.address,
-            port=POSTGRESQL,
+            host="127.0.0.1",
+            port=postgresql_port,
             dbname=database,
             user=database,
             password=secrets.get(database_secret(database)),
@@ -238,7 +268,9 @@ def test_load_balancer_sends_plain_http_to_tls(
     door = only("load_balancer")
     service = _services(site)[0]
     name = f"{service.hostname}.{site.domain}"
-    moved = requests.get(f"http://{door.address}/x", headers={"Host": name}, allow_redirects=False, timeout=TIMEOUT)
+    plain = requests.Session()
+    plain.trust_env = False
+    moved = plain.get(f"http://{door.address}/x", headers={"Host": name}, allow_redirects=False, timeout=TIMEOUT)
     assert moved.status_code == 308
     assert moved.headers["Location"] == f"https://{name}/x"
     unknown = http.get(f"https://{name}/", headers={"Host": f"nobody.{site.domain}"}, timeout=TIMEOUT)
