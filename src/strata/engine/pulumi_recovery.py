@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from openstack.connection import Connection
 
 INSTANCE = "openstack:compute/instance:Instance"
+MOST_CAUSES = 6
+"""More lines than this hide the first, which is the one to read."""
 
 
 def release_stale_locks(backend: Path, project: str, stack: str) -> int:
@@ -161,14 +164,42 @@ def _removers(context: SiteContext) -> dict[str, Remover]:
 
 
 def explain_failures(failures: Sequence[Failure], context: SiteContext) -> list[str]:
-    """The failures in words; for an instance with the fault that nova recorded."""
-    faults: dict[str, str] = {}
-    if any(f.type == INSTANCE for f in failures):
-        faults = _faults(context)
-    return [
-        f"{label(f.type)} {f.name}: nova: {faults[f.name]}" if f.type == INSTANCE and f.name in faults else str(f)
-        for f in failures
-    ]
+    """The failures in words, one line per cause; for an instance with the fault that nova recorded."""
+    faults = _faults(context) if any(f.type == INSTANCE for f in failures) else {}
+    causes: dict[str, list[Failure]] = {}
+    for failure in failures:
+        fault = faults.get(failure.name) if failure.type == INSTANCE else None
+        cause = f"nova: {fault}" if fault else readable(failure.message)
+        if failure.urn not in {f.urn for f in causes.setdefault(cause, [])}:
+            causes[cause].append(failure)
+    lines = []
+    for cause, found in causes.items():
+        names = ", ".join(f"{label(f.type)} {f.name}" for f in found[:3] if f.urn)
+        more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+        lines.append(f"{names}{more}: {cause}" if names else cause)
+    return [*lines[:MOST_CAUSES], *([f"and {len(lines) - MOST_CAUSES} more causes"] if lines[MOST_CAUSES:] else [])]
+
+
+_NOISE = (
+    re.compile(r"^\S+\.go:\d+: sdk\.helper_schema: "),
+    re.compile(r": provider=\S+$"),
+    re.compile(r"^(refreshing|creating|updating|deleting) urn:\S+( failed)?: "),
+    re.compile(r"^\d+ errors? occurred:\s*\* "),
+    re.compile(r"^error: "),
+)
+_CONNECTION = re.compile(r"dial tcp ([\w.:\[\]-]+): (?:connect: )?([^:\n]+)")
+
+
+def readable(message: str) -> str:
+    """A provider's message without what only its developers need."""
+    if refused := _CONNECTION.search(message):
+        return f"cannot connect to {refused[1]}: {refused[2].strip()}"
+    before = ""
+    while before != message:
+        before = message
+        for noise in _NOISE:
+            message = noise.sub("", message.strip())
+    return message
 
 
 def _faults(context: SiteContext) -> dict[str, str]:

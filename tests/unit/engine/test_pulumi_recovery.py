@@ -133,3 +133,32 @@ def test_instance_failure_carries_novas_fault(context: SiteContext, cloud: Cloud
         "instance worker-1: nova: No valid host",
         "port p: quota",
     ]
+
+
+def test_an_unreachable_cloud_is_one_line_per_address(context: SiteContext) -> None:
+    text = (
+        "sdk-v2/provider2.go:571: sdk.helper_schema: Error getting port: OpenStack connection error, retries "
+        "exhausted. Last error was: dial tcp 10.87.0.10:9696: connect: connection refused: provider=openstack@5.5.3"
+    )
+    again = (
+        f"refreshing {URN}openstack:networking/port:Port::p0: 1 error occurred:\n\t* Error getting port: "
+        "dial tcp 10.87.0.10:9696: connect: connection refused"
+    )
+    failures = [Failure(f"{URN}openstack:networking/port:Port::p{n}", m) for n in range(40) for m in (text, again)]
+    assert pulumi_recovery.explain_failures(failures, context) == [
+        "port p0, port p1, port p2 and 37 more: cannot connect to 10.87.0.10:9696: connection refused"
+    ]
+
+
+def test_the_same_words_twice_are_one_reason(context: SiteContext) -> None:
+    urn = f"{URN}openstack:compute/flavor:Flavor::f"
+    first = Failure(urn, "sdk-v2/provider2.go:571: sdk.helper_schema: name taken: provider=openstack@5.5.3")
+    second = Failure(urn, f"creating {urn}: 1 error occurred:\n\t* name taken")
+    assert pulumi_recovery.explain_failures([first, second], context) == ["flavor f: name taken"]
+
+
+def test_many_causes_are_cut_short(context: SiteContext) -> None:
+    failures = [Failure(f"{URN}openstack:compute/flavor:Flavor::f{n}", f"reason {n}") for n in range(10)]
+    lines = pulumi_recovery.explain_failures(failures, context)
+    assert len(lines) == 7
+    assert lines[-1] == "and 4 more causes"
