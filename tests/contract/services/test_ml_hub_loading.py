@@ -273,7 +273,9 @@ def test_loading_from_a_hub_page_by_page(
     assert found.startswith("author1|{en,de}|{c4}|mit|2024-01-02 03:04:05")
 
 
-def test_a_hub_that_does_not_answer_is_named(run_hub: Run, hub_environment: dict[str, str], tmp_path: Path) -> None:
-    url = f"http://127.0.0.1:{free_port()}"
-    done = run_hub({**hub_environment, "HF_HOME": str(tmp_path)}, "load", "--hub", "--endpoint", url)
-    assert_user_error(done, url)
+def test_a_hub_that_answers_with_an_error_is_named(
+    run_hub: Run, hub_environment: dict[str, str], tmp_path: Path
+) -> None:
+    with http_server(lambda _: (404, {}, {"error": "no such API"})) as url:
+        done = run_hub({**hub_environment, "HF_HOME": str(tmp_path)}, "load", "--hub", "--endpoint", url)
+    assert_user_error(done, url, "404")
