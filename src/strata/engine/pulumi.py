@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from strata.engine.context import SiteContext
 from strata.engine.pulumi_events import Events
-from strata.engine.pulumi_recovery import explain_failures, forget_pending, release_stale_locks
+from strata.engine.pulumi_recovery import drop_foreign_salt, explain_failures, forget_pending, release_stale_locks
 from strata.errors import UserError
 from strata.models import Site
 from strata.paths import REPOSITORY, SitePaths

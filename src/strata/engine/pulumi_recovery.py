@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import yaml
+
 from strata.engine.context import SiteContext
 from strata.engine.pulumi_events import Failure, label, urn_type
 from strata.progress import Progress
@@ -41,6 +43,29 @@ def release_stale_locks(backend: Path, project: str, stack: str) -> int:
         file.unlink(missing_ok=True)
         removed += 1
     return removed
+
+
+def drop_foreign_salt(settings: Path, state_file: Path) -> bool:
+    """Removes a stack's settings whose encryption salt is another state's; pulumi writes them anew from the state.
+
+    A site's state may have been deleted, or two states of one name take turns; pulumi would call the passphrase wrong.
+
+    Args:
+        settings: Pulumi.<stack>.yaml beside the program.
+        state_file: the stack's state, which need not exist.
+    """
+    if not settings.exists():
+        return False
+    salt = (yaml.safe_load(settings.read_text()) or {}).get("encryptionsalt")
+    kept = None
+    if state_file.exists():
+        deployment = json.loads(state_file.read_text())["checkpoint"]["latest"] or {}
+        provider = deployment.get("secrets_providers") or {}
+        kept = (provider.get("state") or {}).get("salt", salt)
+    if salt == kept:
+        return False
+    settings.unlink()
+    return True
 
 
 def _is_pulumi(process: object) -> bool:

@@ -162,3 +162,19 @@ def test_many_causes_are_cut_short(context: SiteContext) -> None:
     lines = pulumi_recovery.explain_failures(failures, context)
     assert len(lines) == 7
     assert lines[-1] == "and 4 more causes"
+
+
+def test_settings_of_another_state_go(tmp_path: Path) -> None:
+    settings, state_file = tmp_path / "Pulumi.lab.yaml", tmp_path / "lab.json"
+    assert not pulumi_recovery.drop_foreign_salt(settings, state_file)
+    settings.write_text("encryptionsalt: v1:old\n")
+    latest: dict[str, Any] = {"secrets_providers": {"type": "passphrase", "state": {"salt": "v1:old"}}}
+    state_file.write_text(json.dumps({"checkpoint": {"latest": latest}}))
+    assert not pulumi_recovery.drop_foreign_salt(settings, state_file)
+    latest["secrets_providers"]["state"] = {"salt": "v1:new"}
+    state_file.write_text(json.dumps({"checkpoint": {"latest": latest}}))
+    assert pulumi_recovery.drop_foreign_salt(settings, state_file)
+    settings.write_text("encryptionsalt: v1:old\n")
+    state_file.unlink()
+    assert pulumi_recovery.drop_foreign_salt(settings, state_file)
+    assert not settings.exists()
