@@ -133,10 +133,8 @@ class _Run:
         """Makes the stack, and clears what a killed run left."""
         self.paths.create()
         assert self.context.secrets  # makes the passphrase that encrypts the state
-        settings = stack_settings_file(self.program, self.site.name)
+        drop_foreign_salt(stack_settings_file(self.program, self.site.name), self.state_file)
         if not self.stack_exists():
-            # of a site of the same name that is gone; its encryption salt would not fit
-            settings.unlink(missing_ok=True)
             self.progress.update(f"making the stack {self.site.name}")
             self.command("stack", "init", "--secrets-provider", "passphrase")
             return
