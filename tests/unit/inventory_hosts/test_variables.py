@@ -72,6 +72,9 @@ def test_every_default_is_a_described_argument(role: str) -> None:
     defaults = yaml.safe_load((root / "defaults" / "main.yml").read_text())
     assert set(defaults) == set(options)
     assert all(option.get("description") for option in options.values())
+    # a comma in an unquoted text of a flow mapping makes a key of what follows
+    known = {"type", "elements", "required", "default", "choices", "description", "options"}
+    assert all(set(option) <= known for option in options.values())
 
 
 @pytest.mark.parametrize("role", ROLES)
