@@ -102,7 +102,7 @@ def unit_states(module: AnsibleModule, units: list[str]) -> dict[str, dict[str, 
     """Properties of each unit that decide what is to be done."""
     if not units:
         return {}
-    names = "Id,ActiveState,UnitFileState,ConditionResult,ConditionTimestampMonotonic"
+    names = "ActiveState,UnitFileState,Job,ConditionResult,ConditionTimestampMonotonic"
     _, out, _ = module.run_command(["systemctl", "show", f"--property={names}", *units], check_rc=True)
     found = [dict(line.split("=", 1) for line in block.splitlines()) for block in out.strip().split("\n\n")]
     return dict(zip(units, found, strict=True))
@@ -110,7 +110,8 @@ def unit_states(module: AnsibleModule, units: list[str]) -> dict[str, dict[str, 
 
 def must_start(state: dict[str, str], changed: bool) -> bool:
     """Whether a unit is to be started: it does not run, and not because its condition said that it need not."""
-    if state["ActiveState"] in ("active", "activating", "reloading"):
+    # a unit with a job waits for others, as all do while the machine boots
+    if state["ActiveState"] in ("active", "activating", "reloading") or state.get("Job", "0") != "0":
         return False
     skipped = state["ConditionResult"] == "no" and state["ConditionTimestampMonotonic"] != "0"
     return changed or not skipped

@@ -20,6 +20,7 @@ options:
   password: {description: Password of the user admin., type: str, required: true}
   names: {description: Hypervisors that must be up., type: list, elements: str, required: true}
   units: {description: Units whose failure ends the wait., type: list, elements: str, default: []}
+  running: {description: "Units that must run; nova calls a hypervisor up for two minutes after its end.", type: list, elements: str, default: []}
   timeout: {description: Longest wait in seconds., type: int, default: 120}
 """
 
@@ -50,6 +51,14 @@ def hypervisors(auth_url: str, compute_url: str, password: str) -> dict[str, str
     return {h["hypervisor_hostname"]: h["state"] for h in listing["hypervisors"]}
 
 
+def stopped(module: AnsibleModule, units: list[str]) -> list[str]:
+    """The units that do not run, or still start."""
+    if not units:
+        return []
+    _, out, _ = module.run_command(["systemctl", "is-active", *units])
+    return [unit for unit, state in zip(units, out.split(), strict=True) if state != "active"]
+
+
 def failed_unit(module: AnsibleModule, units: list[str]) -> str | None:
     """The first unit that systemd gave up, with the last lines of its journal."""
     for unit in units:
@@ -69,6 +78,7 @@ def main() -> None:
             "password": {"type": "str", "required": True, "no_log": True},
             "names": {"type": "list", "elements": "str", "required": True},
             "units": {"type": "list", "elements": "str", "default": []},
+            "running": {"type": "list", "elements": "str", "default": []},
             "timeout": {"type": "int", "default": 120},
         },
         supports_check_mode=True,
@@ -83,6 +93,7 @@ def main() -> None:
         except (urllib.error.URLError, OSError, ValueError) as error:
             said = str(error)
         missing = [name for name in parameters["names"] if found.get(name) != "up"]
+        missing += stopped(module, parameters["running"])
         if not missing:
             module.exit_json(changed=False, hypervisors=found)
         if broken := failed_unit(module, parameters["units"]):
