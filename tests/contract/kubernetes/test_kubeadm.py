@@ -1,0 +1,133 @@
+"""What the roles write, judged by the real kubeadm."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+import yaml
+
+Render = Callable[[str, Mapping[str, object]], str]
+Kubeadm = Callable[..., "subprocess.CompletedProcess[str]"]
+
+KINE = {"endpoints": ["https://10.77.0.5:2379"], "ca": "CA", "certificate": "CERT", "private_key": "KEY"}
+CONTROL_PLANE: Mapping[str, object] = {
+    "inventory_hostname": "control-1",
+    "kubernetes_common_in_container": False,
+    "kubernetes_common_systemd_cgroup": True,
+    "kubernetes_common_patches_directory": "/etc/kubernetes/patches",
+    "kube_control_plane_address": "10.77.0.6",
+    "kube_control_plane_alternative_names": ["api.example.org"],
+    "kube_control_plane_cluster_name": "platform",
+    "kube_control_plane_version": "1.35.4",
+    "kube_control_plane_image_repository": "registry.lab.strata.test:5000/kubernetes/0123456789ab",
+    "kube_control_plane_coredns_tag": "v1.14.0",
+    "kube_control_plane_pod_network": "10.244.0.0/16",
+    "kube_control_plane_service_network": "10.96.0.0/16",
+    "kube_control_plane_datastore": KINE,
+}
+JOIN: Mapping[str, object] = {
+    "inventory_hostname": "gpu-worker-1",
+    "kubernetes_common_patches_directory": "/etc/kubernetes/patches",
+    "kube_node_api_endpoint": "10.77.0.6:6443",
+    "kube_node_address": "10.77.0.8",
+    "kube_node_taints": ["nvidia.com/gpu=present:NoSchedule", "dedicated:NoExecute"],
+    "_kube_node_token": "abcdef.0123456789abcdef",
+    "_kube_node_authority_hash": "sha256:" + "0" * 64,
+}
+
+
+def documents(text: str) -> dict[str, dict[str, object]]:
+    return {d["kind"]: d for d in yaml.safe_load_all(text) if d}
+
+
+@pytest.mark.parametrize("container", [True, False], ids=["container", "machine"])
+@pytest.mark.parametrize("datastore", [KINE, {}], ids=["kine", "etcd"])
+def test_kubeadm_accepts_the_control_plane(
+    render: Render,
+    kubeadm: Kubeadm,
+    configuration: Callable[[str], Path],
+    container: bool,
+    datastore: dict[str, object],
+) -> None:
+    variables = {
+        **CONTROL_PLANE,
+        "kubernetes_common_in_container": container,
+        "kubernetes_common_systemd_cgroup": not container,
+        "kube_control_plane_datastore": datastore,
+    }
+    text = render("kube_control_plane/templates/kubeadm.yaml.j2", variables)
+    done = kubeadm("config", "validate", "--config", str(configuration(text)))
+    assert done.returncode == 0, done.stderr
+    found = documents(text)
+    assert set(found) == {
+        "InitConfiguration",
+        "ClusterConfiguration",
+        "KubeletConfiguration",
+        "KubeProxyConfiguration",
+    }
+    etcd = found["ClusterConfiguration"].get("etcd")
+    assert (etcd is None) == (not datastore)
+
+
+def test_kubeadm_accepts_a_join_with_taints(
+    render: Render, kubeadm: Kubeadm, configuration: Callable[[str], Path]
+) -> None:
+    text = render("kube_node/templates/join.yaml.j2", JOIN)
+    done = kubeadm("config", "validate", "--config", str(configuration(text)))
+    assert done.returncode == 0, done.stderr
+    registration = documents(text)["JoinConfiguration"]["nodeRegistration"]
+    assert isinstance(registration, dict)
+    assert registration["taints"] == [
+        {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"},
+        {"key": "dedicated", "value": "", "effect": "NoExecute"},
+    ]
+
+
+def test_kubeadm_would_refuse_a_key_that_it_does_not_know(
+    render: Render, kubeadm: Kubeadm, configuration: Callable[[str], Path]
+) -> None:
+    text = render("kube_control_plane/templates/kubeadm.yaml.j2", CONTROL_PLANE)
+    broken = text.replace("podSubnet:", "podSubnets:")
+    assert broken != text
+    done = kubeadm("config", "validate", "--config", str(configuration(broken)))
+    assert done.returncode != 0
+    assert "podSubnets" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("container", "systemd", "driver"),
+    [(True, False, "cgroupfs"), (True, True, "systemd"), (False, True, "systemd")],
+    ids=["container-cgroup-v1", "container-cgroup-v2", "machine"],
+)
+def test_only_containers_get_their_exceptions(render: Render, container: bool, systemd: bool, driver: str) -> None:
+    variables = {"kubernetes_common_in_container": container, "kubernetes_common_systemd_cgroup": systemd}
+    patch = yaml.safe_load(render("kubernetes_common/templates/kubelet-patch.yaml.j2", variables))
+    assert patch["cgroupDriver"] == driver
+    assert (patch.get("failCgroupV1") is False) == (not systemd)
+    assert ("featureGates" in patch) == container
+    runtime = render(
+        "kubernetes_common/templates/config.toml.j2",
+        {
+            **variables,
+            "kubernetes_common_pause_image": "registry.lab.strata.test:5000/kubernetes/pause:3.10.1",
+            "kubernetes_common_cni_directory": "/usr/lib/cni",
+        },
+    )
+    assert ("restrict_oom_score_adj = true" in runtime) == container
+    assert f"SystemdCgroup = {str(systemd).lower()}" in runtime
+
+
+def test_the_kubelet_patch_holds_only_keys_that_kubeadm_knows(
+    render: Render, kubeadm: Kubeadm, configuration: Callable[[str], Path]
+) -> None:
+    variables = {**CONTROL_PLANE, "kubernetes_common_in_container": True, "kubernetes_common_systemd_cgroup": False}
+    text = render("kube_control_plane/templates/kubeadm.yaml.j2", variables)
+    patch = render("kubernetes_common/templates/kubelet-patch.yaml.j2", variables)
+    others = [d for d in yaml.safe_load_all(text) if d["kind"] != "KubeletConfiguration"]
+    together = yaml.safe_dump_all([*others, yaml.safe_load(patch)])
+    done = kubeadm("config", "validate", "--config", str(configuration(together)))
+    assert done.returncode == 0, done.stderr
+    assert "unknown field" not in done.stderr

@@ -1,0 +1,28 @@
+"""The tests of our Go services, run by Go itself."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from strata.paths import REPOSITORY
+
+
+@pytest.mark.parametrize("service", ["gpu-device-plugin", "pause"])
+def test_go_vets_and_tests(service: str) -> None:
+    if shutil.which("go") is None:
+        pytest.skip("no Go on PATH")
+    environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly"}
+    for command in (["go", "vet", "./..."], ["go", "test", "./..."]):
+        done = subprocess.run(
+            command,
+            cwd=REPOSITORY / "services" / service,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,124 @@
+"""What the site model hands to the roles of the cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from strata.inventory import Template, gpu_node, kube_control_plane, kube_node, kubernetes
+from strata.models import Site, load_site
+from strata.outputs import CloudOutputs, ImageOutputs, InstanceOutput
+from strata.paths import REPOSITORY, SitePaths
+from strata.toolchain import load_versions
+
+ROLES = REPOSITORY / "ansible" / "roles"
+
+
+@pytest.fixture
+def site() -> Site:
+    return load_site(REPOSITORY / "inventories" / "lab" / "site.yaml")
+
+
+@pytest.fixture(autouse=True)
+def directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("STRATA_CACHE_DIR", str(tmp_path / "cache"))
+
+
+def outputs(*roles: tuple[str, ...]) -> CloudOutputs:
+    instances = {
+        f"host-{n}": InstanceOutput(
+            id=str(n), name=f"host-{n}", address=f"10.77.0.{10 + n}", flavor="cpu.small", roles=own
+        )
+        for n, own in enumerate(roles)
+    }
+    return CloudOutputs(instances=instances, networks={})
+
+
+LAB = (("postgresql", "kine", "registry"), ("kube_control_plane",), ("kube_node", "gpu_node"))
+
+
+def options(role: str) -> set[str]:
+    specification = yaml.safe_load((ROLES / role / "meta" / "argument_specs.yml").read_text())
+    return set(specification["argument_specs"]["main"]["options"])
+
+
+def required(role: str) -> set[str]:
+    specification = yaml.safe_load((ROLES / role / "meta" / "argument_specs.yml").read_text())
+    return {k for k, v in specification["argument_specs"]["main"]["options"].items() if v.get("required")}
+
+
+def test_roles_get_what_they_declare_and_nothing_else(site: Site) -> None:
+    given = set()
+    for module in (kubernetes, kube_control_plane, kube_node, gpu_node):
+        given |= set(module.variables(site, outputs(*LAB)))
+    roles = ("kubernetes_common", "pod_network", "kube_control_plane", "kube_node", "gpu_node")
+    declared = set[str]().union(*(options(role) for role in roles))
+    needed = set[str]().union(*(required(role) for role in roles))
+    assert given <= declared
+    assert needed <= given
+
+
+@pytest.mark.parametrize("role", ["kubernetes_common", "pod_network", "kube_control_plane", "kube_node", "gpu_node"])
+def test_defaults_are_declared(role: str) -> None:
+    defaults = yaml.safe_load((ROLES / role / "defaults" / "main.yml").read_text())
+    assert set(defaults) <= options(role)
+    assert all(key.startswith(f"{role}_") for key in defaults)
+
+
+def test_the_datastore_is_kine_over_tls(site: Site) -> None:
+    datastore = kube_control_plane.variables(site, outputs(*LAB))["kube_control_plane_datastore"]
+    assert isinstance(datastore, dict)
+    assert datastore["endpoints"] == ["https://10.77.0.10:2379"]
+    assert isinstance(datastore["private_key"], Template)
+    assert "strata_certificate" in datastore["private_key"].expression
+
+
+def test_images_come_from_the_sites_registry(site: Site) -> None:
+    variables = kubernetes.variables(site, outputs(*LAB))
+    version = load_versions().tools["pause"].version
+    assert variables["kubernetes_common_pause_image"] == f"registry.lab.strata.test:5000/kubernetes/pause:{version}"
+    registry = variables["kubernetes_common_registry"]
+    assert isinstance(registry, dict)
+    assert (registry["name"], registry["endpoint"]) == ("registry.lab.strata.test:5000", "https://10.77.0.10:5000")
+
+
+def test_pushed_images_name_the_folder(site: Site) -> None:
+    reference = "registry.lab.strata.test:5000/kubernetes/0123456789ab/kube-apiserver@sha256:" + "0" * 64
+    ImageOutputs(images={"kube-apiserver": reference}).save(SitePaths(site.name).create())
+    expected = "registry.lab.strata.test:5000/kubernetes/0123456789ab"
+    assert kubernetes.image_repository(site, outputs(*LAB)) == expected
+    variables = kube_control_plane.variables(site, outputs(*LAB))
+    assert variables["kube_control_plane_image_repository"] == expected
+
+
+def test_without_a_registry_images_come_from_upstream(site: Site) -> None:
+    variables = kubernetes.variables(site, outputs(("kine",), ("kube_control_plane",)))
+    assert variables["kubernetes_common_registry"] == {}
+    assert str(variables["kubernetes_common_pause_image"]).startswith("registry.k8s.io/pause:")
+
+
+def test_gpu_nodes_are_marked_as_the_site_says(site: Site) -> None:
+    assert site.cluster is not None
+    variables = gpu_node.variables(site, outputs(*LAB))
+    assert variables["kube_node_labels"] == dict(site.cluster.gpu_nodes.labels)
+    assert variables["kube_node_taints"] == list(site.cluster.gpu_nodes.taints)
+
+
+@pytest.mark.parametrize(
+    ("address", "url"), [("10.0.0.1", "https://10.0.0.1:2379"), ("2001:db8::1", "https://[2001:db8::1]:2379")]
+)
+def test_endpoints(address: str, url: str) -> None:
+    assert kubernetes.endpoint(address, 2379) == url
+
+
+SITES = sorted((REPOSITORY / "inventories").glob("*/site.yaml"))
+
+
+@pytest.mark.parametrize("file", SITES, ids=lambda f: f.parent.name)
+def test_every_site_has_variables_before_its_cloud_stands(file: Path) -> None:
+    other = load_site(file)
+    for module in (kubernetes, kube_control_plane, kube_node, gpu_node):
+        assert isinstance(module.variables(other, None), dict)
