@@ -1,0 +1,234 @@
+"""OpenStack as its users and operators meet it."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import pytest
+import requests
+import testinfra
+
+from strata.inventory.build import controller_address
+from strata.models import Site
+from strata.models.accelerators import CATALOGUE
+from strata.models.cloud import Cloud, Flavor, Instance
+from strata.outputs import CloudOutputs
+from strata.paths import SitePaths
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+    from testinfra.host import Host
+
+SERVICES = ("identity", "placement", "image", "network", "compute")
+SCOPE = "aggregate_instance_extra_specs:gpu"
+DEVICES = "/etc/strata/pci/devices"
+BUILD_SECONDS = 60.0
+RESTART_SECONDS = 60.0
+
+
+@pytest.fixture(scope="module")
+def model(site: Site) -> Cloud:
+    """The cloud as the site file describes it; skips where there is none."""
+    if site.cloud is None:
+        pytest.skip(f"site {site.name} has no cloud")
+    return site.cloud
+
+
+@pytest.fixture(scope="module")
+def servers(cloud: Connection, model: Cloud, cloud_outputs: CloudOutputs) -> dict[str, Any]:
+    """What nova says about each declared instance, by name."""
+    return {i.name: cloud.compute.get_server(cloud_outputs.instances[i.name].id) for i in model.instances}
+
+
+@pytest.fixture(scope="module")
+def controller(site: Site, model: Cloud, paths: SitePaths, tmp_path_factory: pytest.TempPathFactory) -> Host:
+    """The lab's controller over SSH; skips where the cloud is not ours to look into."""
+    if model.deployment != "lab":
+        pytest.skip(f"the cloud of site {site.name} is an existing one: its controllers are not ours to look into")
+    config = tmp_path_factory.mktemp("controller") / "config"
+    config.write_text(
+        f"Host *\n  IdentityFile {paths.ssh_key}\n  UserKnownHostsFile {paths.known_hosts}\n"
+        "  StrictHostKeyChecking accept-new\n  BatchMode yes\n  LogLevel ERROR\n"
+    )
+    return testinfra.get_host(f"ssh://root@{controller_address(site)}", ssh_config=str(config))
+
+
+def flavor_of(model: Cloud, instance: Instance) -> Flavor:
+    """The flavor that an instance names."""
+    return next(f for f in model.flavors if f.name == instance.flavor)
+
+
+def cards(host: Host) -> dict[str, str]:
+    """Address to vendor:product of each PCI device that an instance was handed."""
+    listing = host.check_output(
+        f"cd {DEVICES} && for d in *; do [ -d $d ] && echo $d $(cat $d/vendor) $(cat $d/device); done; true"
+    )
+    rows = [line.split() for line in listing.splitlines()]
+    return {address: f"{vendor[2:]}:{product[2:]}" for address, vendor, product in rows}
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_api_lists_its_versions(cloud: Connection, service: str) -> None:
+    """The API of each OpenStack service answers and lists its versions."""
+    endpoint = urlsplit(str(cloud.session.get_endpoint(service_type=service, interface="public")))
+    answer = requests.get(f"{endpoint.scheme}://{endpoint.netloc}/", timeout=30)
+    assert answer.status_code in (200, 300), answer.text[:200]
+    versions = answer.json()["versions"]
+    versions = versions["values"] if isinstance(versions, dict) else versions
+    assert versions, f"{service} lists no version"
+    assert all(version["id"] for version in versions)
+
+
+def test_hypervisors_are_up(cloud: Connection, model: Cloud) -> None:
+    """Each hypervisor of the site is up, with the CPUs and memory that the site says."""
+    found = {h.name: h for h in cloud.compute.hypervisors(details=True)}
+    for expected in model.hypervisors:
+        hypervisor = found[expected.name]
+        assert (hypervisor.state, hypervisor.status) == ("up", "enabled"), expected.name
+        inventory = cloud.placement.get(f"/resource_providers/{hypervisor.id}/inventories").json()["inventories"]
+        assert inventory["VCPU"]["total"] == expected.vcpus
+        assert inventory["MEMORY_MB"]["total"] == expected.memory.mebibytes
+
+
+def test_aggregates_keep_kinds_apart(cloud: Connection, model: Cloud) -> None:
+    """Each hypervisor stands in an aggregate that tells its kind of card, or that it has none."""
+    kinds = {h: a.metadata["gpu"] for a in cloud.compute.aggregates() if "gpu" in a.metadata for h in a.hosts or []}
+    for hypervisor in model.hypervisors:
+        assert kinds[hypervisor.name] in (list(hypervisor.accelerators) or ["none"])
+
+
+def test_flavors_ask_for_their_cards(cloud: Connection, model: Cloud) -> None:
+    """Each flavor is there with its size and asks for exactly its cards, CPU flavors for hosts without."""
+    found = {f.name: f for f in cloud.compute.flavors(get_extra_specs=True)}
+    for expected in model.flavors:
+        flavor = found[expected.name]
+        size = (expected.vcpus, expected.memory.mebibytes, expected.disk.gibibytes)
+        assert (flavor.vcpus, flavor.ram, flavor.disk) == size
+        asked = dict(p.split(":") for p in flavor.extra_specs.get("pci_passthrough:alias", "").split(",") if p)
+        assert {kind: int(count) for kind, count in asked.items()} == dict(expected.accelerators)
+        assert flavor.extra_specs[SCOPE] in (list(expected.accelerators) or ["none"])
+
+
+def test_instances_run_where_they_should(model: Cloud, servers: dict[str, Any]) -> None:
+    """Each declared instance is ACTIVE, on a hypervisor that has the kind of card it asks for."""
+    holders = {h.name: set(h.accelerators) for h in model.hypervisors}
+    for instance in model.instances:
+        server = servers[instance.name]
+        assert server.status == "ACTIVE", f"{instance.name}: {server.status} {(server.fault or {}).get('message', '')}"
+        wanted = set(flavor_of(model, instance).accelerators)
+        held = holders[server.hypervisor_hostname]
+        assert wanted <= held, f"{instance.name} runs on {server.hypervisor_hostname}, which has {held or 'no cards'}"
+        if not wanted:
+            assert not held, f"{instance.name} needs no card and runs on {server.hypervisor_hostname}"
+
+
+def test_instances_answer_on_ssh(model: Cloud, host: Callable[[str], Host]) -> None:
+    """Each declared instance lets its operator in by key and is called as the site says."""
+    for instance in model.instances:
+        assert host(instance.name).check_output("hostname") == instance.name
+
+
+def test_gpu_instances_see_their_cards_only(model: Cloud, servers: dict[str, Any], host: Callable[[str], Host]) -> None:
+    """A GPU instance sees exactly the cards that its flavor asks for, and no card is seen twice."""
+    seen: Counter[tuple[str, str]] = Counter()
+    checked = 0
+    for instance in model.instances:
+        wanted = flavor_of(model, instance).accelerators
+        if not wanted:
+            continue
+        found = cards(host(instance.name))
+        expected = Counter({f"{CATALOGUE[k].vendor_id}:{CATALOGUE[k].product_id}": n for k, n in wanted.items()})
+        assert Counter(found.values()) == expected, instance.name
+        seen.update((servers[instance.name].hypervisor_hostname, address) for address in found)
+        checked += 1
+    if not checked:
+        pytest.skip("the site declares no instance with a card")
+    assert [card for card, holders in seen.items() if holders > 1] == []
+
+
+def test_cpu_instances_see_no_card(model: Cloud, host: Callable[[str], Host]) -> None:
+    """A CPU instance sees no card at all."""
+    plain = [i for i in model.instances if not flavor_of(model, i).accelerators]
+    if not plain:
+        pytest.skip("the site declares no instance without a card")
+    for instance in plain:
+        assert cards(host(instance.name)) == {}, instance.name
+
+
+@pytest.fixture
+def one_too_many(cloud: Connection, model: Cloud) -> Iterator[Any]:
+    """A flavor for exactly one card more than is free; made for the check and removed after it."""
+    used: Counter[str] = Counter()
+    for instance in model.instances:
+        used.update(flavor_of(model, instance).accelerators)
+    total: Counter[str] = Counter()
+    for hypervisor in model.hypervisors:
+        total.update(hypervisor.accelerators)
+    offered = [(f, kind) for f in model.flavors for kind in f.accelerators if kind in total]
+    if not offered:
+        pytest.skip("the site has no flavor with a card")
+    declared, kind = offered[0]
+    name = f"strata-verify-{secrets.token_hex(4)}"
+    # one CPU and little memory: nothing but the cards can be what is missing
+    flavor = cloud.compute.create_flavor(name=name, vcpus=1, ram=64, disk=1)
+    try:
+        specs = {
+            "pci_passthrough:alias": f"{kind}:{total[kind] - used[kind] + 1}",
+            SCOPE: next(iter(declared.accelerators)),
+        }
+        cloud.compute.create_flavor_extra_specs(flavor, specs)
+        yield flavor
+    finally:
+        cloud.compute.delete_flavor(flavor)
+
+
+def test_one_card_too_many_is_refused(cloud: Connection, model: Cloud, one_too_many: Any) -> None:
+    """An instance that asks for one card more than is free is refused with nova's reason."""
+    network = cloud.network.find_network(model.networks[0].name, ignore_missing=False)
+    image = cloud.image.find_image(model.images[0].name, ignore_missing=False)
+    server = cloud.compute.create_server(
+        name=one_too_many.name, flavor_id=one_too_many.id, image_id=image.id, networks=[{"uuid": network.id}]
+    )
+    try:
+        end = time.monotonic() + BUILD_SECONDS
+        while (server := cloud.compute.get_server(server.id)).status not in ("ACTIVE", "ERROR"):
+            assert time.monotonic() < end, f"still {server.status} after {BUILD_SECONDS:.0f} s"
+            time.sleep(0.3)
+        assert server.status == "ERROR", "an instance got a card that is not there"
+        assert "No valid host was found" in server.fault["message"]
+    finally:
+        cloud.compute.delete_server(server)
+        cloud.compute.wait_for_delete(server, interval=1, wait=60)
+
+
+def test_services_are_units(controller: Host, model: Cloud) -> None:
+    """Each OpenStack service is a systemd unit that runs, restarts on failure and logs to the journal."""
+    units = ["keystone", "placement", "glance", "neutron", "neutron-rpc-server", "nova-api", "nova-conductor"]
+    units += ["nova-scheduler", *(f"nova-compute@{h.name}" for h in model.hypervisors)]
+    for unit in units:
+        properties = "ActiveState,Restart,StandardOutput"
+        text = controller.check_output("systemctl show --property=%s %s.service", properties, unit)
+        shown = dict(line.split("=", 1) for line in text.splitlines())
+        assert shown["ActiveState"] == "active", unit
+        assert shown["Restart"] == "on-failure", unit
+        assert shown["StandardOutput"] == "journal", unit
+
+
+def test_killed_service_comes_back(controller: Host) -> None:
+    """A service that is killed runs again by itself."""
+    unit = "neutron-rpc-server.service"
+    before = controller.check_output("systemctl show --property=MainPID --value %s", unit)
+    controller.check_output("systemctl kill --kill-whom=main --signal=KILL %s", unit)
+    end = time.monotonic() + RESTART_SECONDS
+    while True:
+        state, pid = controller.check_output("systemctl show --property=ActiveState,MainPID --value %s", unit).split()
+        state, pid = (pid, state) if state.isdigit() else (state, pid)
+        if state == "active" and pid not in ("0", before):
+            return
+        assert time.monotonic() < end, f"{unit} is {state} {RESTART_SECONDS:.0f} s after it was killed"
+        time.sleep(0.5)
