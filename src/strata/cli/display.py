@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from rich.console import Console
 from rich.live import Live
+from rich.markup import escape
 from rich.table import Table
 
 from strata.engine.steps import Step, StepReport
@@ -73,8 +74,9 @@ class RunDisplay:
         changed = f", {report.changed} changed" if report.changed else ""
         self._console.print(
             f"[dim]{time.strftime('%H:%M:%S')}[/] {MARKS[report.state]} {report.layer}: {report.name}"
-            f" [dim]{report.seconds:.1f} s{changed}  {report.detail}[/]",
+            f" [dim]{report.seconds:.1f} s{changed}  {escape(report.detail)}[/]",
             highlight=False,
+            soft_wrap=True,
         )
 
     def _table(self) -> Table:
@@ -82,5 +84,5 @@ class RunDisplay:
         with self._mutex:
             for line in self._lines.values():
                 seconds = time.monotonic() - line.started
-                table.add_row("[cyan]…[/]", line.name, f"{seconds:.0f} s", f"[dim]{line.text}[/]")
+                table.add_row("[cyan]…[/]", line.name, f"{seconds:.0f} s", f"[dim]{escape(line.text)}[/]")
         return table

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 
 import pytest
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from strata.engine.context import SiteContext
@@ -83,9 +84,10 @@ class _Collector:
         )
         self.verification.results.append(result)
         mark = {"passed": "[green]✓[/]", "failed": "[red]✗[/]", "skipped": "[yellow]–[/]"}[report.outcome]
-        self.console.print(f"{mark} {result.area}: {result.claim} [dim]{result.seconds:.1f} s[/]", highlight=False)
+        line = f"{mark} {result.area}: {escape(result.claim)} [dim]{result.seconds:.1f} s[/]"
+        self.console.print(line, highlight=False, soft_wrap=True)
         if reason:
-            self.console.print(f"    {reason}", markup=False, highlight=False, style="dim")
+            self.console.print(f"    {reason}", markup=False, highlight=False, style="dim", soft_wrap=True)
 
 
 def run_checks(context: SiteContext, *, quiet: bool = False, keyword: str | None = None) -> Verification:
