@@ -59,7 +59,13 @@ def up(
     """
     run = _Run(program, site, paths, progress, site_file)
     run.prepare()
-    events, seconds = run.operate("up", "--yes", "--skip-preview", "--refresh")
+    try:
+        events, seconds = run.operate("up", "--yes", "--skip-preview", "--refresh")
+    except UserError as error:
+        if not run.cloud_is_another(error):
+            raise
+        run.start_over()
+        events, seconds = run.operate("up", "--yes", "--skip-preview")
     return run.result(events, seconds, run.outputs())
 
 
@@ -141,6 +147,19 @@ class _Run:
         release_stale_locks(self.paths.pulumi, f"strata-{self.program}", self.site.name)
         if forget_pending(self.state_file, self.context, self.progress):
             self.operate("refresh", "--yes", "--skip-preview", "--clear-pending-creates")
+
+    def cloud_is_another(self, error: UserError) -> bool:
+        """Whether a lab's OpenStack has been made anew under the state: nova then calls the project's id invalid,
+        which the provider does not take for "gone"."""
+        cloud = self.site.cloud
+        lab = cloud is not None and cloud.deployment == "lab"
+        return self.program == "cloud" and lab and "is not a valid project" in error.message
+
+    def start_over(self) -> None:
+        """Forgets the state: nothing of it exists any more."""
+        self.progress.update("forgetting what another cloud had")
+        self.command("stack", "rm", "--yes", "--force")
+        self.prepare()
 
     def command(self, *arguments: str) -> str:
         """Runs pulumi and returns what it printed."""
