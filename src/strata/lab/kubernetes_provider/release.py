@@ -231,14 +231,18 @@ def _outputs(cluster: Cluster, marked: Properties, live: Properties) -> Properti
 
 def _missing_objects(cluster: Cluster, name: str, namespace: str) -> bool:
     """Whether an object of the release has been deleted by hand."""
-    manifest = _manifest(cluster, name, namespace)
-    wanted = sum(1 for item in yaml.safe_load_all(manifest) if item)
-    if not wanted:
-        return False
-    found = cluster.kubectl(
-        *("get", "--filename", "-", "--namespace", namespace, "--ignore-not-found", "--output", "name"), text=manifest
-    )
-    return len(found.split()) < wanted
+    by_namespace: dict[str, list[Properties]] = {}
+    for item in filter(None, yaml.safe_load_all(_manifest(cluster, name, namespace))):
+        by_namespace.setdefault(item["metadata"].get("namespace") or namespace, []).append(item)
+    # kubectl refuses objects of another namespace than the one it is told
+    for space, items in by_namespace.items():
+        found = cluster.kubectl(
+            *("get", "--filename", "-", "--namespace", space, "--ignore-not-found", "--output", "name"),
+            text=yaml.safe_dump_all(items),
+        )
+        if len(found.split()) < len(items):
+            return True
+    return False
 
 
 def _checksum(chart: Path) -> str:
