@@ -54,6 +54,7 @@ def controller(site: Site, model: Cloud, paths: SitePaths, tmp_path_factory: pyt
     config.write_text(
         f"Host *\n  IdentityFile {paths.ssh_key}\n  UserKnownHostsFile {paths.known_hosts}\n"
         "  StrictHostKeyChecking accept-new\n  BatchMode yes\n  LogLevel ERROR\n"
+        f"  ControlMaster auto\n  ControlPath {config.parent}/%C\n  ControlPersist 30\n"
     )
     return testinfra.get_host(f"ssh://root@{controller_address(site)}", ssh_config=str(config))
 
@@ -210,13 +211,13 @@ def test_services_are_units(controller: Host, model: Cloud) -> None:
     """Each OpenStack service is a systemd unit that runs, restarts on failure and logs to the journal."""
     units = ["keystone", "placement", "glance", "neutron", "neutron-rpc-server", "nova-api", "nova-conductor"]
     units += ["nova-scheduler", *(f"nova-compute@{h.name}" for h in model.hypervisors)]
-    for unit in units:
-        properties = "ActiveState,Restart,StandardOutput"
-        text = controller.check_output("systemctl show --property=%s %s.service", properties, unit)
-        shown = dict(line.split("=", 1) for line in text.splitlines())
-        assert shown["ActiveState"] == "active", unit
-        assert shown["Restart"] == "on-failure", unit
-        assert shown["StandardOutput"] == "journal", unit
+    names = " ".join(f"{unit}.service" for unit in units)
+    text = controller.check_output(f"systemctl show --property=ActiveState,Restart,StandardOutput {names}")
+    blocks = text.strip().split("\n\n")
+    for unit, block in zip(units, blocks, strict=True):
+        shown = dict(line.split("=", 1) for line in block.splitlines())
+        expected = {"ActiveState": "active", "Restart": "on-failure", "StandardOutput": "journal"}
+        assert shown == expected, unit
 
 
 def test_killed_service_comes_back(controller: Host) -> None:
@@ -226,8 +227,9 @@ def test_killed_service_comes_back(controller: Host) -> None:
     controller.check_output("systemctl kill --kill-whom=main --signal=KILL %s", unit)
     end = time.monotonic() + RESTART_SECONDS
     while True:
-        state, pid = controller.check_output("systemctl show --property=ActiveState,MainPID --value %s", unit).split()
-        state, pid = (pid, state) if state.isdigit() else (state, pid)
+        text = controller.check_output("systemctl show --property=ActiveState,MainPID %s", unit)
+        shown = dict(line.split("=", 1) for line in text.splitlines())
+        state, pid = shown["ActiveState"], shown["MainPID"]
         if state == "active" and pid not in ("0", before):
             return
         assert time.monotonic() < end, f"{unit} is {state} {RESTART_SECONDS:.0f} s after it was killed"
