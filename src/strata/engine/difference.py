@@ -13,18 +13,19 @@ from strata.errors import UserError
 
 def show_difference(context: SiteContext, console: Console, layers: Sequence[Layer]) -> None:
     """Asks Pulumi for a preview of the cloud and platform programs; an unreachable layer is told, not raised."""
-    from strata.engine import pulumi
+    from strata.engine.pulumi import Program, preview
 
     console.print("\n[bold]difference to what runs[/]")
-    programs = {Layer.CLOUD: context.site.cloud, Layer.PLATFORM: context.site.cluster}
-    for layer, wanted in programs.items():
-        if wanted is None or layer not in layers:
+    programs: list[tuple[Layer, Program, bool]] = [
+        (Layer.CLOUD, "cloud", context.site.cloud is not None),
+        (Layer.PLATFORM, "platform", context.site.cluster is not None),
+    ]
+    for layer, program, wanted in programs:
+        if not wanted or layer not in layers:
             continue
         try:
             with console.status(f"asking {layer}") as status:
-                result = pulumi.preview(
-                    "cloud" if layer is Layer.CLOUD else "platform", context.site, context.paths, status
-                )
+                result = preview(program, context.site, context.paths, status, site_file=context.site_file)
         except UserError as error:
             console.print(f"{layer}: cannot be reached: {error.message.splitlines()[0]}", markup=False)
             continue

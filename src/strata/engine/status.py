@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import fnmatch
 import json
 import subprocess
 from collections.abc import Callable
@@ -99,30 +100,24 @@ def _hosts(context: SiteContext) -> list[ObjectStatus]:
         units = list(dict.fromkeys(UNITS[r] for r in roles[name] if r in UNITS))
         address = addresses.get(name)
         if address is None:
-            states = ["no address yet"] * len(units)
+            states = dict.fromkeys(units, "no address yet")
         else:
+            listing = ["systemctl", "list-units", "--all", "--plain", "--no-legend", *(f"'{u}.service'" for u in units)]
             done = subprocess.run(
-                [
-                    "ssh",
-                    *ssh_arguments(context.paths),
-                    f"root@{address}",
-                    "systemctl",
-                    "is-active",
-                    *(f"'{u}'" for u in units),
-                ],
+                ["ssh", *ssh_arguments(context.paths), f"root@{address}", *listing],
                 capture_output=True,
                 text=True,
                 stdin=subprocess.DEVNULL,
                 check=False,
             )
-            states = done.stdout.split()
-            if len(states) != len(units):
-                # a pattern without a loaded unit prints nothing
-                reason = done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "not loaded"
-                states = [reason] * len(units) if not states else states + ["not loaded"] * (len(units) - len(states))
+            reason = done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "not loaded"
+            states = dict.fromkeys(units, reason)
+            for line in done.stdout.splitlines():
+                unit, _, active, *_ = line.split()
+                states |= {u: active for u in units if fnmatch.fnmatch(unit, f"{u}.service")}
         return [
             ObjectStatus(layer=Layer.HOSTS, object=f"{name}: {unit}", wanted="active", found=state)
-            for unit, state in zip(units, states, strict=True)
+            for unit, state in states.items()
         ]
 
     with concurrent.futures.ThreadPoolExecutor(max_workers=16) as pool:
