@@ -18,6 +18,10 @@ from strata.paths import state_directory
 CGROUPS = Path("/sys/fs/cgroup")
 KNOWN_CONTROLLERS = Path("/proc/cgroups")
 FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
+INOTIFY = Path("/proc/sys/fs/inotify/max_user_instances")
+INOTIFY_INSTANCES = 1024
+"""A node's systemd, kubelet and containerd take about 15; Debian's default of 128 for all of root's is used up by nine nodes,
+and the next container's systemd stops at "Failed to allocate manager object"."""
 NEEDED_CONTROLLERS = ("hugetlb", "perf_event", "net_cls", "net_prio")
 """cgroup v1 controllers that kubelet and runc look for and that a container host may not have mounted."""
 
@@ -29,16 +33,18 @@ class HostRecord:
     Args:
         mounted: cgroup v1 controllers that Strata mounted.
         forwarding: value of ip_forward before Strata set it; None where it was on.
+        inotify: value of fs.inotify.max_user_instances before Strata raised it; None where it was enough.
         sites: the sites that use the host.
     """
 
     mounted: list[str] = field(default_factory=list)
     forwarding: str | None = None
+    inotify: str | None = None
     sites: list[str] = field(default_factory=list)
 
 
 def prepare(site: str) -> bool:
-    """Mounts missing cgroup v1 controllers and turns IP forwarding on.
+    """Mounts missing cgroup v1 controllers, turns IP forwarding on, and lets many systemds watch their files.
 
     Args:
         site: that needs the host.
@@ -57,8 +63,13 @@ def prepare(site: str) -> bool:
             changed = True
         before = FORWARDING.read_text().strip()
         if before != "1":
-            _set_forwarding("1")
+            _set(FORWARDING, "1")
             record.forwarding = before
+            changed = True
+        before = INOTIFY.read_text().strip()
+        if int(before) < INOTIFY_INSTANCES:
+            _set(INOTIFY, str(INOTIFY_INSTANCES))
+            record.inotify = before
             changed = True
         if site not in record.sites:
             record.sites.append(site)
@@ -86,8 +97,11 @@ def restore(site: str) -> list[str]:
             else:
                 left.append(f"{directory}: {done.stderr.strip()}")
         if record.forwarding is not None:
-            _set_forwarding(record.forwarding)
+            _set(FORWARDING, record.forwarding)
             record.forwarding = None
+        if record.inotify is not None:
+            _set(INOTIFY, record.inotify)
+            record.inotify = None
         return left
 
 
@@ -113,12 +127,12 @@ def _mount(controller: str) -> None:
         )
 
 
-def _set_forwarding(value: str) -> None:
+def _set(setting: Path, value: str) -> None:
     try:
-        FORWARDING.write_text(value)
+        setting.write_text(value)
     except OSError as error:
         raise UserError(
-            f"{FORWARDING} could not be set to {value}: {error}", fix="run as root; a container needs --privileged"
+            f"{setting} could not be set to {value}: {error}", fix="run as root; a container needs --privileged"
         ) from error
 
 
