@@ -16,7 +16,13 @@ from typing import Any, Literal
 
 from strata.engine.context import SiteContext
 from strata.engine.pulumi_events import Events
-from strata.engine.pulumi_recovery import drop_foreign_salt, explain_failures, forget_pending, release_stale_locks
+from strata.engine.pulumi_recovery import (
+    drop_foreign_salt,
+    end_orphaned_plugins,
+    explain_failures,
+    forget_pending,
+    release_stale_locks,
+)
 from strata.errors import UserError
 from strata.models import Site
 from strata.paths import REPOSITORY, SitePaths
@@ -144,6 +150,7 @@ class _Run:
             self.progress.update(f"making the stack {self.site.name}")
             self.command("stack", "init", "--secrets-provider", "passphrase")
             return
+        end_orphaned_plugins(self.environment["PULUMI_BACKEND_URL"])
         release_stale_locks(self.paths.pulumi, f"strata-{self.program}", self.site.name)
         if forget_pending(self.state_file, self.context, self.progress):
             self.operate("refresh", "--yes", "--skip-preview", "--clear-pending-creates")

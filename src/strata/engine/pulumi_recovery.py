@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -43,6 +45,29 @@ def release_stale_locks(backend: Path, project: str, stack: str) -> int:
         file.unlink(missing_ok=True)
         removed += 1
     return removed
+
+
+def end_orphaned_plugins(backend: str) -> int:
+    """Ends plugins of a site whose engine was killed: they do not notice; returns how many.
+
+    Args:
+        backend: PULUMI_BACKEND_URL, by which the site's plugins are told from others.
+    """
+    ended = 0
+    mark = f"PULUMI_BACKEND_URL={backend}".encode()
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            name = (process / "cmdline").read_bytes().split(b"\0", 1)[0].decode(errors="replace")
+            if not Path(name).name.startswith(("pulumi-resource-", "pulumi-language-")):
+                continue
+            parent = re.search(r"^PPid:\s*(\d+)", (process / "status").read_text(), re.MULTILINE)
+            ours = mark in (process / "environ").read_bytes().split(b"\0")
+            if ours and parent and not _is_pulumi(parent[1]):
+                os.kill(int(process.name), signal.SIGKILL)  # a bridged provider ignores gentler signals
+                ended += 1
+        except OSError:
+            continue  # ended meanwhile, or another user's
+    return ended
 
 
 def drop_foreign_salt(settings: Path, state_file: Path) -> bool:

@@ -178,3 +178,44 @@ def test_settings_of_another_state_go(tmp_path: Path) -> None:
     state_file.unlink()
     assert pulumi_recovery.drop_foreign_salt(settings, state_file)
     assert not settings.exists()
+
+
+def test_only_plugins_without_an_engine_are_ended(tmp_path: Path) -> None:
+    plugin = tmp_path / "pulumi-resource-test"
+    plugin.symlink_to(sys.executable)
+    sleep = [str(plugin), "-c", "input()"]
+
+    def start(backend: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(sleep, stdin=subprocess.PIPE, env={"PULUMI_BACKEND_URL": backend})
+
+    ours, theirs = start("file:///ours"), start("file:///theirs")
+    try:
+        assert pulumi_recovery.end_orphaned_plugins("file:///ours") == 1
+        assert ours.wait(5) == -9
+        assert theirs.poll() is None
+    finally:
+        theirs.kill()
+        theirs.wait()
+
+
+def test_a_plugin_of_a_running_engine_stays(tmp_path: Path) -> None:
+    for name in ("pulumi", "pulumi-resource-test"):
+        (tmp_path / name).symlink_to(sys.executable)
+    plugin = repr(str(tmp_path / "pulumi-resource-test"))
+    code = (
+        f"import subprocess; p = subprocess.Popen([{plugin}, '-c', 'input()'], stdin=subprocess.PIPE); "
+        "print(p.pid, flush=True); input(); p.kill()"
+    )
+    engine = subprocess.Popen(
+        [str(tmp_path / "pulumi"), "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={"PULUMI_BACKEND_URL": "file:///ours"},
+    )
+    assert engine.stdout is not None
+    assert engine.stdin is not None
+    try:
+        assert int(engine.stdout.readline()) > 0
+        assert pulumi_recovery.end_orphaned_plugins("file:///ours") == 0
+    finally:
+        engine.communicate(b"\n", timeout=5)
