@@ -20,8 +20,8 @@ KNOWN_CONTROLLERS = Path("/proc/cgroups")
 FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
 INOTIFY = Path("/proc/sys/fs/inotify/max_user_instances")
 INOTIFY_INSTANCES = 1024
-"""A node's systemd, kubelet and containerd take about 15; Debian's default of 128 for all of root's is used up by nine nodes,
-and the next container's systemd stops at "Failed to allocate manager object"."""
+"""A node's systemd, kubelet and containerd take about 13; nine nodes use up Debian's default of 128 for all of root's
+processes, and the next container's systemd exits with 255 and says nothing."""
 NEEDED_CONTROLLERS = ("hugetlb", "perf_event", "net_cls", "net_prio")
 """cgroup v1 controllers that kubelet and runc look for and that a container host may not have mounted."""
 
