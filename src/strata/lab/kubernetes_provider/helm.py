@@ -80,9 +80,12 @@ def failing_pods(cluster: Cluster, namespace: str) -> list[str]:
         )["items"]
     except (CommandFailed, ValueError, KeyError):
         return []
-    lines = [line for pod in pods for line in _pod_lines(pod)]
+    told = {pod["metadata"]["name"]: _pod_lines(pod) for pod in pods}
+    lines = [line for found in told.values() for line in found]
     for event in reversed(events):
         subject = event["involvedObject"]
+        if subject["kind"] == "Pod" and told.get(subject["name"]):
+            continue  # the pod's own state says it better
         line = f"{subject['kind'].lower()} {subject['name']}: {event['reason']}: {event['message']}"
         if len(lines) < 8 and line not in lines:
             lines.append(line)
