@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +56,12 @@ apiVersion: v1
 kind: Secret
 metadata: {name: {{ .Release.Name }}}
 stringData: {password: {{ .Values.password | quote }}}
+"""
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {name: {{ .Release.Name }}}
+spec: {containers: [{name: main, image: "registry.invalid/missing:1"}]}
 """
 PASSWORD = "not-to-be-seen-anywhere"
 RELEASE = {"values": {"greeting": "hello", "password": PASSWORD}}
@@ -165,15 +171,7 @@ def test_changed_chart_is_noticed(stack: Stack, api_server: ApiServer) -> None:
 
 def test_release_that_does_not_get_ready_says_why(stack: Stack, api_server: ApiServer) -> None:
     """There is no node and no controller: nothing gets ready. The pod and its event are put there by hand."""
-    stack.write_chart(
-        "pod",
-        """
-apiVersion: v1
-kind: Pod
-metadata: {name: {{ .Release.Name }}}
-spec: {containers: [{name: main, image: "registry.invalid/missing:1"}]}
-""",
-    )
+    stack.write_chart("pod", POD)
     api_server.kubectl("create", "namespace", "failing")
     api_server.kubectl("create", "-f", _event(stack.directory, "failing", "stuck"))
     events = stack.run(
@@ -222,6 +220,29 @@ def test_release_of_a_killed_run_is_taken_over(stack: Stack, api_server: ApiServ
     stack.run("destroy")
 
 
+def test_release_of_a_killed_helm_is_cleared(stack: Stack, api_server: ApiServer, tools: dict[str, str]) -> None:
+    """A killed `helm install` leaves the status pending-install, on which helm refuses to work."""
+    stack.write_chart("pod", POD)
+    helm = subprocess.Popen(
+        [
+            *(tools["helm"], "--kubeconfig", str(api_server.kubeconfig), "install", "half"),
+            *(str(stack.directory / "pod"), "--namespace", "contract", "--create-namespace", "--wait"),
+        ],
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + 30
+    while "half" not in api_server.kubectl("get", "pods", "-n", "contract", "-o", "name"):
+        assert time.monotonic() < deadline
+        time.sleep(0.3)
+    helm.kill()
+    helm.wait()
+    assert api_server.helm("list", "-a", "-n", "contract", "-o", "json")[0]["status"] == "pending-install"
+    stack.write_chart("pod", CONFIG_MAP)
+    assert counts(stack.run("up", {"half": {"chart": "./pod", **RELEASE}})) == (1, 0, 0)
+    assert api_server.helm("list", "-n", "contract", "-o", "json")[0]["status"] == "deployed"
+    stack.run("destroy")
+
+
 def test_foreign_release_is_left_alone(stack: Stack, api_server: ApiServer) -> None:
     stack.write_chart("other", CONFIG_MAP)
     api_server.helm(
@@ -240,10 +261,7 @@ def test_missing_chart_is_named(stack: Stack) -> None:
     assert "no chart at nowhere" in str(events.failures[0])
 
 
-def test_launcher_prints_its_port_and_ends_on_signal(tools: dict[str, str]) -> None:
-    launcher = shutil.which("sh")
-    assert launcher
-    assert tools["helm"]
+def test_plugin_prints_its_port_and_ends_on_signal() -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "strata.lab.kubernetes_provider", "127.0.0.1:1"],
         stdout=subprocess.PIPE,
