@@ -1,0 +1,287 @@
+"""Cases that need nova's own code; test_drivers.py runs them with OpenStack's Python.
+
+Environment: STRATA_DRIVERS, the sources of services/openstack-lab; STRATA_RENDERED, the rendered configuration;
+STRATA_FAKE_PODMAN, a program that records its calls.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import sys
+import tarfile
+import tempfile
+import unittest
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+SOURCES = Path(os.environ["STRATA_DRIVERS"]) / "src"
+RENDERED = Path(os.environ["STRATA_RENDERED"])
+FAKE = os.environ["STRATA_FAKE_PODMAN"]
+
+import nova.virt  # noqa: E402
+
+# the working tree's driver, not the one that was installed last
+_packages = tempfile.mkdtemp()
+Path(_packages, "lab").symlink_to(SOURCES / "nova_virt_lab")
+nova.virt.__path__.insert(0, _packages)
+sys.path.insert(0, str(SOURCES))
+
+import nova.conf  # noqa: E402
+from nova import config, exception, objects  # noqa: E402
+from nova.compute import power_state  # noqa: E402
+from nova.pci import request, whitelist  # noqa: E402
+from nova.virt.lab import driver as lab  # noqa: E402
+from nova.virt.lab import networks, seed  # noqa: E402
+from nova.virt.lab.options import Device  # noqa: E402
+from nova.virt.lab.podman import PodmanError  # noqa: E402
+
+CONF = nova.conf.CONF
+CARD = "0000:10:00.0"
+
+
+def setUpModule() -> None:
+    """Loads the configuration of the GPU hypervisor as nova-compute does."""
+    files = [RENDERED / "etc/nova/nova.conf", RENDERED / "etc/nova/compute-compute-gpu-1.conf"]
+    config.parse_args(["nova-compute", *(part for f in files for part in ("--config-file", str(f)))])
+    objects.register_all()
+    CONF.set_override("podman", FAKE, "lab")
+    CONF.set_override("lock_path", tempfile.mkdtemp(), "oslo_concurrency")
+    CONF.set_override("state_path", tempfile.mkdtemp())
+
+
+def instance(**changes: Any) -> SimpleNamespace:
+    """What the driver reads of a nova instance."""
+    values: dict[str, Any] = {
+        "uuid": "11111111-2222-3333-4444-555555555555",
+        "name": "instance-00000001",
+        "hostname": "gpu-worker-1",
+        "display_name": "gpu-worker-1",
+        "key_data": "ssh-ed25519 AAAA key",
+        "user_data": base64.b64encode(b"#!/bin/sh\ntrue\n").decode(),
+        "system_metadata": {"image_strata_image": "localhost/strata-debian-12:abc"},
+        "flavor": SimpleNamespace(vcpus=4, memory_mb=4096, root_gb=20),
+        "get_pci_devices": lambda: [SimpleNamespace(address=CARD)],
+    }
+    return SimpleNamespace(**values | changes)
+
+
+PORT = {
+    "id": "port",
+    "address": "fa:16:3e:00:00:01",
+    "network": {
+        "id": "abcdef01-0000-0000-0000-000000000000",
+        "subnets": [
+            {
+                "version": 4,
+                "cidr": "10.77.0.0/24",
+                "gateway": {"address": "10.77.0.1"},
+                "dns": [{"address": "10.77.0.2"}],
+                "ips": [{"address": "10.77.0.5"}],
+            }
+        ],
+    },
+}
+
+
+class FakePodman(unittest.TestCase):
+    """Base: a fresh fake whose calls can be read."""
+
+    def setUp(self) -> None:
+        self.directory = Path(tempfile.mkdtemp())
+        os.environ["FAKE_PODMAN_DIRECTORY"] = str(self.directory)
+        self.driver = lab.PodmanDriver(virtapi=None)
+
+    def calls(self) -> list[list[str]]:
+        file = self.directory / "calls"
+        return [json.loads(line)[3:] for line in file.read_text().splitlines()] if file.exists() else []
+
+    def call(self, *start: str) -> list[str]:
+        found = [c for c in self.calls() if tuple(c[: len(start)]) == start]
+        assert len(found) == 1, f"{start} in {self.calls()}"
+        return found[0]
+
+    def spawn(self, **changes: Any) -> SimpleNamespace:
+        made = instance(**changes)
+        self.driver.spawn(None, made, SimpleNamespace(name="debian-12"), [], None, None, network_info=[PORT])
+        return made
+
+
+class Spawn(FakePodman):
+    """Making an instance."""
+
+    def test_create_names_image_address_and_labels(self) -> None:
+        self.spawn()
+        create = self.call("create")
+        assert create[-1] == "localhost/strata-debian-12:abc"
+        assert "strata-lab-abcdef01:ip=10.77.0.5,mac=fa:16:3e:00:00:01" in create
+        assert "strata.site=lab" in create
+        assert f"strata.devices={CARD}" in create
+        assert "--systemd=false" in create
+        assert "--cgroupns=private" in create
+
+    def test_client_is_remote(self) -> None:
+        self.spawn()
+        first = json.loads((self.directory / "calls").read_text().splitlines()[0])
+        assert first[:3] == ["--remote", "--url", "unix:///run/strata/podman.sock"]
+
+    def test_network_is_made_once_as_neutron_says(self) -> None:
+        self.spawn()
+        network = self.call("network", "create")
+        assert network[-1] == "strata-lab-abcdef01"
+        assert "10.77.0.1" in network
+        (self.directory / "networks").write_text("strata-lab-abcdef01\n")
+        self.spawn()
+        self.call("network", "create")
+
+    def test_network_without_gateway_gets_no_default_route(self) -> None:
+        port = json.loads(json.dumps(PORT))
+        port["network"]["subnets"][0]["gateway"] = {}
+        networks.arguments([port])
+        assert "--internal" in self.call("network", "create")
+
+    def test_volumes_carry_the_site(self) -> None:
+        made = self.spawn()
+        created = [c for c in self.calls() if c[:2] == ["volume", "create"]]
+        assert [c[-1] for c in created] == lab.volume_names(made)
+        assert all("strata.site=lab" in c for c in created)
+
+    def test_seed_has_exactly_the_claimed_devices(self) -> None:
+        self.spawn()
+        with tarfile.open(self.directory / "stdin.cp") as archive:
+            names = archive.getnames()
+            vendor = archive.extractfile(f"{seed.DEVICES}/{CARD}/vendor")
+            assert vendor is not None
+            assert vendor.read() == b"0x10de\n"
+            resolv = archive.extractfile("etc/resolv.conf")
+            assert resolv is not None
+            assert resolv.read() == b"nameserver 10.77.0.2\n"
+        assert [n for n in names if n.startswith(f"{seed.DEVICES}/") and n.count("/") == 4] == [
+            f"{seed.DEVICES}/{CARD}"
+        ]
+
+    def test_without_cards_the_directory_is_empty(self) -> None:
+        self.spawn(get_pci_devices=list)
+        with tarfile.open(self.directory / "stdin.cp") as archive:
+            assert seed.DEVICES in archive.getnames()
+            assert [n for n in archive.getnames() if n.startswith(f"{seed.DEVICES}/")] == []
+
+    def test_image_without_property_is_named_in_the_fault(self) -> None:
+        with self.assertRaises(exception.InstanceDeployFailure) as caught:  # noqa: PT027  # OpenStack's environment has no pytest
+            self.spawn(system_metadata={})
+        assert "strata_image" in str(caught.exception)
+        assert [c for c in self.calls() if c[0] == "create"] == []
+
+    def test_refusal_of_podman_is_the_fault_and_leaves_nothing(self) -> None:
+        (self.directory / "fail.create").write_text("Error: no space left on device\n")
+        with self.assertRaises(exception.InstanceDeployFailure) as caught:  # noqa: PT027  # OpenStack's environment has no pytest
+            self.spawn()
+        assert "no space left" in str(caught.exception)
+        assert self.calls()[-2][:2] == ["rm", "--force"]
+        assert self.calls()[-1][:2] == ["volume", "rm"]
+
+
+class Life(FakePodman):
+    """States, power and removal."""
+
+    def test_states(self) -> None:
+        for said, expected in {"running": power_state.RUNNING, "exited": power_state.SHUTDOWN}.items():
+            (self.directory / "status").write_text(said)
+            assert self.driver.get_info(instance()).state == expected
+
+    def test_missing_container_is_not_found(self) -> None:
+        (self.directory / "fail.container").write_text("Error: no such container\n")
+        with self.assertRaises(exception.InstanceNotFound):  # noqa: PT027  # OpenStack's environment has no pytest
+            self.driver.get_info(instance())
+
+    def test_other_errors_are_not_taken_for_missing(self) -> None:
+        (self.directory / "fail.container").write_text("Error: cannot connect\n")
+        with self.assertRaises(PodmanError):  # noqa: PT027  # OpenStack's environment has no pytest
+            self.driver.get_info(instance())
+
+    def test_host_boot_starts_what_was_stopped(self) -> None:
+        (self.directory / "status").write_text("exited")
+        self.driver.resume_state_on_host_boot(None, instance(), [], None)
+        self.call("start")
+
+    def test_host_boot_leaves_what_runs(self) -> None:
+        (self.directory / "status").write_text("running")
+        self.driver.resume_state_on_host_boot(None, instance(), [], None)
+        assert [c for c in self.calls() if c[0] == "start"] == []
+
+    def test_destroy_removes_container_volumes_and_unused_network(self) -> None:
+        (self.directory / "networks").write_text("strata-lab-abcdef01\nstrata-lab-used0000\n")
+        (self.directory / "containers").write_text(json.dumps([{"Networks": ["strata-lab-used0000"]}]))
+        self.driver.destroy(None, instance(), [PORT])
+        assert self.call("network", "rm")[-1] == "strata-lab-abcdef01"
+        assert self.call("volume", "rm")[-2:] == lab.volume_names(instance())
+
+
+class Resources(FakePodman):
+    """What the hypervisor reports."""
+
+    def test_devices_match_nova_filters(self) -> None:
+        resources = self.driver.get_available_resource("compute-gpu-1")
+        devices = json.loads(resources["pci_passthrough_devices"])
+        assert [d["address"] for d in devices] == ["0000:10:00.0", "0000:18:00.0"]
+        spec = whitelist.Whitelist(CONF.pci.device_spec)
+        for device in devices:
+            assert spec.device_assignable(device)
+        assert not spec.device_assignable(devices[0] | {"product_id": "1eb8"})
+
+    def test_alias_of_flavors_is_known(self) -> None:
+        found = request.get_alias_from_config()
+        assert set(found) == {"v100"}
+        _, specs = found["v100"]
+        assert (specs[0]["vendor_id"], specs[0]["product_id"], specs[0]["dev_type"]) == ("10de", "1db4", "type-PCI")
+
+    def test_used_counts_labels(self) -> None:
+        labels = {"strata.vcpus": "4", "strata.memory_mb": "4096", "strata.disk_gb": "20"}
+        (self.directory / "containers").write_text(json.dumps([{"Labels": labels}, {"Labels": labels}]))
+        resources = self.driver.get_available_resource("compute-gpu-1")
+        assert (resources["vcpus"], resources["vcpus_used"]) == (32, 8)
+        assert (resources["memory_mb"], resources["memory_mb_used"]) == (65536, 8192)
+
+    def test_device_with_a_missing_field_is_refused(self) -> None:
+        with self.assertRaisesRegex(ValueError, "six fields"):  # noqa: PT027  # OpenStack's environment has no pytest
+            Device.parse("0000:10:00.0,10de,1db4")
+
+    def test_interface_is_novas(self) -> None:
+        import inspect
+
+        from nova.virt import driver
+
+        for name, method in inspect.getmembers(lab.PodmanDriver, inspect.isfunction):
+            base = getattr(driver.ComputeDriver, name, None)
+            if base is not None and not name.startswith("__"):
+                ours, theirs = (list(inspect.signature(f).parameters) for f in (method, base))
+                assert ours == theirs, name
+
+
+class Mechanism(unittest.TestCase):
+    """neutron's side."""
+
+    def test_binds_the_first_segment_as_active(self) -> None:
+        from strata_openstack_lab.mechanism import LabMechanismDriver
+
+        bound: list[Any] = []
+        context = SimpleNamespace(
+            segments_to_bind=[{"id": "one"}, {"id": "two"}],
+            set_binding=lambda *arguments, **options: bound.append((arguments, options)),
+        )
+        LabMechanismDriver().bind_port(context)
+        ((segment, vif_type, _), options) = bound[0]
+        assert (segment, vif_type, options) == ("one", "other", {"status": "ACTIVE"})
+        assert len(bound) == 1
+
+    def test_neutron_finds_it(self) -> None:
+        import importlib.metadata
+
+        entries = importlib.metadata.entry_points(group="neutron.ml2.mechanism_drivers")
+        assert entries["lab"].value == "strata_openstack_lab.mechanism:LabMechanismDriver"
+
+
+if __name__ == "__main__":
+    unittest.main()

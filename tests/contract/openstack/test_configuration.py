@@ -1,0 +1,147 @@
+"""The rendered configurations, read by OpenStack's own parsers."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+COMMON = (
+    *("oslo.log", "oslo.messaging", "oslo.db", "oslo.concurrency", "oslo.cache", "oslo.middleware"),
+    *("oslo.policy", "oslo.service.service", "oslo.service.wsgi", "keystonemiddleware.auth_token"),
+)
+CREDENTIALS = {
+    *("auth_type", "auth_url", "username", "password"),
+    *("project_name", "user_domain_name", "project_domain_name"),
+}
+"""Options that keystoneauth registers when it reads auth_type; the validator knows them in some sections only."""
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """One file and what the validator needs to know for it.
+
+    Args:
+        file: below /etc.
+        namespaces: of options, beside those of oslo.
+        excluded: groups that are registered by code, not by a namespace.
+        with_credentials: groups with keystoneauth's options.
+    """
+
+    file: str
+    namespaces: tuple[str, ...]
+    excluded: tuple[str, ...] = ()
+    with_credentials: tuple[str, ...] = ()
+
+
+CONFIGURATIONS = [
+    Configuration("keystone/keystone.conf", ("keystone",)),
+    Configuration("placement/placement.conf", ("placement.conf",)),
+    Configuration(
+        "glance/glance-api.conf",
+        ("glance.api", "glance.store", "glance.multi_store"),
+        # one group per store, named by enabled_backends, and two reserved ones
+        excluded=("files", "os_glance_staging_store", "os_glance_tasks_store"),
+    ),
+    Configuration(
+        "neutron/neutron.conf",
+        ("neutron", "neutron.db", "neutron.api"),
+        with_credentials=("nova", "placement"),
+    ),
+    Configuration("neutron/plugins/ml2/ml2_conf.ini", ("neutron.ml2",)),
+    Configuration(
+        "nova/nova.conf", ("nova.conf",), with_credentials=("glance", "neutron", "placement", "service_user")
+    ),
+    Configuration("nova/nova-database.conf", ("nova.conf",)),
+    Configuration("nova/nova-scheduler.conf", ("nova.conf",)),
+    Configuration("nova/compute-compute-gpu-1.conf", ("nova.conf",), excluded=("lab",)),
+]
+
+
+@pytest.mark.parametrize("configuration", CONFIGURATIONS, ids=lambda c: c.file)
+def test_every_option_is_known(configuration: Configuration, openstack_python: Path, rendered: Path) -> None:
+    """oslo-config-validator finds no option that the service does not have, and none that is deprecated."""
+    command = [str(openstack_python), str(openstack_python.parent / "oslo-config-validator")]
+    command += ["--input-file", str(rendered / "etc" / configuration.file)]
+    for namespace in (*COMMON, *configuration.namespaces):
+        command += ["--namespace", namespace]
+    for group in configuration.excluded:
+        command += ["--exclude-group", group]
+    said = subprocess.run(command, capture_output=True, text=True, check=False).stderr
+    problems = re.findall(r"^(?:ERROR|WARNING):root:(.*)$", said, re.MULTILINE)
+    allowed = {
+        f"{group}/{option} is not part of the sample config"
+        for group in configuration.with_credentials
+        for option in CREDENTIALS
+    }
+    assert [p for p in problems if p not in allowed] == []
+    assert "Traceback" not in said, said[-2000:]
+
+
+def test_validator_would_notice(openstack_python: Path, tmp_path: Path) -> None:
+    """The validator refuses a misspelt option, so the checks above can fail."""
+    file = tmp_path / "nova.conf"
+    file.write_text("[DEFAULT]\nmy_ipp = 10.0.0.1\n")
+    command = [str(openstack_python), str(openstack_python.parent / "oslo-config-validator")]
+    command += ["--input-file", str(file), "--namespace", "nova.conf"]
+    said = subprocess.run(command, capture_output=True, text=True, check=False).stderr
+    assert "my_ipp" in said
+
+
+def test_only_the_conductor_side_reaches_the_databases(rendered: Path) -> None:
+    """nova-compute's files name no database, and its units read no other."""
+    files = [rendered / "etc/nova/nova.conf", *sorted((rendered / "etc/nova").glob("compute-*.conf"))]
+    assert len(files) == 3
+    for file in files:
+        assert "mysql" not in file.read_text(), file
+    unit = (rendered / "etc/systemd/system/nova-compute@.service").read_text()
+    assert re.findall(r"--config-file (\S+)", unit) == ["/etc/nova/nova.conf", "/etc/nova/compute-%i.conf"]
+
+
+def test_no_password_on_a_command_line(rendered: Path) -> None:
+    """No unit carries a secret: they stand in files that only their reader may open."""
+    seed = json.loads((rendered / "etc/openstack/identity.json").read_text())
+    secrets = {seed["admin_password"], *(service["password"] for service in seed["services"])}
+    secrets |= set(re.findall(r"IDENTIFIED BY '([^']+)'", (rendered / "etc/openstack/databases.sql").read_text()))
+    assert len(secrets) == 10
+    for unit in sorted((rendered / "etc/systemd/system").rglob("*")):
+        if unit.is_file():
+            assert not [s for s in secrets if s in unit.read_text()], unit
+
+
+def test_services_share_their_passwords(rendered: Path) -> None:
+    """What keystone and MariaDB are told is what each service uses."""
+    seed = json.loads((rendered / "etc/openstack/identity.json").read_text())
+    passwords = {service["name"]: service["password"] for service in seed["services"]}
+    for name, file in {
+        "nova": "nova/nova.conf",
+        "glance": "glance/glance-api.conf",
+        "neutron": "neutron/neutron.conf",
+        "placement": "placement/placement.conf",
+    }.items():
+        parser = configparser.RawConfigParser(strict=False)
+        parser.read(rendered / "etc" / file)
+        assert parser["keystone_authtoken"]["username"] == name
+        assert parser["keystone_authtoken"]["password"] == passwords[name]
+
+
+def test_units_are_what_systemd_reads(rendered: Path, tmp_path: Path) -> None:
+    """systemd-analyze finds no unknown key and no bad value in any unit."""
+    program = shutil.which("systemd-analyze")
+    if program is None:
+        pytest.skip("systemd is not installed on this machine")
+    names = [u for u in (rendered / "etc/systemd/system").iterdir() if u.suffix == ".service" and "@" not in u.name]
+    said = subprocess.run(
+        [program, "verify", "--recursive-errors=no", "--man=no", *map(str, names)],
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stderr
+    ours = [line for line in said.splitlines() if str(rendered) in line and "is not executable" not in line]
+    assert ours == []

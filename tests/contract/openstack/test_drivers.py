@@ -1,0 +1,32 @@
+"""nova's and neutron's lab drivers, with the real nova and neutron and a podman that only records."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from strata.paths import REPOSITORY
+
+HERE = Path(__file__).parent
+
+
+def test_drivers(openstack_python: Path, rendered: Path) -> None:
+    """All cases of nova_cases.py pass with OpenStack's Python."""
+    environment = os.environ | {
+        "STRATA_DRIVERS": str(REPOSITORY / "services" / "openstack-lab"),
+        "STRATA_RENDERED": str(rendered),
+        "STRATA_FAKE_PODMAN": str(HERE / "fake_podman.py"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    command = [str(openstack_python), str(HERE / "nova_cases.py")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert "Ran 0 tests" not in done.stderr
+
+
+def test_patch_is_applied(openstack_python: Path) -> None:
+    """RPC replies are polled every 10 ms in the installed oslo.messaging."""
+    code = "import oslo_messaging._drivers.amqpdriver as d, inspect; print(inspect.getsource(d.ReplyWaiters.get))"
+    source = subprocess.run([str(openstack_python), "-c", code], capture_output=True, text=True, check=True).stdout
+    assert "time.sleep(0.01)" in source
