@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from strata.engine.ansible import run_playbook
+from strata.engine.cluster_ready import wait_for_system_pods
 from strata.engine.context import SiteContext
 from strata.engine.hosts import wait_for_ssh
 from strata.engine.steps import Layer, Step, StepResult
@@ -180,6 +181,7 @@ def cluster_step(context: SiteContext) -> Callable[[Progress], StepResult]:
         from strata.toolchain import load_versions
 
         result = playbook(progress)
+        wait_for_system_pods(context.paths, progress)
         outputs = context.cloud_outputs
         control = [i.address for i in outputs.instances.values() if "kube_control_plane" in i.roles] if outputs else []
         control += [str(m.address) for m in context.site.hosts.machines if "kube_control_plane" in m.roles]
