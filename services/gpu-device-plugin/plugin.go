@@ -53,9 +53,11 @@ func (p *Plugin) socket() string {
 // Run serves and registers until ctx ends, and again whenever the kubelet was restarted.
 func (p *Plugin) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if err := p.serve(ctx); err != nil {
-			p.log.Error("will try again", "error", err)
+		err := p.serve(ctx)
+		if err == nil {
+			continue // the kubelet is back and waits for the registration
 		}
+		p.log.Error("will try again", "error", err)
 		select {
 		case <-ctx.Done():
 		case <-time.After(p.interval):
