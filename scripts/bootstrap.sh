@@ -13,6 +13,8 @@ export PATH="$environment/bin:$PATH:/usr/local/sbin:/usr/sbin:/sbin" # root's PA
 packages=(ca-certificates containernetworking-plugins git iproute2 iptables mmdebstrap nftables openssh-client podman
   procps python3 runc)
 
+unset PYTHONDONTWRITEBYTECODE # or every start compiles Strata's own modules anew
+
 say() { printf '%s\n' "$*" >&2; }
 
 die() { # message, fix
@@ -80,6 +82,7 @@ install_environment() {
     return
   fi
   # The system's Python: uv would else download one from a host that may be out of reach.
-  logged uv-sync "Python environment" env UV_PYTHON_DOWNLOADS=never uv sync --frozen --project "$root"
+  # Compiled once here: Ansible, Pulumi and strata start hundreds of times.
+  logged uv-sync "Python environment" env UV_PYTHON_DOWNLOADS=never uv sync --frozen --compile-bytecode --project "$root"
   printf '%s' "$inputs" >"$environment/.strata-inputs"
 }
