@@ -59,7 +59,8 @@ def prepare(site: str) -> bool:
         changed = False
         for controller in missing_controllers():
             _mount(controller)
-            record.mounted.append(controller)
+            # after a reboot it stands in the record and is not mounted
+            record.mounted = sorted({*record.mounted, controller})
             changed = True
         before = FORWARDING.read_text().strip()
         if before != "1":

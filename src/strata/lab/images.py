@@ -174,6 +174,9 @@ def _build(filesystem: RootFilesystem, archive: Path, progress: Progress) -> Non
         last = " | ".join(line for line in log.read_text().splitlines() if line.startswith("E:"))[-400:]
         raise UserError(f"building the root filesystem {filesystem.name} failed: {last}", fix=f"see {log}")
     partial.replace(archive)
+    for older in archive.parent.glob(f"{filesystem.name}-*.tar"):
+        if older != archive:
+            older.unlink()
 
 
 def _command(filesystem: RootFilesystem, target: Path, sources: Path) -> list[str]:

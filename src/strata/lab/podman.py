@@ -16,7 +16,7 @@ SITE_LABEL = "strata.site"
 """Label of every podman object that belongs to a site."""
 
 
-class PodmanError(Exception):
+class PodmanError(UserError):
     """podman refused a command.
 
     Args:
@@ -26,7 +26,10 @@ class PodmanError(Exception):
     """
 
     def __init__(self, command: Sequence[str], status: int, stderr: str) -> None:
-        super().__init__(f"podman {' '.join(command[:3])}…: status {status}: {stderr.strip()[-600:]}")
+        super().__init__(
+            f"podman {' '.join(command[:3])}…: status {status}: {stderr.strip()[-600:]}",
+            fix="see what podman says is wrong, then run the same strata command again; it goes on where it stopped",
+        )
         self.command = tuple(command)
         self.status = status
         self.stderr = stderr

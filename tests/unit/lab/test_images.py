@@ -109,6 +109,14 @@ def test_failure_leaves_no_half_archive(tools: Tools) -> None:
     assert tools.imported == [filesystem.reference]
 
 
+def test_older_archives_go(tools: Tools) -> None:
+    images.ensure(images.RootFilesystem("test", "12", ("bash",)), Silent(), command="CMD []")
+    images.ensure(images.RootFilesystem("test", "12", ("bash", "curl")), Silent(), command="CMD []")
+    images.ensure(images.RootFilesystem("other", "12", ("bash",)), Silent(), command="CMD []")
+    archives = list(tools.built[0].parent.glob("*.tar"))
+    assert sorted(a.name.rpartition("-")[0] for a in archives) == ["other", "test"]
+
+
 SOURCES = """Types: deb
 URIs: http://mirror.example/debian
 Suites: bookworm bookworm-updates
