@@ -154,7 +154,8 @@ def _sender(
 ) -> Callable[[tuple[ImageSource, str]], str]:
     def send(item: tuple[ImageSource, str]) -> str:
         source, content = item
-        reference = f"{LOCAL_PREFIX}/{source.name}:{content}"
+        # without the folder: an image that did not change is not built again when its set did
+        reference = f"{LOCAL_PREFIX}/{source.name.rpartition('/')[2]}:{content}"
         if not image_exists(reference):
             progress.update(f"building image {source.name}")
             build(source, reference)
