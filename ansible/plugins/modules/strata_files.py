@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import grp
 import os
+import pwd
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +29,8 @@ options:
       path: {description: Where., type: path, required: true}
       content: {description: Text of the file., type: str, required: true}
       mode: {description: Octal., type: str, default: "0644"}
+      owner: {description: User it belongs to; the one that runs the module., type: str}
+      group: {description: Group it belongs to; that of the user that runs the module., type: str}
   directory_mode:
     description: Octal mode of the parent directories that are missing.
     type: str
@@ -37,33 +42,46 @@ attributes:
 
 RETURN = """
 files:
-  description: Paths that were written or whose mode was changed.
+  description: Paths that were written or whose mode or owner was changed.
   type: list
   elements: str
   returned: always
 """
 
 
-def read(path: Path) -> tuple[bytes, int] | None:
-    """Content and mode of a file, None where there is none."""
+@dataclass(frozen=True)
+class Wanted:
+    """Content, mode and owner of a file."""
+
+    content: bytes
+    mode: int
+    user: int
+    group: int
+
+
+def read(path: Path) -> Wanted | None:
+    """A file as it is, None where there is none."""
     try:
-        return path.read_bytes(), path.stat().st_mode & 0o7777
+        status = path.stat()
+        return Wanted(path.read_bytes(), status.st_mode & 0o7777, status.st_uid, status.st_gid)
     except FileNotFoundError:
         return None
 
 
-def write(path: Path, content: bytes, mode: int, directory_mode: int) -> None:
-    """Replaces a file in one step."""
+def write(path: Path, wanted: Wanted, directory_mode: int) -> None:
+    """Replaces a file in one step; parent directories that it makes get the file's group."""
     missing = [parent for parent in path.parents if not parent.is_dir()]
     for parent in reversed(missing):
         parent.mkdir()
+        os.chown(parent, -1, wanted.group)
         parent.chmod(directory_mode)
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".strata-")
     temporary = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as stream:
-            stream.write(content)
-        temporary.chmod(mode)
+            stream.write(wanted.content)
+        os.chown(temporary, wanted.user, wanted.group)
+        temporary.chmod(wanted.mode)
         temporary.replace(path)
     except BaseException:
         temporary.unlink()
@@ -77,6 +95,8 @@ def main() -> None:
         # no_log of the task hides contents; here they are needed for --diff
         "content": {"type": "str", "required": True},
         "mode": {"type": "str", "default": "0644"},
+        "owner": {"type": "str"},
+        "group": {"type": "str"},
     }
     module = AnsibleModule(
         argument_spec={
@@ -88,20 +108,23 @@ def main() -> None:
     changed: list[str] = []
     differences: list[dict[str, Any]] = []
     for file in module.params["files"]:
-        path, content, mode = Path(file["path"]), file["content"].encode(), int(file["mode"], 8)
+        path = Path(file["path"])
+        try:
+            user = pwd.getpwnam(file["owner"]).pw_uid if file["owner"] else os.geteuid()
+            group = grp.getgrnam(file["group"]).gr_gid if file["group"] else os.getegid()
+        except KeyError as error:
+            module.fail_json(msg=f"{path}: {error.args[0]}")
+        wanted = Wanted(file["content"].encode(), int(file["mode"], 8), user, group)
         before = read(path)
-        if before == (content, mode):
+        if before == wanted:
             continue
         changed.append(str(path))
-        text = before[0].decode(errors="replace") if before else ""
+        text = before.content.decode(errors="replace") if before else ""
         header = {"before_header": str(path), "after_header": str(path)}
         differences.append({**header, "before": text, "after": file["content"]})
         if module.check_mode:
             continue
-        if before is not None and before[0] == content:
-            path.chmod(mode)
-        else:
-            write(path, content, mode, int(module.params["directory_mode"], 8))
+        write(path, wanted, int(module.params["directory_mode"], 8))
     module.exit_json(changed=bool(changed), files=changed, diff=differences if module._diff else [])
 
 

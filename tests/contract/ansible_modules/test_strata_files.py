@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from strata.paths import REPOSITORY
 
 
@@ -68,3 +70,15 @@ def test_check_mode_only_tells(tmp_path: Path) -> None:
     result = run([{"path": str(file), "content": "new"}], "--check")
     assert result["changed"] is True
     assert not file.exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a file to somebody else")
+def test_files_belong_to_whom_they_are_given(tmp_path: Path) -> None:
+    file = tmp_path / "made" / "key.pem"
+    wanted = [{"path": str(file), "content": "key", "mode": "0640", "owner": "nobody", "group": "daemon"}]
+    assert run(wanted)["changed"]
+    assert (file.owner(), file.group(), file.parent.group()) == ("nobody", "daemon", "daemon")
+    assert not run(wanted)["changed"]
+    os.chown(file, 0, 0)
+    assert run(wanted)["changed"]
+    assert (file.owner(), file.group()) == ("nobody", "daemon")
