@@ -17,7 +17,9 @@ def consumers(url: str, queue: str) -> int:
     """Number of consumers of a queue; 0 where there is no such queue or broker yet."""
     parts = urlsplit(url)
     connection = amqp.Connection(
-        host=f"{parts.hostname}:{parts.port}", userid=unquote(parts.username or ""), password=unquote(parts.password or "")
+        host=f"{parts.hostname}:{parts.port}",
+        userid=unquote(parts.username or ""),
+        password=unquote(parts.password or ""),
     )
     try:
         with connection:

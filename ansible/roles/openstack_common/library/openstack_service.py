@@ -111,7 +111,7 @@ def unit_states(module: AnsibleModule, units: list[str]) -> dict[str, dict[str, 
 def must_start(state: dict[str, str], changed: bool) -> bool:
     """Whether a unit is to be started: it does not run, and not because its condition said that it need not."""
     # a unit with a job waits for others, as all do while the machine boots
-    if state["ActiveState"] in ("active", "activating", "reloading") or state.get("Job", "0") != "0":
+    if state["ActiveState"] in ("active", "activating", "reloading") or state.get("Job") not in (None, "", "0"):
         return False
     skipped = state["ConditionResult"] == "no" and state["ConditionTimestampMonotonic"] != "0"
     return changed or not skipped

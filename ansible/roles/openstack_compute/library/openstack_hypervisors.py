@@ -20,7 +20,11 @@ options:
   password: {description: Password of the user admin., type: str, required: true}
   names: {description: Hypervisors that must be up., type: list, elements: str, required: true}
   units: {description: Units whose failure ends the wait., type: list, elements: str, default: []}
-  running: {description: "Units that must run; nova calls a hypervisor up for two minutes after its end.", type: list, elements: str, default: []}
+  running:
+    description: Units that must run, since nova calls a hypervisor up for two minutes after its end.
+    type: list
+    elements: str
+    default: []
   timeout: {description: Longest wait in seconds., type: int, default: 120}
 """
 
@@ -64,7 +68,8 @@ def failed_unit(module: AnsibleModule, units: list[str]) -> str | None:
     for unit in units:
         status, _, _ = module.run_command(["systemctl", "is-failed", "--quiet", unit])
         if status == 0:
-            _, lines, _ = module.run_command(["journalctl", "--unit", unit, "--lines", "5", "--output", "cat", "--no-pager"])
+            command = ["journalctl", "--unit", unit, "--lines", "5", "--output", "cat", "--no-pager"]
+            _, lines, _ = module.run_command(command)
             return f"{unit} failed: {lines.strip()}"
     return None
 

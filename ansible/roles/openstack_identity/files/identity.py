@@ -33,7 +33,8 @@ class Identity:
         user = {"name": "admin", "domain": {"id": DOMAIN}, "password": password}
         identity = {"methods": ["password"], "password": {"user": user}}
         scope = {"project": {"name": "admin", "domain": {"id": DOMAIN}}}
-        answer = self._session.post(f"{url}/auth/tokens", json={"auth": {"identity": identity, "scope": scope}}, timeout=60)
+        body = {"auth": {"identity": identity, "scope": scope}}
+        answer = self._session.post(f"{url}/auth/tokens", json=body, timeout=60)
         answer.raise_for_status()
         self._session.headers["X-Auth-Token"] = answer.headers["X-Subject-Token"]
 
@@ -69,7 +70,8 @@ def seed(identity: Identity, region: str, services: list[dict[str, str]]) -> Non
         identity.call("PATCH", f"users/{user}", {"user": {"password": entry["password"]}})
         for role in roles:
             identity.call("PUT", f"projects/{project}/users/{user}/roles/{role}")
-        service = identity.ensure("service", f"type={entry['type']}", {"name": entry["name"], "type": entry["type"]})["id"]
+        entry_attributes = {"name": entry["name"], "type": entry["type"]}
+        service = identity.ensure("service", f"type={entry['type']}", entry_attributes)["id"]
         for interface in INTERFACES:
             wanted = {"service_id": service, "interface": interface, "url": entry["url"], "region_id": region}
             endpoint = identity.ensure("endpoint", f"service_id={service}&interface={interface}", wanted)

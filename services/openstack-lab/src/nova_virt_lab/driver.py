@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import os_resource_classes as orc
 from nova import exception
@@ -56,7 +56,7 @@ STOP_SECONDS = 10
 class PodmanDriver(driver.ComputeDriver):  # type: ignore[misc]  # nova ships no types
     """Instances as containers of the host's podman service."""
 
-    capabilities = dict(
+    capabilities: ClassVar[dict[str, bool]] = dict(
         driver.ComputeDriver.capabilities,
         has_imagecache=False,
         supports_attach_interface=False,
@@ -186,8 +186,8 @@ class PodmanDriver(driver.ComputeDriver):  # type: ignore[misc]  # nova ships no
             remove(name, volume_names(instance))
             image = root_filesystem(instance, image_meta)
             seed = self._seed(instance, ports, claimed, dict(injected_files or []))
-            create = ["create", "--name", name, "--hostname", instance.hostname, *BOOT, *self._labels(instance, claimed)]
-            create += self._volumes(instance)
+            create = ["create", "--name", name, "--hostname", instance.hostname, *BOOT]
+            create += [*self._labels(instance, claimed), *self._volumes(instance)]
             # one lock for making a network and using it: another nova-compute may be removing unused ones
             with lockutils.lock(networks.LOCK, external=True):
                 podman(*create, *networks.arguments(ports), image)
@@ -323,7 +323,8 @@ class PodmanDriver(driver.ComputeDriver):  # type: ignore[misc]  # nova ships no
     def get_console_output(self, context: Any, instance: Any) -> bytes:  # noqa: ARG002
         """The journal of this boot, its last 500 lines."""
         command = ("journalctl", "--boot", "--no-pager", "--lines", "500")
-        return podman("exec", container_name(instance), *command, check=False).encode()
+        journal: str = podman("exec", container_name(instance), *command, check=False)
+        return journal.encode()
 
     def plug_vifs(self, instance: Any, network_info: Any) -> None:
         """podman does it at start."""

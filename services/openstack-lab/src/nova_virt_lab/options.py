@@ -57,7 +57,8 @@ class Device:
         fields = [field.strip() for field in text.split(",")]
         if len(fields) != 6:
             raise ValueError(f"[lab] device = {text}: six fields are needed, found {len(fields)}")
-        return cls(*fields[:5], numa_node=int(fields[5]))
+        address, vendor_id, product_id, class_code, device_type, numa_node = fields
+        return cls(address, vendor_id, product_id, class_code, device_type, int(numa_node))
 
 
 def devices() -> list[Device]:

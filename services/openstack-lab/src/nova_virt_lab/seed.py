@@ -79,7 +79,7 @@ class _Writer:
 
     def __init__(self) -> None:
         self._buffer = io.BytesIO()
-        self._tar = tarfile.open(fileobj=self._buffer, mode="w")
+        self._tar = tarfile.open(fileobj=self._buffer, mode="w")  # noqa: SIM115  # closed by close()
         # directories of every image: naming them would reset their modes
         self._known = {"etc", "root", "home", "var", "var/lib"}
         self._time = int(time.time())
