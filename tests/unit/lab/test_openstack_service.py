@@ -1,0 +1,56 @@
+"""When the Ansible module openstack_service starts a unit."""
+
+from __future__ import annotations
+
+import importlib.util
+from types import ModuleType
+
+import pytest
+
+from strata.paths import REPOSITORY
+
+
+@pytest.fixture(scope="module")
+def module() -> ModuleType:
+    """The module of the role openstack_common."""
+    file = REPOSITORY / "ansible" / "roles" / "openstack_common" / "library" / "openstack_service.py"
+    spec = importlib.util.spec_from_file_location("openstack_service", file)
+    assert spec is not None
+    assert spec.loader is not None
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
+
+
+def state(active: str = "inactive", job: str = "", condition: str = "no", since: str = "0") -> dict[str, str]:
+    """What `systemctl show` says; without a job systemd 252 prints an empty value."""
+    return {
+        "ActiveState": active,
+        "Job": job,
+        "ConditionResult": condition,
+        "ConditionTimestampMonotonic": since,
+    }
+
+
+@pytest.mark.parametrize("job", ["", "0"])
+def test_a_fresh_unit_is_started(module: ModuleType, job: str) -> None:
+    assert module.must_start(state(job=job), False)
+
+
+@pytest.mark.parametrize("active", ["active", "activating", "reloading"])
+def test_what_runs_is_left(module: ModuleType, active: str) -> None:
+    assert not module.must_start(state(active), True)
+
+
+def test_what_waits_in_the_queue_is_left(module: ModuleType) -> None:
+    assert not module.must_start(state(job="3276"), True)
+
+
+def test_failed_unit_is_started_again(module: ModuleType) -> None:
+    assert module.must_start(state("failed", condition="yes", since="5"), False)
+
+
+def test_skipped_oneshot_is_done_until_its_files_change(module: ModuleType) -> None:
+    skipped = state(condition="no", since="5867101076")
+    assert not module.must_start(skipped, False)
+    assert module.must_start(skipped, True)
