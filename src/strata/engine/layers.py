@@ -11,6 +11,7 @@ from strata.engine.context import SiteContext
 from strata.engine.hosts import wait_for_ssh
 from strata.engine.steps import Layer, Step, StepResult
 from strata.errors import UserError
+from strata.inventory.topology import address_of
 from strata.outputs import CloudOutputs, ClusterOutputs
 from strata.progress import Progress
 
@@ -160,17 +161,13 @@ def registry_address(context: SiteContext) -> str:
     Raises:
         UserError: the cloud layer has not made it, or the site has none.
     """
-    outputs = context.cloud_outputs
-    for instance in outputs.instances.values() if outputs else ():
-        if "registry" in instance.roles:
-            return instance.address
-    for machine in context.site.hosts.machines:
-        if "registry" in machine.roles:
-            return str(machine.address)
-    raise UserError(
-        f"site {context.site.name}: no host with the role registry stands",
-        fix=f"run `strata up {context.site.name} --layer cloud`, or give one instance the role registry",
-    )
+    address = address_of("registry", context.site, context.cloud_outputs)
+    if address is None:
+        raise UserError(
+            f"site {context.site.name}: no host with the role registry stands",
+            fix=f"run `strata up {context.site.name} --layer cloud`, or give one instance the role registry",
+        )
+    return address
 
 
 def cluster_step(context: SiteContext) -> Callable[[Progress], StepResult]:
@@ -182,11 +179,9 @@ def cluster_step(context: SiteContext) -> Callable[[Progress], StepResult]:
 
         result = playbook(progress)
         wait_for_system_pods(context.paths, progress)
-        outputs = context.cloud_outputs
-        control = [i.address for i in outputs.instances.values() if "kube_control_plane" in i.roles] if outputs else []
-        control += [str(m.address) for m in context.site.hosts.machines if "kube_control_plane" in m.roles]
+        control = address_of("kube_control_plane", context.site, context.cloud_outputs)
         version = load_versions().tools["kubectl"].version
-        ClusterOutputs(api_endpoint=f"https://{control[0]}:6443", kubernetes_version=version).save(context.paths)
+        ClusterOutputs(api_endpoint=f"https://{control}:6443", kubernetes_version=version).save(context.paths)
         return result
 
     return run

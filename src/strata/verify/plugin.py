@@ -16,6 +16,7 @@ import testinfra
 from requests.adapters import HTTPAdapter
 
 from strata.engine.context import SiteContext
+from strata.inventory.topology import address_of
 from strata.models import Site, find_site
 from strata.outputs import CloudOutputs, ImageOutputs
 from strata.paths import SitePaths
@@ -167,14 +168,10 @@ def load_balancer_address(context: SiteContext) -> str:
     Raises:
         LookupError: there is none.
     """
-    outputs = context.cloud_outputs
-    for instance in outputs.instances.values() if outputs else ():
-        if "load_balancer" in instance.roles:
-            return instance.address
-    for machine in context.site.hosts.machines:
-        if "load_balancer" in machine.roles:
-            return str(machine.address)
-    raise LookupError("no host has the role load_balancer")
+    address = address_of("load_balancer", context.site, context.cloud_outputs)
+    if address is None:
+        raise LookupError("no host has the role load_balancer")
+    return address
 
 
 @pytest.fixture(scope="session")
