@@ -1,0 +1,91 @@
+"""What an operator types, and what is answered."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from strata.engine.lock import site_lock
+from strata.errors import UserError
+from strata.paths import REPOSITORY, SitePaths
+
+
+def strata(*arguments: str, state: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(Path(sys.executable).parent / "strata"), *arguments],
+        env={**os.environ, "STRATA_STATE_DIR": str(state), "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("command", ["validate", "plan", "up", "status", "env", "explain"])
+def test_a_misspelt_site_is_answered_with_the_right_one(command: str, tmp_path: Path) -> None:
+    extra = ["name"] if command == "explain" else []
+    done = strata(command, "labb", *extra, state=tmp_path)
+    assert done.returncode == 2
+    assert "there is no site labb" in done.stderr
+    assert "did you mean lab?" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.iterdir()), "nothing may be touched"
+
+
+def test_validate_tells_programs_every_mistake(tmp_path: Path) -> None:
+    site = tmp_path / "site.yaml"
+    site.write_text("name: Lab\ndomian: lab.strata.test\n")
+    done = strata("validate", str(site), "--json", state=tmp_path / "state")
+    answer = json.loads(done.stdout)
+    assert done.returncode == 2
+    assert answer["valid"] is False
+    assert {p["key"] for p in answer["problems"]} >= {"name", "domian"}
+    assert all(p["line"] >= 1 and p["fix"] for p in answer["problems"])
+
+
+def test_plan_is_json_for_programs(tmp_path: Path) -> None:
+    done = strata("plan", "lab", "--json", state=tmp_path)
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["site"] == "lab"
+
+
+def test_env_names_files_and_no_secrets(tmp_path: Path) -> None:
+    done = strata("env", "lab", "--json", state=tmp_path)
+    variables = json.loads(done.stdout)
+    wanted = {"OS_CLIENT_CONFIG_FILE", "OS_CLOUD", "KUBECONFIG", "PULUMI_BACKEND_URL", "PULUMI_CONFIG_PASSPHRASE_FILE"}
+    assert wanted <= set(variables)
+    assert variables["OS_CLOUD"] == "lab"
+    assert "PULUMI_CONFIG_PASSPHRASE" not in variables
+
+
+def test_down_refuses_a_site_that_is_not_a_lab(tmp_path: Path) -> None:
+    done = strata("down", "csc", state=tmp_path)
+    assert done.returncode == 2
+    assert "not a lab site" in done.stderr
+
+
+def test_destroy_asks(tmp_path: Path) -> None:
+    done = strata("destroy", "csc", state=tmp_path)
+    assert done.returncode == 1
+    assert "Remove" in done.stdout
+
+
+def test_a_second_run_names_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
+    paths = SitePaths("unit")
+    refused = pytest.raises(UserError, match=rf"strata up unit` \(process {os.getpid()}")
+    with site_lock(paths, "up"), refused, site_lock(paths, "down"):
+        pass
+    with site_lock(paths, "down"):
+        assert "down" in (paths.root / "lock").read_text()
+
+
+def test_completion_knows_the_sites() -> None:
+    from strata.cli.arguments import complete_site
+
+    assert complete_site("la") == ["lab"]
+    assert set(complete_site("")) == {f.parent.name for f in (REPOSITORY / "inventories").glob("*/site.yaml")}
