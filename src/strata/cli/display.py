@@ -16,6 +16,9 @@ from strata.engine.steps import Step, StepReport
 
 MARKS = {"done": "[green]✓[/]", "failed": "[red]✗[/]", "skipped": "[dim]–[/]"}
 
+HEARTBEAT_SECONDS = 15.0
+"""Without a terminal, how often a step under way says what it waits for, in seconds."""
+
 
 @dataclass
 class _Line:
@@ -23,13 +26,18 @@ class _Line:
 
     name: str
     plain: Console | None
+    interval: float
     started: float = field(default_factory=time.monotonic)
     text: str = ""
+    told: float = field(default_factory=time.monotonic)
 
     def update(self, text: str) -> None:
         self.text = text
-        if self.plain is not None:
-            self.plain.print(f"  {time.strftime('%H:%M:%S')} {self.name}: {text}", markup=False, highlight=False)
+        now = time.monotonic()
+        if self.plain is not None and now - self.told >= self.interval:
+            self.told = now
+            line = f"{time.strftime('%H:%M:%S')}   {self.name}: {now - self.started:.0f} s, {text}"
+            self.plain.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 class RunDisplay:
@@ -37,7 +45,7 @@ class RunDisplay:
 
     Args:
         quiet: nothing is shown, for `--json`.
-        verbose: each progress text is a line of its own where there is no terminal.
+        verbose: without a terminal every progress text is a line, not one in some seconds.
     """
 
     def __init__(self, *, quiet: bool = False, verbose: bool = False) -> None:
@@ -59,8 +67,8 @@ class RunDisplay:
 
     def started(self, step: Step) -> _Line:
         """A step begins."""
-        plain = self._console if self._verbose and not self._terminal else None
-        line = _Line(step.name, plain)
+        plain = None if self._terminal else self._console
+        line = _Line(step.name, plain, 0 if self._verbose else HEARTBEAT_SECONDS)
         with self._mutex:
             self._lines[step.name] = line
         if not self._terminal:
