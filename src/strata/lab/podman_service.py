@@ -101,7 +101,11 @@ def stop(paths: SitePaths) -> bool:
             _signal_group(pid, signal.SIGKILL)
             _reap(pid)
     _pid_file(paths).unlink(missing_ok=True)
-    shutil.rmtree(runtime_directory(paths.site), ignore_errors=True)
+    directory = runtime_directory(paths.site)
+    shutil.rmtree(directory, ignore_errors=True)
+    # the last site's socket takes the common directory with it
+    if directory.parent.is_dir() and not any(directory.parent.iterdir()):
+        directory.parent.rmdir()
     return pid is not None
 
 
