@@ -79,8 +79,8 @@ def images(context: SiteContext) -> ImageOutputs:
 
 
 @pytest.fixture(scope="session")
-def host(context: SiteContext, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Host]:
-    """`host("services-1")` → testinfra's Host, over SSH as root."""
+def site_host(context: SiteContext, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Host]:
+    """The checks' `host`: `host("services-1")` → testinfra's Host, over SSH as root."""
     from strata.engine.hosts import host_addresses
 
     addresses = host_addresses(context)

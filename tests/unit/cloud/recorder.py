@@ -28,13 +28,14 @@ class Recorder(mocks.Mocks):
         key = (args.typ, args.name)
         assert key not in self.resources, f"{key} twice"
         self.resources[key] = dict(args.inputs)
-        self.providers[key] = args.provider
+        self.providers[key] = args.provider or ""
         state = dict(args.inputs)
         if args.typ == "openstack:networking/port:Port":
             state["allFixedIps"] = [f"192.0.2.{len(self.resources) % 250}"]
         return f"{args.name}-id", state
 
-    def call(self, args: mocks.MockCallArgs) -> dict[str, Any]:
+    # the SDK takes a plain dictionary too, which its types leave out
+    def call(self, args: mocks.MockCallArgs) -> dict[str, Any]:  # type: ignore[override]
         self.lookups.append((args.token, dict(args.args)))
         return {"id": f"found-{args.args.get('name')}", "userId": "administrator-id", **args.args}
 
@@ -47,7 +48,7 @@ def run_program(program: str, site: str, recorder: Recorder) -> dict[str, Any]:
     body = functools.partial(runpy.run_path, str(REPOSITORY / "pulumi" / program), run_name="__main__")
 
     async def run() -> dict[str, Any]:
-        settings.set_root_resource(None)
+        settings.set_root_resource(None)  # type: ignore[arg-type]  # none, as before the first program
         await stack.run_in_stack(lambda: _discard(body()))
         root = settings.get_root_resource()
         assert isinstance(root, stack.Stack)

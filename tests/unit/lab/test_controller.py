@@ -82,7 +82,7 @@ def podman(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Fake:
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{directory}:{os.environ['PATH']}")
     monkeypatch.setenv("FAKE_PODMAN_DIRECTORY", str(directory))
-    monkeypatch.setattr(controller.host, "restore", lambda _: [])
+    monkeypatch.setattr("strata.lab.host.restore", lambda _: [])
     monkeypatch.setattr(podman_service, "runtime_directory", lambda name: tmp_path / "run" / name)
     return Fake(directory)
 

@@ -13,7 +13,7 @@ from strata.paths import REPOSITORY
 @pytest.fixture(scope="module")
 def module() -> ModuleType:
     """The module of the role openstack_common."""
-    file = REPOSITORY / "ansible" / "roles" / "openstack_common" / "library" / "openstack_service.py"
+    file = REPOSITORY / "ansible" / "plugins" / "modules" / "openstack_service.py"
     spec = importlib.util.spec_from_file_location("openstack_service", file)
     assert spec is not None
     assert spec.loader is not None
