@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from strata.engine.context import SiteContext
 from strata.errors import UserError
+from strata.inventory.topology import hosts
 from strata.paths import SitePaths
 from strata.progress import Progress
 
@@ -35,9 +36,7 @@ def ssh_arguments(paths: SitePaths) -> list[str]:
 
 def host_addresses(context: SiteContext) -> dict[str, str]:
     """Name and address of every host the site has now, the lab's controller excepted."""
-    outputs = context.cloud_outputs
-    found = {i.name: i.address for i in outputs.instances.values()} if outputs else {}
-    return found | {m.name: str(m.address) for m in context.site.hosts.machines}
+    return {host.name: host.address for host in hosts(context.site, context.cloud_outputs)}
 
 
 def forget_changed_keys(paths: SitePaths, ids: Mapping[str, str]) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
+from strata.inventory.topology import hosts
 from strata.models import Site
 from strata.outputs import CloudOutputs
 from strata.paths import SitePaths
@@ -60,10 +61,8 @@ def build_inventory(site: Site, outputs: CloudOutputs | None, site_file: Path) -
     inventory = Inventory()
     if site.cloud is not None and site.cloud.deployment == "lab":
         inventory.add("controller", controller_address(site), ("openstack_controller",))
-    for instance in outputs.instances.values() if outputs else ():
-        inventory.add(instance.name, instance.address, ("strata_hosts", *instance.roles))
-    for machine in site.hosts.machines:
-        inventory.add(machine.name, str(machine.address), ("strata_hosts", *machine.roles))
+    for host in hosts(site, outputs):
+        inventory.add(host.name, host.address, ("strata_hosts", *host.roles))
     for parent, children in PARENTS.items():
         members = [h for c in children for h in inventory.groups.get(c, [])]
         if members:
