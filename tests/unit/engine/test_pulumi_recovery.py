@@ -138,7 +138,7 @@ def test_instance_failure_carries_novas_fault(context: SiteContext, cloud: Cloud
 def test_an_unreachable_cloud_is_one_line_per_address(context: SiteContext) -> None:
     text = (
         "sdk-v2/provider2.go:571: sdk.helper_schema: Error getting port: OpenStack connection error, retries "
-        "exhausted. Last error was: dial tcp 10.87.0.10:9696: connect: connection refused: provider=openstack@5.5.3"
+        "exhausted. Last error was: dial tcp 10.87.0.10:9696: connect: connection refused: provider=openstack@5.4.1"
     )
     again = (
         f"refreshing {URN}openstack:networking/port:Port::p0: 1 error occurred:\n\t* Error getting port: "
@@ -152,7 +152,7 @@ def test_an_unreachable_cloud_is_one_line_per_address(context: SiteContext) -> N
 
 def test_the_same_words_twice_are_one_reason(context: SiteContext) -> None:
     urn = f"{URN}openstack:compute/flavor:Flavor::f"
-    first = Failure(urn, "sdk-v2/provider2.go:571: sdk.helper_schema: name taken: provider=openstack@5.5.3")
+    first = Failure(urn, "sdk-v2/provider2.go:571: sdk.helper_schema: name taken: provider=openstack@5.4.1")
     second = Failure(urn, f"creating {urn}: 1 error occurred:\n\t* name taken")
     assert pulumi_recovery.explain_failures([first, second], context) == ["flavor f: name taken"]
 

@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from importlib import metadata
 from typing import Any
 
 import grpc
@@ -22,7 +23,8 @@ from strata.lab.kubernetes_provider import release
 from strata.lab.kubernetes_provider.helm import Cluster, CommandFailed, Say
 from strata.lab.kubernetes_provider.properties import dump, has_unknown, load, plain
 
-VERSION = "4.34.2"
+VERSION = metadata.version("pulumi-kubernetes")
+"""The engine asks for the plugin of the Python package's version."""
 RELEASE = "kubernetes:helm.sh/v3:Release"
 _MEGABYTES_400 = 400 << 20
 _LIMITS = [("grpc.max_receive_message_length", _MEGABYTES_400), ("grpc.max_send_message_length", _MEGABYTES_400)]
