@@ -35,10 +35,15 @@ def up(
         bool | None,
         typer.Option("--verify/--no-verify", help="Prove the site afterwards; default: when something changed."),
     ] = None,
+    thorough: Annotated[
+        bool,
+        typer.Option("--thorough", help="Run every playbook, also where nothing has drifted since its last success."),
+    ] = False,
     expect_unchanged: Annotated[
         bool,
         typer.Option(
-            "--expect-unchanged", help=f"End with status {UNCHANGED_STATUS} if anything had to change; for CI."
+            "--expect-unchanged",
+            help=f"Run everything, and end with status {UNCHANGED_STATUS} if anything had to change; for CI.",
         ),
     ] = False,
 ) -> None:
@@ -59,7 +64,7 @@ def up(
     chosen = layers(layer)
     with site_lock(context.paths, "up"):
         with RunDisplay(quiet=as_json, verbose=verbose) as display:
-            report = run_steps(up_steps(context, chosen), display)
+            report = run_steps(up_steps(context, chosen, thorough=thorough or expect_unchanged), display)
         record_run(context.paths, report)
         wanted = (
             verify if verify is not None else layer is None and (report.changed > 0 or not last_verified(context.paths))

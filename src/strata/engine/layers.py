@@ -31,12 +31,24 @@ CLUSTER_TOOLS = (
 )
 
 
-def playbook_step(context: SiteContext, name: str) -> Callable[[Progress], StepResult]:
-    """A step that runs one playbook."""
+def playbook_step(context: SiteContext, name: str, thorough: bool) -> Callable[[Progress], StepResult]:
+    """A step that runs one playbook, if it has anything to do or `thorough` asks for it."""
 
     def run(progress: Progress) -> StepResult:
+        from strata.engine import converged
+
+        reason = "asked for"
+        if not thorough:
+            progress.update("asking the hosts what has changed")
+            why = converged.why_not(context, name)
+            if why is None:
+                return StepResult(0, converged.summary(context, name))
+            reason = why
+        progress.update(f"running the playbook: {reason}")
+        converged.forget(context, name)
         result = run_playbook(context, name, progress)
-        return StepResult(result.changed, f"{result.ok} tasks ok, {result.changed} changed")
+        converged.remember(context, name)
+        return StepResult(result.changed, f"{result.ok} tasks ok, {result.changed} changed; run because: {reason}")
 
     return run
 
@@ -97,9 +109,9 @@ def controller_step(context: SiteContext) -> Callable[[Progress], StepResult]:
     return run
 
 
-def clouds_file_step(context: SiteContext) -> Callable[[Progress], StepResult]:
+def clouds_file_step(context: SiteContext, thorough: bool) -> Callable[[Progress], StepResult]:
     """A step that runs the OpenStack playbook and writes clouds.yaml."""
-    playbook = playbook_step(context, "openstack")
+    playbook = playbook_step(context, "openstack", thorough)
 
     def run(progress: Progress) -> StepResult:
         from strata.lab import controller
@@ -128,9 +140,9 @@ def cloud_program_step(context: SiteContext) -> Callable[[Progress], StepResult]
     return run
 
 
-def hosts_step(context: SiteContext) -> Callable[[Progress], StepResult]:
+def hosts_step(context: SiteContext, thorough: bool) -> Callable[[Progress], StepResult]:
     """A step that waits for SSH and configures the hosts."""
-    playbook = playbook_step(context, "hosts")
+    playbook = playbook_step(context, "hosts", thorough)
 
     def run(progress: Progress) -> StepResult:
         wait_for_ssh(context, progress)
@@ -170,9 +182,9 @@ def registry_address(context: SiteContext) -> str:
     return address
 
 
-def cluster_step(context: SiteContext) -> Callable[[Progress], StepResult]:
+def cluster_step(context: SiteContext, thorough: bool) -> Callable[[Progress], StepResult]:
     """A step that runs the cluster playbook and keeps what the platform needs."""
-    playbook = playbook_step(context, "cluster")
+    playbook = playbook_step(context, "cluster", thorough)
 
     def run(progress: Progress) -> StepResult:
         from strata.toolchain import load_versions
@@ -188,19 +200,27 @@ def cluster_step(context: SiteContext) -> Callable[[Progress], StepResult]:
 
 
 def platform_program_step(context: SiteContext) -> Callable[[Progress], StepResult]:
-    """A step that runs pulumi/platform."""
+    """A step that runs pulumi/platform, and mends objects of its releases that somebody changed in the cluster."""
 
     def run(progress: Progress) -> StepResult:
+        from strata.drift.platform import repair_releases
         from strata.engine import pulumi
 
         result = pulumi.up("platform", context.site, context.paths, progress, site_file=context.site_file)
-        return StepResult(result.changed, "Helm releases")
+        progress.update("comparing the cluster's objects with the releases")
+        mended = repair_releases(context)
+        return StepResult(result.changed + len(mended), "; ".join(["Helm releases", *mended]))
 
     return run
 
 
-def up_steps(context: SiteContext, layers: Iterable[Layer]) -> list[Step]:
+def up_steps(context: SiteContext, layers: Iterable[Layer], *, thorough: bool = False) -> list[Step]:
     """All steps of `up` for the chosen layers, in an order that reads well.
+
+    Args:
+        context: the site.
+        layers: those to bring up.
+        thorough: run every playbook, also one whose work is all there.
 
     Raises:
         UserError: the site asks for something that this release does not install.
@@ -219,7 +239,7 @@ def up_steps(context: SiteContext, layers: Iterable[Layer]) -> list[Step]:
                 for image in site.cloud.images
             ),
             Step("controller", Layer.CLOUD, controller_step(context), ("keys", "controller image")),
-            Step("OpenStack", Layer.CLOUD, clouds_file_step(context), ("controller",)),
+            Step("OpenStack", Layer.CLOUD, clouds_file_step(context, thorough), ("controller",)),
         ]
     if site.cloud is not None:
         images = tuple(f"image {image.name}" for image in site.cloud.images) if lab else ()
@@ -228,7 +248,7 @@ def up_steps(context: SiteContext, layers: Iterable[Layer]) -> list[Step]:
     if site.cluster is not None:
         # the pinned tools are built while the cloud comes up; the hosts layer copies kine
         steps.append(Step("cluster tools", Layer.HOSTS, tools_step(CLUSTER_TOOLS), ("pulumi tools",)))
-    steps.append(Step("hosts", Layer.HOSTS, hosts_step(context), ("cloud", "cluster tools", "keys")))
+    steps.append(Step("hosts", Layer.HOSTS, hosts_step(context, thorough), ("cloud", "cluster tools", "keys")))
     if site.cluster is not None:
         if site.cluster.installer != "kubeadm" and Layer.CLUSTER in chosen:
             raise UserError(
@@ -238,7 +258,7 @@ def up_steps(context: SiteContext, layers: Iterable[Layer]) -> list[Step]:
         steps += [
             Step("pod base image", Layer.CLUSTER, image_step("ensure_pod_base_image")),
             Step("pod images", Layer.CLUSTER, pod_images_step(context), ("hosts", "cluster tools", "pod base image")),
-            Step("cluster", Layer.CLUSTER, cluster_step(context), ("hosts", "pod images")),
+            Step("cluster", Layer.CLUSTER, cluster_step(context, thorough), ("hosts", "pod images")),
             Step("platform", Layer.PLATFORM, platform_program_step(context), ("cluster",)),
         ]
     return [s for s in steps if s.layer in chosen]

@@ -85,6 +85,23 @@ def preview(
     return run.result(events, seconds, {})
 
 
+def preview_steps(
+    program: Program, site: Site, paths: SitePaths, progress: Progress, *, site_file: Path | None = None
+) -> list[Mapping[str, Any]]:
+    """The steps that `up` would take; unlike `preview` it touches no lock, plugin or stack of a run under way.
+
+    Arguments and errors as of `up`.
+
+    Returns:
+        The metadata of the engine's events, components and steps that do nothing left out.
+    """
+    run = _Run(program, site, paths, progress, site_file)
+    if not run.stack_exists():
+        raise UserError("not up", fix=f"strata up {site.name} --layer {program}")
+    events, _ = run.operate("preview", "--refresh")
+    return events.planned
+
+
 def refresh(
     program: Program, site: Site, paths: SitePaths, progress: Progress, *, site_file: Path | None = None
 ) -> PulumiResult:

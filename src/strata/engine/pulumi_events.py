@@ -65,6 +65,8 @@ class Events:
     same: int = 0
     failures: list[Failure] = field(default_factory=list)
     other: list[str] = field(default_factory=list)
+    planned: list[Mapping[str, Any]] = field(default_factory=list)
+    """Metadata of the steps that a preview would take."""
     _counted: set[tuple[str, str]] = field(default_factory=set)
 
     def read(self, line: str) -> None:
@@ -79,6 +81,7 @@ class Events:
         if step := event.get("resourcePreEvent"):
             self._starts(step["metadata"])
             if step.get("planning"):
+                self._plan(step["metadata"])
                 self._count(step["metadata"])
         elif step := event.get("resOutputsEvent"):
             self._count(step["metadata"])
@@ -89,6 +92,10 @@ class Events:
         verb = _VERBS.get(step["op"])
         if verb and not step["type"].startswith(_OURS):
             self.progress.update(f"{verb} {label(step['type'])} {urn_name(step['urn'])}")
+
+    def _plan(self, step: Mapping[str, Any]) -> None:
+        if step["op"] not in ("same", "refresh", "read") and not step["type"].startswith(_OURS):
+            self.planned.append(step)
 
     def _count(self, step: Mapping[str, Any]) -> None:
         operation, urn = step["op"], step["urn"]

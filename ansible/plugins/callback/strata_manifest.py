@@ -1,0 +1,84 @@
+"""Keeps, for `strata status`, what a playbook put on the hosts of a site."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from ansible import context
+from ansible.plugins.callback import CallbackBase
+
+from strata.drift import manifest
+from strata.paths import SitePaths
+
+DOCUMENTATION = """
+name: strata_manifest
+type: aggregate
+short_description: records managed files and units of a site's hosts
+description: Files that copy and template put there, units that systemd_service starts; see strata.drift.manifest.
+"""
+
+FILE_TASKS = ("copy", "template")
+UNIT_TASKS = ("systemd_service", "systemd", "service")
+
+
+class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no types
+    """One run of ansible-playbook, which may hold several of our playbooks."""
+
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "aggregate"
+    CALLBACK_NAME = "strata_manifest"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._runs: dict[tuple[str, str], Path] = {}
+
+    def v2_playbook_on_play_start(self, play: Any) -> None:
+        """Notes from here on belong to the play's playbook; of plays on no site nothing is noted."""
+        os.environ.pop(manifest.RUN_VARIABLE, None)
+        arguments = context.CLIARGS
+        if arguments.get("check") or arguments.get("syntax"):
+            return
+        group = play.get_variable_manager()._inventory.groups.get("all")
+        site = group.get_vars().get("strata_site") if group else None
+        if site is None:
+            return
+        playbook = Path(play.get_path().rpartition(":")[0]).stem
+        run = SitePaths(str(site)).root / "manifests" / f".run-{os.getpid()}" / playbook
+        self._runs[str(site), playbook] = run
+        os.environ[manifest.RUN_VARIABLE] = str(run)
+
+    def v2_runner_on_ok(self, result: Any) -> None:
+        """A task without a loop."""
+        if not result.task.loop:
+            self._note(result)
+
+    def v2_runner_item_on_ok(self, result: Any) -> None:
+        """One round of a loop."""
+        self._note(result)
+
+    def _note(self, result: Any) -> None:
+        action = result.task.action.rpartition(".")[2]
+        outcome = result.result
+        host = result.task.delegate_to or result.host.get_name()
+        if action in FILE_TASKS:
+            path, checksum = outcome.get("dest") or outcome.get("path"), outcome.get("checksum")
+            if path and checksum:
+                keys = {key: outcome.get(key) for key in ("mode", "owner", "group")}
+                manifest.note(host, files={path: manifest.ManagedFile(digest=f"sha1:{checksum}", **keys)})
+        elif action in UNIT_TASKS and outcome.get("name"):
+            active = {"started": True, "stopped": False}.get(str(outcome.get("state")))
+            unit = manifest.ManagedUnit(active=active, enabled=outcome.get("enabled"))
+            manifest.note(host, units={outcome["name"]: unit})
+
+    def v2_playbook_on_stats(self, stats: Any) -> None:
+        """The run is over: hosts without a failure get their new manifest."""
+        failed = set(stats.failures) | set(stats.dark)
+        arguments = context.CLIARGS
+        tags = tuple(arguments.get("tags") or ("all",))
+        partial = tags != ("all",) or bool(arguments.get("skip_tags") or arguments.get("start_at_task"))
+        for (site, playbook), run in self._runs.items():
+            manifest.finish(SitePaths(site), playbook, run, failed, partial=partial)
+            if run.parent.is_dir() and not any(run.parent.iterdir()):
+                run.parent.rmdir()

@@ -1,0 +1,63 @@
+"""Drift of the cluster's nodes: membership, labels, taints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from strata.drift.model import MISSING, Drift
+from strata.engine.context import SiteContext
+from strata.engine.kubectl import kubectl_json
+from strata.engine.steps import Layer
+from strata.inventory.build import Inventory, build_inventory
+
+
+def cluster_drift(context: SiteContext) -> list[Drift]:
+    """Nodes that are missing, not ready or cordoned; labels and taints of the site that a node lacks.
+
+    Raises:
+        Unanswered: the API server does not answer.
+    """
+    if context.site.cluster is None:
+        return []
+    inventory = build_inventory(context.site, context.cloud_outputs, context.site_file)
+    nodes = {n["metadata"]["name"]: n for n in kubectl_json(context, "get", "nodes")["items"]}
+    return [
+        drift for name in inventory.groups.get("kubernetes", []) for drift in _node(name, inventory, nodes.get(name))
+    ]
+
+
+def wanted_marks(inventory: Inventory, host: str) -> tuple[dict[str, str], list[str]]:
+    """Labels, and taints as `key=value:Effect`, that the site gives to a node."""
+    labels: dict[str, str] = {}
+    taints: list[str] = []
+    for group, members in inventory.groups.items():
+        if host in members:
+            variables: dict[str, Any] = inventory.variables.get(group, {})
+            labels |= variables.get("kube_node_labels", {})
+            taints += variables.get("kube_node_taints", [])
+    return labels, taints
+
+
+def _node(name: str, inventory: Inventory, node: dict[str, Any] | None) -> list[Drift]:
+    def drift(property_name: str, wanted: str, found: str) -> Drift:
+        return Drift(layer=Layer.CLUSTER, object=f"node {name}", property=property_name, wanted=wanted, found=found)
+
+    if node is None:
+        return [drift("state", "Ready", MISSING)]
+    found: list[Drift] = []
+    ready = next((c for c in node["status"]["conditions"] if c["type"] == "Ready"), None)
+    if ready is None or ready["status"] != "True":
+        found.append(drift("state", "Ready", ready["reason"] if ready else "unknown"))
+    if node["spec"].get("unschedulable"):
+        found.append(drift("unschedulable", "false", "true"))
+    labels, taints = wanted_marks(inventory, name)
+    present = node["metadata"].get("labels", {})
+    for key, value in labels.items():
+        if present.get(key) != value:
+            found.append(drift(f"label {key}", value, present.get(key, MISSING)))
+    taints_found = {f"{t['key']}={t.get('value', '')}:{t['effect']}" for t in node["spec"].get("taints", [])}
+    for taint in taints:
+        if taint not in taints_found:
+            same_key = [t for t in taints_found if t.partition("=")[0] == taint.partition("=")[0]]
+            found.append(drift("taint", taint, ", ".join(same_key) or MISSING))
+    return found

@@ -1,0 +1,60 @@
+"""Asks every layer at once what has drifted."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import time
+from collections.abc import Callable, Iterable
+
+from strata.drift.cluster import cluster_drift
+from strata.drift.hosts import PLAYBOOKS, Unreachable, hosts_drift
+from strata.drift.model import Drift, DriftReport
+from strata.drift.platform import objects_drift
+from strata.drift.programs import program_drift
+from strata.engine.context import SiteContext
+from strata.engine.kubectl import Unanswered
+from strata.engine.steps import Layer
+from strata.errors import UserError
+
+
+def find_drift(context: SiteContext, layers: Iterable[Layer] = tuple(Layer)) -> DriftReport:
+    """Everything that `up` would repair.
+
+    Args:
+        context: the site.
+        layers: those to look at.
+
+    Returns:
+        Drift by layer. A layer that cannot be asked is reported, not raised.
+    """
+    begin = time.monotonic()
+    chosen = list(layers)
+    playbooks = [name for name, layer in PLAYBOOKS.items() if layer in chosen]
+    if context.site.cloud is None or context.site.cloud.deployment != "lab":
+        playbooks = [name for name in playbooks if name != "openstack"]
+    if context.site.cluster is None:
+        playbooks = [name for name in playbooks if name != "cluster"]
+    searches: list[tuple[Layer, Callable[[], list[Drift]]]] = [(Layer.HOSTS, lambda: hosts_drift(context, playbooks))]
+    if Layer.CLOUD in chosen and context.site.cloud is not None:
+        searches.append((Layer.CLOUD, lambda: program_drift(context, "cloud")))
+    if Layer.CLUSTER in chosen and context.site.cluster is not None:
+        searches.append((Layer.CLUSTER, lambda: cluster_drift(context)))
+    if Layer.PLATFORM in chosen and context.site.cluster is not None:
+        searches += [
+            (Layer.PLATFORM, lambda: program_drift(context, "platform")),
+            (Layer.PLATFORM, lambda: objects_drift(context)),
+        ]
+    drift: list[Drift] = []
+    unreachable: dict[Layer, str] = {}
+    with concurrent.futures.ThreadPoolExecutor(max_workers=len(searches)) as pool:
+        futures = [(layer, pool.submit(search)) for layer, search in searches]
+        for layer, future in futures:
+            try:
+                drift += future.result()
+            except UserError as error:
+                unreachable[layer] = error.message.splitlines()[0]
+            except (Unanswered, Unreachable) as error:
+                unreachable[layer] = str(error)
+    order = list(Layer)
+    drift.sort(key=lambda d: (order.index(d.layer), d.object, d.property))
+    return DriftReport(drift=tuple(drift), unreachable=unreachable, seconds=time.monotonic() - begin)

@@ -1,0 +1,152 @@
+"""Drift on hosts: what Ansible put there, compared with what is there, in one SSH call per host."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import json
+import shlex
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from strata.drift import host_probe, manifest
+from strata.drift.manifest import HostManifest, ManagedFile, ManagedUnit
+from strata.drift.model import MISSING, Drift
+from strata.engine.context import SiteContext
+from strata.engine.hosts import ssh_arguments
+from strata.engine.steps import Layer
+from strata.inventory.build import build_inventory
+
+PLAYBOOKS: Mapping[str, Layer] = {"openstack": Layer.CLOUD, "hosts": Layer.HOSTS, "cluster": Layer.CLUSTER}
+"""The playbooks of ansible/playbooks and the layer whose `up` runs them."""
+PROBE_SECONDS = 20.0
+"""How long a host may take to answer."""
+
+
+class Unreachable(Exception):
+    """A host could not be asked, or the playbook has not succeeded there yet; the text says which and why."""
+
+
+def playbook_drift(context: SiteContext, playbook: str) -> list[Drift]:
+    """Drift of what one playbook put on the site's hosts.
+
+    Raises:
+        Unreachable: a host does not answer, or has no manifest of the playbook.
+    """
+    return hosts_drift(context, [playbook])
+
+
+def hosts_drift(context: SiteContext, playbooks: Iterable[str]) -> list[Drift]:
+    """Drift of several playbooks' work; each host is asked once. Raises as `playbook_drift`."""
+    hosts = {str(name): variables for name, variables in _inventory(context).items()}
+    manifests: dict[str, dict[str, HostManifest]] = {}
+    for playbook in playbooks:
+        for host in playbook_hosts(context, playbook):
+            found = manifest.load(context.paths, playbook, host)
+            if found is None:
+                raise Unreachable(f"{host}: playbook {playbook} has not succeeded there yet")
+            manifests.setdefault(host, {})[playbook] = found
+    with concurrent.futures.ThreadPoolExecutor(max_workers=16) as pool:
+        answers = pool.map(lambda host: ask(context, host, hosts[host], manifests[host].values()), manifests)
+        return [
+            drift
+            for (host, wanted), answer in zip(manifests.items(), answers, strict=True)
+            for playbook, one in wanted.items()
+            for drift in compare(PLAYBOOKS[playbook], host, one, answer)
+        ]
+
+
+def playbook_hosts(context: SiteContext, playbook: str) -> list[str]:
+    """The hosts that a playbook of ours works on."""
+    groups = build_inventory(context.site, context.cloud_outputs, context.site_file).groups
+    group = {"openstack": "openstack_controller", "hosts": "strata_hosts", "cluster": "kubernetes"}[playbook]
+    return groups.get(group, [])
+
+
+def _inventory(context: SiteContext) -> dict[str, str]:
+    hosts = build_inventory(context.site, context.cloud_outputs, context.site_file).hosts
+    return {name: str(variables["ansible_host"]) for name, variables in hosts.items()}
+
+
+def ask(context: SiteContext, host: str, address: str, wanted: Iterable[HostManifest]) -> dict[str, Any]:
+    """What stands on a host of all that the manifests name.
+
+    Raises:
+        Unreachable: it does not answer in time.
+    """
+    question: dict[str, Any] = {"files": {}, "units": []}
+    for one in wanted:
+        question["files"] |= {path: file.digest.partition(":")[0] for path, file in one.files.items()}
+        question["units"] += [name for name in one.units if name not in question["units"]]
+    script = Path(host_probe.__file__).read_text()
+    command = ["ssh", *ssh_arguments(context.paths), f"root@{address}", f"python3 -c {shlex.quote(script)}"]
+    try:
+        done = subprocess.run(
+            command,
+            input=json.dumps(question) + "\n",
+            capture_output=True,
+            text=True,
+            timeout=PROBE_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise Unreachable(f"{host}: no answer within {PROBE_SECONDS:.0f} s") from None
+    if done.returncode != 0:
+        reason = done.stderr.strip().splitlines()[-1:] or [f"ssh ended with status {done.returncode}"]
+        raise Unreachable(f"{host}: {reason[0]}")
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def compare(layer: Layer, host: str, wanted: HostManifest, answer: Mapping[str, Any]) -> list[Drift]:
+    """Wanted against found, for one playbook on one host."""
+    found: list[Drift] = []
+    for path, file in wanted.files.items():
+        found += _file_drift(layer, f"{host}: {path}", file, answer["files"][path])
+    for name, unit in wanted.units.items():
+        found += _unit_drift(layer, f"{host}: {name}", unit, answer["units"][name])
+    return found
+
+
+def _file_drift(layer: Layer, name: str, wanted: ManagedFile, found: Mapping[str, str] | None) -> list[Drift]:
+    if found is None:
+        return [Drift(layer=layer, object=name, property="state", wanted="file", found=MISSING)]
+    drift: list[Drift] = []
+    if found["digest"] != wanted.digest:
+        drift.append(
+            Drift(
+                layer=layer,
+                object=name,
+                property="content",
+                wanted=_short(wanted.digest),
+                found=_short(found["digest"]),
+            )
+        )
+    for name_of in ("mode", "owner", "group"):
+        value = getattr(wanted, name_of)
+        if value is not None and value != found[name_of]:
+            drift.append(Drift(layer=layer, object=name, property=name_of, wanted=value, found=found[name_of]))
+    return drift
+
+
+def _short(digest: str) -> str:
+    algorithm, _, value = digest.partition(":")
+    return f"{algorithm}:{value[:12]}"
+
+
+def _unit_drift(layer: Layer, name: str, wanted: ManagedUnit, found: Mapping[str, str]) -> list[Drift]:
+    drift: list[Drift] = []
+    state = found["ActiveState"] if found["LoadState"] != "not-found" else MISSING
+    # a unit whose condition says that it need not run is not wanted running
+    skipped = found["ConditionResult"] == "no" and state == "inactive"
+    if wanted.active is True and state != "active" and not skipped:
+        drift.append(Drift(layer=layer, object=name, property="ActiveState", wanted="active", found=state))
+    if wanted.active is False and state == "active":
+        drift.append(Drift(layer=layer, object=name, property="ActiveState", wanted="inactive", found=state))
+    enabled = found["UnitFileState"]
+    if wanted.enabled is True and enabled in ("disabled", "masked", "bad"):
+        drift.append(Drift(layer=layer, object=name, property="UnitFileState", wanted="enabled", found=enabled))
+    if wanted.enabled is False and enabled == "enabled":
+        drift.append(Drift(layer=layer, object=name, property="UnitFileState", wanted="disabled", found=enabled))
+    return drift

@@ -1,0 +1,137 @@
+"""Drift of the platform's objects: what stands in the cluster, compared with each release's manifest."""
+
+from __future__ import annotations
+
+import concurrent.futures
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from strata.drift.model import MISSING, Drift
+from strata.engine.context import SiteContext
+from strata.engine.kubectl import Unanswered, cluster_command, kubectl_json
+from strata.engine.steps import Layer
+from strata.errors import UserError
+
+FIELD_MANAGER = "helm"
+_IGNORED = ("managedFields", "resourceVersion", "generation", "creationTimestamp", "uid", "selfLink")
+
+
+def releases(context: SiteContext) -> list[tuple[str, str]]:
+    """Name and namespace of each release that the site has and that stands.
+
+    Raises:
+        Unanswered: the cluster does not answer.
+    """
+    import json
+
+    from strata.platform.releases import release_names
+
+    wanted = release_names(context.site)
+    listed = json.loads(cluster_command(context, "helm", "list", "--all-namespaces", "--output", "json"))
+    return [(r["name"], r["namespace"]) for r in listed if r["name"] in wanted]
+
+
+def objects_drift(context: SiteContext) -> list[Drift]:
+    """Fields of the releases' objects that somebody changed, and objects that are gone.
+
+    Raises:
+        Unanswered: the cluster does not answer.
+    """
+    if context.site.cluster is None:
+        return []
+    with concurrent.futures.ThreadPoolExecutor(max_workers=4) as pool:
+        found = pool.map(lambda release: release_drift(context, *release), releases(context))
+    return [drift for one in found for drift in one]
+
+
+def release_drift(context: SiteContext, name: str, namespace: str) -> list[Drift]:
+    """Drift of one release's objects: the server says, dry, what applying the manifest would make of them."""
+    manifest = cluster_command(context, "helm", "get", "manifest", name, "--namespace", namespace)
+    if not manifest.strip():
+        return []
+    source = ("--namespace", namespace, "--filename", "-")
+    live = kubectl_json(context, "get", "--ignore-not-found", *source, text=manifest)
+    applied = kubectl_json(context, *apply_arguments(), "--dry-run=server", *source, text=manifest)
+    found = {_key(item): item for item in _items(live)}
+    return [
+        Drift(layer=Layer.PLATFORM, object=f"release {name}: {_label(wanted)}", property=key, wanted=want, found=is_now)
+        for wanted in _items(applied)
+        for key, want, is_now in differences(wanted, found.get(_key(wanted)))
+    ]
+
+
+def repair_releases(context: SiteContext) -> list[str]:
+    """Applies the manifest of each release with drift again, which mends that and nothing else.
+
+    Returns:
+        What was mended, one text per object and property.
+
+    Raises:
+        UserError: the cluster does not answer, or refuses an object.
+    """
+    try:
+        drift = objects_drift(context)
+        changed = {d.object.partition(":")[0].removeprefix("release ") for d in drift}
+        for name, namespace in releases(context) if changed else []:
+            if name in changed:
+                manifest = cluster_command(context, "helm", "get", "manifest", name, "--namespace", namespace)
+                source = ("--namespace", namespace, "--filename", "-")
+                cluster_command(context, "kubectl", *apply_arguments(), *source, text=manifest)
+    except Unanswered as error:
+        raise UserError(f"the cluster does not answer: {error}", fix=f"strata status {context.site.name}") from None
+    return [f"{d.object}: {d.property} was {d.found}, is {d.wanted}" for d in drift]
+
+
+def apply_arguments() -> tuple[str, ...]:
+    """Of `kubectl apply` as helm's own field manager, so that the next upgrade finds no conflict."""
+    return ("apply", "--server-side", "--force-conflicts", f"--field-manager={FIELD_MANAGER}")
+
+
+def differences(wanted: Mapping[str, Any], found: Mapping[str, Any] | None) -> Iterator[tuple[str, str, str]]:
+    """Property path, wanted and found value of each field that differs; bookkeeping of the server left out."""
+    if found is None:
+        yield "state", "present", MISSING
+        return
+    left, right = dict(_flat(wanted)), dict(_flat(found))
+    secret = wanted.get("kind") == "Secret"
+    for path in sorted(left.keys() | right.keys()):
+        if left.get(path) != right.get(path):
+            hidden = secret and path.startswith(("data", "stringData"))
+            yield (
+                path,
+                "(secret)" if hidden else left.get(path, MISSING),
+                "(another)" if hidden else right.get(path, MISSING),
+            )
+
+
+def _flat(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if path == "" and key == "status":
+                continue
+            if path == "metadata" and key in _IGNORED:
+                continue
+            yield from _flat(inner, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list):
+        for number, inner in enumerate(value):
+            name = inner.get("name", number) if isinstance(inner, Mapping) else number
+            yield from _flat(inner, f"{path}[{name}]")
+    else:
+        yield path, str(value)
+
+
+def _items(answer: Any) -> list[dict[str, Any]]:
+    if not answer:
+        return []
+    return list(answer["items"]) if answer.get("kind") == "List" else [answer]
+
+
+def _key(item: Mapping[str, Any]) -> tuple[str, str, str]:
+    metadata = item["metadata"]
+    return str(item["kind"]), str(metadata.get("namespace", "")), str(metadata["name"])
+
+
+def _label(item: Mapping[str, Any]) -> str:
+    metadata = item["metadata"]
+    where = f"{metadata['namespace']}/" if metadata.get("namespace") else ""
+    return f"{item['kind']} {where}{metadata['name']}"

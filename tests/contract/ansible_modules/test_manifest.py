@@ -1,0 +1,172 @@
+"""What a playbook put on a host is recorded by our plugins in the real Ansible, and found changed by the probe."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from strata.drift import host_probe, manifest
+from strata.drift.hosts import compare
+from strata.drift.manifest import HostManifest
+from strata.engine.steps import Layer
+from strata.paths import REPOSITORY, SitePaths
+
+SITE = "manifested"
+
+
+@pytest.fixture
+def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SitePaths:
+    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path / "state"))
+    return SitePaths(SITE).create()
+
+
+def play(tmp_path: Path, tasks: list[dict[str, Any]], *options: str, name: str = "hosts") -> int:
+    book = tmp_path / f"{name}.yml"
+    plays = [{"hosts": "all", "gather_facts": False, "tasks": tasks}]
+    book.write_text(yaml.safe_dump(plays))
+    inventory = tmp_path / "inventory"
+    inventory.mkdir(exist_ok=True)
+    (inventory / "hosts.ini").write_text(
+        f"[all]\nbox ansible_connection=local ansible_python_interpreter={sys.executable}\n"
+        f"[all:vars]\nstrata_site={SITE}\n"
+    )
+    done = subprocess.run(
+        [
+            str(Path(sys.executable).parent / "ansible-playbook"),
+            "-i",
+            str(inventory / "hosts.ini"),
+            str(book),
+            *options,
+        ],
+        cwd=REPOSITORY,
+        env={
+            **os.environ,
+            "ANSIBLE_CONFIG": str(REPOSITORY / "ansible.cfg"),
+            "ANSIBLE_INVENTORY_ENABLED": "ini",
+            "ANSIBLE_LOCALHOST_WARNING": "false",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "strata_manifest" not in done.stderr, done.stderr
+    return done.returncode
+
+
+def probe(wanted: HostManifest) -> dict[str, Any]:
+    files = {path: host_probe.look_at_file(path, f.digest.partition(":")[0]) for path, f in wanted.files.items()}
+    return {"files": files, "units": {}}
+
+
+def tasks(tmp_path: Path) -> list[dict[str, Any]]:
+    secret = {"path": str(tmp_path / "secret"), "content": "do not tell\n", "mode": "0600"}
+    return [
+        {"name": "ours, hidden", "strata_files": {"files": [secret]}, "no_log": True},
+        {
+            "name": "in a loop",
+            "ansible.builtin.copy": {"dest": str(tmp_path / "{{ item }}"), "content": "x\n", "mode": "0640"},
+            "loop": ["one", "two"],
+        },
+    ]
+
+
+def test_files_of_our_modules_and_of_copy_are_recorded_without_their_content(tmp_path: Path, paths: SitePaths) -> None:
+    assert play(tmp_path, tasks(tmp_path)) == 0
+    found = manifest.load(paths, "hosts", "box")
+    assert found is not None
+    assert {Path(p).name: f.mode for p, f in found.files.items()} == {"secret": "0600", "one": "0640", "two": "0640"}
+    text = (manifest.directory(paths, "hosts") / "box.json").read_text()
+    assert "do not tell" not in text
+    assert compare(Layer.HOSTS, "box", found, probe(found)) == []
+    assert play(tmp_path, tasks(tmp_path)) == 0  # unchanged tasks are recorded as well
+    assert manifest.load(paths, "hosts", "box") == found
+    assert [p.name for p in (paths.root / "manifests").iterdir()] == ["hosts"]
+
+
+def test_each_way_to_change_a_file_by_hand_is_found(tmp_path: Path, paths: SitePaths) -> None:
+    play(tmp_path, tasks(tmp_path))
+    found = manifest.load(paths, "hosts", "box")
+    assert found is not None
+    (tmp_path / "secret").write_text("another\n")
+    (tmp_path / "one").chmod(0o666)
+    (tmp_path / "two").unlink()
+    drift = compare(Layer.HOSTS, "box", found, probe(found))
+    assert {(Path(d.object).name, d.property) for d in drift} == {
+        ("secret", "content"),
+        ("one", "mode"),
+        ("two", "state"),
+    }
+    assert not any("another" in d.found for d in drift)
+
+
+def test_a_failed_run_leaves_the_manifest_of_the_last_success(tmp_path: Path, paths: SitePaths) -> None:
+    play(tmp_path, tasks(tmp_path)[:1])
+    before = manifest.load(paths, "hosts", "box")
+    assert play(tmp_path, [*tasks(tmp_path), {"name": "no", "ansible.builtin.fail": {}}]) != 0
+    assert manifest.load(paths, "hosts", "box") == before
+
+
+def test_a_run_with_tags_adds_and_forgets_nothing(tmp_path: Path, paths: SitePaths) -> None:
+    play(tmp_path, tasks(tmp_path)[:1])
+    tagged = tasks(tmp_path)
+    tagged[1]["tags"] = ["some"]
+    assert play(tmp_path, tagged, "--tags", "some") == 0
+    found = manifest.load(paths, "hosts", "box")
+    assert found is not None
+    assert {Path(p).name for p in found.files} == {"secret", "one", "two"}
+
+
+def test_a_dry_run_records_nothing(tmp_path: Path, paths: SitePaths) -> None:
+    assert play(tmp_path, tasks(tmp_path), "--check") == 0
+    assert manifest.load(paths, "hosts", "box") is None
+
+
+def test_a_unit_is_compared_with_what_systemd_says() -> None:
+    wanted = HostManifest.model_validate(
+        {
+            "units": {
+                "kept": {"active": True, "enabled": True},
+                "stopped": {"active": True},
+                "masked": {"enabled": True},
+                "gone": {"active": True},
+                "not-needed-here": {"active": True},
+            }
+        }
+    )
+    plain = {"ActiveState": "active", "UnitFileState": "enabled", "ConditionResult": "yes", "LoadState": "loaded"}
+    units = {
+        "kept": plain,
+        "stopped": {**plain, "ActiveState": "inactive"},
+        "masked": {**plain, "UnitFileState": "masked"},
+        "gone": {**plain, "ActiveState": "inactive", "LoadState": "not-found"},
+        "not-needed-here": {**plain, "ActiveState": "inactive", "ConditionResult": "no"},
+    }
+    drift = compare(Layer.HOSTS, "box", wanted, {"files": {}, "units": units})
+    assert [(d.object, d.property, d.wanted, d.found) for d in drift] == [
+        ("box: stopped", "ActiveState", "active", "inactive"),
+        ("box: masked", "UnitFileState", "enabled", "masked"),
+        ("box: gone", "ActiveState", "active", "missing"),
+    ]
+
+
+def test_the_probe_answers_in_json(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("x")
+    question = {"files": {str(file): "sha1", str(tmp_path / "none"): "sha256"}, "units": []}
+    done = subprocess.run(
+        [sys.executable, host_probe.__file__],
+        input=json.dumps(question) + "\n",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    answer = json.loads(done.stdout)["files"]
+    assert answer[str(file)]["digest"] == "sha1:11f6ad8ec52a2984abaafd7c3b516503785c2072"
+    assert answer[str(tmp_path / "none")] is None
