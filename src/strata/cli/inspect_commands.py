@@ -1,4 +1,4 @@
-"""Commands that look and change nothing: validate, plan, status, verify, explain, env, doctor, new."""
+"""Commands that look and change nothing: validate, plan, status, report, verify, explain, env, doctor, new."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from strata.cli.arguments import JsonOption, LayerOption, SiteArgument, complete
 
 def register(app: typer.Typer) -> None:
     """Adds the commands."""
-    for command in (validate, plan, status, verify, explain, env, doctor):
+    for command in (validate, plan, status, report, verify, explain, env, doctor):
         app.command()(command)
     app.command("new")(new)
 
@@ -71,19 +71,71 @@ def plan(
     show_difference(context, Console(), layers(layer))
 
 
-def status(site: SiteArgument, as_json: JsonOption = False) -> None:
-    """Show what runs and what does not; status 1 if something is missing."""
+def status(
+    site: SiteArgument,
+    as_json: JsonOption = False,
+    drift: Annotated[
+        bool | None,
+        typer.Option(
+            "--drift/--no-drift", help="Look for what was changed by hand too; default: yes, with --watch no."
+        ),
+    ] = None,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Show the picture again and again; q quits.")] = False,
+    interval: Annotated[
+        float, typer.Option("--interval", min=0.5, help="With --watch: seconds between two looks.")
+    ] = 3.0,
+    frames: Annotated[int | None, typer.Option("--frames", min=1, help="With --watch: end after so many.")] = None,
+) -> None:
+    """Show what runs, what does not, and what was changed by hand; status 1 if something is not as wanted."""
     from strata.engine.context import SiteContext
-    from strata.engine.status import print_status, site_status
+    from strata.engine.status import print_status
+    from strata.report import SiteReport, build_report
+    from strata.report.drift import look_for_drift, print_drift
 
     context = SiteContext.load(site_file(site))
-    found = site_status(context)
+    with_drift = drift if drift is not None else not watch
+
+    def look() -> SiteReport:
+        return build_report(context, drift=look_for_drift(context) if with_drift else None)
+
+    if watch:
+        from strata.cli.watch import watch as show
+
+        found = show(look, interval=interval, frames=frames)
+        raise typer.Exit(int(frames is not None and found is not None and not found.healthy))
+    found = look()
     if as_json:
-        _print_json({"site": context.site.name, "objects": [o.model_dump() for o in found]})
+        _print_json(found.model_dump(mode="json"))
     else:
-        print_status(Console(), context, found)
-    if any(not o.healthy for o in found):
+        print_status(Console(), context, list(found.objects))
+        print_drift(Console(), found.drift)
+    if not found.healthy:
         raise typer.Exit(1)
+
+
+def report(
+    site: SiteArgument,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File to write; - for standard output. Default: SITE.html.")
+    ] = None,
+    offline: Annotated[bool, typer.Option("--offline", help="Ask nobody: the picture of what would be.")] = False,
+    drift: Annotated[bool, typer.Option("--drift/--no-drift", help="Look for what was changed by hand too.")] = True,
+) -> None:
+    """Write one page of HTML with the site's picture, health, drift, versions, addresses and times."""
+    from strata.engine.context import SiteContext
+    from strata.report import build_report
+    from strata.report.drift import look_for_drift
+    from strata.report.page import render_page, write_page
+
+    context = SiteContext.load(site_file(site))
+    with Console(stderr=True).status("looking at the site"):
+        found = None if offline or not drift else look_for_drift(context)
+        page = render_page(build_report(context, offline=offline, drift=found))
+    if str(output) == "-":
+        print(page, end="")
+        return
+    written = write_page(output or Path(f"{context.site.name}.html"), page)
+    Console(stderr=True).print(f"wrote {written} ({len(page.encode()) / 1024:.0f} KiB)", highlight=False)
 
 
 def verify(

@@ -54,7 +54,7 @@ class Step:
 
 @dataclass(frozen=True)
 class StepReport:
-    """How a step ended; `seconds` is wall time."""
+    """How a step ended; `seconds` is wall time, `started` seconds after the start of the run."""
 
     name: str
     layer: Layer
@@ -62,6 +62,7 @@ class StepReport:
     seconds: float
     changed: int = 0
     detail: str = ""
+    started: float = 0.0
 
 
 @dataclass
@@ -132,12 +133,13 @@ def run_steps(steps: Sequence[Step], display: Display, *, workers: int = 6) -> R
                 if error is None:
                     result = future.result()
                     done.add(step.name)
-                    ended = StepReport(step.name, step.layer, "done", seconds, result.changed, result.detail)
+                    ended = StepReport(
+                        step.name, step.layer, "done", seconds, result.changed, result.detail, started - begin
+                    )
                 else:
                     failure = failure or (step, error)
-                    ended = StepReport(
-                        step.name, step.layer, "failed", seconds, detail=(str(error) or repr(error)).splitlines()[0]
-                    )
+                    reason = (str(error) or repr(error)).splitlines()[0]
+                    ended = StepReport(step.name, step.layer, "failed", seconds, detail=reason, started=started - begin)
                 report.steps.append(ended)
                 display.ended(ended)
     report.seconds = time.monotonic() - begin

@@ -1,0 +1,45 @@
+"""Asks OpenStack."""
+
+from __future__ import annotations
+
+from strata.engine.context import SiteContext
+from strata.observe.facts import NOT_UP, CloudFacts, ServerFacts
+
+
+def observe_cloud(context: SiteContext) -> CloudFacts:
+    """Instances, hypervisors and flavors; a cloud that cannot be reached is told as such, not raised."""
+    cloud = context.site.cloud
+    if cloud is None or (cloud.deployment == "lab" and not context.paths.clouds_file.exists()):
+        return CloudFacts(reason=NOT_UP)
+    import openstack
+    from keystoneauth1.exceptions import ClientException
+    from openstack.exceptions import ForbiddenException, SDKException
+
+    from strata.engine.environment import site_environment
+
+    variables = site_environment(context)
+    outputs = context.cloud_outputs
+    known = {i.id for i in outputs.instances.values()} if outputs else set()
+    servers: dict[str, ServerFacts] = {}
+    hypervisors: dict[str, str] = {}
+    try:
+        files = [variables["OS_CLIENT_CONFIG_FILE"]] if "OS_CLIENT_CONFIG_FILE" in variables else None
+        loader = openstack.config.OpenStackConfig(config_files=files)
+        region = loader.get_one(cloud=variables["OS_CLOUD"])
+        with openstack.connection.Connection(config=region) as connection:
+            for server in connection.compute.servers(all_projects=True):
+                # another project may have an instance of the same name
+                if server.name not in servers or server.id in known:
+                    servers[server.name] = ServerFacts(
+                        id=server.id, status=server.status, hypervisor=server.hypervisor_hostname
+                    )
+            try:
+                for service in connection.compute.services(binary="nova-compute"):
+                    hypervisors[service.host] = service.state
+            except ForbiddenException:
+                pass  # only administrators see them; the site works without
+            flavors = frozenset(flavor.name for flavor in connection.compute.flavors())
+    except (SDKException, ClientException, OSError) as error:
+        lines = str(error).strip().splitlines()
+        return CloudFacts(reason=f"unreachable: {lines[0][:120] if lines else type(error).__name__}")
+    return CloudFacts(servers=servers, hypervisors=hypervisors, flavors=flavors)

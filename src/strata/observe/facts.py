@@ -1,0 +1,88 @@
+"""What the layers answered, as plain values."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+NOT_UP = "not up"
+"""Reason of a layer that was never brought up."""
+
+
+class Facts(BaseModel):
+    """Base; `reason` says why there is nothing, None where the layer answered."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    reason: str | None = None
+
+
+class ServerFacts(BaseModel):
+    """One instance as nova shows it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    id: str
+    status: str
+    hypervisor: str | None
+    """None where the credentials are not an administrator's."""
+
+
+class CloudFacts(Facts):
+    """What OpenStack answered."""
+
+    servers: dict[str, ServerFacts] = Field(default_factory=dict)
+    """By name."""
+    hypervisors: dict[str, str] = Field(default_factory=dict)
+    """Name to the state of its nova-compute, `up` or `down`."""
+    flavors: frozenset[str] = frozenset()
+
+
+class HostFacts(Facts):
+    """What one host answered over SSH."""
+
+    units: dict[str, str] = Field(default_factory=dict)
+    """Name of a unit, as asked for, to its state."""
+    devices: dict[str, tuple[str, str]] = Field(default_factory=dict)
+    """PCI address to vendor and device, four hexadecimal digits each."""
+    assigned: dict[str, str] = Field(default_factory=dict)
+    """Device, for our device plugin a PCI address, to the UID of the pod that the kubelet gave it to."""
+
+
+class PodFacts(BaseModel):
+    """One pod that has not ended."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    uid: str
+    namespace: str
+    name: str
+    node: str | None
+    ready: bool
+    devices: dict[str, int] = Field(default_factory=dict)
+    """Extended resource to the number of cards that it asked for."""
+
+
+class ClusterFacts(Facts):
+    """What the API server answered."""
+
+    nodes: dict[str, str] = Field(default_factory=dict)
+    """Name to `Ready`, or to the reason why not."""
+    cards: dict[str, dict[str, int]] = Field(default_factory=dict)
+    """Node to extended resource to allocatable cards."""
+    pods: tuple[PodFacts, ...] = ()
+
+
+class PlatformFacts(Facts):
+    """What helm answered."""
+
+    releases: dict[str, str] = Field(default_factory=dict)
+    """Name to its status."""
+
+
+class Observation(BaseModel):
+    """All layers at one moment."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    cloud: CloudFacts
+    hosts: dict[str, HostFacts]
+    cluster: ClusterFacts
+    platform: PlatformFacts
+    seconds: float
+    """How long it took to ask."""

@@ -1,0 +1,135 @@
+"""Asks each host over SSH, one call for all that is to be known."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import fnmatch
+import json
+import subprocess
+
+from strata.engine.context import SiteContext
+from strata.engine.hosts import host_addresses, ssh_arguments
+from strata.models import Site
+from strata.observe.facts import HostFacts
+
+UNITS = {
+    "nfs_server": "nfs-ganesha",
+    "postgresql": "postgresql@*-main",
+    "kine": "kine",
+    "registry": "docker-registry",
+    "load_balancer": "haproxy",
+    "kube_control_plane": "kubelet",
+    "kube_node": "kubelet",
+}
+"""The unit that carries a role."""
+
+NO_ADDRESS = "no address yet"
+
+CARDS_SCRIPT = """
+root=/etc/strata/pci/devices; [ -d $root ] || root=/sys/bus/pci/devices
+for d in $root/*; do [ -r "$d/device" ] && echo "device ${d##*/} $(cat "$d/vendor") $(cat "$d/device")"; done
+f=/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint; [ -r $f ] && { printf 'checkpoint '; cat $f; echo; }
+"""
+"""Cards of the machine, and the kubelet's own record of which pod holds which."""
+
+
+def host_roles(context: SiteContext) -> dict[str, tuple[str, ...]]:
+    """Roles of every host that the site asks for, the cloud's instances first."""
+    cloud = context.site.cloud
+    roles: dict[str, tuple[str, ...]] = {i.name: tuple(i.roles) for i in cloud.instances} if cloud else {}
+    return roles | {m.name: tuple(m.roles) for m in context.site.hosts.machines}
+
+
+def expected_cards(site: Site) -> dict[str, dict[str, int]]:
+    """Host to the cards that it is to have, by kind; hosts without any are left out."""
+    flavors = {f.name: dict(f.accelerators) for f in site.cloud.flavors} if site.cloud else {}
+    found = {i.name: flavors[i.flavor] for i in site.cloud.instances} if site.cloud else {}
+    found |= {m.name: dict(m.accelerators) for m in site.hosts.machines}
+    return {name: cards for name, cards in found.items() if cards}
+
+
+def units_of(roles: tuple[str, ...]) -> tuple[str, ...]:
+    """The units that carry the roles, each once."""
+    return tuple(dict.fromkeys(UNITS[r] for r in roles if r in UNITS))
+
+
+def observe_hosts(context: SiteContext) -> dict[str, HostFacts]:
+    """Units and cards of every host; one that does not answer says why."""
+    roles = host_roles(context)
+    addresses = host_addresses(context)
+    with_cards = expected_cards(context.site)
+
+    def ask(name: str) -> HostFacts:
+        address = addresses.get(name)
+        if address is None:
+            return HostFacts(reason=NO_ADDRESS)
+        if not context.paths.ssh_key.exists():
+            return HostFacts(reason="not up: there is no SSH key yet")
+        units = units_of(roles[name])
+        script = "echo reached\n"
+        if units:
+            patterns = " ".join(f"'{u}.service'" for u in units)
+            script += f"systemctl list-units --all --plain --no-legend {patterns} | sed 's/^/unit /'\n"
+        if name in with_cards:
+            script += CARDS_SCRIPT
+        return parse_answer(units, *_ssh(context, address, script))
+
+    with concurrent.futures.ThreadPoolExecutor(max_workers=16) as pool:
+        return dict(zip(roles, pool.map(ask, roles), strict=True))
+
+
+def _ssh(context: SiteContext, address: str, script: str) -> tuple[str, str]:
+    try:
+        done = subprocess.run(
+            ["ssh", *ssh_arguments(context.paths), f"root@{address}", "sh -s"],
+            input=script,
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return "", "no answer within 20 s"
+    return done.stdout, done.stderr
+
+
+def parse_answer(units: tuple[str, ...], output: str, error: str) -> HostFacts:
+    """Facts from what the script printed.
+
+    Args:
+        units: those that were asked for.
+        output: standard output.
+        error: standard error; its last line is the reason where nothing came.
+    """
+    lines = output.splitlines()
+    if "reached" not in lines:
+        said = error.strip().splitlines()
+        return HostFacts(reason=said[-1] if said else "no answer")
+    states = dict.fromkeys(units, "not loaded")
+    devices: dict[str, tuple[str, str]] = {}
+    assigned: dict[str, str] = {}
+    for line in lines:
+        kind, _, rest = line.partition(" ")
+        words = rest.split()
+        if kind == "unit" and len(words) >= 3:
+            unit, active = words[0], words[2]
+            states |= {u: active for u in units if fnmatch.fnmatch(unit, f"{u}.service")}
+        elif kind == "device" and len(words) == 3:
+            devices[words[0]] = (words[1].removeprefix("0x").lower(), words[2].removeprefix("0x").lower())
+        elif kind == "checkpoint":
+            assigned = _assigned(rest)
+    return HostFacts(units=states, devices=devices, assigned=assigned)
+
+
+def _assigned(text: str) -> dict[str, str]:
+    """Device to pod UID from the kubelet's checkpoint; empty where its form is another release's."""
+    try:
+        entries = json.loads(text)["Data"]["PodDeviceEntries"] or []
+        return {
+            str(device): str(entry["PodUID"])
+            for entry in entries
+            for devices in entry["DeviceIDs"].values()
+            for device in devices
+        }
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return {}

@@ -1,0 +1,97 @@
+"""A page in a real browser: Debian's chromium driven with selenium, which only the tests' environment has."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from selenium import webdriver
+from selenium.webdriver.chrome.options import Options
+from selenium.webdriver.chrome.service import Service
+
+from strata.errors import UserError
+
+CHROMIUM, DRIVER = "chromium", "chromedriver"
+
+
+class Browser:
+    """One window without a screen; `open` before anything else."""
+
+    def __init__(self, driver: webdriver.Chrome) -> None:
+        self.driver = driver
+
+    def open(self, file: Path, *, width: int, height: int = 900, dark: bool = False) -> None:
+        """Shows a file.
+
+        Args:
+            file: of HTML.
+            width: of the window's inside, in CSS pixels; a telephone has 390.
+            height: likewise.
+            dark: as a user who prefers a dark page.
+        """
+        scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": scheme})
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        self.driver.get(file.absolute().as_uri())
+
+    def run(self, script: str, *arguments: object) -> Any:
+        """The value that a function body in JavaScript returns; runs even though the page itself may not."""
+        return self.driver.execute_script(script, *arguments)
+
+    def messages(self) -> list[str]:
+        """What the browser's console said since the last call: errors, warnings, violations of the page's policy."""
+        return [str(entry["message"]) for entry in self.driver.get_log("browser")]  # type: ignore[no-untyped-call]
+
+    def requests(self) -> list[str]:
+        """What was asked for since the last call; not the pages themselves, and not data that stands in them."""
+        urls = []
+        for entry in self.driver.get_log("performance"):  # type: ignore[no-untyped-call]
+            message = json.loads(entry["message"])["message"]
+            if message["method"] == "Network.requestWillBeSent":
+                urls.append(str(message["params"]["request"]["url"]))
+        return [url for url in urls if not url.startswith("data:") and not url.endswith(".html")]
+
+    def screenshot(self, file: Path, *, whole: bool = True) -> None:
+        """Writes a PNG of the whole page, or of what the window shows."""
+        answer = self.driver.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": whole})
+        file.write_bytes(base64.b64decode(answer["data"]))
+
+    def pdf(self) -> bytes:
+        """The page as it would be printed."""
+        return base64.b64decode(self.driver.execute_cdp_cmd("Page.printToPDF", {})["data"])
+
+
+@contextmanager
+def browser() -> Iterator[Browser]:
+    """Starts chromium, and ends it.
+
+    Raises:
+        UserError: it is not installed.
+    """
+    binary, driver = shutil.which(CHROMIUM), shutil.which(DRIVER)
+    if binary is None or driver is None:
+        raise UserError(
+            "there is no chromium with its driver",
+            fix="apt-get install --no-install-recommends chromium chromium-driver",
+        )
+    options = Options()
+    options.binary_location = binary
+    options.add_argument("--headless=new")
+    options.add_argument("--disable-dev-shm-usage")
+    options.add_argument("--disable-background-networking")
+    options.add_argument("--host-resolver-rules=MAP * ~NOTFOUND")
+    if os.geteuid() == 0:
+        options.add_argument("--no-sandbox")  # chromium refuses to start as root otherwise; the page is our own file
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    window = webdriver.Chrome(options=options, service=Service(executable_path=driver))
+    try:
+        yield Browser(window)
+    finally:
+        window.quit()

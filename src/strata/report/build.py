@@ -1,0 +1,185 @@
+"""Puts the picture together from the site file, what was seen, and what earlier runs left in the state directory."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from pathlib import Path
+
+from strata.drift import DriftReport
+from strata.engine.context import SiteContext
+from strata.engine.status import ObjectStatus, site_status
+from strata.engine.steps import Layer
+from strata.inventory.services import published_services
+from strata.observe import Observation, nothing_seen, observe
+from strata.observe.facts import NOT_UP
+from strata.outputs import ClusterOutputs
+from strata.paths import REPOSITORY
+from strata.report.model import (
+    AddressReport,
+    ImageReport,
+    LayerReport,
+    RunTime,
+    SiteReport,
+    State,
+    StepTime,
+    ToolReport,
+)
+from strata.report.places import places
+
+SHOWN_RUNS = 10
+"""Runs that a report remembers."""
+
+WHAT = {
+    Layer.CLOUD: "OpenStack: hypervisors, flavors, networks, instances",
+    Layer.HOSTS: "on the machines: storage, databases, registry, load balancer",
+    Layer.CLUSTER: "Kubernetes: control plane, nodes, cards",
+    Layer.PLATFORM: "Helm releases: tenants and services",
+}
+
+
+def build_report(
+    context: SiteContext,
+    *,
+    offline: bool = False,
+    drift: DriftReport | None = None,
+    observation: Observation | None = None,
+) -> SiteReport:
+    """The picture of a site, running or not.
+
+    Args:
+        context: the site.
+        offline: ask nobody; the picture shows what would be.
+        drift: what was found of it; None where nobody looked.
+        observation: what was seen; None to look now.
+    """
+    seen = observation or (nothing_seen(context) if offline else observe(context))
+    up = not offline and was_up(context, seen)
+    objects = tuple(site_status(context, seen))
+    layers = tuple(_layer(layer, objects, seen, up=up) for layer in Layer if any(o.layer == layer for o in objects))
+    return SiteReport(
+        site=context.site.name,
+        domain=context.site.domain,
+        file=_file(context.site_file),
+        generated=datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
+        seconds=seen.seconds + (drift.seconds if drift else 0.0),
+        state=_whole(layers, drift),
+        layers=layers,
+        places=places(context, seen, up=up),
+        objects=objects,
+        drift=drift,
+        addresses=_addresses(context),
+        tools=_tools(),
+        images=_images(context),
+        runs=last_runs(context),
+        verified=_verified(context),
+    )
+
+
+def _file(file: Path) -> str:
+    """Seen from the repository where it is in it: a report may be handed on."""
+    return str(file.relative_to(REPOSITORY)) if file.is_relative_to(REPOSITORY) else str(file)
+
+
+def was_up(context: SiteContext, seen: Observation) -> bool:
+    """Whether the site was ever brought up: a layer left its outputs, or one answers."""
+    answers = [seen.cloud.reason, seen.cluster.reason, *(h.reason for h in seen.hosts.values())]
+    return context.cloud_outputs is not None or (context.paths.root / "runs.jsonl").exists() or None in answers
+
+
+def _layer(layer: Layer, objects: tuple[ObjectStatus, ...], seen: Observation, *, up: bool) -> LayerReport:
+    own = [o for o in objects if o.layer == layer]
+    healthy = sum(o.healthy for o in own)
+    reasons = {Layer.CLOUD: seen.cloud.reason, Layer.CLUSTER: seen.cluster.reason, Layer.PLATFORM: seen.platform.reason}
+    if not up:
+        state = State.PLANNED
+    elif healthy == len(own):
+        state = State.GOOD
+    else:
+        state = State.PARTIAL if healthy else State.DOWN
+    return LayerReport(
+        layer=layer,
+        what=WHAT[layer],
+        state=state,
+        healthy=healthy,
+        objects=len(own),
+        reason=None if reasons.get(layer) == NOT_UP and not up else reasons.get(layer),
+    )
+
+
+def _whole(layers: tuple[LayerReport, ...], drift: DriftReport | None) -> State:
+    states = {layer.state for layer in layers}
+    if len(states) > 1 or (drift and drift.drift):
+        return State.PARTIAL
+    return next(iter(states), State.GOOD)
+
+
+def _addresses(context: SiteContext) -> tuple[AddressReport, ...]:
+    site = context.site
+    found: list[AddressReport] = []
+    if site.cloud is not None and site.cloud.deployment == "lab":
+        from strata.inventory.build import controller_address
+
+        found.append(AddressReport(name="OpenStack", address=f"http://{controller_address(site)}:5000/v3"))
+    if cluster := ClusterOutputs.load(context.paths):
+        found.append(AddressReport(name="Kubernetes", address=cluster.api_endpoint))
+    found += [
+        AddressReport(name=s.key.replace("_", "-"), address=f"https://{s.hostname}.{site.domain}/")
+        for s in published_services(site)
+    ]
+    if any("registry" in roles for roles in _roles(context)):
+        found.append(AddressReport(name="registry", address=f"https://registry.{site.domain}:5000/v2/"))
+    return tuple(found)
+
+
+def _roles(context: SiteContext) -> list[tuple[str, ...]]:
+    from strata.observe.hosts import host_roles
+
+    return list(host_roles(context).values())
+
+
+def _tools() -> tuple[ToolReport, ...]:
+    from strata.toolchain import report
+
+    return tuple(ToolReport(name=t.name, version=t.version, source=t.source, sha256=t.sha256) for t in report())
+
+
+def _images(context: SiteContext) -> tuple[ImageReport, ...]:
+    outputs = context.image_outputs
+    found = []
+    for name, reference in sorted(outputs.images.items()) if outputs else ():
+        repository, _, digest = reference.partition("@")
+        found.append(ImageReport(name=name, repository=repository, digest=digest))
+    return tuple(found)
+
+
+def last_runs(context: SiteContext, count: int = SHOWN_RUNS) -> tuple[RunTime, ...]:
+    """The newest runs of `strata up`, the newest first; a line that a killed run left half written is passed over."""
+    file = context.paths.root / "runs.jsonl"
+    found: list[RunTime] = []
+    for line in reversed(file.read_text().splitlines() if file.exists() else []):
+        try:
+            entry = json.loads(line)
+            steps = tuple(
+                StepTime(
+                    name=s["name"],
+                    layer=s["layer"],
+                    state=s["state"],
+                    started=s.get("started"),
+                    seconds=s["seconds"],
+                    changed=s.get("changed", 0),
+                )
+                for s in entry["steps"]
+            )
+            found.append(RunTime(ended=entry["ended"], seconds=entry["seconds"], changed=entry["changed"], steps=steps))
+        except (ValueError, KeyError, TypeError):
+            continue
+        if len(found) == count:
+            break
+    return tuple(found)
+
+
+def _verified(context: SiteContext) -> str | None:
+    from strata.verify.run import last_verified
+
+    return last_verified(context.paths)
