@@ -12,6 +12,8 @@ export PATH="$environment/bin:$PATH:/usr/local/sbin:/usr/sbin:/sbin" # root's PA
 # shellcheck disable=SC2034  # read by the scripts that source this file
 packages=(ca-certificates containernetworking-plugins git iproute2 iptables mmdebstrap nftables openssh-client podman
   procps python3 runc)
+# shellcheck disable=SC2034
+browser_packages=(chromium chromium-driver) # the tests look at pages as a user does
 
 unset PYTHONDONTWRITEBYTECODE # or every start compiles Strata's own modules anew
 

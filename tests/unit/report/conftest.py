@@ -1,0 +1,81 @@
+"""A lab that runs, as its layers would answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from strata.engine.context import SiteContext
+from strata.models import find_site
+from strata.observe import CloudFacts, ClusterFacts, HostFacts, Observation, PlatformFacts, PodFacts, ServerFacts
+from strata.observe.hosts import host_roles, units_of
+from strata.outputs import CloudOutputs, InstanceOutput
+from strata.platform.releases import release_names
+
+V100 = ("10de", "1db4")
+
+
+@pytest.fixture
+def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SiteContext:
+    """The lab with a state directory of its own."""
+    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
+    return SiteContext.load(find_site("lab"))
+
+
+@pytest.fixture
+def running(context: SiteContext) -> Callable[..., Observation]:
+    """What is seen when all is well; `running(pod="name")` gives the GPU worker's card to a pod of that name."""
+    assert context.site.cloud is not None
+    instances = {
+        i.name: InstanceOutput(
+            id=f"id-{i.name}", name=i.name, address=f"10.77.0.{20 + n}", flavor=i.flavor, roles=tuple(i.roles)
+        )
+        for n, i in enumerate(context.site.cloud.instances)
+    }
+    CloudOutputs(instances=instances, networks={}).save(context.paths)
+
+    def see(pod: str | None = None, namespace: str = "research") -> Observation:
+        hosts = {
+            name: HostFacts(
+                units=dict.fromkeys(units_of(roles), "active"),
+                devices={"0000:10:00.0": V100} if name == "gpu-worker-1" else {},
+                assigned={"0000:10:00.0": "uid-1"} if pod and name == "gpu-worker-1" else {},
+            )
+            for name, roles in host_roles(context).items()
+        }
+        pods = [
+            PodFacts(
+                uid="uid-1",
+                namespace=namespace,
+                name=pod,
+                node="gpu-worker-1",
+                ready=True,
+                devices={"nvidia.com/gpu": 1},
+            )
+            for pod in [pod]
+            if pod
+        ]
+        return Observation(
+            cloud=CloudFacts(
+                servers={
+                    name: ServerFacts(
+                        id=i.id,
+                        status="ACTIVE",
+                        hypervisor="compute-gpu-1" if name == "gpu-worker-1" else "compute-1",
+                    )
+                    for name, i in instances.items()
+                },
+                hypervisors={"compute-1": "up", "compute-gpu-1": "up"},
+                flavors=frozenset({"cpu.small", "gpu.v100.1", "gpu.v100.2"}),
+            ),
+            hosts=hosts,
+            cluster=ClusterFacts(
+                nodes=dict.fromkeys(("control-1", "worker-1", "gpu-worker-1"), "Ready"), pods=tuple(pods)
+            ),
+            platform=PlatformFacts(releases=dict.fromkeys(release_names(context.site), "deployed")),
+            seconds=1.5,
+        )
+
+    return see
