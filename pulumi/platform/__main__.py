@@ -36,14 +36,14 @@ if services.token_issuer:
         token_issuer.TokenIssuerArgs(shown_plainly(token_issuer.values)(site, services.token_issuer, images, secrets)),
         in_cluster,
     )
-if services.ml_hub and services.token_issuer:
+if services.ml_hub and services.issuer:
     ml_hub.MlHub(
         "ml-hub",
         ml_hub.MlHubArgs(
             shown_plainly(ml_hub.values)(
                 site,
                 services.ml_hub,
-                services.token_issuer,
+                services.issuer,
                 site_file=site_file,
                 outputs=CloudOutputs.load(paths),
                 images=images,

@@ -53,13 +53,12 @@ def new_site(name: str, like: Path, directory: Path) -> Path:
         file.write_text("".join(lines))
         _editor_line(file, like)
         services = old.platform.services
-        if (
-            services.ml_hub is not None
-            and (catalogue := services.ml_hub.catalogue.file)
-            and not Path(catalogue).is_absolute()
-        ):
-            (target / catalogue).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(like.parent / catalogue, target / catalogue)
+        beside = [services.ml_hub.catalogue.file] if services.ml_hub else []
+        beside += [services.external_issuer.ca_file] if services.external_issuer else []
+        for name_beside in beside:
+            if name_beside is not None and not Path(name_beside).is_absolute():
+                (target / name_beside).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(like.parent / name_beside, target / name_beside)
     except OSError as error:
         raise UserError(f"{target}: {error.strerror}", fix="a directory that you may write to") from None
     load_site(file)

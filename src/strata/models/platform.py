@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from strata.models.accelerators import AcceleratorCounts
 from strata.models.base import Model, Unit
-from strata.models.types import Count, DnsLabel, Size
+from strata.models.types import Audience, Count, DnsLabel, HttpsUrl, IssuerUrl, Size
 
 
 class TenantQuota(Model):
@@ -39,6 +39,28 @@ class TokenIssuer(Model):
     layer: ClassVar[str] = "platform"
     consumers: ClassVar[tuple[str, ...]] = ("release token-issuer (pulumi/platform)", "role load_balancer")
     hostname: Annotated[DnsLabel, Field(description="Answers at https://<hostname>.<domain>.")] = "login"
+
+
+class ExternalIssuer(Model):
+    """An identity provider of the organisation, whose JSON Web Tokens services accept in place of token_issuer's."""
+
+    layer: ClassVar[str] = "platform"
+    consumers: ClassVar[tuple[str, ...]] = ("release ml-hub (pulumi/platform)",)
+    url: Annotated[IssuerUrl, Field(description="The `iss` claim of its tokens, exactly, a last slash included.")]
+    audience: Annotated[Audience, Field(description="What the `aud` claim of tokens must hold.")] = "ml-hub"
+    jwks_url: Annotated[
+        HttpsUrl | None,
+        Field(description="Where it publishes its keys. Default: as its /.well-known/openid-configuration says."),
+    ] = None
+    ca_file: Annotated[
+        str | None,
+        Field(
+            min_length=1,
+            max_length=4096,
+            description="PEM file of the authority that signed its certificate, relative to the site file. "
+            "Default: the authorities of the service's image.",
+        ),
+    ] = None
 
 
 class Catalogue(Model):
@@ -81,8 +103,24 @@ class Services(Model):
 
     layer: ClassVar[str] = "platform"
     consumers: ClassVar[tuple[str, ...]] = ("pulumi/platform",)
-    token_issuer: Annotated[TokenIssuer | None, Field(description="Issuer of tokens; ml_hub needs it.")] = None
+    token_issuer: Annotated[
+        TokenIssuer | None, Field(description="Issuer of tokens of the site's own; ml_hub needs it or external_issuer.")
+    ] = None
+    external_issuer: Annotated[
+        ExternalIssuer | None, Field(description="Issuer of tokens outside of the site, in place of token_issuer.")
+    ] = None
     ml_hub: Annotated[MlHub | None, Field(description="Catalogue of models; needs the database ml_hub.")] = None
+
+    @property
+    def issuer(self) -> TokenIssuer | ExternalIssuer | None:
+        """Whose tokens services accept."""
+        return self.token_issuer or self.external_issuer
+
+    @property
+    def installed(self) -> dict[str, TokenIssuer | MlHub]:
+        """What runs in the cluster, by key."""
+        found: dict[str, TokenIssuer | MlHub | None] = {"token_issuer": self.token_issuer, "ml_hub": self.ml_hub}
+        return {key: service for key, service in found.items() if service is not None}
 
 
 class Platform(Model):

@@ -130,6 +130,11 @@ RESOURCE_NAME_PATTERN = r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,253}[A-Za-z0-9])?$"
 DOMAIN_PATTERN = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)+$"
 DATABASE_PATTERN = r"^[a-z_][a-z0-9_]{0,62}$"
 ENVIRONMENT_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*$"
+ISSUER_PATTERN = (
+    r"^https://[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?(:[1-9][0-9]{0,4})?(/[A-Za-z0-9._~!$&'()*+,;=:@%/-]*)?$"
+)
+HTTPS_PATTERN = ISSUER_PATTERN[:-1] + r"(\?[A-Za-z0-9._~!$&'()*+,;=:@%/?-]*)?$"
+AUDIENCE_PATTERN = r"^[!-~]{1,255}$"
 LABEL_KEY_PATTERN = r"^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$"
 LABEL_VALUE_PATTERN = r"^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$"
 TAINT_PATTERN = LABEL_KEY_PATTERN[:-1] + r"(=[A-Za-z0-9._-]{0,63})?:(NoSchedule|PreferNoSchedule|NoExecute)$"
@@ -177,6 +182,19 @@ _VARIABLE = _named(
     "STRATA_SECRET_TOKEN",
     255,
 )
+_ISSUER = _named(
+    ISSUER_PATTERN,
+    "must be https://, a host and perhaps a port and a path; no user, no query (RFC 8414)",
+    "https://login.example.org/realms/ml",
+    2048,
+)
+_HTTPS = _named(
+    HTTPS_PATTERN,
+    "must be https://, a host and perhaps a port, a path and a query; no user",
+    "https://login.example.org/realms/ml/protocol/openid-connect/certs",
+    2048,
+)
+_AUDIENCE = _named(AUDIENCE_PATTERN, "must be printable ASCII without spaces, at most 255", "ml-hub", 255)
 _LABEL_KEY = _named(LABEL_KEY_PATTERN, "must be a Kubernetes label key", "strata.dev/pool", 317)
 _LABEL_VALUE = _named(
     LABEL_VALUE_PATTERN, "must be a Kubernetes label value: letters, digits, '.', '_', '-', at most 63", "gpu", 63
@@ -195,6 +213,11 @@ ResourceName = Annotated[str, _RESOURCE[0], _RESOURCE[1]]
 DomainName = Annotated[str, _DOMAIN[0], _DOMAIN[1]]
 DatabaseName = Annotated[str, _DATABASE[0], _DATABASE[1]]
 VariableName = Annotated[str, _VARIABLE[0], _VARIABLE[1]]
+IssuerUrl = Annotated[str, _ISSUER[0], _ISSUER[1]]
+"""The `iss` claim of tokens."""
+HttpsUrl = Annotated[str, _HTTPS[0], _HTTPS[1]]
+Audience = Annotated[str, _AUDIENCE[0], _AUDIENCE[1]]
+"""The `aud` claim of tokens."""
 LabelKey = Annotated[str, _LABEL_KEY[0], _LABEL_KEY[1]]
 LabelValue = Annotated[str, _LABEL_VALUE[0], _LABEL_VALUE[1]]
 Taint = Annotated[str, _TAINT[0], _TAINT[1]]

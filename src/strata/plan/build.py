@@ -179,10 +179,8 @@ def _platform(site: Site) -> PlatformPlan:
         for t in site.platform.tenants
     ]
     services = site.platform.services
-    for key in type(services).model_fields:
-        service = getattr(services, key)
-        if service is not None:
-            name = key.replace("_", "-")
-            address = f"https://{service.hostname}.{site.domain}/"
-            releases.append(ReleasePlan(name=name, chart=f"helm/{name}", namespace=SYSTEM_NAMESPACE, address=address))
+    for key, service in services.installed.items():
+        name = key.replace("_", "-")
+        address = f"https://{service.hostname}.{site.domain}/"
+        releases.append(ReleasePlan(name=name, chart=f"helm/{name}", namespace=SYSTEM_NAMESPACE, address=address))
     return PlatformPlan(releases=tuple(releases))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pulumi
 
@@ -12,7 +13,7 @@ from strata.errors import UserError
 from strata.inventory.ports import NODE_PORTS, POSTGRESQL
 from strata.inventory.topology import address_of, database_secret
 from strata.models import Site
-from strata.models.platform import Catalogue, TokenIssuer
+from strata.models.platform import Catalogue, ExternalIssuer, TokenIssuer
 from strata.models.platform import MlHub as MlHubModel
 from strata.outputs import CloudOutputs, ImageOutputs
 from strata.platform.releases import SYSTEM_NAMESPACE, ChartRelease, ReleaseArgs
@@ -44,7 +45,7 @@ class MlHub(ChartRelease):
 def values(
     site: Site,
     hub: MlHubModel,
-    issuer: TokenIssuer,
+    issuer: TokenIssuer | ExternalIssuer,
     *,
     site_file: Path,
     outputs: CloudOutputs | None,
@@ -57,13 +58,13 @@ def values(
         site: the site.
         hub: its service.
         issuer: whose tokens it takes.
-        site_file: the catalogue's file is relative to it.
+        site_file: the files of catalogue and issuer are relative to it.
         outputs: where the instances are.
         images: of the site's registry.
         secrets: of the site.
 
     Raises:
-        UserError: no PostgreSQL stands, or the catalogue cannot be read.
+        UserError: no PostgreSQL stands, or the catalogue or the issuer's authority cannot be read.
     """
     database = address_of("postgresql", site, outputs)
     if database is None:
@@ -82,22 +83,50 @@ def values(
             "password": SecretText(secrets.get(database_secret(DATABASE))),
             "ca": secrets.ca,
         },
-        "issuer": {"url": issuer_url(site, issuer), "audience": AUDIENCE, "jwksUrl": keys_url()},
+        **_issuer(site, issuer, site_file),
         "catalogue": _catalogue(hub.catalogue, site_file),
         "service": {"type": "NodePort", "port": 8080, "nodePort": NODE_PORTS["ml_hub"]},
     }
 
 
+def _issuer(site: Site, issuer: TokenIssuer | ExternalIssuer, site_file: Path) -> Values:
+    """Whose tokens the hub takes, and the ports on which it may ask for the keys."""
+    if isinstance(issuer, TokenIssuer):
+        return {"issuer": {"url": issuer_url(site, issuer), "audience": AUDIENCE, "jwksUrl": keys_url()}}
+    found: Values = {"url": issuer.url, "audience": issuer.audience}
+    if issuer.jwks_url is not None:
+        found["jwksUrl"] = issuer.jwks_url
+    if issuer.ca_file is not None:
+        found["ca"] = _read(site_file, "platform.services.external_issuer.ca_file", issuer.ca_file)
+    # 443 for the hub of models, and where the discovery document leads
+    ports = {443, *(urlsplit(url).port or 443 for url in (issuer.url, issuer.jwks_url) if url is not None)}
+    return {"issuer": found, "networkPolicy": {"egressPorts": sorted(ports)}}
+
+
 def _catalogue(catalogue: Catalogue, site_file: Path) -> Values:
     if catalogue.file is None:
         return {"source": "hub", "limit": catalogue.hugging_face}
-    file = site_file.parent / catalogue.file
     key = "platform.services.ml_hub.catalogue.file"
+    text = _read(site_file, key, catalogue.file)
     try:
-        text = file.read_text(encoding="utf-8")
         json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UserError(
+            f"{site_file}: {key}: {site_file.parent / catalogue.file} is no JSON: {error}", fix="mend the file"
+        ) from error
+    return {"source": "file", "text": text}
+
+
+def _read(site_file: Path, key: str, name: str) -> str:
+    """A text file that a key of the site file names.
+
+    Raises:
+        UserError: it is not there, cannot be read, or is no text.
+    """
+    file = site_file.parent / name
+    try:
+        return file.read_text(encoding="utf-8")
     except OSError as error:
         raise UserError(f"{site_file}: {key}: {file}: {error.strerror}", fix="name a file beside site.yaml") from error
-    except ValueError as error:
-        raise UserError(f"{site_file}: {key}: {file} is no JSON: {error}", fix="mend the file") from error
-    return {"source": "file", "text": text}
+    except UnicodeDecodeError as error:
+        raise UserError(f"{site_file}: {key}: {file} is not UTF-8 text", fix="save it as UTF-8") from error

@@ -12,6 +12,7 @@ import yaml
 
 from strata.errors import UserError
 from strata.models import Site, load_site
+from strata.models.platform import ExternalIssuer
 from strata.outputs import CloudOutputs, ImageOutputs, InstanceOutput
 from strata.paths import REPOSITORY
 from strata.platform import cluster_base, ml_hub, releases, tenant, token_issuer
@@ -85,17 +86,17 @@ def test_charts_accept_the_values(name: str) -> None:
     secrets = Secrets()
     if services.token_issuer:
         check("token-issuer", token_issuer.values(site, services.token_issuer, IMAGES, secrets))
-        if services.ml_hub:
-            values = ml_hub.values(
-                site,
-                services.ml_hub,
-                services.token_issuer,
-                site_file=SITES[name],
-                outputs=outputs(site),
-                images=IMAGES,
-                secrets=secrets,
-            )
-            check("ml-hub", values)
+    if services.ml_hub and services.issuer:
+        values = ml_hub.values(
+            site,
+            services.ml_hub,
+            services.issuer,
+            site_file=SITES[name],
+            outputs=outputs(site),
+            images=IMAGES,
+            secrets=secrets,
+        )
+        check("ml-hub", values)
 
 
 def test_lab_device_plugin_offers_v100_on_tainted_gpu_nodes() -> None:
@@ -151,6 +152,52 @@ def test_secrets_are_marked() -> None:
     assert isinstance(values["database"]["password"], SecretText)
     assert values["database"]["host"] == "10.0.0.10"
     assert values["issuer"]["url"] == "https://login.lab.strata.test"
+
+
+EXTERNAL = {"url": "https://login.example.org:8443/realms/ml", "jwks_url": "https://keys.example.org/jwks?p=ml"}
+
+
+def external_values(file: Path) -> dict[str, Any]:
+    """Values of ml-hub for a site file with an external issuer."""
+    site = load_site(file)
+    hub, issuer = site.platform.services.ml_hub, site.platform.services.issuer
+    assert hub is not None
+    assert isinstance(issuer, ExternalIssuer)
+    return ml_hub.values(site, hub, issuer, site_file=file, outputs=outputs(site), images=IMAGES, secrets=Secrets())
+
+
+def with_external_issuer(tmp_path: Path, **keys: str) -> Path:
+    """The lab's site with an issuer outside of it."""
+    content = yaml.safe_load(SITES["lab"].read_text())
+    del content["platform"]["services"]["token_issuer"]
+    content["platform"]["services"]["external_issuer"] = EXTERNAL | keys
+    file = tmp_path / "site.yaml"
+    file.write_text(yaml.safe_dump(content))
+    (tmp_path / "catalogue.json").write_text("[]")
+    (tmp_path / "issuer.pem").write_text(CA)
+    return file
+
+
+def test_external_issuer_takes_the_place_of_the_labs(tmp_path: Path) -> None:
+    file = with_external_issuer(tmp_path, audience="https://ml.example.org/", ca_file="issuer.pem")
+    values = external_values(file)
+    check("ml-hub", values)
+    assert values["issuer"] == {
+        "url": EXTERNAL["url"],
+        "audience": "https://ml.example.org/",
+        "jwksUrl": EXTERNAL["jwks_url"],
+        "ca": CA,
+    }
+    assert values["networkPolicy"]["egressPorts"] == [443, 8443]
+    assert releases.release_names(load_site(file)) == ["cluster-base", "tenant-research", "ml-hub"]
+
+
+def test_external_issuer_by_discovery_needs_its_url_only(tmp_path: Path) -> None:
+    file = with_external_issuer(tmp_path)
+    file.write_text(file.read_text().replace(f"jwks_url: {EXTERNAL['jwks_url']}", ""))
+    values = external_values(file)
+    check("ml-hub", values)
+    assert values["issuer"] == {"url": EXTERNAL["url"], "audience": "ml-hub"}
 
 
 def test_missing_image_and_catalogue_are_named(tmp_path: Path) -> None:

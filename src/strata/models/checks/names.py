@@ -54,9 +54,10 @@ def _named(site: Site) -> Iterator[list[tuple[str, KeyPath]]]:
         yield _names(site.hosts.slurm.partitions, ("hosts", "slurm", "partitions"))
     yield _names(site.platform.tenants, ("platform", "tenants"))
     yield _names(site.secrets, ("secrets",))
-    services = site.platform.services
-    present = [(name, getattr(services, name)) for name in type(services).model_fields if getattr(services, name)]
-    yield [("registry", ("domain",))] + [(s.hostname, ("platform", "services", n, "hostname")) for n, s in present]
+    yield [("registry", ("domain",))] + [
+        (service.hostname, ("platform", "services", key, "hostname"))
+        for key, service in site.platform.services.installed.items()
+    ]
 
 
 def _names(entries: Iterable[object], path: KeyPath) -> list[tuple[str, KeyPath]]:

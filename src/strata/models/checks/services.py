@@ -7,9 +7,14 @@ from pathlib import Path
 
 from strata.models.checks.finding import INSTANCES, MACHINES, Finding, hosts
 from strata.models.events import KeyPath
+from strata.models.platform import Services
 from strata.models.site import Site
 
 ML_HUB_DATABASE = "ml_hub"
+MAXIMUM_PEM = 2**20
+"""Characters of a PEM file that are read; a ConfigMap, where it goes, holds no more."""
+PEM_CERTIFICATE = "-----BEGIN CERTIFICATE-----"
+PEM_PRIVATE_KEY = "PRIVATE KEY-----"
 SERVICE_ROLES = (("load_balancer", "answers through it"), ("registry", "takes its image from it"))
 
 
@@ -18,6 +23,7 @@ def check(site: Site, directory: Path) -> Iterator[Finding]:
     services = site.platform.services
     root: KeyPath = ("platform", "services")
     present = [name for name in type(services).model_fields if getattr(services, name) is not None]
+    yield from _issuers(services, directory)
     if site.cluster is None:
         for key in ("tenants", "services"):
             if (key == "tenants" and site.platform.tenants) or (key == "services" and present):
@@ -29,7 +35,7 @@ def check(site: Site, directory: Path) -> Iterator[Finding]:
                 )
     roles = {role for host in hosts(site) for role in host.roles}
     for role, reason in SERVICE_ROLES:
-        for name in present:
+        for name in services.installed:
             if role not in roles:
                 why = f"needs a host with the role {role} ({reason}), and there is none"
                 yield Finding((*root, name), why, f"give a host the role {role}", (INSTANCES, MACHINES))
@@ -40,10 +46,10 @@ def check(site: Site, directory: Path) -> Iterator[Finding]:
     if ML_HUB_DATABASE not in databases:
         fix = f"below hosts: postgresql: {{databases: [{ML_HUB_DATABASE}]}}, and a host with the role postgresql"
         yield Finding(path, f"needs the database {ML_HUB_DATABASE}", fix, (("hosts", "postgresql"),))
-    if services.token_issuer is None:
-        yield Finding(
-            path, "needs a token_issuer", "below services: token_issuer: {hostname: login}", ((*root, "token_issuer"),)
-        )
+    if services.issuer is None:
+        fix = "below services: token_issuer: {hostname: login}, or external_issuer: {url: https://…}"
+        reads = ((*root, "token_issuer"), (*root, "external_issuer"))
+        yield Finding(path, "needs a token_issuer or an external_issuer", fix, reads)
     file = services.ml_hub.catalogue.file
     if file is not None and not _is_file(directory / file):
         yield Finding(
@@ -51,6 +57,37 @@ def check(site: Site, directory: Path) -> Iterator[Finding]:
             f"there is no file {directory / file}",
             "the path of a JSON file, relative to the site file",
         )
+
+
+def _issuers(services: Services, directory: Path) -> Iterator[Finding]:
+    """One issuer at most; the authority of an external one is there."""
+    root: KeyPath = ("platform", "services", "external_issuer")
+    external = services.external_issuer
+    if external is None:
+        return
+    if services.token_issuer is not None:
+        yield Finding(
+            root, "stands beside token_issuer; services accept the tokens of one issuer", "remove one of them"
+        )
+    if external.ca_file is None:
+        return
+    file = directory / external.ca_file
+    fix = "the path of a PEM file with certificates, relative to the site file"
+    if not _is_file(file):
+        yield Finding((*root, "ca_file"), f"there is no file {file}", fix)
+    elif (text := _text(file)) is None or PEM_CERTIFICATE not in text:
+        yield Finding((*root, "ca_file"), f"{file} holds no certificate in PEM form", fix)
+    elif PEM_PRIVATE_KEY in text:
+        yield Finding((*root, "ca_file"), f"{file} holds a private key, which would be public", "only the certificates")
+
+
+def _text(file: Path) -> str | None:
+    """The beginning of a file, None where it is no text."""
+    try:
+        with file.open(encoding="ascii") as stream:
+            return stream.read(MAXIMUM_PEM)
+    except (OSError, ValueError):
+        return None
 
 
 def _is_file(path: Path) -> bool:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import jwt
 import pytest
 import requests
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from strata.inventory.topology import address_of, hosts_with
 from strata.models import Site
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 LONGEST_TOKEN_SECONDS = 3600
 T5_MODELS = ("Voicelab/vlt5-base-keywords", "google/flan-t5-large", "grammarly/coedit-large")
 """The models that the ML Hub's authors serve; the lab's catalogue holds them."""
+EXTERNAL_TOKEN = "external_issuer_token"  # noqa: S105 the name of a secret, not one
 READ_METRICS = "import urllib.request; print(urllib.request.urlopen('http://127.0.0.1:9464/metrics').read().decode())"
 
 Get = Callable[..., requests.Response]
@@ -84,9 +86,14 @@ def issuer(site: Site, issuer_model: TokenIssuer, http: requests.Session) -> Api
 
 
 @pytest.fixture(scope="module")
-def token(issuer: Api, secrets: SecretStore) -> str:
-    """A token of the client that verifies."""
-    response = ask_for_token(issuer, secrets.get(CLIENT_SECRET))
+def token(site: Site, request: pytest.FixtureRequest, secrets: SecretStore) -> str:
+    """A token that the hub must accept: of the client that verifies, or one that the operator got elsewhere."""
+    if site.platform.services.external_issuer is not None:
+        if not any(secret.name == EXTERNAL_TOKEN for secret in site.secrets):
+            entry = f"{{name: {EXTERNAL_TOKEN}, source: environment}}"
+            pytest.skip(f"tokens come from outside of site {site.name}: provide one by secrets: [{entry}]")
+        return secrets.get(EXTERNAL_TOKEN)
+    response = ask_for_token(request.getfixturevalue("issuer"), secrets.get(CLIENT_SECRET))
     assert response.status_code == 200, response.text
     return str(response.json()["access_token"])
 
@@ -178,6 +185,21 @@ def test_issuer_refuses_a_wrong_secret(issuer: Api) -> None:
     response = ask_for_token(issuer, "not-the-secret-of-this-client")
     assert response.status_code == 401
     assert response.json()["error"] == "invalid_client"
+
+
+def test_hub_refuses_a_forged_token(site: Site, hub: Api) -> None:
+    """The model hub answers 401 to a token that claims its issuer and is signed by another key."""
+    services = site.platform.services
+    assert services.issuer is not None
+    url, audience = (
+        (issuer_url(site, services.issuer), AUDIENCE)
+        if isinstance(services.issuer, TokenIssuer)
+        else (services.issuer.url, services.issuer.audience)
+    )
+    now = int(time.time())
+    claims = {"iss": url, "aud": audience, "sub": CLIENT, "iat": now, "nbf": now, "exp": now + 600}
+    forged = jwt.encode(claims, ec.generate_private_key(ec.SECP256R1()), algorithm="ES256", headers={"kid": "forged"})
+    assert_problem(hub.get("/v3/ml-hub/models", forged), 401)
 
 
 @pytest.mark.parametrize("path", ["/models", "/models/google/flan-t5-large", "/authors", "/tasks"])
