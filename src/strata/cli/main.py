@@ -9,6 +9,7 @@ from rich.console import Console
 
 from strata.cli import inspect_commands, site_commands
 from strata.errors import UserError
+from strata.troubleshooting import link_for
 
 app = typer.Typer(
     name="strata",
@@ -32,6 +33,8 @@ def main() -> None:
         if error.fix:
             error_console.print("[green]fix:[/]", end=" ")
             error_console.print(error.fix, markup=False, highlight=False, soft_wrap=True)
+        if link := link_for(error):
+            error_console.print(f"[dim]see:[/] {link}", highlight=False, soft_wrap=True)
         sys.exit(getattr(error, "exit_status", 2))
     except KeyboardInterrupt:
         error_console.print("interrupted; run the same command again to go on from here")

@@ -168,7 +168,8 @@ def destroy(site: Site, paths: SitePaths, progress: Progress) -> bool:
             try:
                 podman(kind, "rm", *options, *names)
             except PodmanError as error:
-                raise UserError(str(error), fix=f"podman {kind} rm --force {' '.join(names)}") from error
+                fix = f"podman {kind} rm --force {' '.join(names)}"
+                raise UserError(str(error), fix=fix, see="an-image-cannot-be-built") from error
             changed = True
     paths.clouds_file.unlink(missing_ok=True)
     if left := host.restore(site.name):

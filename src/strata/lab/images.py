@@ -94,7 +94,7 @@ def role_packages(roles: Path = REPOSITORY / "ansible" / "roles", *, controller:
         try:
             packages = (yaml.safe_load(defaults.read_text()) or {}).get(f"{role}_packages", [])
         except yaml.YAMLError as error:
-            raise UserError(f"{defaults}: {error}", fix="mend the YAML") from error
+            raise UserError(f"{defaults}: {error}", fix="mend the YAML", see="an-image-cannot-be-built") from error
         if not isinstance(packages, list) or not all(isinstance(p, str) for p in packages):
             raise UserError(f"{defaults}: {role}_packages is {packages!r}", fix="write a list of Debian package names")
         found.update(packages)

@@ -42,5 +42,6 @@ def find_site(name_or_path: str | Path) -> Path:
         if "/" in text or path.suffix in (".yaml", ".yml") or path.exists():
             return path  # the loader tells what is wrong with it
     except (OSError, RuntimeError) as error:  # RuntimeError: no such home directory
-        raise UserError(f"{text}: {error}", fix=f"one of {', '.join(site_names())}") from None
+        names = ", ".join(site_names())
+        raise UserError(f"{text}: {error}", fix=f"one of {names}", see="there-is-no-such-site") from None
     raise UserError(f"there is no site {text} under {inventories()}", fix=suggestion(text, site_names(), "sites"))

@@ -34,7 +34,8 @@ def new_site(name: str, like: Path, directory: Path) -> Path:
     try:
         TypeAdapter(DnsLabel).validate_python(name)
     except ValidationError as error:
-        raise UserError(f"{name!r}: {error.errors()[0]['msg']}", fix="for instance my-site") from None
+        why = error.errors()[0]["msg"]
+        raise UserError(f"{name!r}: {why}", fix="for instance my-site", see="a-new-site-cannot-be-written") from None
     old, document = load_site(like), read_document(like)
     target = directory / name
     if target.exists():
@@ -60,7 +61,9 @@ def new_site(name: str, like: Path, directory: Path) -> Path:
                 (target / name_beside).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(like.parent / name_beside, target / name_beside)
     except OSError as error:
-        raise UserError(f"{target}: {error.strerror}", fix="a directory that you may write to") from None
+        raise UserError(
+            f"{target}: {error.strerror}", fix="a directory that you may write to", see="a-new-site-cannot-be-written"
+        ) from None
     load_site(file)
     return file
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,6 +59,8 @@ class SiteError(UserError):
         problems: at least one.
     """
 
+    see = "the-site-file-has-mistakes"
+
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
         count = len(self.problems)
@@ -97,7 +100,9 @@ def similar(word: str, choices: Iterable[str]) -> str | None:
 def suggestion(word: str, choices: Sequence[str], noun: str) -> str:
     """The fix for a word that is none of the choices."""
     if (found := similar(word, choices)) is not None:
-        return f"did you mean {found}?"
+        odd = next((c for c in word[:100] if not c.isascii()), None)
+        look_alike = f" it has U+{ord(odd):04X} ({unicodedata.name(odd, 'no letter').lower()})" if odd else ""
+        return f"did you mean {found}?{look_alike}"
     if not choices:
         return f"declare it; there are no {noun}"
     listed = ", ".join(choices[:20]) + (", …" if len(choices) > 20 else "")

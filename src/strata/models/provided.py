@@ -27,4 +27,5 @@ def check_secrets(site: Site) -> None:
             missing.append(f"secrets[{index}]: {error.message}")
             fixes += [error.fix] if error.fix else []
     if missing:
-        raise UserError("\n".join([f"site {site.name}: secrets are not provided", *missing]), fix="; ".join(fixes))
+        text = "\n".join([f"site {site.name}: secrets are not provided", *missing])
+        raise UserError(text, fix="; ".join(fixes), see="a-secret-is-missing")

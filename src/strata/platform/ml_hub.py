@@ -127,6 +127,10 @@ def _read(site_file: Path, key: str, name: str) -> str:
     try:
         return file.read_text(encoding="utf-8")
     except OSError as error:
-        raise UserError(f"{site_file}: {key}: {file}: {error.strerror}", fix="name a file beside site.yaml") from error
+        raise UserError(
+            f"{site_file}: {key}: {file}: {error.strerror}",
+            fix="name a file beside site.yaml",
+            see="the-model-catalogue-cannot-be-read",
+        ) from error
     except UnicodeDecodeError as error:
         raise UserError(f"{site_file}: {key}: {file} is not UTF-8 text", fix="save it as UTF-8") from error

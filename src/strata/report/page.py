@@ -58,5 +58,7 @@ def write_page(file: Path, page: str) -> Path:
     try:
         write_private(target, page)
     except OSError as error:
-        raise UserError(f"{file}: {error.strerror}", fix="-o with a file that you may write") from None
+        raise UserError(
+            f"{file}: {error.strerror}", fix="-o with a file that you may write", see="the-page-cannot-be-written"
+        ) from None
     return target

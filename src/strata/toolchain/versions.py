@@ -178,13 +178,21 @@ def load_versions(file: Path = VERSIONS_FILE) -> Versions:
     try:
         data = yaml.safe_load(file.read_text(encoding="utf-8"))
     except OSError as error:
-        raise UserError(f"{file}: {error.strerror}", fix="restore it: git checkout -- versions.yaml") from None
+        raise UserError(
+            f"{file}: {error.strerror}",
+            fix="restore it: git checkout -- versions.yaml",
+            see="versionsyaml-has-mistakes",
+        ) from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"{file.name}: {error}", fix="mend the YAML at this place") from None
+        raise UserError(
+            f"{file.name}: {error}", fix="mend the YAML at this place", see="versionsyaml-has-mistakes"
+        ) from None
     try:
         return Versions.model_validate(data)
     except ValidationError as error:
-        raise UserError(_describe(file, error), fix="docs/toolchain.md describes the keys") from None
+        raise UserError(
+            _describe(file, error), fix="docs/toolchain.md describes the keys", see="versionsyaml-has-mistakes"
+        ) from None
 
 
 def architecture() -> str:
