@@ -1,7 +1,7 @@
 """Reads the documents: their headings, links and blocks of commands.
 
-A block of commands is fenced as `console`, each command after `$ `, further lines of it after `> `. Other lines are output
-that must appear in this order, with `…` for what differs. The fence says where the block is run:
+A block of commands is fenced as `console`, each command after `$ `, further lines of it after `> `. Other lines are
+output that must appear in this order, with `…` for what differs. The fence says where the block is run:
 
     ```console offline              here, in a copy of the repository with a state directory of its own
     ```console lab                  against the running lab; it must leave it as it is

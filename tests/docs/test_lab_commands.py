@@ -1,0 +1,27 @@
+"""The documents' commands against the running lab."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from strata.engine.context import SiteContext
+from strata.paths import REPOSITORY
+
+from .markdown import Block, blocks, documents
+from .runner import run_blocks
+
+CHOSEN: dict[Path, list[Block]] = {d: [b for b in blocks(d) if b.where == "lab"] for d in documents()}
+
+
+@pytest.mark.parametrize("document", [d for d, found in CHOSEN.items() if found], ids=str)
+def test_commands_do_what_the_document_says(document: Path, context: SiteContext, tmp_path: Path) -> None:
+    if context.site.name != "lab" or context.site_file != REPOSITORY / "inventories" / "lab" / "site.yaml":
+        pytest.skip(f"the documents speak of the site lab, the tests of {context.site_file}")
+    environment = dict(os.environ) | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": "160"}
+    environment |= {"TMPDIR": str(tmp_path)}
+    wrong = run_blocks(CHOSEN[document], REPOSITORY, environment)
+    assert not wrong, "\n\n".join(wrong)
