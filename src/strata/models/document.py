@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import stat
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +11,16 @@ import yaml
 
 from strata.models.events import KeyPath, Marks, Place, build, dotted
 from strata.models.problems import Problem, SiteError, shorten
+from strata.models.syntax import syntax_problem
 
 MAXIMUM_BYTES = 4 * 2**20
 """Larger files are refused: a site of 5,000 nodes takes less than 1 MiB."""
+
+
+_SECRET = re.compile(r"pass(word|wd|phrase)|secret|token$|private_?key|api_?key|^value$", re.IGNORECASE)
+"""Keys below which operators write secrets, though a site file has none."""
+HIDDEN = "(not shown)"
+"""In place of a value that may be a secret: answers end in logs."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +73,14 @@ class Document:
     def problem(self, path: KeyPath, why: str, fix: str) -> Problem:
         """A mistake at a key, with its place and value."""
         place, own = self.locate(path)
-        value = shorten(self.value(path)) if own else None
+        found = self.value(path) if own else None
+        value = (HIDDEN if may_be_secret(path) else shorten(found)) if own else None
         return Problem(self.file, place.line, place.column, dotted(path), value, why, fix)
+
+
+def may_be_secret(path: KeyPath) -> bool:
+    """Whether the key sounds like one with a secret in it."""
+    return bool(path) and _SECRET.search(str(path[-1])) is not None
 
 
 def read_document(file: Path) -> Document:
@@ -79,16 +93,18 @@ def read_document(file: Path) -> Document:
     try:
         tree = build(text)
     except yaml.MarkedYAMLError as error:
-        raise SiteError([_syntax_problem(file, error)]) from None
+        raise SiteError([syntax_problem(file, text, error)]) from None
     except yaml.YAMLError as error:
         why = f"is not YAML: {str(error).splitlines()[0]}"
         raise _whole(file, why, "write it as UTF-8 text without control characters") from None
     mistakes = [Problem(file, m.place.line, m.place.column, dotted(m.path), None, m.why, m.fix) for m in tree.mistakes]
     if tree.data is None and not mistakes:
         raise _whole(file, "is empty", "start from another site: strata new NAME --like lab")
+    if not tree.complete:
+        raise SiteError(mistakes)  # what is missing may stand in the rest
     if not isinstance(tree.data, dict):
-        why, fix = "is not a mapping of keys", "begin with name: … and domain: …"
-        raise SiteError(mistakes or [Problem(file, 1, 1, "", shorten(tree.data), why, fix)])
+        why, fix, place = "is not a mapping of keys", "begin with name: … and domain: …", tree.marks.place
+        raise SiteError(mistakes or [Problem(file, place.line, place.column, "", shorten(tree.data), why, fix)])
     return Document(file, tree.data, tree.marks, tuple(mistakes))
 
 
@@ -114,6 +130,8 @@ def _read_text(file: Path) -> str:
         # ValueError: a path with a NUL character
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise _whole(file, f"cannot be read: {reason}", "name a readable site.yaml") from None
+    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raise _whole(file, "is UTF-16 text", "save it as UTF-8")
     if b"\0" in content[:65536]:
         raise _whole(file, "is a binary file", "name a site.yaml, a text file")
     try:
@@ -121,18 +139,3 @@ def _read_text(file: Path) -> str:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise SiteError([Problem(file, line, 1, "", None, "is not UTF-8 text", "save it as UTF-8")]) from None
-
-
-def _syntax_problem(file: Path, error: yaml.MarkedYAMLError) -> Problem:
-    mark = error.problem_mark or error.context_mark
-    why = f"is not YAML: {error.problem or error.context}"
-    fix = "check indentation, colons, quotes and brackets here and in the line above"
-    if error.problem and "cannot start any token" in error.problem:
-        fix = "indent with spaces, not tabs, and put values with special characters in quotes"
-    elif error.problem and "alias" in error.problem:
-        fix = "write the value out; site files have no anchors and aliases"
-    elif error.problem and "mapping values" in error.problem:
-        fix = "put a value that contains a colon in quotes"
-    elif error.problem and "another document" in error.problem:
-        fix = "one site per file: remove the line ---"
-    return Problem(file, mark.line + 1 if mark else None, mark.column + 1 if mark else None, "", None, why, fix)

@@ -20,7 +20,19 @@ KeyPath = tuple[str | int, ...]
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,18})")
 _FLOAT = re.compile(r"-?[0-9]{1,18}\.[0-9]{1,18}([eE][-+]?[0-9]{1,3})?")
 _BOOLEANS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_PLAIN_KEY = re.compile(r"[!-~]{1,100}")
+"""A key that can be printed as it is: no spaces, control characters, look-alikes, or megabytes."""
 _NULLS = frozenset(("", "~", "null", "Null", "NULL"))
+
+
+class WrittenFloat(float):
+    """A number with a point that answers show as it was written: 22.10, not 22.1."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __str__(self) -> str:
+        return self.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +68,8 @@ class Tree:
     data: object = None
     marks: Marks = field(default_factory=lambda: Marks(Place(1, 1)))
     mistakes: list[Mistake] = field(default_factory=list)
+    complete: bool = True
+    """Whether the file was read to its end."""
 
 
 @dataclass(slots=True)
@@ -97,18 +111,23 @@ class _Builder:
             elif isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
                 if len(self._stack) >= MAXIMUM_DEPTH:
                     self._mistake(event, f"is nested deeper than {MAXIMUM_DEPTH} levels", "a site file has at most ten")
+                    self._tree.complete = False
                     break
                 self._open(event)
             elif isinstance(event, yaml.CollectionEndEvent):
                 self._stack.pop()
             elif isinstance(event, yaml.AliasEvent):
-                self._mistake(event, f"uses the alias *{event.anchor}; site files have none", "write the value out")
+                anchor = str(event.anchor)[:80]
+                self._mistake(event, f"uses the alias *{anchor}; site files have none", "write the value out")
                 self._put(event, None, None)
             elif isinstance(event, yaml.DocumentStartEvent):
                 documents += 1
                 if documents > 1:
+                    self._stack.clear()
                     self._mistake(event, "begins a second document", "one site per file: remove the line ---")
+                    self._tree.complete = False
                     break
+        self._tree.complete &= len(self._tree.mistakes) < MAXIMUM_MISTAKES
         return self._tree
 
     def _path(self) -> KeyPath:
@@ -124,7 +143,8 @@ class _Builder:
 
     def _scalar(self, event: yaml.ScalarEvent) -> None:
         if event.tag is not None and event.tag != "!":
-            self._mistake(event, f"has the tag {event.tag[:80]}", "write a plain value")
+            fix = "text in quotes, other values as they are, without a tag; secrets are declared below secrets:"
+            self._mistake(event, f"has the tag {shown_tag(event.tag)}", fix)
         top = self._stack[-1] if self._stack else None
         if top is not None and top.waits_for_key:
             key = event.value
@@ -141,10 +161,11 @@ class _Builder:
 
     def _open(self, event: yaml.CollectionStartEvent) -> None:
         if event.tag is not None and event.tag != "!":
-            self._mistake(event, f"has the tag {event.tag[:80]}", "write a plain list or mapping")
+            self._mistake(event, f"has the tag {shown_tag(event.tag)}", "write a plain list or mapping")
         top = self._stack[-1] if self._stack else None
         if top is not None and top.waits_for_key:
-            self._mistake(event, "has a list or mapping as a key", "write key: value")
+            fix = "write key: value; a site file has no templates such as {{ … }}"
+            self._mistake(event, "has a list or mapping as a key", fix)
         mapping = isinstance(event, yaml.MappingStartEvent)
         data: dict[str, object] | list[object] = {} if mapping else []
         children: dict[str, Marks] | list[Marks] = {} if mapping else []
@@ -164,11 +185,7 @@ class _Builder:
             top.data.append(value)
             top.marks.children.append(marks)
         elif top.waits_for_key:  # a key that is no text; told already
-            top.key, top.key_place, top.waits_for_key = (
-                "?",
-                marks.place,
-                False,
-            )  # a key that is no text; a mistake already
+            top.key, top.key_place, top.waits_for_key = "?", marks.place, False
         else:
             assert isinstance(top.marks.children, dict)
             assert top.key is not None
@@ -177,6 +194,11 @@ class _Builder:
             top.marks.children.setdefault(top.key, marks)
             top.key, top.waits_for_key = None, True
         return marks
+
+
+def shown_tag(tag: str) -> str:
+    """A tag as it was written, on one line."""
+    return tag.replace("tag:yaml.org,2002:", "!!")[:80].encode("ascii", "backslashreplace").decode()
 
 
 def _place(event: yaml.Event) -> Place:
@@ -194,7 +216,7 @@ def _plain(text: str) -> object:
     if _INTEGER.fullmatch(text):
         return int(text)
     if _FLOAT.fullmatch(text):
-        return float(text)
+        return WrittenFloat(text)
     return text
 
 
@@ -202,5 +224,9 @@ def dotted(path: KeyPath) -> str:
     """A path as people write it: cloud.flavors[0].memory."""
     text = ""
     for step in path:
-        text += f"[{step}]" if isinstance(step, int) else (f".{step}" if text else step)
+        if isinstance(step, int):
+            text += f"[{step}]"
+            continue
+        shown = step if _PLAIN_KEY.fullmatch(step) else ascii(step[:100]) + ("…" if len(step) > 100 else "")
+        text += f".{shown}" if text else shown
     return text

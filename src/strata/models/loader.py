@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from strata.models.checks import Finding, cross_check
 from strata.models.document import Document, read_document
 from strata.models.events import KeyPath
-from strata.models.messages import field_model, model_problems
+from strata.models.messages import field_model, meant_paths, model_problems
 from strata.models.problems import MAXIMUM, Problem, SiteError
 from strata.models.site import Site
 
@@ -40,23 +40,26 @@ def check_document(document: Document) -> tuple[Site | None, list[Problem]]:
     """The site, if it can be built from what is right, and all mistakes in the order of lines."""
     problems = list(document.mistakes)
     cuts: set[KeyPath] = set()
+    doubts: list[KeyPath] = []
     try:
         site: Site | None = Site.model_validate(document.data)
     except ValidationError as error:
         found, paths = model_problems(document, error)
         problems += found
         site, cuts = _validate_rest(document.data, paths) if len(paths) < MAXIMUM else (None, set())
+        doubts = meant_paths(document, error)
     if site is not None:
         for finding in cross_check(site, document.file.parent)[:MAXIMUM]:
-            if not _doubtful(finding, cuts):
+            if not _doubtful(finding, cuts, doubts):
                 problems.append(document.problem(_original(finding.path, cuts), finding.why, finding.fix))
     problems.sort(key=lambda p: (p.line or 0, p.column or 0))
     return site, problems
 
 
-def _doubtful(finding: Finding, cuts: Iterable[KeyPath]) -> bool:
-    """Whether a finding may come only from parts that were cut off."""
-    return any(cut[: len(part)] == part or part[: len(cut)] == cut for cut in cuts for part in finding.reads)
+def _doubtful(finding: Finding, cuts: set[KeyPath], doubts: Iterable[KeyPath]) -> bool:
+    """Whether a finding may come only from parts that were cut off, or that stand at a wrong place."""
+    parts = [_original(path, cuts) for path in (finding.path, *finding.reads)]
+    return any(cut[: len(part)] == part or part[: len(cut)] == cut for cut in (*cuts, *doubts) for part in parts)
 
 
 def _validate_rest(data: dict[str, object], paths: list[KeyPath]) -> tuple[Site | None, set[KeyPath]]:

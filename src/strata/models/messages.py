@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from strata.models.document import Document
-from strata.models.events import KeyPath
+from strata.models import hints
+from strata.models.document import Document, may_be_secret
+from strata.models.events import KeyPath, dotted
+from strata.models.places import places_of
 from strata.models.problems import MAXIMUM, Problem, similar, suggestion
 from strata.models.site import Site
 
 _FOLLOW_UPS = frozenset({"default_factory_not_called"})
 """Errors that only say that another one happened."""
+
+_OR_REMOVE = ", or remove the line"
+_HUGE = re.compile(r"[1-9][0-9]{7,}")
 
 _TEXTS: Mapping[str, tuple[str, str]] = {
     "string_type": ("must be text", 'put it in quotes: "…"'),
@@ -75,7 +81,21 @@ def model_problems(document: Document, error: ValidationError) -> tuple[list[Pro
         problem = _problem(document, detail, path)
         if problem.key not in told:
             problems.append(problem)
+            told.add(problem.key)  # a key and its value may be wrong: the first says enough
     return problems, paths
+
+
+def meant_paths(document: Document, error: ValidationError) -> list[KeyPath]:
+    """Where unknown keys probably belong; what is said to be missing there may only be misspelt or misplaced."""
+    found: list[KeyPath] = []
+    for detail in error.errors(include_url=False)[:MAXIMUM]:
+        if detail["type"] == "extra_forbidden":
+            path = _path(detail)
+            model = field_model(path[:-1])
+            meant = similar(str(path[-1]), list(model.model_fields) if model else [])
+            found += [(*path[:-1], meant)] if meant is not None else []
+            found += places_of(str(path[-1]), document.data)
+    return found
 
 
 def _causes(error: ValidationError) -> list[ErrorDetails]:
@@ -113,15 +133,17 @@ def _problem(document: Document, detail: ErrorDetails, path: KeyPath) -> Problem
     kind, context = detail["type"], detail.get("ctx", {})
     if kind == "extra_forbidden":
         model = field_model(path[:-1])
-        keys = list(model.model_fields) if model else []
-        return document.problem(path, "is not a known key", suggestion(str(path[-1]), keys, "keys here"))
+        return document.problem(path, "is not a known key", _unknown_key(document, path, model))
     if kind == "missing":
         return document.problem(path, "is missing", _example(path))
     if kind == "literal_error":
         choices = _choices(path)
         return document.problem(path, "is not one of the choices", suggestion(str(detail["input"]), choices, "choices"))
     if kind == "accelerator_kind":
-        return document.problem(path, str(detail["msg"]), suggestion(str(path[-1]), context["choices"], "kinds"))
+        meant = _joined(document, path) or suggestion(str(path[-1]), context["choices"], "kinds")
+        return document.problem(path, str(detail["msg"]), meant)
+    if (fix := hints.general(detail["input"])) is not None and path:
+        return document.problem(path, _TEXTS.get(kind, (str(detail["msg"]),))[0], fix)
     if kind in ("greater_than_equal", "less_than_equal"):
         bound = context.get("ge", context.get("le"))
         word = "at least" if "ge" in context else "at most"
@@ -129,14 +151,68 @@ def _problem(document: Document, detail: ErrorDetails, path: KeyPath) -> Problem
     if kind in ("too_short", "too_long", "string_too_long"):
         bound = context.get("min_length", context.get("max_length"))
         word = "at least" if kind == "too_short" else "at most"
-        return document.problem(
-            path, f"must have {word} {bound}", "add an entry" if kind == "too_short" else "shorten it"
-        )
+        noun = "characters" if kind == "string_too_long" else "entries" if bound != 1 else "entry"
+        fix = "add an entry" if kind == "too_short" else "shorten it"
+        return document.problem(path, f"must have {word} {bound} {noun}", fix)
     if detail["input"] is None and kind in _TEXTS:
-        return document.problem(path, "is empty", f"write a value, or remove the line; {_TEXTS[kind][1]}")
+        if kind == "string_type":
+            return document.problem(path, "is empty", "write a value" + ("" if _required(path) else _OR_REMOVE))
+        return document.problem(path, "is empty", f"write a value{_OR_REMOVE}; {_TEXTS[kind][1]}")
     if kind in _TEXTS:
-        return document.problem(path, *_TEXTS[kind])
+        why, fix = _TEXTS[kind]
+        if kind.startswith("int") and isinstance(detail["input"], str) and _HUGE.fullmatch(detail["input"]):
+            return document.problem(path, "is too large a number", "a whole number of at most seven digits")
+        return document.problem(path, why, _rewritten(kind, detail["input"]) or fix)
     return document.problem(path, detail["msg"], str(context.get("fix", "see docs/reference/site.md")))
+
+
+def _required(path: KeyPath) -> bool:
+    model = field_model(path[:-1])
+    field = model.model_fields.get(str(path[-1])) if model else None
+    return field is None or field.is_required()
+
+
+def _rewritten(kind: str, value: object) -> str | None:
+    """The wrong value in its right form, where it can be told."""
+    if kind.startswith("int"):
+        return hints.number(value)
+    if kind == "string_type" and isinstance(value, bool | int | float):
+        return f'put it in quotes: "{str(value).lower() if isinstance(value, bool) else value}"'
+    if kind == "tuple_type":
+        if isinstance(value, str) and len(value) < hints.LONGEST:
+            return f"in brackets: [{value}]"
+        return "begin each entry with a dash: - …" if isinstance(value, dict) else None
+    return None
+
+
+def _value(document: Document, path: KeyPath) -> object:
+    """What stands at a path, "" where nothing does."""
+    try:
+        return document.value(path)
+    except KeyError:
+        return ""
+
+
+def _joined(document: Document, path: KeyPath) -> str | None:
+    """The fix of {v100:2}, which YAML reads as the key `v100:2` without a value."""
+    key, colon, value = str(path[-1]).partition(":")
+    found = _value(document, path)
+    return f"put a space after the colon: {key[:80]}: {value[:80]}" if colon and value and found is None else None
+
+
+def _unknown_key(document: Document, path: KeyPath, model: type[BaseModel] | None) -> str:
+    """What to do about a key that is not known at its place."""
+    key, keys = str(path[-1]), list(model.model_fields) if model else []
+    if joined := _joined(document, path):
+        return joined
+    if may_be_secret(path) and len(key) < 50 and not isinstance(_value(document, path), dict):
+        return "remove it; a site file says below secrets: where a secret is, never the secret"
+    near = similar(key, keys)
+    places = [place for place in places_of(key, document.data) if place[:-1] != path[:-1]]
+    if near is None and places:
+        above = dotted(places[0][:-1])
+        return f"indent it so that it stands below {above}" if above else "begin its line without indentation"
+    return suggestion(key, keys, "keys here")
 
 
 def _example(path: KeyPath) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ MAXIMUM = 1000
 """Problems of one kind that are collected; a file with more is no site with mistakes but something else."""
 SHOWN = 50
 """Problems that a message lists before it only counts."""
+_USER = re.compile(r"//[^/@]*@")
+"""User and password of a URL."""
 SHOWN_VALUE = 80
 """Characters of a value that a message repeats."""
 
@@ -86,7 +89,7 @@ def shorten(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     # a little more than is shown: repr of a value of megabytes would take its time
-    text = repr(value[: 2 * SHOWN_VALUE]) if isinstance(value, str) else str(value)
+    text = repr(_USER.sub("//…@", value[: 2 * SHOWN_VALUE])) if isinstance(value, str) else str(value)
     return text if len(text) <= SHOWN_VALUE else text[: SHOWN_VALUE - 1] + "…"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import AfterValidator, BeforeValidator, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, WithJsonSchema
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+from strata.models import hints
 
 MAXIMUM_QUANTITY = 2**63 - 1
 """Largest size in bytes or duration in seconds: what a database column of OpenStack can hold."""
@@ -31,7 +34,7 @@ class Quantity:
 
     def __post_init__(self) -> None:
         if not 0 <= self.count <= MAXIMUM_QUANTITY:
-            raise ValueError(f"{self.noun} must be between 0 and {MAXIMUM_QUANTITY} base units")
+            raise ValueError(f"a {self.noun} is at most {MAXIMUM_QUANTITY} {next(iter(self.units))}")
 
     @classmethod
     def pattern(cls) -> str:
@@ -47,9 +50,7 @@ class Quantity:
         """
         match = re.fullmatch(cls.pattern()[1:-1], text)
         if match is None:
-            raise ValueError(
-                f"not a {cls.noun}: a whole number and a unit ({', '.join(cls.units)}), for instance {cls.example}"
-            )
+            raise ValueError(f"is not a {cls.noun}: a whole number and a unit ({', '.join(cls.units)})")
         return cls(int(match[1]) * cls.units[match[2]])
 
     def __str__(self) -> str:
@@ -61,18 +62,17 @@ class Quantity:
     def _validate(cls, value: object) -> Self:
         if isinstance(value, cls):
             return value
+        fix = hints.quantity(value, cls.units) or f"for instance {cls.example}"
         if not isinstance(value, str):
             raise PydanticCustomError(
                 "quantity_type",
                 "a {noun} is a whole number and a unit ({units})",
-                {"noun": cls.noun, "units": ", ".join(cls.units), "fix": f"for instance {cls.example}"},
+                {"noun": cls.noun, "units": ", ".join(cls.units), "fix": fix},
             )
         try:
             return cls.parse(value)
         except ValueError as error:
-            raise PydanticCustomError(
-                "quantity", "{reason}", {"reason": str(error), "fix": f"for instance {cls.example}"}
-            ) from error
+            raise PydanticCustomError("quantity", "{reason}", {"reason": str(error), "fix": fix}) from error
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -127,7 +127,7 @@ class Duration(Quantity):
 
 DNS_LABEL_PATTERN = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
 RESOURCE_NAME_PATTERN = r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,253}[A-Za-z0-9])?$"
-DOMAIN_PATTERN = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)+$"
+DOMAIN_PATTERN = r"^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?$"
 DATABASE_PATTERN = r"^[a-z_][a-z0-9_]{0,62}$"
 ENVIRONMENT_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*$"
 ISSUER_PATTERN = (
@@ -136,25 +136,28 @@ ISSUER_PATTERN = (
 HTTPS_PATTERN = ISSUER_PATTERN[:-1] + r"(\?[A-Za-z0-9._~!$&'()*+,;=:@%/?-]*)?$"
 AUDIENCE_PATTERN = r"^[!-~]{1,255}$"
 LABEL_KEY_PATTERN = r"^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$"
+Hint = Callable[[str], str | None]
+"""From a wrong text to the fix, None where it cannot be told."""
 LABEL_VALUE_PATTERN = r"^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$"
 TAINT_PATTERN = LABEL_KEY_PATTERN[:-1] + r"(=[A-Za-z0-9._-]{0,63})?:(NoSchedule|PreferNoSchedule|NoExecute)$"
 
 
-def _matching(pattern: str, rule: str, example: str, maximum: int) -> Any:
+def _matching(pattern: str, rule: str, example: str, maximum: int, hint: Hint | None) -> Any:
     """A validator that says the rule in words, where pydantic would print the regular expression."""
     compiled = re.compile(pattern[1:-1])
 
     def check(value: str) -> str:
         if len(value) > maximum or compiled.fullmatch(value) is None:
-            raise PydanticCustomError("name", "{rule}", {"rule": rule, "fix": f"for instance {example}"})
+            fix = (hint(value) if hint else None) or f"for instance {example}"
+            raise PydanticCustomError("name", "{rule}", {"rule": rule, "fix": fix})
         return value
 
     return AfterValidator(check)
 
 
-def _named(pattern: str, rule: str, example: str, maximum: int) -> tuple[Any, Any]:
+def _named(pattern: str, rule: str, example: str, maximum: int, hint: Hint | None = None) -> tuple[Any, Any]:
     schema = {"type": "string", "pattern": pattern, "maxLength": maximum}
-    return _matching(pattern, rule, example, maximum), WithJsonSchema(schema)
+    return _matching(pattern, rule, example, maximum, hint), WithJsonSchema(schema)
 
 
 _LABEL = _named(
@@ -162,6 +165,7 @@ _LABEL = _named(
     "must be lower-case letters, digits and dashes, at most 63, as DNS and Kubernetes accept (RFC 1123)",
     "gpu-worker-1",
     63,
+    hints.label,
 )
 _RESOURCE = _named(
     RESOURCE_NAME_PATTERN,
@@ -169,7 +173,13 @@ _RESOURCE = _named(
     "gpu.v100.1",
     255,
 )
-_DOMAIN = _named(DOMAIN_PATTERN, "must be a lower-case domain name with at least one dot", "ml.example.org", 253)
+_DOMAIN = _named(
+    DOMAIN_PATTERN,
+    "must be a lower-case domain name with at least one dot, its last part beginning with a letter",
+    "ml.example.org",
+    253,
+    hints.domain,
+)
 _DATABASE = _named(
     DATABASE_PATTERN,
     "must be lower-case letters, digits and underscores, at most 63, as PostgreSQL accepts unquoted",
@@ -242,12 +252,16 @@ def _parse_network(value: object) -> object:
         return value
     if not isinstance(value, str):
         raise PydanticCustomError("network", "is not a network", {"fix": "for instance 10.0.0.0/24"})
+    fix = hints.network(value) or "for instance 10.0.0.0/24"
     try:
         found = ip_network(value, strict=False)
     except ValueError:
-        raise PydanticCustomError("network", "is not a network", {"fix": "for instance 10.0.0.0/24"}) from None
+        raise PydanticCustomError("network", "is not a network", {"fix": fix}) from None
     if "/" not in value:
         raise PydanticCustomError("network_prefix", "has no prefix length", {"fix": f"for instance {value}/24"})
+    if not value.rpartition("/")[2].isdecimal():
+        # ipaddress takes masks too, and turns one that is no mask into the network of a router's wildcard
+        raise PydanticCustomError("network_mask", "has a mask where its prefix length should be", {"fix": fix})
     address = ip_address(value.partition("/")[0])
     if address != found.network_address:
         raise PydanticCustomError(

@@ -1,0 +1,109 @@
+"""What was probably meant by a wrong value: the fix that an answer names where it can be told."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+from ipaddress import AddressValueError, IPv4Address, NetmaskValueError, ip_network, summarize_address_range
+
+LONGEST = 200
+"""Characters of a value that is looked at; longer ones are nothing that was misspelt."""
+_TEMPLATE = re.compile(r"\$\{|\$\(|\$[A-Za-z_]|\{\{|\{%|%[A-Za-z_]+%|<%|`")
+_CURLY_QUOTES = re.compile("[\u2018\u2019\u201a\u201c\u201d\u201e\u00ab\u00bb]")
+_QUANTITY = re.compile(r"\s*([0-9][0-9,_ ]*?(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
+
+
+def general(value: object) -> str | None:
+    """What is wrong with a text whatever it was to be: templates, quotes of a word processor, several lines."""
+    if not isinstance(value, str):
+        return None
+    text = value[:LONGEST]
+    if _TEMPLATE.search(text):
+        return "write the value out; a site file has no variables and templates"
+    if _CURLY_QUOTES.search(text):
+        return f'write straight quotes: "{_CURLY_QUOTES.sub("", text)}"'
+    if "\n" in text.rstrip("\n") or not text.endswith("\n"):
+        return None
+    return "write it on one line, without | and >"
+
+
+def number(value: object) -> str | None:
+    """A whole number that was written otherwise: quoted, with leading zeros or separators, with a comment attached."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 10**15:
+        return f"did you mean {int(value)}?"
+    if not isinstance(value, str) or len(value) > LONGEST:
+        return None
+    text = value.strip()
+    if match := re.fullmatch(r"(-?[0-9]+)#.*", text):
+        return f"put a space before #: {match[1]} #…"
+    if re.fullmatch(r"[1-9][0-9]{0,18}|0", text):
+        return f"write {text}, without quotes"
+    digits = re.fullmatch(r"\+?0*([1-9][0-9]{0,2}([,_ ']?[0-9]{3})*|[1-9][0-9]*)", text)
+    return f"did you mean {re.sub('[,_ ]', '', digits[1])}?" if digits else None
+
+
+def quantity(value: object, units: Mapping[str, int]) -> str | None:
+    """A size or duration with another unit, spelling or space: 32gb, 1.5 GiB, 5min."""
+    if isinstance(value, bool) or not isinstance(value, str | int) or len(str(value)[:LONGEST]) >= LONGEST:
+        return None
+    match = _QUANTITY.fullmatch(str(value).replace("\u00a0", " "))
+    if match is None or len(match[1]) > 18:
+        return None
+    count = Decimal(re.sub("[,_ ]", "", match[1]))
+    if not match[2]:
+        return f"name the unit: {count} {max(units, key=lambda u: (u in ('GiB', 'm'), units[u]))}"
+    unit = next((u for u in units if u[0].lower() == match[2][0].lower() and _same_unit(match[2], u)), None)
+    if unit is None:
+        return None
+    if count % 1:  # 1.5 GiB is 1536 MiB
+        smaller = [u for u in units if units[u] < units[unit] and count * units[unit] % units[u] == 0]
+        if not smaller:
+            return None
+        count, unit = count * units[unit] / units[smaller[-1]], smaller[-1]
+    text = f"{int(count)} {unit}"
+    return f"did you mean {text}?" if text != value else None
+
+
+def _same_unit(word: str, unit: str) -> bool:
+    """Whether a word is another spelling of a unit: gb, Gi and G of GiB, min and minutes of m."""
+    lower, wanted = word.lower(), unit.lower()
+    if wanted.endswith("ib"):
+        return lower in (wanted, wanted[0], wanted[0] + "b", wanted[0] + "i", wanted[0] + "bytes")
+    words = {"b": ("b", "byte", "bytes"), "s": ("s", "sec", "secs", "second", "seconds")}
+    words |= {"m": ("m", "min", "mins", "minute", "minutes"), "h": ("h", "hr", "hrs", "hour", "hours")}
+    words["d"] = ("d", "day", "days")
+    return lower in words.get(wanted, ())
+
+
+def network(value: str) -> str | None:
+    """A network that was written otherwise: swapped, with a mask, a range, zeros in front, spaces."""
+    if len(value) > LONGEST:
+        return None
+    text = re.sub(r"\s", "", value).replace("\\", "/")
+    text = re.sub(r"\b0+(?=[0-9])", "", text.replace(",", ".") if re.fullmatch(r"[0-9,/]+", text) else text)
+    swapped = re.fullmatch(r"([0-9]{1,2})/([0-9.]+)", text)
+    if swapped and "." in swapped[2]:
+        text = f"{swapped[2]}/{swapped[1]}"
+    try:
+        if ends := re.fullmatch(r"([0-9.]+)-([0-9.]+)", text):
+            blocks = list(summarize_address_range(IPv4Address(ends[1]), IPv4Address(ends[2])))
+            return f"did you mean {blocks[0]}?" if len(blocks) == 1 else None
+        if "/" in text:
+            return f"did you mean {ip_network(text, strict=False)}?"
+    except (ValueError, AddressValueError, NetmaskValueError, TypeError):
+        return None
+    return None
+
+
+def label(value: str) -> str | None:
+    """The host name nearest to a text: capitals, underscores, dots and spaces."""
+    text = re.sub(r"[^a-z0-9]+", "-", value[:LONGEST].lower()).strip("-")
+    return f"did you mean {text}?" if value.isascii() and 0 < len(text) <= 63 else None
+
+
+def domain(value: str) -> str | None:
+    """The domain in a text: capitals, a last dot, a URL around it."""
+    text = re.sub(r"^[a-z]+://|[./:;,\s].?$|/.*$", "", value[:LONGEST].lower().strip().rstrip(".;,/"))
+    good = re.fullmatch(r"([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?", text)
+    return f"did you mean {text}?" if good and text != value else None
