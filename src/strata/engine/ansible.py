@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from strata.engine.context import SiteContext
+from strata.engine.timeline import Timeline
 from strata.errors import UserError
 from strata.paths import REPOSITORY
 from strata.progress import Progress
@@ -21,13 +22,12 @@ from strata.progress import Progress
 
 @dataclass
 class PlaybookResult:
-    """Counts over all hosts, and the slowest tasks."""
+    """Counts over all hosts."""
 
     changed: int = 0
     ok: int = 0
     changed_tasks: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
-    task_seconds: dict[str, float] = field(default_factory=dict)
 
 
 def playbook_command(context: SiteContext, playbook: str) -> list[str]:
@@ -69,6 +69,8 @@ def run_playbook(
     log = context.paths.logs / f"{playbook}.log"
     result = PlaybookResult()
     rest: deque[str] = deque(maxlen=30)
+    timeline = Timeline()
+    timeline.start("starting Ansible")
     with (
         log.open("w") as stream,
         subprocess.Popen(
@@ -82,11 +84,12 @@ def run_playbook(
         ) as process,
     ):
         assert process.stdout is not None
-        for line in _follow(process.stdout, result, progress):
+        for line in _follow(process.stdout, result, progress, timeline):
             stream.write(line + "\n")
             stream.flush()
             rest.append(line)
         status = process.wait()
+    timeline.save(context.paths.logs, playbook)
     if result.failures:
         raise UserError(
             f"playbook {playbook}: {'; '.join(result.failures[:3])}",
@@ -99,9 +102,9 @@ def run_playbook(
     return result
 
 
-def _follow(lines: Iterable[str], result: PlaybookResult, progress: Progress) -> Iterable[str]:
+def _follow(lines: Iterable[str], result: PlaybookResult, progress: Progress, timeline: Timeline) -> Iterable[str]:
     """Reads events; yields lines for the log."""
-    task, started = "", time.monotonic()
+    task = ""
     for line in lines:
         if not line.startswith("{"):
             yield line.rstrip()
@@ -113,10 +116,8 @@ def _follow(lines: Iterable[str], result: PlaybookResult, progress: Progress) ->
             continue
         kind = event.get("_event", "")
         if kind == "v2_playbook_on_task_start" or kind == "v2_playbook_on_handler_task_start":
-            now = time.monotonic()
-            if task:
-                result.task_seconds[task] = result.task_seconds.get(task, 0.0) + now - started
-            task, started = event["task"]["name"], now
+            task = event["task"]["name"]
+            timeline.next(task)
             progress.update(task)
             yield f"{time.strftime('%H:%M:%S')} TASK {task}"
         elif kind.startswith("v2_runner_"):

@@ -225,6 +225,8 @@ class _Run:
                 events.read(line)
                 last.append(line)
             status = process.wait()
+        if arguments[0] == "up":
+            events.timeline.save(self.paths.logs, f"pulumi-{self.program}")
         if status != 0 or events.failures:
             reasons = explain_failures(events.failures, self.context) or events.other or list(last)
             raise self._error(arguments[0], "\n".join(dict.fromkeys(r for r in reasons if r)), log)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from strata.engine.timeline import Timeline
 from strata.progress import Progress
 
 _COLOUR = re.compile(r"<\{%[^%]*%\}>")
@@ -67,6 +68,8 @@ class Events:
     other: list[str] = field(default_factory=list)
     planned: list[Mapping[str, Any]] = field(default_factory=list)
     """Metadata of the steps that a preview would take."""
+    timeline: Timeline = field(default_factory=Timeline)
+    """When each resource was worked on."""
     _counted: set[tuple[str, str]] = field(default_factory=set)
 
     def read(self, line: str) -> None:
@@ -85,6 +88,7 @@ class Events:
                 self._count(step["metadata"])
         elif step := event.get("resOutputsEvent"):
             self._count(step["metadata"])
+            self.timeline.end(_part(step["metadata"]))
         elif diagnostic := event.get("diagnosticEvent"):
             self._diagnostic(diagnostic)
 
@@ -92,6 +96,7 @@ class Events:
         verb = _VERBS.get(step["op"])
         if verb and not step["type"].startswith(_OURS):
             self.progress.update(f"{verb} {label(step['type'])} {urn_name(step['urn'])}")
+            self.timeline.start(_part(step))
 
     def _plan(self, step: Mapping[str, Any]) -> None:
         if step["op"] not in ("same", "refresh", "read") and not step["type"].startswith(_OURS):
@@ -123,6 +128,11 @@ class Events:
         if "Traceback (most recent call last):" in text:
             text = _last_exception(text)
         self.failures.append(Failure(urn, text))
+
+
+def _part(step: Mapping[str, Any]) -> str:
+    """A step's name in the timeline; a refresh ends as another operation than it began."""
+    return f"{label(step['type'])} {urn_name(step['urn'])}"
 
 
 def _last_exception(text: str) -> str:
