@@ -53,6 +53,7 @@ instances = {
             security_group_ids=tuple(groups[role].id for role in ("nodes", *i.roles) if role in groups),
             metadata=arguments.instance_metadata(site, i.roles),
             roles=i.roles,
+            further_networks=arguments.pod_networks(site, i.roles),
         ),
         # the scheduler looks at the aggregates' metadata
         pulumi.ResourceOptions(provider=project.provider, depends_on=aggregates),

@@ -24,6 +24,8 @@ SITE_METADATA = "strata_site"
 ROLES_METADATA = "strata_roles"
 WORLD = ("0.0.0.0/0", "::/0")
 
+KUBERNETES_ROLES = ("kube_control_plane", "kube_node")
+
 ROLE_PORTS: Mapping[str, tuple[tuple[str, int], ...]] = {
     "load_balancer": (("http", 80), ("https", 443)),
     "kube_control_plane": (("kubernetes-api", 6443),),
@@ -56,6 +58,7 @@ def network_arguments(cloud: Cloud) -> list[NetworkArgs]:
 def security_group_arguments(site: Site, cloud: Cloud) -> dict[str, SecurityGroupArgs]:
     """The group of every instance, `nodes`, and one for each role that answers from outside."""
     inside = tuple(Ingress(f"inside-{network.name}", str(network.cidr)) for network in cloud.networks)
+    inside += tuple(Ingress("inside-pods", network) for network in pod_networks(site))
     versions = {network.cidr.version for network in cloud.networks}
     world = [source for source, version in zip(WORLD, (4, 6), strict=True) if version in versions]
     everywhere = {source: "" if source == WORLD[0] else "-ipv6" for source in world}
@@ -79,6 +82,13 @@ def security_group_arguments(site: Site, cloud: Cloud) -> dict[str, SecurityGrou
             name = role.replace("_", "-")
             groups[role] = SecurityGroupArgs(f"{site.name}-{name}", f"Instances with the role {role}", tuple(rules))
     return groups
+
+
+def pod_networks(site: Site, roles: tuple[str, ...] = KUBERNETES_ROLES) -> tuple[str, ...]:
+    """Networks whose addresses instances with these roles send from beside their own: those of their pods."""
+    if site.cluster is None or not set(roles) & set(KUBERNETES_ROLES):
+        return ()
+    return (str(site.cluster.pod_network),)
 
 
 def image_arguments(cloud: Cloud) -> list[ImageArgs]:

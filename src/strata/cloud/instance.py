@@ -22,6 +22,7 @@ class InstanceArgs:
         network_id: where its port is.
         subnet_id: where its address comes from.
         security_group_ids: of its port.
+        further_networks: addresses beside its own that it may send from.
         metadata: server metadata.
         roles: Ansible groups.
     """
@@ -36,6 +37,7 @@ class InstanceArgs:
     security_group_ids: tuple[pulumi.Input[str], ...]
     metadata: Mapping[str, str]
     roles: tuple[str, ...]
+    further_networks: tuple[str, ...] = ()
 
 
 class Instance(pulumi.ComponentResource):
@@ -52,6 +54,10 @@ class Instance(pulumi.ComponentResource):
             admin_state_up=True,
             fixed_ips=[openstack.networking.PortFixedIpArgs(subnet_id=args.subnet_id)],
             security_group_ids=list(args.security_group_ids),
+            # port security drops what comes from any other address
+            allowed_address_pairs=[
+                openstack.networking.PortAllowedAddressPairArgs(ip_address=network) for network in args.further_networks
+            ],
             opts=pulumi.ResourceOptions(parent=self, delete_before_replace=True),
         )
         server = openstack.compute.Instance(

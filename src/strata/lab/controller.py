@@ -21,6 +21,7 @@ from strata.cloud.clouds_file import entries
 from strata.errors import UserError
 from strata.inventory.build import controller_address
 from strata.lab import host, images, podman_service
+from strata.lab.network import container as network
 from strata.lab.podman import (
     SITE_LABEL,
     PodmanError,
@@ -117,6 +118,8 @@ def up(site: Site, paths: SitePaths, progress: Progress) -> bool:
         changed = True
     # before the container: its nova-compute looks for the socket
     changed = podman_service.start(paths) or changed
+    # before the instances: without it nothing keeps them apart
+    changed = network.up(site, progress) or changed
     if container_status(name) != "running":
         progress.update(f"starting {name}")
         podman("start", name)
@@ -134,11 +137,13 @@ def down(site: Site, paths: SitePaths, progress: Progress) -> bool:
         progress.update(f"stopping {name}")
         podman("stop", "--time", str(STOP_SECONDS), name)
         changed = True
-    running = [i for i in site_containers(site.name) if container_status(i) == "running"]
+    instances = [name for name in site_containers(site.name) if name != network.container_name(site.name)]
+    running = [i for i in instances if container_status(i) == "running"]
     if running:
         progress.update(f"stopping {len(running)} instances")
         podman("stop", "--time", "15", *running)
         changed = True
+    changed = network.remove(site.name) or changed
     return podman_service.stop(paths) or changed
 
 
@@ -171,6 +176,7 @@ def destroy(site: Site, paths: SitePaths, progress: Progress) -> bool:
                 fix = f"podman {kind} rm --force {' '.join(names)}"
                 raise UserError(str(error), fix=fix, see="an-image-cannot-be-built") from error
             changed = True
+    changed = network.remove(site.name) or changed
     paths.clouds_file.unlink(missing_ok=True)
     if left := host.restore(site.name):
         progress.update(f"left on the host since others use it: {'; '.join(left)}")
@@ -228,8 +234,7 @@ def _create(site: Site, paths: SitePaths, image: str, public_key: str) -> None:
     _ensure_network(site, IPv4Network(control))
     environment = environment_directory()
     environment.mkdir(parents=True, exist_ok=True)
-    runtime = podman_service.runtime_directory(site.name)
-    runtime.mkdir(parents=True, exist_ok=True, mode=0o700)
+    runtime = podman_service.make_runtime_directory(site.name)
     uv = uv_program()
     cache = Path(subprocess.run([uv, "cache", "dir"], capture_output=True, text=True, check=True).stdout.strip())
     cache.mkdir(parents=True, exist_ok=True)

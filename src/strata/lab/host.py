@@ -19,6 +19,8 @@ CGROUPS = Path("/sys/fs/cgroup")
 KNOWN_CONTROLLERS = Path("/proc/cgroups")
 FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
 INOTIFY = Path("/proc/sys/fs/inotify/max_user_instances")
+BRIDGE_FILTER = Path("/proc/sys/net/bridge/bridge-nf-call-iptables")
+"""Lets the kernel follow the connections of bridged packets, which security groups need."""
 INOTIFY_INSTANCES = 1024
 """A node's systemd, kubelet and containerd take about 13; nine nodes use up Debian's default of 128 for all of root's
 processes, and the next container's systemd exits with 255 and says nothing."""
@@ -34,12 +36,14 @@ class HostRecord:
         mounted: cgroup v1 controllers that Strata mounted.
         forwarding: value of ip_forward before Strata set it; None where it was on.
         inotify: value of fs.inotify.max_user_instances before Strata raised it; None where it was enough.
+        bridge_filter: value of bridge-nf-call-iptables before Strata set it; None where it was on.
         sites: the sites that use the host.
     """
 
     mounted: list[str] = field(default_factory=list)
     forwarding: str | None = None
     inotify: str | None = None
+    bridge_filter: str | None = None
     sites: list[str] = field(default_factory=list)
 
 
@@ -72,6 +76,13 @@ def prepare(site: str) -> bool:
             _set(INOTIFY, str(INOTIFY_INSTANCES))
             record.inotify = before
             changed = True
+        if not BRIDGE_FILTER.exists():
+            _load("br_netfilter")
+        before = BRIDGE_FILTER.read_text().strip()
+        if before != "1":
+            _set(BRIDGE_FILTER, "1")
+            record.bridge_filter = before
+            changed = True
         if site not in record.sites:
             record.sites.append(site)
         return changed
@@ -103,6 +114,9 @@ def restore(site: str) -> list[str]:
         if record.inotify is not None:
             _set(INOTIFY, record.inotify)
             record.inotify = None
+        if record.bridge_filter is not None:
+            _set(BRIDGE_FILTER, record.bridge_filter)
+            record.bridge_filter = None
         return left
 
 
@@ -125,6 +139,21 @@ def _mount(controller: str) -> None:
         raise UserError(
             f"cgroup controller {controller} could not be mounted: {done.stderr.strip()}",
             fix="run as root on a machine (not in an unprivileged container)",
+        )
+
+
+def _load(module: str) -> None:
+    """Loads a module of the kernel; it stays, as those stay that podman loads."""
+    command = ["modprobe", module]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        said = done.stderr.strip() if done.returncode != 0 else ""
+    except FileNotFoundError:
+        said = "there is no modprobe"
+    if said:
+        raise UserError(
+            f"the kernel's module {module} could not be loaded: {said}",
+            fix=f"a kernel with {module}; in a container, load it on the machine itself",
         )
 
 

@@ -29,7 +29,7 @@ _NODE = (
     *("procps", "kmod", "iptables", "nftables", "conntrack", "socat", "ethtool"),
     *("containerd", "runc", "containernetworking-plugins"),
 )
-_CONTROLLER = ("procps", "openssh-client")
+_CONTROLLER = ("procps", "openssh-client", "nftables")  # the network agent runs nft
 _POD = ("python3", "iptables", "nftables", "ca-certificates", "netbase")  # kube-proxy runs nft
 _OPTIONS = (
     "--variant=minbase",
@@ -122,10 +122,15 @@ def ensure_node_image(release: str, progress: Progress) -> str:
     return ensure(node_filesystem(release), progress, command='CMD ["/sbin/init"]')
 
 
-def ensure_controller_image(progress: Progress) -> str:
-    """podman reference of the image of the OpenStack controller."""
+def controller_filesystem() -> RootFilesystem:
+    """The root filesystem of the OpenStack controller and of the network agent."""
     packages = (*_SYSTEMD, *_NETWORK, *_CONTROLLER, *role_packages(controller=True))
-    return ensure(RootFilesystem("controller", "12", packages, "customize.sh"), progress, command='CMD ["/sbin/init"]')
+    return RootFilesystem("controller", "12", packages, "customize.sh")
+
+
+def ensure_controller_image(progress: Progress) -> str:
+    """podman reference of the image of the OpenStack controller and of the network agent."""
+    return ensure(controller_filesystem(), progress, command='CMD ["/sbin/init"]')
 
 
 def ensure_pod_base_image(progress: Progress) -> str:

@@ -26,6 +26,14 @@ def runtime_directory(site: str) -> Path:
     return Path("/run/strata") / site
 
 
+def make_runtime_directory(site: str) -> Path:
+    """Makes it; others than root may pass through to what is theirs, and read nothing."""
+    directory = runtime_directory(site)
+    directory.mkdir(parents=True, exist_ok=True)
+    directory.chmod(0o711)
+    return directory
+
+
 def socket_path(site: str) -> Path:
     """The service's socket on the host."""
     return runtime_directory(site) / "podman.sock"
@@ -65,9 +73,9 @@ def start(paths: SitePaths) -> bool:
     """
     if running_pid(paths) is not None and answers(paths.site):
         return False
-    stop(paths)
-    directory = runtime_directory(paths.site)
-    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    # not the directory: a controller that runs has mounted this very one
+    _end(paths)
+    make_runtime_directory(paths.site)
     paths.create()
     log = paths.logs / "podman-service.log"
     with log.open("a") as stream:
@@ -89,6 +97,17 @@ def start(paths: SitePaths) -> bool:
 
 
 def stop(paths: SitePaths) -> bool:
+    """Ends the service and removes the directory; returns whether the service ran."""
+    ran = _end(paths)
+    directory = runtime_directory(paths.site)
+    shutil.rmtree(directory, ignore_errors=True)
+    # the last site's socket takes the common directory with it
+    if directory.parent.is_dir() and not any(directory.parent.iterdir()):
+        directory.parent.rmdir()
+    return ran
+
+
+def _end(paths: SitePaths) -> bool:
     """Ends supervisor and service by their process group; returns whether they ran."""
     pid = running_pid(paths)
     if pid is not None:
@@ -101,11 +120,6 @@ def stop(paths: SitePaths) -> bool:
             _signal_group(pid, signal.SIGKILL)
             _reap(pid)
     _pid_file(paths).unlink(missing_ok=True)
-    directory = runtime_directory(paths.site)
-    shutil.rmtree(directory, ignore_errors=True)
-    # the last site's socket takes the common directory with it
-    if directory.parent.is_dir() and not any(directory.parent.iterdir()):
-        directory.parent.rmdir()
     return pid is not None
 
 

@@ -54,7 +54,7 @@ CONFIGURATIONS = [
         ("neutron", "neutron.db", "neutron.api"),
         with_credentials=("nova", "placement"),
     ),
-    Configuration("neutron/plugins/ml2/ml2_conf.ini", ("neutron.ml2",)),
+    Configuration("neutron/plugins/ml2/ml2_conf.ini", ("neutron.ml2",), excluded=("lab",)),
     Configuration(
         "nova/nova.conf", ("nova.conf",), with_credentials=("glance", "neutron", "placement", "service_user")
     ),

@@ -104,6 +104,7 @@ def test_only_what_must_be_reached_is_open() -> None:
     opened = {(r["remoteIpPrefix"], r.get("protocol"), r.get("portRangeMin")) for r in rules.values()}
     assert opened == {
         ("10.77.0.0/24", None, None),
+        ("10.244.0.0/16", None, None),
         ("0.0.0.0/0", "icmp", None),
         ("0.0.0.0/0", "tcp", 22.0),
         ("0.0.0.0/0", "tcp", 80.0),

@@ -21,12 +21,16 @@ class Machine:
         self.mounts: set[str] = set()
         self.refused = ""
         self.busy = False
+        self.modprobe = ""
         (root / "cgroup").mkdir()
         (root / "cgroups").write_text(CGROUPS)
         (root / "ip_forward").write_text("0\n")
+        (root / "bridge-nf-call-iptables").write_text("0\n")
 
     def run(self, command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
         directory = command[-1]
+        if command[0] == "modprobe":
+            return subprocess.CompletedProcess(command, 1 if self.modprobe else 0, "", self.modprobe)
         if command[0] == "mount":
             if self.refused:
                 return subprocess.CompletedProcess(command, 32, "", self.refused)
@@ -46,6 +50,7 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
     monkeypatch.setattr(host, "CGROUPS", tmp_path / "cgroup")
     monkeypatch.setattr(host, "KNOWN_CONTROLLERS", tmp_path / "cgroups")
     monkeypatch.setattr(host, "FORWARDING", tmp_path / "ip_forward")
+    monkeypatch.setattr(host, "BRIDGE_FILTER", tmp_path / "bridge-nf-call-iptables")
     monkeypatch.setattr(subprocess, "run", made.run)
     monkeypatch.setattr(Path, "is_mount", lambda path: str(path) in made.mounts)
     return made
@@ -65,7 +70,8 @@ def test_the_last_site_undoes_it(machine: Machine) -> None:
     assert machine.mounts
     assert host.restore("two") == []
     assert machine.mounts == set()
-    assert (machine.root / "ip_forward").read_text() == "0\n".strip()
+    for setting in ("ip_forward", "bridge-nf-call-iptables"):
+        assert (machine.root / setting).read_text() == "0"
     assert not (machine.root / "state" / "host.json").exists()
     assert list((machine.root / "cgroup").iterdir()) == []
 
@@ -95,6 +101,14 @@ def test_refused_mount_leaves_nothing(machine: Machine) -> None:
         host.prepare("lab")
     assert list((machine.root / "cgroup").iterdir()) == []
     assert not (machine.root / "state" / "host.json").exists()
+
+
+def test_missing_bridge_filter_is_loaded_or_told(machine: Machine) -> None:
+    """Without it security groups would not see the packets between instances of one network."""
+    (machine.root / "bridge-nf-call-iptables").unlink()
+    machine.modprobe = "modprobe: FATAL: Module br_netfilter not found"
+    with pytest.raises(UserError, match="br_netfilter not found"):
+        host.prepare("lab")
 
 
 def test_cgroup_v2_needs_no_mount(machine: Machine) -> None:
