@@ -201,9 +201,18 @@ def new(
         Path | None, typer.Option("--directory", help="Where to put it; default inventories/.")
     ] = None,
 ) -> None:
-    """Write a new site file like another one."""
+    """Write a new site file like another one; a lab gets networks that are free on this machine."""
+    from strata.engine.lock import machine_lock
+    from strata.lab.addresses import networks_in_use, remember_file, site_networks
+    from strata.models import load_site
     from strata.models.new import new_site
     from strata.paths import REPOSITORY
 
-    file = new_site(name, site_file(like), directory or REPOSITORY / "inventories")
-    Console().print(f"wrote {file}; next: edit it, then `strata validate {name}`", markup=False, highlight=False)
+    with machine_lock("new"):  # two at once would choose the same networks
+        taken = [used.network for used in networks_in_use()]
+        file = new_site(name, site_file(like), directory or REPOSITORY / "inventories", taken)
+        remember_file(file)
+    console = Console()
+    console.print(f"wrote {file}; next: edit it, then `strata validate {name}`", markup=False, highlight=False)
+    for key, network in site_networks(load_site(file)).items():
+        console.print(f"  {key}: {network}", markup=False, highlight=False)

@@ -54,6 +54,7 @@ def up(
     from strata.engine.lock import site_lock
     from strata.engine.record import record_run
     from strata.engine.steps import run_steps
+    from strata.lab.addresses import check_networks
     from strata.lab.preflight import check_for_site
     from strata.models import check_secrets
     from strata.verify.run import last_verified, run_checks
@@ -61,6 +62,7 @@ def up(
     context = SiteContext.load(site_file(site))
     check_secrets(context.site)
     check_for_site(lab=context.site.cloud is not None and context.site.cloud.deployment == "lab")
+    check_networks(context.site)
     chosen = layers(layer)
     with site_lock(context.paths, "up"):
         with RunDisplay(quiet=as_json, verbose=verbose) as display:

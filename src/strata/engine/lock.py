@@ -1,4 +1,4 @@
-"""One run at a time per site."""
+"""One run at a time per site, and one at a time of what concerns all sites of the machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from strata.errors import UserError
-from strata.paths import SitePaths
+from strata.paths import SitePaths, state_directory
 
 
 @contextmanager
@@ -45,3 +45,16 @@ def site_lock(paths: SitePaths, command: str) -> Iterator[None]:
     finally:
         os.close(descriptor)
         sys.stdout.flush()
+
+
+@contextmanager
+def machine_lock(name: str) -> Iterator[None]:
+    """Waits for its turn among all runs of this user on this machine that take the lock of that name."""
+    directory = state_directory()
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    descriptor = os.open(directory / f".{name}.lock", os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
@@ -13,23 +14,29 @@ from strata.errors import UserError
 from strata.models.document import read_document
 from strata.models.find import SITE_FILE
 from strata.models.loader import load_site
+from strata.models.renumber import IPNetwork, free_network, renumber
+from strata.models.site import Site
 from strata.models.types import DnsLabel
+from strata.paths import SitePaths
 
 
-def new_site(name: str, like: Path, directory: Path) -> Path:
+def new_site(name: str, like: Path, directory: Path, taken: Iterable[IPNetwork] = ()) -> Path:
     """Copies a site with its name and domain replaced; comments and layout stay.
+
+    A lab gets networks of its own, so that both can run on one machine; addresses in them move along.
 
     Args:
         name: the new site's name.
         like: the site.yaml to start from.
         directory: where the new site's directory goes.
+        taken: networks that the new one must not use; those of the old one are understood.
 
     Returns:
         The new site.yaml.
 
     Raises:
         SiteError: the old site has mistakes.
-        UserError: the name is no host name, or the site is there already.
+        UserError: the name is no host name, the site is there already, or no network is free.
     """
     try:
         TypeAdapter(DnsLabel).validate_python(name)
@@ -40,6 +47,11 @@ def new_site(name: str, like: Path, directory: Path) -> Path:
     target = directory / name
     if target.exists():
         raise UserError(f"{target} exists already", fix="another name, or remove it")
+    if SitePaths(name).root.exists():
+        raise UserError(
+            f"{SitePaths(name).root} exists already: a site called {name} is or was up on this machine",
+            fix=f"another name, or remove that one with `strata destroy {name}`",
+        )
     lines = like.read_text(encoding="utf-8-sig").splitlines(keepends=True)
     domain = (
         name + "." + old.domain.partition(".")[2] if "." in old.domain.partition(".")[2] else f"{name}.{old.domain}"
@@ -48,10 +60,11 @@ def new_site(name: str, like: Path, directory: Path) -> Path:
         place, _ = document.locate((key,))
         pattern = rf"(\b{key}[\"']?\s*:\s*[\"']?){re.escape(before)}(?![\w.-])"
         lines[place.line - 1] = re.sub(pattern, rf"\g<1>{after}", lines[place.line - 1], count=1)
+    text = renumber("".join(lines), _moves(old, taken))
     try:
         target.mkdir(parents=True)
         file = target / SITE_FILE
-        file.write_text("".join(lines))
+        file.write_text(text)
         _editor_line(file, like)
         services = old.platform.services
         beside = [services.ml_hub.catalogue.file] if services.ml_hub else []
@@ -66,6 +79,21 @@ def new_site(name: str, like: Path, directory: Path) -> Path:
         ) from None
     load_site(file)
     return file
+
+
+def _moves(old: Site, taken: Iterable[IPNetwork]) -> dict[IPNetwork, IPNetwork]:
+    """A free network for each that the site has on this machine; none where the cloud is elsewhere."""
+    if old.cloud is None or old.cloud.deployment != "lab":
+        return {}
+    own: list[IPNetwork] = [n.cidr for n in old.cloud.networks]
+    if old.cloud.control_network is not None:
+        own.insert(0, old.cloud.control_network)
+    inside: list[IPNetwork] = [old.cluster.pod_network, old.cluster.service_network] if old.cluster else []
+    moves: dict[IPNetwork, IPNetwork] = {}
+    used = [*taken, *own, *inside]
+    for network in own:
+        moves[network] = free_network(network, [*used, *moves.values()])
+    return moves
 
 
 def _editor_line(file: Path, like: Path) -> None:

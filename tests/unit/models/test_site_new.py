@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -17,10 +18,12 @@ def test_copy_is_a_valid_site_with_its_comments(tmp_path: Path, like: str) -> No
     site, before = load_site(file), load_site(old)
     assert (site.name, file) == ("fresh", tmp_path / "fresh" / "site.yaml")
     assert site.domain != before.domain
-    assert site.cloud == before.cloud
+    assert (site.cloud is None) == (before.cloud is None)
+    if site.cloud is not None and before.cloud is not None:
+        assert site.cloud.instances == before.cloud.instances
     comments = [line for line in old.read_text().splitlines()[1:] if line.lstrip().startswith("#")]
     assert comments
-    assert all(line in file.read_text() for line in comments)
+    assert all(line in file.read_text() for line in comments if not re.search(r"\d+\.\d+\.\d+\.\d+", line))
 
 
 def test_editor_line_points_to_the_schema(tmp_path: Path) -> None:
