@@ -17,19 +17,32 @@ MAXIMUM_MISTAKES = 1000
 """After so many, reading ends."""
 KeyPath = tuple[str | int, ...]
 
-_INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,18})")
-_FLOAT = re.compile(r"-?[0-9]{1,18}\.[0-9]{1,18}([eE][-+]?[0-9]{1,3})?")
+_INTEGER = re.compile(r"-?(0|[1-9][0-9]*)")
+_NUMBER = re.compile(
+    r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|0o[0-7]+|0x[0-9a-fA-F]+"
+    r"|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
+)
+"""Every other number of YAML 1.2's core schema; editors take it for one, so it is no text here either."""
+_DIGITS = 400
+"""Digits of a number that are read; a longer one is out of every range."""
 _BOOLEANS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _PLAIN_KEY = re.compile(r"[!-~]{1,100}")
 """A key that can be printed as it is: no spaces, control characters, look-alikes, or megabytes."""
 _NULLS = frozenset(("", "~", "null", "Null", "NULL"))
 
 
-class WrittenFloat(float):
-    """A number with a point that answers show as it was written: 22.10, not 22.1."""
+class WrittenNumber(float):
+    """A number that is no plain integer: 22.10, 1e3, 010, 0x10; answers show it as it was written.
 
-    def __init__(self, text: str) -> None:
-        self.text = text
+    No key takes one, so what it is worth does not matter: 010 is 8 for some parsers and 10 for others.
+    """
+
+    text: str
+
+    def __new__(cls, text: str) -> WrittenNumber:
+        number = super().__new__(cls, "nan")
+        number.text = text
+        return number
 
     def __str__(self) -> str:
         return self.text
@@ -214,9 +227,9 @@ def _plain(text: str) -> object:
     if text in _BOOLEANS:
         return _BOOLEANS[text]
     if _INTEGER.fullmatch(text):
-        return int(text)
-    if _FLOAT.fullmatch(text):
-        return WrittenFloat(text)
+        return int(text[:_DIGITS])
+    if _NUMBER.fullmatch(text):
+        return WrittenNumber(text)
     return text
 
 

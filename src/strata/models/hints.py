@@ -30,14 +30,12 @@ def general(value: object) -> str | None:
 
 def number(value: object) -> str | None:
     """A whole number that was written otherwise: quoted, with leading zeros or separators, with a comment attached."""
-    if isinstance(value, float) and value.is_integer() and abs(value) < 10**15:
-        return f"did you mean {int(value)}?"
-    if not isinstance(value, str) or len(value) > LONGEST:
+    if not isinstance(value, str | float) or len(str(value)) > LONGEST:
         return None
-    text = value.strip()
+    text = re.sub(r"\.0*$", "", str(value).strip())
     if match := re.fullmatch(r"(-?[0-9]+)#.*", text):
         return f"put a space before #: {match[1]} #…"
-    if re.fullmatch(r"[1-9][0-9]{0,18}|0", text):
+    if isinstance(value, str) and re.fullmatch(r"[1-9][0-9]{0,18}|0", text):
         return f"write {text}, without quotes"
     digits = re.fullmatch(r"\+?0*([1-9][0-9]{0,2}([,_ ']?[0-9]{3})*|[1-9][0-9]*)", text)
     return f"did you mean {re.sub('[,_ ]', '', digits[1])}?" if digits else None

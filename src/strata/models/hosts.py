@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, get_args
+from typing import Annotated, ClassVar, Literal, Self, get_args
 
-from pydantic import Field
+from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr, model_validator
+from pydantic_core import PydanticCustomError
 
 from strata.models.accelerators import AcceleratorCounts
 from strata.models.base import Model, Unit
-from strata.models.types import AbsolutePath, DatabaseName, DnsLabel, Duration, IPAddress
+from strata.models.types import (
+    AbsolutePath,
+    DatabaseName,
+    DnsLabel,
+    Duration,
+    IPAddress,
+    LoginName,
+    PublicKey,
+    SettingName,
+)
 
 Role = Literal[
     "nfs_server",
@@ -27,6 +37,15 @@ Role = Literal[
     "data_transfer",
 ]
 ROLES: tuple[str, ...] = get_args(Role)
+SYSTEM_USERS = frozenset({"root", "daemon", "bin", "sys", "nobody", "postgres", "kine", "sshd", "statd", "haproxy"})
+"""Accounts that are not a person's; root is how Strata itself comes in."""
+OWN_SETTINGS = frozenset(
+    {
+        *("listen_addresses", "port", "password_encryption", "data_directory", "hba_file", "ident_file"),
+        *("ssl", "ssl_cert_file", "ssl_key_file", "ssl_min_protocol_version", "unix_socket_directories"),
+    }
+)
+"""Settings of PostgreSQL on which the site itself depends."""
 
 
 class Machine(Model):
@@ -72,6 +91,45 @@ class PostgreSQL(Model):
         tuple[DatabaseName, ...],
         Field(description="Databases; each has an owner of the same name. kine's own is added where it is used."),
     ] = ()
+    settings: Annotated[
+        dict[SettingName, StrictBool | StrictInt | StrictFloat | StrictStr],
+        Field(
+            description="Settings as in postgresql.conf, name to value. The server checks them before they are written, "
+            "and is restarted only for those that it cannot take over while it runs."
+        ),
+    ] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _no_own_settings(self) -> Self:
+        for name in self.settings:
+            if name in OWN_SETTINGS:
+                raise PydanticCustomError(
+                    "own_setting",
+                    "has {name}, which Strata sets itself",
+                    {"key": "settings", "name": name, "fix": f"remove the line {name}"},
+                )
+        return self
+
+
+class User(Model):
+    """A person who logs in on the site's hosts, with keys only."""
+
+    layer: ClassVar[str] = "hosts"
+    consumers: ClassVar[tuple[str, ...]] = ("role base",)
+    name: Annotated[LoginName, Field(description="Login name.")]
+    keys: Annotated[
+        tuple[PublicKey, ...],
+        Field(min_length=1, description="SSH public keys; one that is taken off this list no longer opens a host."),
+    ]
+    administrator: Annotated[StrictBool, Field(description="Whether the user may become root.")] = False
+
+    @model_validator(mode="after")
+    def _a_person(self) -> Self:
+        if self.name in SYSTEM_USERS:
+            raise PydanticCustomError(
+                "system_user", "is an account of the system", {"key": "name", "fix": "a name of a person"}
+            )
+        return self
 
 
 class SlurmPartition(Model):
@@ -99,6 +157,10 @@ class Hosts(Model):
     layer: ClassVar[str] = "hosts"
     consumers: ClassVar[tuple[str, ...]] = ("ansible/site.yml",)
     machines: Annotated[tuple[Machine, ...], Field(description="Machines that are no instances of the cloud.")] = ()
+    users: Annotated[
+        tuple[User, ...],
+        Field(description="People who log in; one that is taken off this list is removed, the home directory stays."),
+    ] = ()
     nfs: Annotated[Nfs | None, Field(description="Shared file storage; needs a host with the role nfs_server.")] = None
     postgresql: Annotated[PostgreSQL | None, Field(description="Databases; needs a host with the role postgresql.")] = (
         None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args, get_origin
 
@@ -13,14 +12,13 @@ from strata.models import hints
 from strata.models.document import Document, may_be_secret
 from strata.models.events import KeyPath, dotted
 from strata.models.places import places_of
-from strata.models.problems import MAXIMUM, Problem, similar, suggestion
+from strata.models.problems import MAXIMUM, Problem, shorten, similar, suggestion
 from strata.models.site import Site
 
 _FOLLOW_UPS = frozenset({"default_factory_not_called"})
 """Errors that only say that another one happened."""
 
 _OR_REMOVE = ", or remove the line"
-_HUGE = re.compile(r"[1-9][0-9]{7,}")
 
 _TEXTS: Mapping[str, tuple[str, str]] = {
     "string_type": ("must be text", 'put it in quotes: "…"'),
@@ -160,8 +158,6 @@ def _problem(document: Document, detail: ErrorDetails, path: KeyPath) -> Problem
         return document.problem(path, "is empty", f"write a value{_OR_REMOVE}; {_TEXTS[kind][1]}")
     if kind in _TEXTS:
         why, fix = _TEXTS[kind]
-        if kind.startswith("int") and isinstance(detail["input"], str) and _HUGE.fullmatch(detail["input"]):
-            return document.problem(path, "is too large a number", "a whole number of at most seven digits")
         return document.problem(path, why, _rewritten(kind, detail["input"]) or fix)
     return document.problem(path, detail["msg"], str(context.get("fix", "see docs/reference/site.md")))
 
@@ -177,7 +173,7 @@ def _rewritten(kind: str, value: object) -> str | None:
     if kind.startswith("int"):
         return hints.number(value)
     if kind == "string_type" and isinstance(value, bool | int | float):
-        return f'put it in quotes: "{str(value).lower() if isinstance(value, bool) else value}"'
+        return f'put it in quotes: "{shorten(value)}"'
     if kind == "tuple_type":
         if isinstance(value, str) and len(value) < hints.LONGEST:
             return f"in brackets: [{value}]"
@@ -205,9 +201,9 @@ def _unknown_key(document: Document, path: KeyPath, model: type[BaseModel] | Non
     key, keys = str(path[-1]), list(model.model_fields) if model else []
     if joined := _joined(document, path):
         return joined
-    if may_be_secret(path) and len(key) < 50 and not isinstance(_value(document, path), dict):
-        return "remove it; a site file says below secrets: where a secret is, never the secret"
     near = similar(key, keys)
+    if may_be_secret(path) and (near is None or key == "value"):
+        return "remove it; a site file says below secrets: where a secret is, never the secret"
     places = [place for place in places_of(key, document.data) if place[:-1] != path[:-1]]
     if near is None and places:
         above = dotted(places[0][:-1])

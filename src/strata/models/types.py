@@ -136,6 +136,12 @@ ISSUER_PATTERN = (
 HTTPS_PATTERN = ISSUER_PATTERN[:-1] + r"(\?[A-Za-z0-9._~!$&'()*+,;=:@%/?-]*)?$"
 AUDIENCE_PATTERN = r"^[!-~]{1,255}$"
 LABEL_KEY_PATTERN = r"^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$"
+LOGIN_PATTERN = r"^[a-z_][a-z0-9_-]{0,31}$"
+PUBLIC_KEY_PATTERN = (
+    r"^(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)|sk-(ssh-ed25519|ecdsa-sha2-nistp256)@openssh\.com)"
+    r" AAAA[A-Za-z0-9+/]{20,}={0,2}( [ -~]{1,200})?$"
+)
+SETTING_PATTERN = r"^[a-z_][a-z0-9_]{0,62}(\.[a-z_][a-z0-9_]{0,62})?$"
 Hint = Callable[[str], str | None]
 """From a wrong text to the fix, None where it cannot be told."""
 LABEL_VALUE_PATTERN = r"^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$"
@@ -215,6 +221,16 @@ _TAINT = _named(
     "nvidia.com/gpu=present:NoSchedule",
     400,
 )
+_LOGIN = _named(
+    LOGIN_PATTERN, "must be lower-case letters, digits, dashes and underscores, at most 32, as useradd accepts", "ada", 32
+)
+_PUBLIC_KEY = _named(
+    PUBLIC_KEY_PATTERN,
+    "must be one line of an OpenSSH public key file: type, key, comment",
+    "the content of ~/.ssh/id_ed25519.pub",
+    16384,
+)
+_SETTING = _named(SETTING_PATTERN, "must be the name of a setting, as in postgresql.conf", "work_mem", 127)
 
 DnsLabel = Annotated[str, _LABEL[0], _LABEL[1]]
 """Name of a host, a cluster, a namespace: RFC 1123 label."""
@@ -223,6 +239,11 @@ ResourceName = Annotated[str, _RESOURCE[0], _RESOURCE[1]]
 DomainName = Annotated[str, _DOMAIN[0], _DOMAIN[1]]
 DatabaseName = Annotated[str, _DATABASE[0], _DATABASE[1]]
 VariableName = Annotated[str, _VARIABLE[0], _VARIABLE[1]]
+LoginName = Annotated[str, _LOGIN[0], _LOGIN[1]]
+PublicKey = Annotated[str, _PUBLIC_KEY[0], _PUBLIC_KEY[1]]
+"""A line of an OpenSSH public key file."""
+SettingName = Annotated[str, _SETTING[0], _SETTING[1]]
+"""Name of a setting of PostgreSQL; an extension's has a dot."""
 IssuerUrl = Annotated[str, _ISSUER[0], _ISSUER[1]]
 """The `iss` claim of tokens."""
 HttpsUrl = Annotated[str, _HTTPS[0], _HTTPS[1]]

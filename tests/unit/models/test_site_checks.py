@@ -74,7 +74,13 @@ CASES: dict[str, tuple[Sequence[Edit], str, str, str, str]] = {
         "did you mean cluster?",
         "cluster_x",
     ),
-    "decimal unit": ([("memory: 2 GiB", "memory: 2 GB")], "cloud.flavors[0].memory", "not a size", "did you mean 2 GiB?", "2 GB"),
+    "decimal unit": (
+        [("memory: 2 GiB", "memory: 2 GB")],
+        "cloud.flavors[0].memory",
+        "not a size",
+        "did you mean 2 GiB?",
+        "2 GB",
+    ),
     "half a MiB": (
         [("memory: 2 GiB", "memory: 512 KiB")],
         "cloud.flavors[0].memory",

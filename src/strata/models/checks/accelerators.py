@@ -24,7 +24,8 @@ def check(site: Site) -> Iterator[Finding]:
     for index, machine in enumerate(site.hosts.machines):
         if "gpu_node" in machine.roles and not machine.accelerators:
             fix = "declare its cards (accelerators: {v100: 2}), or remove the role"
-            yield Finding((*MACHINES, index, "roles"), "has the role gpu_node and no accelerators", fix)
+            reads = ((*MACHINES, index, "accelerators"),)
+            yield Finding((*MACHINES, index, "roles"), "has the role gpu_node and no accelerators", fix, reads)
     yield from _tenants(site)
 
 
