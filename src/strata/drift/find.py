@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from strata.drift.cluster import cluster_drift
-from strata.drift.hosts import PLAYBOOKS, Unreachable, hosts_drift
+from strata.drift.hosts import PLAYBOOKS, hosts_drift
 from strata.drift.model import Drift, DriftReport
 from strata.drift.platform import objects_drift
 from strata.drift.programs import program_drift
@@ -53,7 +53,7 @@ def find_drift(context: SiteContext, layers: Iterable[Layer] = tuple(Layer)) -> 
                 drift += future.result()
             except UserError as error:
                 unreachable[layer] = error.message.splitlines()[0]
-            except (Unanswered, Unreachable) as error:
+            except Unanswered as error:
                 unreachable[layer] = str(error)
     order = list(Layer)
     drift.sort(key=lambda d: (order.index(d.layer), d.object, d.property))

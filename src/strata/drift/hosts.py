@@ -25,36 +25,39 @@ PROBE_SECONDS = 20.0
 
 
 class Unreachable(Exception):
-    """A host could not be asked, or the playbook has not succeeded there yet; the text says which and why."""
-
-
-def playbook_drift(context: SiteContext, playbook: str) -> list[Drift]:
-    """Drift of what one playbook put on the site's hosts.
-
-    Raises:
-        Unreachable: a host does not answer, or has no manifest of the playbook.
-    """
-    return hosts_drift(context, [playbook])
+    """A host could not be asked; the text says why."""
 
 
 def hosts_drift(context: SiteContext, playbooks: Iterable[str]) -> list[Drift]:
-    """Drift of several playbooks' work; each host is asked once. Raises as `playbook_drift`."""
-    hosts = {str(name): variables for name, variables in _inventory(context).items()}
+    """Drift of what playbooks put on the site's hosts; each host is asked once.
+
+    A host that does not answer, or on which a playbook has not succeeded yet, is a drift of its own.
+    """
+    addresses = _addresses(context)
+    drift: list[Drift] = []
     manifests: dict[str, dict[str, HostManifest]] = {}
     for playbook in playbooks:
         for host in playbook_hosts(context, playbook):
             found = manifest.load(context.paths, playbook, host)
             if found is None:
-                raise Unreachable(f"{host}: playbook {playbook} has not succeeded there yet")
-            manifests.setdefault(host, {})[playbook] = found
+                what = f"playbook {playbook}"
+                drift.append(
+                    Drift(layer=PLAYBOOKS[playbook], object=host, property=what, wanted="succeeded", found="not yet")
+                )
+            else:
+                manifests.setdefault(host, {})[playbook] = found
+
+    def look(host: str) -> list[Drift]:
+        wanted = manifests[host]
+        try:
+            answer = ask(context, addresses[host], wanted.values())
+        except Unreachable as error:
+            layer = PLAYBOOKS[next(iter(wanted))]
+            return [Drift(layer=layer, object=host, property="SSH", wanted="answers", found=str(error))]
+        return [d for playbook, one in wanted.items() for d in compare(PLAYBOOKS[playbook], host, one, answer)]
+
     with concurrent.futures.ThreadPoolExecutor(max_workers=16) as pool:
-        answers = pool.map(lambda host: ask(context, host, hosts[host], manifests[host].values()), manifests)
-        return [
-            drift
-            for (host, wanted), answer in zip(manifests.items(), answers, strict=True)
-            for playbook, one in wanted.items()
-            for drift in compare(PLAYBOOKS[playbook], host, one, answer)
-        ]
+        return drift + [found for one in pool.map(look, manifests) for found in one]
 
 
 def playbook_hosts(context: SiteContext, playbook: str) -> list[str]:
@@ -64,12 +67,12 @@ def playbook_hosts(context: SiteContext, playbook: str) -> list[str]:
     return groups.get(group, [])
 
 
-def _inventory(context: SiteContext) -> dict[str, str]:
+def _addresses(context: SiteContext) -> dict[str, str]:
     hosts = build_inventory(context.site, context.cloud_outputs, context.site_file).hosts
     return {name: str(variables["ansible_host"]) for name, variables in hosts.items()}
 
 
-def ask(context: SiteContext, host: str, address: str, wanted: Iterable[HostManifest]) -> dict[str, Any]:
+def ask(context: SiteContext, address: str, wanted: Iterable[HostManifest]) -> dict[str, Any]:
     """What stands on a host of all that the manifests name.
 
     Raises:
@@ -91,10 +94,10 @@ def ask(context: SiteContext, host: str, address: str, wanted: Iterable[HostMani
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise Unreachable(f"{host}: no answer within {PROBE_SECONDS:.0f} s") from None
+        raise Unreachable(f"no answer within {PROBE_SECONDS:.0f} s") from None
     if done.returncode != 0:
         reason = done.stderr.strip().splitlines()[-1:] or [f"ssh ended with status {done.returncode}"]
-        raise Unreachable(f"{host}: {reason[0]}")
+        raise Unreachable(reason[0])
     answer: dict[str, Any] = json.loads(done.stdout)
     return answer
 

@@ -6,6 +6,8 @@ import concurrent.futures
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import yaml
+
 from strata.drift.model import MISSING, Drift
 from strata.engine.context import SiteContext
 from strata.engine.kubectl import Unanswered, cluster_command, kubectl_json
@@ -46,10 +48,10 @@ def objects_drift(context: SiteContext) -> list[Drift]:
 
 def release_drift(context: SiteContext, name: str, namespace: str) -> list[Drift]:
     """Drift of one release's objects: the server says, dry, what applying the manifest would make of them."""
-    manifest = cluster_command(context, "helm", "get", "manifest", name, "--namespace", namespace)
-    if not manifest.strip():
+    manifest = release_manifest(context, name, namespace)
+    if not manifest:
         return []
-    source = ("--namespace", namespace, "--filename", "-")
+    source = ("--filename", "-")
     live = kubectl_json(context, "get", "--ignore-not-found", *source, text=manifest)
     applied = kubectl_json(context, *apply_arguments(), "--dry-run=server", *source, text=manifest)
     found = {_key(item): item for item in _items(live)}
@@ -58,6 +60,19 @@ def release_drift(context: SiteContext, name: str, namespace: str) -> list[Drift
         for wanted in _items(applied)
         for key, want, is_now in differences(wanted, found.get(_key(wanted)))
     ]
+
+
+def release_manifest(context: SiteContext, name: str, namespace: str) -> str:
+    """The objects of a release as YAML, each with its namespace; empty where it has none.
+
+    helm leaves out the release's namespace, and kubectl takes a namespace for all objects or for none. The server
+    drops it from objects that have none.
+    """
+    text = cluster_command(context, "helm", "get", "manifest", name, "--namespace", namespace)
+    documents = [document for document in yaml.safe_load_all(text) if document]
+    for document in documents:
+        document["metadata"].setdefault("namespace", namespace)
+    return yaml.safe_dump_all(documents) if documents else ""
 
 
 def repair_releases(context: SiteContext) -> list[str]:
@@ -74,9 +89,8 @@ def repair_releases(context: SiteContext) -> list[str]:
         changed = {d.object.partition(":")[0].removeprefix("release ") for d in drift}
         for name, namespace in releases(context) if changed else []:
             if name in changed:
-                manifest = cluster_command(context, "helm", "get", "manifest", name, "--namespace", namespace)
-                source = ("--namespace", namespace, "--filename", "-")
-                cluster_command(context, "kubectl", *apply_arguments(), *source, text=manifest)
+                manifest = release_manifest(context, name, namespace)
+                cluster_command(context, "kubectl", *apply_arguments(), "--filename", "-", text=manifest)
     except Unanswered as error:
         raise UserError(f"the cluster does not answer: {error}", fix=f"strata status {context.site.name}") from None
     return [f"{d.object}: {d.property} was {d.found}, is {d.wanted}" for d in drift]

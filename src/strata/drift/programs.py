@@ -16,6 +16,8 @@ from strata.progress import Silent
 
 LAYERS: Mapping[Program, Layer] = {"cloud": Layer.CLOUD, "platform": Layer.PLATFORM}
 _PATH = re.compile(r'\["((?:[^"\\]|\\.)*)"\]|\[(\d+)\]|([^.\[\]]+)')
+_REVISION = "checksum"
+"""Of a release's chart."""
 _LONGEST = 120
 
 
@@ -49,18 +51,31 @@ def step_drift(layer: Layer, step: Mapping[str, Any]) -> list[Drift]:
     if operation not in ("update", "replace"):
         return []
     wanted, found = (step.get("new") or {}).get("inputs", {}), (step.get("old") or {}).get("outputs", {})
-    paths = (step.get("detailedDiff") or {}).keys() or (step.get("diffs") or [])
+    paths = set((step.get("detailedDiff") or {}).keys() or (step.get("diffs") or []))
+    if _REVISION in paths and (len(paths) > 1 or not _at(found, _REVISION)):
+        # the stand-in plugin empties it where a release was changed or lost an object; the rest says what
+        paths.discard(_REVISION)
+        if not paths:
+            return [drift("revision", "the one that up made", "changed by hand")]
     properties = [drift(path, _value(wanted, path), _value(found, path)) for path in sorted(paths)]
     return properties or [drift("state", "as declared", operation)]
 
 
 def _value(properties: Any, path: str) -> str:
-    """The value at a Pulumi property path such as `extraSpecs["a:b"]` or `rules[0].port`, as an operator reads it."""
+    """The value at a property path, as an operator reads it."""
+    value = _at(properties, path)
+    if value is None:
+        return MISSING
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
+def _at(properties: Any, path: str) -> Any:
+    """The value at a Pulumi property path such as `extraSpecs["a:b"]` or `rules[0].port`; None where there is none."""
     value = properties
     for quoted, number, key in _PATH.findall(path):
         try:
             value = value[int(number)] if number else value[json.loads(f'"{quoted}"') if quoted else key]
         except (KeyError, IndexError, TypeError):
-            return MISSING
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+            return None
+    return value

@@ -16,7 +16,7 @@ from typing import Any
 
 from strata.drift import Drift
 from strata.drift.cluster import cluster_drift
-from strata.drift.hosts import Unreachable, playbook_drift, playbook_hosts
+from strata.drift.hosts import hosts_drift, playbook_hosts
 from strata.drift.manifest import directory
 from strata.engine.context import SiteContext
 from strata.engine.kubectl import Unanswered
@@ -52,10 +52,10 @@ def why_not(context: SiteContext, playbook: str) -> str | None:
     if any(now.get(name) != digest for name, digest in record["secrets"].items()):
         return "a secret has changed"
     try:
-        drift: list[Drift] = playbook_drift(context, playbook)
+        drift: list[Drift] = hosts_drift(context, [playbook])
         if playbook == "cluster":
             drift += cluster_drift(context)
-    except (Unreachable, Unanswered) as error:
+    except Unanswered as error:
         return str(error)
     if drift:
         more = f" and {len(drift) - 1} more" if len(drift) > 1 else ""
