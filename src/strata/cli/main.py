@@ -22,22 +22,27 @@ site_commands.register(app)
 inspect_commands.register(app)
 
 
+def show_error(error: UserError) -> int:
+    """Prints what is wrong, what would be right and where to read on; returns the exit status."""
+    console = Console(stderr=True)
+    console.print("[red]error:[/]", end=" ")
+    console.print(error.message, markup=False, highlight=False, soft_wrap=True)
+    if error.fix:
+        console.print("[green]fix:[/]", end=" ")
+        console.print(error.fix, markup=False, highlight=False, soft_wrap=True)
+    if link := link_for(error):
+        console.print(f"[dim]see:[/] {link}", highlight=False, soft_wrap=True)
+    return int(getattr(error, "exit_status", 2))
+
+
 def main() -> None:
     """Entry point: a user's mistake ends with its message and status 2, a failed run with status 1."""
-    error_console = Console(stderr=True)
     try:
         app()
     except UserError as error:
-        error_console.print("[red]error:[/]", end=" ")
-        error_console.print(error.message, markup=False, highlight=False, soft_wrap=True)
-        if error.fix:
-            error_console.print("[green]fix:[/]", end=" ")
-            error_console.print(error.fix, markup=False, highlight=False, soft_wrap=True)
-        if link := link_for(error):
-            error_console.print(f"[dim]see:[/] {link}", highlight=False, soft_wrap=True)
-        sys.exit(getattr(error, "exit_status", 2))
+        sys.exit(show_error(error))
     except KeyboardInterrupt:
-        error_console.print("interrupted; run the same command again to go on from here")
+        Console(stderr=True).print("interrupted; run the same command again to go on from here")
         sys.exit(130)
 
 

@@ -1,0 +1,1 @@
+"""Measures how long things take; `scripts/bench` is its command line."""

@@ -1,0 +1,163 @@
+"""The command line of `scripts/bench`."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from strata.bench.breakdown import tree
+from strata.bench.catalogue import BENCHMARKS
+from strata.bench.model import Bench, Measure, Results, Span
+from strata.cli.main import show_error
+from strata.errors import UserError
+
+app = typer.Typer(
+    add_completion=False, pretty_exceptions_enable=False, context_settings={"help_option_names": ["-h", "--help"]}
+)
+
+
+class _Lines:
+    """Progress on standard error: in a terminal one line, elsewhere a line for each text."""
+
+    def __init__(self) -> None:
+        self._console = Console(stderr=True)
+        self._status = self._console.status("") if self._console.is_terminal else None
+        if self._status:
+            self._status.start()
+
+    def update(self, text: str) -> None:
+        if self._status:
+            self._status.update(text)
+        else:
+            self._console.print(f"{time.strftime('%H:%M:%S')} {text}", markup=False, highlight=False, soft_wrap=True)
+
+    def stop(self) -> None:
+        if self._status:
+            self._status.stop()
+
+
+@app.command()
+def bench(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Which; see --list.")] = None,
+    list_them: Annotated[bool, typer.Option("--list", help="Say what can be measured.")] = False,
+    runs: Annotated[int, typer.Option("--runs", "-n", min=1, help="How often each thing is measured.")] = 3,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Write docs/benchmarks.md and its picture.")] = False,
+    save: Annotated[Path | None, typer.Option("--save", help="Keep the results as JSON in this file too.")] = None,
+    add: Annotated[
+        list[Path] | None, typer.Option("--add", help="Take in results that --save kept earlier; may be repeated.")
+    ] = None,
+    site: Annotated[
+        str | None, typer.Option("--site", help="Measure on this running site in the place of a throw-away lab.")
+    ] = None,
+    allow_changes: Annotated[
+        bool, typer.Option("--allow-changes", help="That site may be stopped, destroyed and made anew.")
+    ] = False,
+) -> None:
+    """Measure how long things take: minimum, median and maximum of some runs, and where the time goes.
+
+    Without a NAME, and without --add, everything that needs no site is measured. `layers`, `instances` and `pods`
+    make a lab of their own with networks that nobody has, and destroy it; each takes many minutes.
+    """
+    from strata.bench.document import write
+    from strata.bench.machine import describe
+    from strata.models import find_site
+
+    if list_them:
+        table = Table("name", "what", "needs", box=None)
+        for one in BENCHMARKS.values():
+            table.add_row(one.name, one.what, "nothing" if one.needs == "nothing" else "a lab, made and destroyed")
+        Console().print(table)
+        return
+    if unknown := [name for name in names or [] if name not in BENCHMARKS]:
+        raise UserError(f"there is no benchmark {', '.join(unknown)}", fix=f"one of {', '.join(BENCHMARKS)}")
+    earlier = [_load(file) for file in add or []]
+    chosen = names or ([] if earlier else [b.name for b in BENCHMARKS.values() if b.needs == "nothing"])
+    results = Results(machine=earlier[0].machine if earlier and not chosen else describe())
+    measures: list[Measure] = [m for r in earlier for m in r.measures]
+    spans: list[Span] = [s for r in earlier for s in r.spans]
+    progress = _Lines()
+    before = os.environ.get("STRATA_STATE_DIR")
+    try:
+        for name in dict.fromkeys(chosen):
+            with tempfile.TemporaryDirectory(prefix="strata-bench-") as directory:
+                found = Bench(runs, progress, Path(directory), find_site(site) if site else None, allow_changes)
+                try:
+                    for measured in BENCHMARKS[name].run(found):
+                        measures.append(measured)
+                        if not as_json:
+                            _show(progress, measured)
+                finally:
+                    _restore(before)
+                spans += found.spans
+    finally:
+        progress.stop()
+        results = results.model_copy(update={"measures": tuple(measures), "spans": tuple(spans)})
+        if save:
+            save.write_text(results.model_dump_json(indent=1) + "\n")
+    if as_json:
+        print(results.model_dump_json(indent=1))
+    elif chosen:
+        _print(results)
+    if markdown:
+        for file in write(results):
+            Console(stderr=True).print(f"wrote {file}", highlight=False)
+
+
+def _restore(state: str | None) -> None:
+    if state is None:
+        os.environ.pop("STRATA_STATE_DIR", None)
+    else:
+        os.environ["STRATA_STATE_DIR"] = state
+
+
+def _load(file: Path) -> Results:
+    try:
+        return Results.model_validate_json(file.read_text())
+    except (OSError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(f"benchmark: {file}: {reason}", fix="name a file that `scripts/bench --save` wrote") from None
+
+
+def _show(progress: _Lines, measure: Measure) -> None:
+    progress.update(f"{measure.benchmark}: {measure.what}: median {measure.median:.2f} {measure.unit}")
+
+
+def _print(results: Results) -> None:
+    console = Console()
+    machine = results.machine
+    console.print(
+        f"{machine.processor}, {machine.processors} cores, {machine.memory_gib} GiB, {machine.system}, "
+        f"kernel {machine.kernel}, load before {machine.load_before}",
+        highlight=False,
+        soft_wrap=True,
+    )
+    table = Table("benchmark", "what", "minimum", "median", "maximum", "runs", box=None)
+    for m in results.measures:
+        figures = (f"{v:.2f} {m.unit}" for v in (m.minimum, m.median, m.maximum))
+        table.add_row(m.benchmark, m.what, *figures, str(len(m.samples)))
+    console.print(table, highlight=False)
+    for span in results.spans:
+        console.print("")
+        for line in tree(span):
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def main() -> None:
+    """Entry point; errors as of strata."""
+    try:
+        app()
+    except UserError as error:
+        sys.exit(show_error(error))
+
+
+if __name__ == "__main__":
+    main()

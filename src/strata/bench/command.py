@@ -1,0 +1,71 @@
+"""Runs a command and measures it from outside."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from strata.errors import UserError
+
+PROGRAMS = Path(sys.executable).parent
+
+LAUNCHER = """
+import os, sys, time
+begin = time.monotonic()
+child = os.posix_spawnp(sys.argv[2], sys.argv[2:], os.environ)
+_, ended, usage = os.wait4(child, 0)
+with open(sys.argv[1], "w") as file:
+    file.write(f"{time.monotonic() - begin} {usage.ru_maxrss}")
+sys.exit(os.waitstatus_to_exitcode(ended) & 255)
+"""
+"""Starts the command from a small process: the kernel counts the starter's memory as the command's own."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a command ended: wall time in seconds, the most memory it held at once in MiB."""
+
+    seconds: float
+    peak_mib: float
+
+
+def measure(
+    *command: str,
+    environment: Mapping[str, str] | None = None,
+    directory: Path | None = None,
+    status: Sequence[int] = (0,),
+) -> Outcome:
+    """Runs a command to its end; what it prints is thrown away.
+
+    Args:
+        command: the program, one of ours by its name alone, and its arguments.
+        environment: added to ours.
+        directory: where it runs.
+        status: how it may end.
+
+    Raises:
+        UserError: it ended otherwise; with the end of what it said.
+    """
+    program = PROGRAMS / command[0]
+    line = [str(program) if program.exists() else command[0], *command[1:]]
+    with tempfile.TemporaryFile() as said, tempfile.NamedTemporaryFile("r") as figures:
+        done = subprocess.run(
+            [sys.executable, "-I", "-S", "-c", LAUNCHER, figures.name, *line],
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **(environment or {})},
+            cwd=directory,
+            check=False,
+        )
+        if done.returncode not in status:
+            said.seek(0)
+            text = said.read()[-1500:].decode(errors="replace")
+            raise UserError(f"benchmark: `{' '.join(command)}` ended with {done.returncode}: {text}")
+        seconds, kibibytes = figures.read().split()
+    return Outcome(float(seconds), float(kibibytes) / 1024)

@@ -1,0 +1,102 @@
+"""docs/benchmarks.md and its picture, from the results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from strata.bench.breakdown import tree
+from strata.bench.flame import flame
+from strata.bench.model import Measure, Results
+from strata.paths import REPOSITORY
+
+DOCUMENT = REPOSITORY / "docs" / "benchmarks.md"
+PICTURE = "images/benchmarks.svg"
+FLOOR = REPOSITORY / "docs" / "benchmarks-floor.md"
+"""What people wrote about the figures; put into the document as it is."""
+TITLES = {
+    "validate": "Reading a site (`strata validate`)",
+    "plan": "Planning a site (`strata plan --offline`)",
+    "inventory": "Ansible's inventory of a site",
+    "report": "The page of a site (`strata report --offline`)",
+    "layers": "Layers (`strata up --layer`)",
+    "instances": "Instances",
+    "pods": "Pods",
+}
+SHARED_LOAD = 0.5
+"""Above this load before the start, others were at work on the machine."""
+
+
+def markdown(results: Results) -> str:
+    """The document."""
+    return "\n".join(_lines(results)) + "\n"
+
+
+def _lines(results: Results) -> Iterator[str]:
+    machine = results.machine
+    yield "# Benchmarks"
+    yield ""
+    yield "Written by `scripts/bench --markdown`; do not edit. `scripts/bench --list` says what can be measured."
+    yield ""
+    yield "| machine | |"
+    yield "|---|---|"
+    yield f"| processor | {machine.processor}, {machine.processors} cores |"
+    yield f"| memory | {machine.memory_gib} GiB |"
+    yield f"| system | {machine.system}, kernel {machine.kernel} |"
+    yield f"| date, commit | {machine.date}, {machine.commit} |"
+    yield f"| load before the start | {machine.load_before} |"
+    if machine.load_before > SHARED_LOAD:
+        yield ""
+        yield (
+            "**The machine was shared**: others were at work on it while this was measured, so the figures are upper "
+            "bounds, and their spread is mostly the others'."
+        )
+    for name in dict.fromkeys(m.benchmark for m in results.measures):
+        yield ""
+        yield f"## {TITLES.get(name, name)}"
+        yield ""
+        yield from _table([m for m in results.measures if m.benchmark == name])
+    if FLOOR.exists():
+        yield ""
+        yield FLOOR.read_text().strip()
+    if results.spans:
+        yield ""
+        yield "## Where the time goes"
+        yield ""
+        yield f"![each run as a flame graph]({PICTURE})"
+        for span in results.spans:
+            yield ""
+            yield f"### {span.name}".rstrip()
+            yield ""
+            yield "```text"
+            yield from tree(span, least=0.02)
+            yield "```"
+
+
+def _table(measures: list[Measure]) -> Iterator[str]:
+    yield "| what | minimum | median | maximum | runs |"
+    yield "|---|---:|---:|---:|---:|"
+    for m in measures:
+        figures = " | ".join(f"{_figure(v)} {m.unit}" for v in (m.minimum, m.median, m.maximum))
+        yield f"| {m.what} | {figures} | {len(m.samples)} |"
+    notes = dict.fromkeys(f"{m.what.partition(':')[0]}: {m.note}" for m in measures if m.note)
+    if notes:
+        yield ""
+        yield "; ".join(notes) + "."
+
+
+def _figure(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def write(results: Results, file: Path = DOCUMENT) -> list[Path]:
+    """Writes the document and its picture; returns their paths."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(markdown(results))
+    written = [file]
+    if results.spans:
+        picture = file.parent / PICTURE
+        picture.parent.mkdir(parents=True, exist_ok=True)
+        picture.write_text(flame(results.spans))
+        written.append(picture)
+    return written

@@ -1,0 +1,135 @@
+"""How long instances take from the request to the first answer on SSH."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from strata.bench.breakdown import boot_spans
+from strata.bench.model import Bench, Measure
+from strata.bench.site import bench_site
+from strata.engine.context import SiteContext
+from strata.engine.hosts import ssh_arguments
+from strata.errors import UserError
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+
+COUNTS = (1, 10, 50)
+LIMIT_SECONDS = 600.0
+
+
+def instances(bench: Bench) -> Iterator[Measure]:
+    """1, 10 and 50 instances asked for at once, until each answers `ssh true`; they are deleted afterwards.
+
+    Raises:
+        UserError: one did not answer within ten minutes, or nova refused it.
+    """
+    with bench_site(bench, up="cloud") as context:
+        connection = _connect(context)
+        for count in COUNTS:
+            last, first, deleted = [], [], []
+            for run in range(bench.runs):
+                bench.progress.update(f"instances: {count}, run {run + 1} of {bench.runs}")
+                times, gone = _one_run(context, connection, count, bench, boot=run == bench.runs - 1 and count == 1)
+                last.append(round(max(times), 2))
+                first.append(round(min(times), 2))
+                deleted.append(round(gone, 2))
+            noun = "instance" if count == 1 else "instances"
+            yield Measure(benchmark="instances", what=f"{count} {noun} to SSH", unit="s", samples=tuple(last))
+            if count > 1:
+                yield Measure(benchmark="instances", what=f"first of {count} to SSH", unit="s", samples=tuple(first))
+            yield Measure(benchmark="instances", what=f"{count} {noun} deleted", unit="s", samples=tuple(deleted))
+
+
+def _connect(context: SiteContext) -> Connection:
+    import openstack
+
+    from strata.engine.environment import site_environment
+
+    variables = site_environment(context)
+    files = [variables["OS_CLIENT_CONFIG_FILE"]] if "OS_CLIENT_CONFIG_FILE" in variables else None
+    assert context.site.cloud is not None
+    loader = openstack.config.OpenStackConfig(config_files=files)
+    # the project's entry: images, networks and the key are the project's
+    return openstack.connection.Connection(
+        config=loader.get_one(cloud=f"{variables['OS_CLOUD']}-{context.site.cloud.project.name}")
+    )
+
+
+def _one_run(
+    context: SiteContext, connection: Connection, count: int, bench: Bench, *, boot: bool
+) -> tuple[list[float], float]:
+    cloud = context.site.cloud
+    assert cloud is not None
+    flavor = next(f for f in cloud.flavors if not f.accelerators)
+    tag = secrets.token_hex(3)
+    common = {
+        "flavor_id": connection.compute.find_flavor(flavor.name, ignore_missing=False).id,
+        "image_id": connection.image.find_image(cloud.images[0].name, ignore_missing=False).id,
+        "networks": [{"uuid": connection.network.find_network(cloud.networks[0].name, ignore_missing=False).id}],
+        "key_name": context.site.name,
+        "security_groups": [{"name": f"{context.site.name}-nodes"}],
+    }
+    begin = time.monotonic()
+    servers = [connection.compute.create_server(name=f"bench-{tag}-{n}", **common) for n in range(count)]
+    try:
+        times = _wait(context, connection, {s.id for s in servers}, begin)
+        if boot:
+            address = _address(connection.compute.get_server(servers[0].id))
+            bench.spans += boot_spans(context, str(address))
+    finally:
+        gone = time.monotonic()
+        for server in servers:
+            connection.compute.delete_server(server.id)
+        for server in servers:
+            connection.compute.wait_for_delete(server, interval=1, wait=300)
+        gone = time.monotonic() - gone
+    return times, gone
+
+
+def _address(server: object) -> str | None:
+    networks = getattr(server, "addresses", None) or {}
+    return next((str(a["addr"]) for addresses in networks.values() for a in addresses), None)
+
+
+def _wait(context: SiteContext, connection: Connection, waiting: set[str], begin: float) -> list[float]:
+    times: list[float] = []
+    addresses: dict[str, str] = {}
+    while waiting:
+        if waiting - set(addresses):
+            for server in connection.compute.servers():
+                if server.id in waiting and server.status == "ERROR":
+                    fault = (server.fault or {}).get("message", "no reason given")
+                    raise UserError(f"benchmark: nova refused an instance: {fault}", fix="`strata status` of the site")
+                if server.id in waiting and (address := _address(server)):
+                    addresses[server.id] = address
+        for identifier in [i for i in waiting if i in addresses]:
+            if _answers(context, addresses[identifier]):
+                times.append(time.monotonic() - begin)
+                waiting.discard(identifier)
+        if time.monotonic() - begin > LIMIT_SECONDS:
+            raise UserError(
+                f"benchmark: {len(waiting)} instances do not answer after {LIMIT_SECONDS:.0f} s",
+                fix="`openstack console log show` of one of them",
+            )
+        time.sleep(0.1)
+    return times
+
+
+def _answers(context: SiteContext, address: str) -> bool:
+    try:
+        with socket.create_connection((address, 22), timeout=0.3) as connection:
+            if not connection.recv(4):  # the banner: sshd is there, and not only its socket
+                return False
+    except OSError:
+        return False
+    # ssh takes the first of two values: addresses come back with other keys
+    anyone = ["-o", "UserKnownHostsFile=/dev/null", "-o", "StrictHostKeyChecking=no"]
+    command = ["ssh", *anyone, *ssh_arguments(context.paths), f"root@{address}", "true"]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=20)
+    return done.returncode == 0
