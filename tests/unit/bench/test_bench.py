@@ -130,7 +130,7 @@ def test_the_tree_shows_what_matters() -> None:
     assert tree(SPAN, least=0.02) == [
         "   10.00 s  cold: hosts",
         "      8.00 s  hosts",
-        "          4.00 s  <nfs & kine>",
+        "        4.00 s  <nfs & kine>",
     ]
 
 
