@@ -1,0 +1,265 @@
+"""What the roles of the cluster layer promise, after both nodes were switched off and on."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import ipaddress
+import json
+import secrets
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from strata.models.accelerators import NVIDIA_RESOURCE
+from strata.outputs import ImageOutputs
+from strata.paths import REPOSITORY
+from strata.platform import cluster_base
+from strata.toolchain import load_versions
+from strata.verify import pods
+from strata.verify.pods import Kubectl, PodRequest
+
+if TYPE_CHECKING:
+    from testinfra.host import Host
+
+    from strata.engine.context import SiteContext
+
+CONTROL, WORKER = "control-1", "gpu-worker-1"
+READY_SECONDS = 120
+"""How long the cluster may take until it stands again after its nodes were switched on, in seconds."""
+
+TOLERATE_ALL = [{"operator": "Exists"}]
+
+# tries for a minute: name service, service addresses and routes come back one after the other
+REACHES_THE_CLUSTER = """
+import socket, time
+end = time.monotonic() + 60
+while True:
+    try:
+        address = socket.gethostbyname("kubernetes.default.svc.cluster.local")
+        socket.create_connection((address, 443), timeout=3).close()
+        break
+    except OSError:
+        if time.monotonic() > end:
+            raise
+        time.sleep(0.5)
+print(address)
+"""
+ASKS_A_POD = """
+import sys, time, urllib.request
+end = time.monotonic() + 60
+while True:
+    try:
+        print(urllib.request.urlopen(sys.argv[1], timeout=3).status)
+        break
+    except OSError:
+        if time.monotonic() > end:
+            raise
+        time.sleep(0.5)
+"""
+SHOWS_CARDS = """
+import glob, os
+print(os.environ["NVIDIA_VISIBLE_DEVICES"], *(os.path.basename(p) for p in glob.glob("/etc/strata/pci/devices/*")))
+"""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _api_answers(kubectl: Kubectl) -> None:
+    """Waits for the API server, which was switched off with its node."""
+    end = time.monotonic() + READY_SECONDS
+    while (said := kubectl("get", "--raw", "/readyz", "--request-timeout=5s", check=False)) != "ok":
+        assert time.monotonic() < end, f"no API {READY_SECONDS} s after the nodes were switched on: {said}"
+        time.sleep(1)
+
+
+@pytest.fixture(scope="session")
+def namespace(kubectl: Kubectl) -> Iterator[str]:
+    """A namespace that goes away with what is in it."""
+    name = f"probe-{secrets.token_hex(3)}"
+    kubectl("create", "namespace", name)
+    # the controller manager makes it, and has just been started again
+    kubectl("--namespace", name, "wait", "--for=create", "serviceaccount/default", "--timeout=60s")
+    yield name
+    kubectl("delete", "namespace", name, "--wait=false")
+
+
+@pytest.mark.parametrize("node", [CONTROL, WORKER])
+def test_pod_runs_and_finds_names_and_services(
+    kubectl: Kubectl, namespace: str, images: ImageOutputs, context: SiteContext, node: str
+) -> None:
+    """Kubelet, runtime, registry, pod network, kube-proxy and CoreDNS of a node work after it was switched on."""
+    request = PodRequest(
+        f"on-{node}", images.images["pod-base"], ["python3", "-c", REACHES_THE_CLUSTER], node, None, TOLERATE_ALL
+    )
+    output, ran_on = pods.run(kubectl, namespace, request)
+    assert ran_on == node
+    assert context.site.cluster is not None
+    assert ipaddress.ip_address(output.strip()) in context.site.cluster.service_network
+
+
+@pytest.mark.parametrize(("server", "client"), [(CONTROL, WORKER), (WORKER, CONTROL)])
+def test_pods_of_different_nodes_reach_each_other(
+    kubectl: Kubectl, namespace: str, images: ImageOutputs, context: SiteContext, server: str, client: str
+) -> None:
+    image = images.images["pod-base"]
+    answering = PodRequest(
+        f"server-{server}", image, ["python3", "-m", "http.server", "8080"], server, None, TOLERATE_ALL
+    )
+    pods.create(kubectl, namespace, answering)
+    try:
+        kubectl("--namespace", namespace, "wait", "--for=condition=Ready", f"pod/{answering.name}", "--timeout=60s")
+        address = pods.status(kubectl, namespace, answering.name)["status"]["podIP"]
+        assert context.site.cluster is not None
+        assert ipaddress.ip_address(address) in context.site.cluster.pod_network
+        command = ["python3", "-c", ASKS_A_POD, f"http://{address}:8080/"]
+        asking = PodRequest(f"client-{client}", image, command, client, None, TOLERATE_ALL)
+        assert pods.run(kubectl, namespace, asking)[0].strip() == "200"
+    finally:
+        pods.delete(kubectl, namespace, answering.name)
+
+
+def test_nodes_are_ready_and_marked(kubectl: Kubectl, context: SiteContext) -> None:
+    nodes = {n["metadata"]["name"]: n for n in json.loads(kubectl("get", "nodes", "--output", "json"))["items"]}
+    assert set(nodes) == {CONTROL, WORKER}
+    taints: dict[str, set[str]] = {}
+    for name, node in nodes.items():
+        conditions = {c["type"]: c["status"] for c in node["status"]["conditions"]}
+        assert conditions["Ready"] == "True", name
+        assert node["status"]["nodeInfo"]["kubeletVersion"] == "v" + load_versions().tools["kubelet"].version
+        shown = node["spec"].get("taints", [])
+        taints[name] = {t["key"] + (f"={t['value']}" if "value" in t else "") + f":{t['effect']}" for t in shown}
+    assert context.site.cluster is not None
+    marks = context.site.cluster.gpu_nodes
+    assert taints == {CONTROL: {"node-role.kubernetes.io/control-plane:NoSchedule"}, WORKER: set(marks.taints)}
+    assert marks.labels.items() <= nodes[WORKER]["metadata"]["labels"].items()
+    assert not marks.labels.items() & nodes[CONTROL]["metadata"]["labels"].items()
+
+
+@pytest.fixture(scope="module")
+def device_plugin(context: SiteContext, images: ImageOutputs) -> None:
+    """The device plugin, released as the platform layer does it."""
+    assert context.site.cluster is not None
+    values = cluster_base.values(context.site, context.site.cluster, images)
+    subprocess.run(
+        [
+            *(str(Path(sys.executable).parent / "helm"), "--kubeconfig", str(context.paths.kubeconfig)),
+            *("upgrade", "--install", "cluster-base", str(REPOSITORY / "helm" / "cluster-base"), "--values", "-"),
+            *("--namespace", "kube-system", "--wait", "--timeout", "90s"),
+        ],
+        input=json.dumps(values),
+        text=True,
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+
+
+@pytest.mark.usefixtures("device_plugin")
+def test_card_is_a_resource_that_one_pod_gets(kubectl: Kubectl, namespace: str, images: ImageOutputs) -> None:
+    end = time.monotonic() + 60
+    while True:
+        node = json.loads(kubectl("get", "node", WORKER, "--output", "json"))
+        if node["status"]["allocatable"].get(NVIDIA_RESOURCE) == "1":
+            break
+        assert time.monotonic() < end, f"no {NVIDIA_RESOURCE} on {WORKER} within 60 s"
+        time.sleep(0.5)
+    image, command = images.images["pod-base"], ["python3", "-c", SHOWS_CARDS]
+    one = PodRequest("one-card", image, command, None, {NVIDIA_RESOURCE: "1"}, TOLERATE_ALL)
+    output, ran_on = pods.run(kubectl, namespace, one)
+    assert ran_on == WORKER
+    assert output.split() == ["0000:10:00.0", "0000:10:00.0"]
+    two = PodRequest("two-cards", image, command, None, {NVIDIA_RESOURCE: "2"}, TOLERATE_ALL)
+    assert f"Insufficient {NVIDIA_RESOURCE}" in pods.unschedulable_reason(kubectl, namespace, two)
+
+
+def test_pods_without_toleration_stay_away(kubectl: Kubectl, namespace: str, images: ImageOutputs) -> None:
+    plain = PodRequest("plain", images.images["pod-base"], ["true"])
+    assert "untolerated taint" in pods.unschedulable_reason(kubectl, namespace, plain)
+
+
+def test_objects_are_rows_in_postgresql(machine: Callable[[str], Host], namespace: str) -> None:
+    query = "select name from kine where name like '/registry/namespaces/%%' and deleted = 0"
+    answer = machine(CONTROL).check_output(f'psql --no-psqlrc -U postgres -d kine -Atc "{query}"')
+    assert f"/registry/namespaces/{namespace}" in answer.split()
+
+
+@pytest.mark.parametrize(("port", "path"), [(6443, "/api/v1/nodes"), (10250, "/pods")], ids=["API server", "kubelet"])
+def test_strangers_are_refused(machine: Callable[[str], Host], context: SiteContext, port: int, path: str) -> None:
+    """From the other machine, without a certificate or with a token that nobody gave out."""
+    address = next(m.address for m in context.site.hosts.machines if m.name == CONTROL)
+    for option in ("", "--header 'Authorization: Bearer unknown'"):
+        command = f"curl --silent --insecure --output /dev/null --write-out '%{{http_code}}' {option}"
+        assert machine(WORKER).check_output(f"{command} https://{address}:{port}{path}") in ("401", "403")
+
+
+def test_secrets_of_the_cluster_are_private(machine: Callable[[str], Host], context: SiteContext) -> None:
+    assert context.paths.kubeconfig.stat().st_mode & 0o077 == 0
+    for name in (CONTROL, WORKER):
+        host = machine(name)
+        found = host.run("grep --recursive --files-with-matches 'PRIVATE KEY\\|client-key-data' /etc/kubernetes")
+        files = found.stdout.split()
+        assert files or name == WORKER
+        for file in files:
+            assert host.file(file).mode & 0o077 == 0, f"{name}: {file}"
+    # the token that joined the worker
+    assert not machine(WORKER).file("/etc/kubernetes/join.yaml").exists
+
+
+def test_tokens_for_joining_end_soon(kubectl: Kubectl) -> None:
+    listing = kubectl(
+        *("--namespace", "kube-system", "get", "secrets", "--output", "json"),
+        *("--field-selector", "type=bootstrap.kubernetes.io/token"),
+    )
+    for secret in json.loads(listing)["items"]:
+        text = base64.b64decode(secret["data"]["expiration"]).decode()
+        left = datetime.datetime.fromisoformat(text) - datetime.datetime.now(datetime.UTC)
+        assert left <= datetime.timedelta(minutes=10)
+
+
+@pytest.mark.parametrize(
+    ("role", "host", "variables", "message"),
+    [
+        ("kubernetes_common", WORKER, {"kubernetes_common_registry": "none"}, "unable to convert to dict"),
+        ("kubernetes_common", WORKER, {"kubernetes_common_binaries": {}}, "must name kubelet and kubeadm"),
+        (
+            *("kube_control_plane", CONTROL),
+            {"kube_control_plane_datastore": {"endpoints": ["http://192.0.2.1:2379"]}},
+            "with its datastore over https",
+        ),
+        ("kube_node", WORKER, {"kube_node_labels": "gpu"}, "unable to convert to dict"),
+        (
+            "kube_node",
+            WORKER,
+            {"kube_node_taints": ["gpu:Never"]},
+            "kube_node_taints has gpu:Never; write key=value:Effect",
+        ),
+        ("gpu_node", CONTROL, {}, "control-1 has the role gpu_node, but no PCI device of the vendors"),
+        (
+            "pod_network",
+            WORKER,
+            {"pod_network_cidr": "10.244.0.0"},
+            "pod_network_cidr is 10.244.0.0; write the network",
+        ),
+    ],
+)
+def test_role_refuses_a_wrong_value(
+    context: SiteContext, role: str, host: str, variables: dict[str, object], message: str
+) -> None:
+    """The message says what is wrong, before anything is changed."""
+    done = subprocess.run(
+        [
+            *(str(Path(sys.executable).parent / "ansible"), host),
+            *("--inventory", str(context.site_file), "--extra-vars", json.dumps(variables)),
+            *("--module-name", "ansible.builtin.include_role", "--args", f"name={role}"),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0, f"{role} took {variables}"
+    # long messages are folded
+    assert message in " ".join(done.stdout.split()), done.stdout[-1500:]

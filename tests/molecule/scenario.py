@@ -1,0 +1,121 @@
+"""Makes and removes what a molecule scenario with a site file runs on: `scenario.py create|push|destroy SITE_FILE`.
+
+Containers, networks, processes and state are made and removed by the code that does so for a lab site, so they carry
+the site's name and label; machines of the site file, which a lab does not have, are made here.
+"""
+
+from __future__ import annotations
+
+import io
+import ipaddress
+import shutil
+import sys
+import tarfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from strata.engine.context import SiteContext
+from strata.engine.hosts import wait_for_ssh
+from strata.engine.keys import ensure_ssh_key
+from strata.engine.layers import CLUSTER_TOOLS, pod_images_step
+from strata.inventory.openstack_controller import pci_devices
+from strata.lab import controller, host
+from strata.lab.images import ensure_node_image, ensure_pod_base_image
+from strata.lab.podman import SITE_LABEL, podman
+from strata.models.cloud import Hypervisor
+from strata.models.hosts import Machine
+from strata.progress import Silent
+from strata.toolchain import ensure
+
+RELEASE = "12"
+VOLUMES = {"containerd": "/var/lib/containerd", "kubelet": "/var/lib/kubelet"}
+"""As the lab's nova driver makes them: overlay does not stack on the container's overlay root."""
+
+
+def create(context: SiteContext) -> None:
+    """Starts the scenario's containers; they answer on SSH when this returns."""
+    ensure_ssh_key(context.paths)
+    assert context.secrets.ca
+    if context.site.cloud is not None:
+        for image in context.site.cloud.images:
+            ensure_node_image(image.release, Silent())
+        controller.up(context.site, context.paths, Silent())
+        controller.write_clouds_file(context.site, context.paths, context.secrets.get("openstack_admin_password"))
+    if context.site.cluster is not None:
+        ensure(CLUSTER_TOOLS, Silent())
+        ensure_pod_base_image(Silent())
+    if context.site.hosts.machines:
+        host.prepare(context.site.name)
+        _create_machines(context)
+        wait_for_ssh(context, Silent())
+
+
+def destroy(context: SiteContext) -> None:
+    """Removes everything; does nothing where there is nothing."""
+    controller.destroy(context.site, context.paths, Silent())
+    shutil.rmtree(context.paths.root, ignore_errors=True)
+
+
+def _create_machines(context: SiteContext) -> None:
+    site = context.site
+    image = ensure_node_image(RELEASE, Silent())
+    network, label = f"strata-{site.name}", f"{SITE_LABEL}={site.name}"
+    subnet = ipaddress.ip_interface(f"{site.hosts.machines[0].address}/24").network
+    podman("network", "create", "--disable-dns", "--subnet", str(subnet), "--label", label, network)
+    for machine in site.hosts.machines:
+        name = f"{network}-{machine.name}"
+        volumes: list[str] = []
+        for volume, target in VOLUMES.items():
+            podman("volume", "create", "--label", label, f"{name}-{volume}")
+            volumes += ["--volume", f"{name}-{volume}:{target}:exec,dev,suid"]
+        podman(
+            *("create", "--name", name, "--hostname", machine.name, *controller.BOOT, "--device", "/dev/kmsg"),
+            *("--label", label, "--network", f"{network}:ip={machine.address}", *volumes, image),
+        )
+        podman("cp", "-a=false", "-", f"{name}:/", stdin=_archive(_files(context, machine)))
+        podman("start", name)
+
+
+def _files(context: SiteContext, machine: Machine) -> dict[str, str]:
+    """Path to content: root's key, and the cards as in /sys/bus/pci/devices."""
+    files = {"root/.ssh/authorized_keys": context.paths.ssh_key.with_suffix(".pub").read_text()}
+    holder = Hypervisor.model_validate(
+        {"name": machine.name, "vcpus": 1, "memory": "1 GiB", "disk": "1 GiB", "accelerators": machine.accelerators}
+    )
+    for device in pci_devices(holder):
+        address, vendor, product, code, _, node = device.split(",")
+        content = {"vendor": f"0x{vendor}", "device": f"0x{product}", "class": f"0x{code}", "numa_node": node}
+        files |= {f"etc/strata/pci/devices/{address}/{name}": f"{value}\n" for name, value in content.items()}
+    return files
+
+
+def _archive(files: Mapping[str, str]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for path, content in files.items():
+            private = path.startswith("root/")
+            for part in reversed(Path(path).parents[:-1]):
+                directory = tarfile.TarInfo(str(part))
+                directory.type, directory.mtime = tarfile.DIRTYPE, int(time.time())
+                directory.mode = 0o700 if private else 0o755
+                archive.addfile(directory)
+            file = tarfile.TarInfo(path)
+            file.size, file.mtime = len(content.encode()), int(time.time())
+            file.mode = 0o600 if private else 0o644
+            archive.addfile(file, io.BytesIO(content.encode()))
+    return buffer.getvalue()
+
+
+if __name__ == "__main__":
+    command, site_file = sys.argv[1:]
+    loaded = SiteContext.load(Path(site_file))
+    if command == "create":
+        create(loaded)
+        print("created")
+    elif command == "push":
+        print(f"pushed, {pod_images_step(loaded)(Silent()).changed} changed")
+    else:
+        existed = loaded.paths.root.exists()
+        destroy(loaded)
+        print("destroyed" if existed else "nothing there")
