@@ -147,7 +147,8 @@ class ObjectsFile:
         # the API and the server of remote calls both write: what is read later must be written later
         lock = os.open(self._path.with_suffix(".lock"), os.O_CREAT | os.O_RDWR, 0o600)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            # lockf, not flock: a process that forks while it holds the lock must not leave it to its children for good
+            fcntl.lockf(lock, fcntl.LOCK_EX)
             text = json.dumps(collect(), sort_keys=True)
             if self._path.exists() and self._path.read_text() == text:
                 return
