@@ -67,12 +67,24 @@ class ClusterOutputs(Outputs):
     kubernetes_version: str
 
 
+PARTIAL = ".partial"
+"""Ends the names of files that are being written."""
+
+
+def remove_partial(directory: Path) -> int:
+    """Removes what a killed run had half written below a directory; returns how many files."""
+    files = list(directory.rglob(f".*{PARTIAL}"))
+    for file in files:
+        file.unlink(missing_ok=True)
+    return len(files)
+
+
 def write_private(file: Path, text: str) -> bool:
     """Writes a file (mode 0600) atomically; returns whether its content changed."""
     if file.exists() and file.read_text() == text:
         return False
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    descriptor, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+    descriptor, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.", suffix=PARTIAL)
     try:
         with os.fdopen(descriptor, "w") as stream:
             stream.write(text)

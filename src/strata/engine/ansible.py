@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from strata.children import bound
 from strata.engine.context import SiteContext
 from strata.engine.timeline import Timeline
 from strata.errors import UserError
@@ -74,7 +75,7 @@ def run_playbook(
     with (
         log.open("w") as stream,
         subprocess.Popen(
-            command,
+            bound(command),
             cwd=REPOSITORY,
             env=playbook_environment(),
             stdin=subprocess.DEVNULL,

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from strata.engine.context import SiteContext
 from strata.errors import UserError
 from strata.inventory.topology import hosts
+from strata.outputs import write_private
 from strata.paths import SitePaths
 from strata.progress import Progress
 
@@ -53,7 +54,7 @@ def forget_changed_keys(paths: SitePaths, ids: Mapping[str, str]) -> None:
             subprocess.run(
                 ["ssh-keygen", "-q", "-R", address, "-f", str(paths.known_hosts)], capture_output=True, check=False
             )
-    seen_file.write_text("".join(f"{a} {i}\n" for a, i in sorted(ids.items())))
+    write_private(seen_file, "".join(f"{a} {i}\n" for a, i in sorted(ids.items())))
 
 
 def wait_for_ssh(context: SiteContext, progress: Progress) -> None:

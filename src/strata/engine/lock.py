@@ -10,13 +10,17 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from strata.children import end_orphans, marked
 from strata.errors import UserError
-from strata.paths import SitePaths, state_directory
+from strata.outputs import remove_partial
+from strata.paths import SitePaths, make_private, state_directory
 
 
 @contextmanager
 def site_lock(paths: SitePaths, command: str) -> Iterator[None]:
     """Holds the site for a command that changes it; the kernel lets go when the process ends, however it ends.
+
+    What a killed run left running (Ansible, pulumi and their children) is ended first.
 
     Raises:
         UserError: another run holds it; names its command, process id and start.
@@ -40,9 +44,15 @@ def site_lock(paths: SitePaths, command: str) -> Iterator[None]:
         os.ftruncate(descriptor, 0)
         since = time.strftime("%Y-%m-%d %H:%M:%S")
         os.pwrite(descriptor, json.dumps({"command": command, "pid": os.getpid(), "since": since}).encode(), 0)
-        yield
+        if ended := end_orphans(paths):
+            names = ", ".join(dict.fromkeys(ended))
+            print(f"ended what a killed run left: {len(ended)} processes ({names})", file=sys.stderr)
+        remove_partial(paths.root)
+        with marked(paths):
+            yield
         os.ftruncate(descriptor, 0)
     finally:
+        make_private(paths.root)
         os.close(descriptor)
         sys.stdout.flush()
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from strata.children import bound
 from strata.engine.context import SiteContext
 from strata.engine.pulumi_events import Events
 from strata.engine.pulumi_recovery import (
@@ -210,7 +211,7 @@ class _Run:
         with (
             log.open("w") as stream,
             subprocess.Popen(
-                self._line(*arguments, "--json", "--suppress-outputs"),
+                bound(self._line(*arguments, "--json", "--suppress-outputs")),
                 cwd=self.directory,
                 env=self.environment,
                 stdin=subprocess.DEVNULL,

@@ -15,6 +15,7 @@ from strata.lab.podman import SITE_LABEL, podman
 from strata.models import Site, find_site, load_site, site_names
 from strata.models.problems import SiteError
 from strata.models.renumber import IPNetwork
+from strata.outputs import write_private
 from strata.paths import state_directory
 
 ROUTES = (Path("/proc/net/route"), Path("/proc/net/ipv6_route"))
@@ -49,7 +50,7 @@ def remember_file(file: Path) -> None:
     """
     known = _known_files()
     if file.absolute() not in known:
-        _files().write_text(json.dumps([*map(str, known), str(file.absolute())], indent=1) + "\n")
+        write_private(_files(), json.dumps([*map(str, known), str(file.absolute())], indent=1) + "\n")
 
 
 def _files() -> Path:

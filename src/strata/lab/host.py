@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from strata.errors import UserError
+from strata.outputs import write_private
 from strata.paths import state_directory
 
 CGROUPS = Path("/sys/fs/cgroup")
@@ -183,6 +184,6 @@ def _record() -> Iterator[HostRecord]:
             if record == HostRecord():
                 file.unlink(missing_ok=True)
             else:
-                file.write_text(json.dumps(vars(record), indent=1) + "\n")
+                write_private(file, json.dumps(vars(record), indent=1) + "\n")
     finally:
         os.close(lock)

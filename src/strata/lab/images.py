@@ -15,6 +15,7 @@ from pathlib import Path
 
 import yaml
 
+from strata.children import bound
 from strata.errors import UserError
 from strata.lab import podman
 from strata.lab.apt_sources import CODENAMES, sources_for
@@ -168,7 +169,7 @@ def _build(filesystem: RootFilesystem, archive: Path, progress: Progress) -> Non
         sources.flush()
         with _reported(progress, f"mmdebstrap {filesystem.name} (Debian {filesystem.release})"):
             status = subprocess.run(
-                _command(filesystem, partial, Path(sources.name)),
+                bound(_command(filesystem, partial, Path(sources.name))),
                 stdin=subprocess.DEVNULL,
                 stdout=stream,
                 stderr=subprocess.STDOUT,

@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from strata.children import unmarked_environment
 from strata.errors import UserError
 
 RUNTIME = "/usr/sbin/runc"
@@ -48,7 +49,11 @@ def podman(*arguments: str, stdin: bytes | None = None) -> str:
     """
     try:
         result = subprocess.run(
-            ["podman", "--runtime", RUNTIME, *arguments], input=stdin or b"", capture_output=True, check=False
+            ["podman", "--runtime", RUNTIME, *arguments],
+            input=stdin or b"",
+            capture_output=True,
+            check=False,
+            env=unmarked_environment(),  # a container that it starts stays
         )
     except FileNotFoundError as error:
         raise UserError("podman is not installed", fix="apt-get install podman runc") from error

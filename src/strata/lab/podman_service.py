@@ -10,6 +10,7 @@ import subprocess
 import time
 from pathlib import Path
 
+from strata.children import unmarked_environment
 from strata.errors import UserError
 from strata.lab.podman import RUNTIME
 from strata.paths import SitePaths
@@ -17,6 +18,7 @@ from strata.paths import SitePaths
 START_SECONDS = 15.0
 STOP_SECONDS = 10.0
 
+SUPERVISOR_NAME = "strata-podman-service"
 # starts podman's service again when it ends; a stop ends both by the process group
 _SUPERVISOR = 'while :; do podman --runtime "$1" system service --time 0 "unix://$2"; sleep 1; done'
 
@@ -47,11 +49,22 @@ def running_pid(paths: SitePaths) -> int | None:
     """Process id of the supervisor; None where it does not run."""
     try:
         pid = int(_pid_file(paths).read_text())
-        command = Path(f"/proc/{pid}/cmdline").read_bytes()
-    except (FileNotFoundError, ValueError, ProcessLookupError):
-        return None
-    # the number may belong to another process by now
-    return pid if str(socket_path(paths.site)).encode() in command else None
+    except (FileNotFoundError, ValueError):
+        pid = 0
+    if pid and _is_supervisor(pid, paths):
+        return pid
+    # a run was killed before it wrote the number down
+    numbers = (int(process.name) for process in Path("/proc").glob("[0-9]*"))
+    return next((number for number in numbers if _is_supervisor(number, paths)), None)
+
+
+def _is_supervisor(pid: int, paths: SitePaths) -> bool:
+    """Whether this process is it; a number may belong to another process by now."""
+    try:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return SUPERVISOR_NAME.encode() in command and str(socket_path(paths.site)).encode() in command
 
 
 def answers(site: str) -> bool:
@@ -80,11 +93,12 @@ def start(paths: SitePaths) -> bool:
     log = paths.logs / "podman-service.log"
     with log.open("a") as stream:
         process = subprocess.Popen(
-            ["sh", "-c", _SUPERVISOR, "strata-podman-service", RUNTIME, str(socket_path(paths.site))],
+            ["sh", "-c", _SUPERVISOR, SUPERVISOR_NAME, RUNTIME, str(socket_path(paths.site))],
             stdin=subprocess.DEVNULL,
             stdout=stream,
             stderr=stream,
             cwd="/",
+            env=unmarked_environment(),
             start_new_session=True,
         )
     _pid_file(paths).write_text(f"{process.pid}\n")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from strata.children import bound
 
 _GRACE_SECONDS = 5
 
@@ -34,13 +35,12 @@ class Processes:
     def run(self, command: Sequence[str | Path], *, log: Path, cwd: Path, environment: Mapping[str, str]) -> int:
         """Runs a command with its output in `log`; returns its exit status."""
         log.parent.mkdir(parents=True, exist_ok=True)
-        # The compilers that a killed `go build` leaves end by themselves within seconds.
-        bound = [setpriv, "--pdeathsig", "TERM"] if (setpriv := shutil.which("setpriv")) else []
         with log.open("wb") as output:
             with self._lock:
                 self.check()
                 process = subprocess.Popen(
-                    [*bound, *command],
+                    # the compilers that a killed `go build` leaves end by themselves within seconds
+                    bound(command),
                     cwd=cwd,
                     env=dict(environment),
                     stdin=subprocess.DEVNULL,

@@ -16,6 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from strata.engine.context import SiteContext
+from strata.outputs import write_private
 from strata.paths import SitePaths
 from strata.verify.plugin import CHECKS
 
@@ -123,7 +124,7 @@ def run_checks(context: SiteContext, *, quiet: bool = False, keyword: str | None
         )
     if verification.passed and keyword is None:
         record = {"ended": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "seconds": round(verification.seconds, 1)}
-        (context.paths.root / "verified.json").write_text(json.dumps(record))
+        write_private(context.paths.root / "verified.json", json.dumps(record))
     if not quiet:
         print_table(console, verification)
     return verification
