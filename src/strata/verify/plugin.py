@@ -32,6 +32,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--strata-site", default=None, help="name or path of the running site to prove")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With pytest-xdist (`--dist loadgroup`), whatever asks for the running site stays on one worker, one after the
+    other: tests that break it must not meet tests that prove it."""
+    for item in items:
+        if "context" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("site"))
+
+
 @pytest.fixture(scope="session")
 def context(request: pytest.FixtureRequest) -> SiteContext:
     """The site under proof, the lab unless another is named; skips where it does not run."""
