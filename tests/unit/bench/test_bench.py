@@ -85,14 +85,14 @@ def test_each_size_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         assert memory.median > 10
 
 
-def test_a_site_to_measure_on_takes_networks_that_nobody_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    routes = [{"dst": "default"}, {"dst": "10.160.0.0/16"}, {"dst": "10.161.3.0/24"}, {"dst": "10.163.0.1"}]
-    answer = subprocess.CompletedProcess([], 0, json.dumps(routes), "")
-    monkeypatch.setattr(site.subprocess, "run", lambda *_, **__: answer)
-    loaded = load_site(site.write_site(tmp_path, instances=60))
+def test_a_site_to_measure_on_has_networks_of_its_own_and_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path / "state"))
+    lab, loaded = load_site(find_site("lab")), load_site(site.write_site(tmp_path, instances=60))
+    assert lab.cloud is not None
     assert loaded.cloud is not None
-    assert str(loaded.cloud.control_network) == "10.162.0.0/24"
-    assert str(loaded.cloud.networks[0].cidr) == "10.164.0.0/22"
+    assert loaded.cloud.control_network != lab.cloud.control_network
+    assert loaded.cloud.networks[0].cidr != lab.cloud.networks[0].cidr
+    assert loaded.cloud.networks[0].allocation_pool.size >= 60
     assert loaded.cloud.project.quota.instances == 60
     assert loaded.cloud.hypervisors[0].vcpus == 240
     assert loaded.name.startswith("bench-")
