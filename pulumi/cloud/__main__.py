@@ -8,12 +8,14 @@ import pulumi_openstack as openstack
 from strata.cloud import arguments
 from strata.cloud.aggregate import Aggregate
 from strata.cloud.credentials import required_entries
+from strata.cloud.external_network import ExternalNetwork
 from strata.cloud.flavor import Flavor
 from strata.cloud.image import Image
 from strata.cloud.instance import Instance, InstanceArgs
 from strata.cloud.key_pair import KeyPair, KeyPairArgs
 from strata.cloud.network import Network
 from strata.cloud.project import Project, ProjectArgs
+from strata.cloud.router import Router, RouterArgs
 from strata.cloud.security_group import SecurityGroup
 from strata.paths import SitePaths
 from strata.program import required_cloud, stack_site
@@ -30,6 +32,13 @@ project = Project(
 in_project = pulumi.ResourceOptions(provider=project.provider)
 
 networks = {a.name: Network(a.name, a, in_project) for a in arguments.network_arguments(cloud)}
+if external_arguments := arguments.external_network_arguments(cloud):
+    external = ExternalNetwork("external", external_arguments, in_cloud)
+    router = Router(
+        "router",
+        RouterArgs(site.name, external.id, {name: network.subnet_id for name, network in networks.items()}),
+        pulumi.ResourceOptions(provider=project.provider, depends_on=external.ready),
+    )
 groups = {
     role: SecurityGroup(role, a, in_project) for role, a in arguments.security_group_arguments(site, cloud).items()
 }

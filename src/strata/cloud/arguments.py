@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from strata.cloud.aggregate import AggregateArgs
+from strata.cloud.external_network import ExternalNetworkArgs
 from strata.cloud.flavor import FlavorArgs
 from strata.cloud.image import ImageArgs
 from strata.cloud.network import NetworkArgs
 from strata.cloud.project import ProjectQuota
 from strata.cloud.security_group import Ingress, SecurityGroupArgs
 from strata.errors import UserError
+from strata.inventory.build import CONTROLLER_OFFSET
 from strata.models import Site
 from strata.models.cloud import Cloud
 from strata.paths import SitePaths
@@ -53,6 +55,19 @@ def network_arguments(cloud: Cloud) -> list[NetworkArgs]:
         )
         for network in cloud.networks
     ]
+
+
+def external_network_arguments(cloud: Cloud) -> ExternalNetworkArgs | None:
+    """The external network, on the lab's control network; None where the networks lead nowhere by a router."""
+    if cloud.external_network is None:
+        return None
+    control = cloud.control_network
+    if cloud.deployment != "lab" or control is None:
+        return ExternalNetworkArgs(cloud.external_network)
+    first = max(control.num_addresses // 2, CONTROLLER_OFFSET + 1)
+    pool = (str(control[first]), str(control[-2]))
+    subnet = NetworkArgs(cloud.external_network, str(control), 4, str(control[1]), pool)
+    return ExternalNetworkArgs(cloud.external_network, subnet)
 
 
 def security_group_arguments(site: Site, cloud: Cloud) -> dict[str, SecurityGroupArgs]:

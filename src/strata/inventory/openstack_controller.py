@@ -24,6 +24,8 @@ URLS = {
     "network": "http://{address}:9696",
     "compute": "http://{address}:8774/v2.1",
 }
+METADATA_SECRET = "openstack_metadata_secret"  # noqa: S105  # its name
+"""What nova and the network agent share."""
 CLASS_CODES = {"gpu": "030200", "fpga": "120000"}
 """PCI class codes: 3D controller, processing accelerator."""
 
@@ -73,6 +75,7 @@ def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:  #
             for part, user in SERVICES.items()
         ],
         "openstack_compute_hypervisors": [_hypervisor(h) for h in cloud.hypervisors],
+        "openstack_compute_metadata_secret": _secret(METADATA_SECRET),
         "openstack_compute_pci_aliases": [_alias(CATALOGUE[kind]) for kind in _kinds(cloud)],
     }
     for part, user in SERVICES.items():

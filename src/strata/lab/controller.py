@@ -20,6 +20,7 @@ import yaml
 from strata.cloud.clouds_file import entries
 from strata.errors import UserError
 from strata.inventory.build import controller_address
+from strata.inventory.openstack_controller import METADATA_SECRET
 from strata.lab import host, images, podman_service
 from strata.lab.network import container as network
 from strata.lab.podman import (
@@ -36,6 +37,7 @@ from strata.models import Site
 from strata.outputs import write_private
 from strata.paths import REPOSITORY, SitePaths, cache_directory
 from strata.progress import Progress
+from strata.secrets import SecretStore
 
 SSH_SECONDS = 60.0
 STOP_SECONDS = 30
@@ -119,7 +121,8 @@ def up(site: Site, paths: SitePaths, progress: Progress) -> bool:
     # before the container: its nova-compute looks for the socket
     changed = podman_service.start(paths) or changed
     # before the instances: without it nothing keeps them apart
-    changed = network.up(site, progress) or changed
+    secret = SecretStore.open(site.name).get(METADATA_SECRET)
+    changed = network.up(site, secret, progress) or changed
     if container_status(name) != "running":
         progress.update(f"starting {name}")
         podman("start", name)

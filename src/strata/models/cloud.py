@@ -185,6 +185,10 @@ class Instance(Model):
     ]
 
 
+def _external_network(data: dict[str, Any]) -> str | None:
+    return "public" if data.get("deployment") == "lab" else None
+
+
 class Cloud(Model):
     """The OpenStack cloud."""
 
@@ -203,6 +207,13 @@ class Cloud(Model):
     hypervisors: Annotated[tuple[Hypervisor, ...], Field(min_length=1, description="Machines that run instances.")]
     project: Annotated[Project, Field(description="The project that holds everything.")]
     networks: Annotated[tuple[Network, ...], Field(min_length=1, description="Networks of the project.")]
+    external_network: Annotated[
+        ResourceName | None,
+        Field(
+            description="Network that a router leads the project's networks to. Default in a lab: public, made on the "
+            "control network; existing: none, the networks lead out by themselves."
+        ),
+    ] = Field(default_factory=_external_network)
     images: Annotated[tuple[Image, ...], Field(min_length=1, description="Images that instances start from.")]
     flavors: Annotated[tuple[Flavor, ...], Field(min_length=1, description="Sizes of instances.")]
     instances: Annotated[tuple[Instance, ...], Field(description="Virtual machines.")] = ()

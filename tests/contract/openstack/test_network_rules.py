@@ -23,6 +23,9 @@ pytestmark = [
 ]
 
 ROUTER = {"id": "r", "subnets": [small.BLUE_SUBNET, small.GREEN_SUBNET], "external": True}
+FLOATING = [
+    {"address": f"10.87.0.{128 + i}", "fixed_address": f"10.1.0.{11 + i}", "network_id": small.PUBLIC} for i in range(2)
+]
 
 
 def ruleset(tmp_path: Path, state: State) -> dict[tuple[str, str], str]:
@@ -42,6 +45,7 @@ def ruleset(tmp_path: Path, state: State) -> dict[tuple[str, str], str]:
         small.objects(),
         small.objects(ports=[], groups={}),
         small.objects(routers=[ROUTER]),
+        small.objects(routers=[ROUTER], floating_ips=FLOATING),
         small.objects(ports=[small.port(1, small.BLUE, "10.1.0.11", port_security_enabled=False)]),
         small.objects(
             groups={
@@ -58,7 +62,7 @@ def ruleset(tmp_path: Path, state: State) -> dict[tuple[str, str], str]:
             }
         ),
     ],
-    ids=["groups", "nothing", "router", "no port security", "protocols"],
+    ids=["groups", "nothing", "router", "floating", "no port security", "protocols"],
 )
 def test_the_kernel_takes_it(tmp_path: Path, objects: dict[str, object]) -> None:
     """`nft --check` asks the kernel, and changes nothing."""

@@ -7,6 +7,8 @@ from pathlib import Path
 import pulumi
 import pytest
 
+from strata.cloud.arguments import external_network_arguments
+from strata.cloud.external_network import ExternalNetworkArgs
 from strata.models import load_site
 from strata.outputs import CloudOutputs
 
@@ -20,6 +22,8 @@ NETWORK = "openstack:networking/network:Network"
 SUBNET = "openstack:networking/subnet:Subnet"
 PORT = "openstack:networking/port:Port"
 RULE = "openstack:networking/secGroupRule:SecGroupRule"
+ROUTER = "openstack:networking/router:Router"
+INTERFACE = "openstack:networking/routerInterface:RouterInterface"
 IMAGE = "openstack:images/image:Image"
 PROVIDER = "pulumi:providers:openstack"
 
@@ -37,7 +41,10 @@ def test_every_object_of_the_site_is_asked_for(site: str) -> None:
 
     assert names(INSTANCE) == names(PORT) == {i.name for i in cloud.instances}
     assert names(FLAVOR) == {f.name for f in cloud.flavors}
-    assert names(NETWORK) == names(SUBNET) == {n.name for n in cloud.networks}
+    made = {"external"} if cloud.deployment == "lab" else set()
+    assert names(NETWORK) == names(SUBNET) == {n.name for n in cloud.networks} | made
+    routed = {f"router-{n.name}" for n in cloud.networks} if cloud.external_network else set()
+    assert names(INTERFACE) == routed
     hosts = {h for (typ, _), inputs in recorder.resources.items() if typ == AGGREGATE for h in inputs["hosts"]}
     assert hosts == {h.name for h in cloud.hypervisors}
     layer = CloudOutputs.model_validate(outputs)
@@ -85,6 +92,42 @@ def test_lab_in_detail() -> None:
         "registry",
         "load_balancer",
     ]
+
+
+@pytest.mark.usefixtures("operator")
+def test_a_router_leads_out_over_the_labs_control_network() -> None:
+    """Addresses of the upper half, so that they never meet the controller's."""
+    recorder = Recorder()
+    run_program("cloud", "lab", recorder)
+    found = recorder.resources
+    assert found[NETWORK, "external"] == {"name": "public", "external": True, "adminStateUp": True}
+    assert found[SUBNET, "external"]["allocationPools"] == [{"start": "10.87.0.128", "end": "10.87.0.254"}]
+    assert found[SUBNET, "external"]["gatewayIp"] == "10.87.0.1"
+    assert found[ROUTER, "router"]["externalNetworkId"] == "external-id"
+    assert found[INTERFACE, "router-platform"] == {"routerId": "router-id", "subnetId": "platform-id"}
+    assert recorder.providers[NETWORK, "external"].split("::")[-2] == "administrator"
+    assert recorder.providers[ROUTER, "router"].split("::")[-2] == "project-scope"
+
+
+@pytest.mark.usefixtures("operator")
+def test_an_existing_clouds_external_network_is_found(tmp_path: Path) -> None:
+    text = site_file("csc").read_text()
+    before = "  deployment: existing\n"
+    assert before in text
+    file = tmp_path / "site.yaml"
+    file.write_text(text.replace(before, before + "  external_network: internet\n"))
+    cloud = load_site(file).cloud
+    assert cloud is not None
+    assert external_network_arguments(cloud) == ExternalNetworkArgs("internet")
+
+
+@pytest.mark.usefixtures("operator")
+def test_nodes_may_send_from_their_pods_addresses() -> None:
+    recorder = Recorder()
+    run_program("cloud", "lab", recorder)
+    pairs = {n: p.get("allowedAddressPairs") for (typ, n), p in recorder.resources.items() if typ == PORT}
+    assert pairs["worker-1"] == pairs["control-1"] == [{"ipAddress": "10.244.0.0/16"}]
+    assert not pairs["services-1"]
 
 
 @pytest.mark.usefixtures("operator")

@@ -13,6 +13,7 @@ from strata.lab.network import nft
 from strata.lab.network.agent import Agent, Places
 from strata.lab.network.attachments import Attachment, attachments
 from strata.lab.network.filtering import filter_table, link_local, rule_expression
+from strata.lab.network.metadata import Door, MetadataProxies
 from strata.lab.network.model import Rule, State
 from strata.lab.network.routing import Surroundings, routing_table
 
@@ -57,8 +58,13 @@ def kernel(monkeypatch: pytest.MonkeyPatch) -> Kernel:
 
 
 @pytest.fixture
-def agent(places: Places, kernel: Kernel) -> Agent:  # no agent without the fake kernel
-    return Agent("lab", IPv4Network("10.87.0.0/24"), "10.87.0.10", places)
+def agent(places: Places, kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> Agent:  # no agent without the fake kernel
+    made = Agent("lab", IPv4Network("10.87.0.0/24"), "10.87.0.10", places)
+    served: set[Door] = set()
+    # there is no bridge to listen on
+    monkeypatch.setattr(MetadataProxies, "serve", lambda _, doors: served.update(doors))
+    monkeypatch.setattr(MetadataProxies, "complete", property(lambda _: set(served)))
+    return made
 
 
 def chain(text: str, name: str) -> list[str]:
@@ -174,6 +180,21 @@ def test_a_gateway_opens_the_way_out_and_to_the_public_services(attached: list[A
     assert "3306" not in to_controller
     assert "5000" in to_controller
     assert not [line for line in lines if '"cni-podman2" } oifname { "eth0" }' in line]
+
+
+def test_a_floating_ip_is_translated_both_ways(attached: list[Attachment]) -> None:
+    address = {"address": "10.87.0.130", "fixed_address": "10.1.0.11", "network_id": small.PUBLIC}
+    text = routing_table("lab", State.parse(small.objects(floating_ips=[address])), attached, AROUND)
+    there = "dnat ip to ip daddr map { 10.87.0.130 : 10.1.0.11 }"
+    assert there in chain(text, "floating_in")
+    assert there in chain(text, "floating_from_host")
+    assert any("snat ip to ip saddr map { 10.1.0.11 : 10.87.0.130 }" in line for line in chain(text, "floating_out"))
+    assert any("10.87.0.130 . 10.1.0.11 } drop" in line for line in chain(text, "postrouting"))
+
+
+def test_an_address_that_is_taken_away_ends_its_connections(attached: list[Attachment]) -> None:
+    text = routing_table("lab", State.parse(small.objects()), attached, AROUND)
+    assert chain(text, "postrouting")[-1].endswith("ct direction original ct status dnat drop")
 
 
 def test_acts_on_changes_only(agent: Agent, kernel: Kernel, places: Places) -> None:

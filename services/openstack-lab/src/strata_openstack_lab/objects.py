@@ -26,6 +26,11 @@ SETTLE_SECONDS = 0.02
 CONFIRM_SECONDS = 1.0
 """After the last change the objects are read once more: some callbacks come before the end of their transaction."""
 
+ROUTER_OWNERS = [
+    constants.DEVICE_OWNER_ROUTER_INTF,
+    constants.DEVICE_OWNER_ROUTER_GW,
+    constants.DEVICE_OWNER_FLOATINGIP,
+]
 PORT_KEYS = (
     *("id", "network_id", "mac_address", "security_groups", "port_security_enabled", "admin_state_up"),
     *("device_id", "device_owner", "project_id"),
@@ -102,6 +107,22 @@ def _router(router: dict[str, Any], ports: list[dict[str, Any]]) -> dict[str, An
     }
 
 
+def report() -> None:
+    """Tells neutron that what is in the file is in force, as agents do for their ports and addresses."""
+    context = neutron_context.get_admin_context()
+    plugin = directory.get_plugin()
+    l3 = directory.get_plugin(plugin_constants.L3)
+    for port in plugin.get_ports(context, filters={"device_owner": ROUTER_OWNERS}):
+        if port["status"] != constants.PORT_STATUS_ACTIVE and port["admin_state_up"]:
+            plugin.update_port_status(context, port["id"], constants.PORT_STATUS_ACTIVE)
+    for address in l3.get_floatingips(context) if l3 else ():
+        wanted = (
+            constants.FLOATINGIP_STATUS_ACTIVE if address["fixed_ip_address"] else constants.FLOATINGIP_STATUS_DOWN
+        )
+        if address["status"] != wanted:
+            l3.update_floatingip_status(context, address["id"], wanted)
+
+
 class ObjectsFile:
     """Writes the file anew after every change, from a thread of its own.
 
@@ -133,6 +154,7 @@ class ObjectsFile:
             self._changed.clear()
             try:
                 self.write()
+                report()
             except Exception:
                 LOG.exception("%s could not be written; another try follows", self._path)
                 time.sleep(RETRY_SECONDS)

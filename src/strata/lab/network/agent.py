@@ -13,15 +13,16 @@ from pathlib import Path
 from strata.lab.network import nft
 from strata.lab.network.attachments import Attachment, attachments
 from strata.lab.network.filtering import filter_table, table_name
-from strata.lab.network.model import State
-from strata.lab.network.routing import Surroundings, routing_table
+from strata.lab.network.metadata import MetadataProxies, Upstream
+from strata.lab.network.model import Port, State
+from strata.lab.network.routing import Surroundings, metadata_doors, routing_table
 
 LOG = logging.getLogger(__name__)
 
 FAMILIES = ("bridge", "inet")
 POLL_SECONDS = 0.1
 """A look is a few calls of stat."""
-AUDIT_SECONDS = 10.0
+AUDIT_SECONDS = 5.0
 """How often the kernel's tables are compared with what was put there."""
 RETRY_SECONDS = 1.0
 
@@ -33,12 +34,12 @@ class Places:
     Args:
         objects: file that neutron's mechanism driver writes.
         results: directory of podman's network plugins.
-        status: file that tells what is in force.
+        secret: file with what is shared with nova's metadata API.
     """
 
     objects: Path = Path("/run/strata/network/objects.json")
     results: Path = Path("/var/lib/cni/results")
-    status: Path = Path("/run/strata/network-agent.json")
+    secret: Path = Path("/run/strata/metadata-secret")
 
 
 @dataclass
@@ -56,11 +57,20 @@ class Agent:
     control_network: IPv4Network
     controller: str
     places: Places = field(default_factory=Places)
+    _proxies: MetadataProxies = field(init=False)
     _state: State | None = None
     _seen: tuple[object, ...] = ()
     _applied: str = ""
     _listing: str = ""
     _audited: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._proxies = MetadataProxies(Upstream(self.controller, self.places.secret), self.find)
+
+    def find(self, network_id: str, address: str) -> Port | None:
+        """The port with this address, as of the last look."""
+        ports = self._state.ports if self._state else ()
+        return next((p for p in ports if p.network_id == network_id and address in p.fixed_ips), None)
 
     def tables(self, state: State, attached: list[Attachment]) -> dict[tuple[str, str], str]:
         """The ruleset by family and name of each table."""
@@ -85,6 +95,8 @@ class Agent:
         if state is None:
             return False
         attached = attachments(self.places.results, self.site)
+        doors = set(metadata_doors(state, attached))
+        self._proxies.serve(doors)
         tables = self.tables(state, attached)
         wanted = nft.replacement(tables)
         self._audited = time.monotonic()
@@ -98,7 +110,8 @@ class Agent:
             nft.apply(tables)
             self._applied, self._listing = wanted, nft.listing(tables)
             LOG.info("%d ports wired, %.0f ms", len(attached), 1000 * (time.monotonic() - started))
-        self._seen = seen
+        # a door whose bridge is not up yet is tried again
+        self._seen = seen if self._proxies.complete == doors else ()
         return changed
 
     def _read(self) -> State | None:

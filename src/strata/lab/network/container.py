@@ -10,6 +10,7 @@ from strata.inventory.build import controller_address
 from strata.lab import images, podman_service
 from strata.lab.podman import SITE_LABEL, container_status, exists, podman
 from strata.models import Site
+from strata.outputs import write_private
 from strata.progress import Progress
 
 SOURCES = Path(__file__).resolve().parents[2]
@@ -32,11 +33,12 @@ def code() -> str:
     return content.hexdigest()[:12]
 
 
-def up(site: Site, progress: Progress) -> bool:
+def up(site: Site, metadata_secret: str, progress: Progress) -> bool:
     """Has the agent running with the code that is here.
 
     Args:
         site: with a lab cloud.
+        metadata_secret: shared with nova; kept in a file that only root sees, gone with `down`.
         progress: told what is being waited for.
 
     Returns:
@@ -46,7 +48,8 @@ def up(site: Site, progress: Progress) -> bool:
         UserError: podman refused the container.
     """
     # neutron's own directory is below it
-    podman_service.make_runtime_directory(site.name)
+    directory = podman_service.make_runtime_directory(site.name)
+    write_private(directory / "metadata-secret", metadata_secret)
     name = container_name(site.name)
     status = container_status(name)
     if status is not None and _label(name) != _wanted(site):

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from ipaddress import ip_network
 
 from strata.lab.network.attachments import Attachment
+from strata.lab.network.metadata import PROXY_PORT
 from strata.lab.network.model import Port, Rule, State
 
 REPLY = 0x01000000
@@ -67,7 +68,10 @@ def filter_table(site: str, state: State, attached: Iterable[Attachment]) -> str
     unknown = "!= @interfaces"
     lines += _base("prerouting", "prerouting", -310, _dispatch("iifname", "source", names), f"iifname {unknown}", "s")
     lines += _base("egress_bridged", "forward", -20, _dispatch("iifname", "egress", names))
-    lines += _base("egress_local", "input", -20, _dispatch("iifname", "egress", names))
+    gateways = _elements(_only((s.gateway_ip for s in state.subnets if s.gateway_ip), 4))
+    # translated from 169.254.169.254 by now, so that no rule of a group would know it
+    metadata = [f"ip daddr {gateways} tcp dport {PROXY_PORT} accept"] if gateways else []
+    lines += _base("egress_local", "input", -20, [*metadata, *_dispatch("iifname", "egress", names)])
     ingress = _dispatch("oifname", "ingress", names)
     lines += _base("ingress_bridged", "forward", -10, ingress, f"oifname {unknown}", "d")
     lines += _base("ingress_local", "output", -10, ingress, f"oifname {unknown}", "d")

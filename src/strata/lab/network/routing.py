@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from strata.lab.network.attachments import Attachment
-from strata.lab.network.filtering import IS_REPLY, REPLY, table_name
+from strata.lab.network.filtering import REPLY, table_name
+from strata.lab.network.metadata import ADDRESS, PROXY_PORT, Door
 from strata.lab.network.model import State
 
 PUBLIC_PORTS = (5000, 8774, 8778, 9292, 9696)
 """OpenStack's APIs, which instances may call as in any cloud; the controller's other ports they may not."""
-METADATA_ADDRESS = "169.254.169.254"
-METADATA_PORT = 9697
-"""Where the metadata proxy listens on each network's gateway, as neutron's own does."""
-MARK_ANSWERS = tuple(
-    f"ct state {state} meta mark set meta mark or 0x{REPLY:08x}"
-    for state in ("established ct direction reply", "related")
-)
+ANSWERS = ("ct state established ct direction reply", "ct state related")
+MARK_ANSWERS = tuple(f"{answer} meta mark set meta mark or 0x{REPLY:08x}" for answer in ANSWERS)
 REFUSE = "reject with icmpx admin-prohibited"
 
 
@@ -38,7 +34,7 @@ class Surroundings:
     name_servers: tuple[str, ...] = ()
 
 
-def routing_table(site: str, state: State, attached: Iterable[Attachment], around: Surroundings) -> str:
+def routing_table(site: str, state: State, attached: Sequence[Attachment], around: Surroundings) -> str:
     """The table in nft's language, without the commands that replace an older one.
 
     Args:
@@ -61,18 +57,29 @@ def routing_table(site: str, state: State, attached: Iterable[Attachment], aroun
     lines = [f"table inet {table_name(site)} {{"]
     if inside:
         lines += _base("prerouting", "prerouting", -140, [f"iifname {inside} {rule}" for rule in MARK_ANSWERS])
-        lines += _base("postrouting", "postrouting", -140, [f"oifname {inside} {rule}" for rule in MARK_ANSWERS])
+        leaving = [f"oifname {inside} {rule}" for rule in (*MARK_ANSWERS, _only_current(state))]
+        lines += _base("postrouting", "postrouting", -140, leaving)
         lines += _base("forward", "forward", -10, _forward(inside, pairs, outward, around))
         lines += _base("input", "input", -10, _input(inside, around))
+        floating = {f.address: f.fixed_address for f in state.floating_ips}
+        metadata = [
+            f"iifname {_q(d.bridge)} ip daddr {ADDRESS} tcp dport 80 dnat ip to {d.gateway}:{PROXY_PORT}"
+            for d in metadata_doors(state, attached)
+        ]
+        # ahead of podman's own translations, which leave alone what has one already
+        lines += _base("floating_in", "prerouting", -110, [*metadata, *_translations("d", floating)], "nat")
+        lines += _base("floating_from_host", "output", -110, _translations("d", floating), "nat")
+        lines += _base("floating_out", "postrouting", 90, _outgoing(inside, state, attached, around), "nat")
     return "\n".join([*lines, "}"]) + "\n"
 
 
 def _forward(inside: str, pairs: set[tuple[str, str]], outward: set[str], around: Surroundings) -> list[str]:
     lines = [f"iifname . oifname {{ {', '.join(f'{_q(a)} . {_q(b)}' for a, b in sorted(pairs))} }} accept"]
-    # answers; and what somebody's floating IP translated, whose own security groups decide
-    lines += [
-        f"{side} {inside} {what} accept" for side in ("iifname", "oifname") for what in (IS_REPLY, "ct status dnat")
-    ]
+    lines += [f"{side} {inside} {answer} accept" for side in ("iifname", "oifname") for answer in ANSWERS]
+    # what a floating IP translated comes from where a router leads out; the receiver's security groups decide
+    if outward:
+        lines.append(f"iifname {_named(outward)} ct status dnat accept")
+    lines.append(f"iifname != {inside} oifname {inside} ct status dnat accept")
     if outward and around.control_bridge is not None:
         to_controller = f"oifname {_q(around.control_bridge)} ip daddr {around.controller}"
         ports = ", ".join(map(str, PUBLIC_PORTS))
@@ -84,12 +91,50 @@ def _forward(inside: str, pairs: set[tuple[str, str]], outward: set[str], around
 
 def _input(inside: str, around: Surroundings) -> list[str]:
     """What instances may say to the host itself, which is their router."""
-    allowed = [IS_REPLY, "icmp type echo-request", "meta l4proto ipv6-icmp"]
+    allowed = [*ANSWERS, "icmp type echo-request", "meta l4proto ipv6-icmp"]
     for server in around.name_servers:
         field = "ip6" if ":" in server else "ip"
         allowed.append(f"{field} daddr {server} meta l4proto {{ tcp, udp }} th dport 53")
-    allowed.append(f"tcp dport {METADATA_PORT} ct status dnat")
+    allowed.append(f"tcp dport {PROXY_PORT} ct status dnat")
     return [*(f"iifname {inside} {match} accept" for match in allowed), f"iifname {inside} {REFUSE}"]
+
+
+def metadata_doors(state: State, attached: Iterable[Attachment]) -> list[Door]:
+    """Where the metadata service is to be had: on the gateway of every network that has instances."""
+    bridges = {link.network_id: link.bridge for link in attached}
+    doors = {
+        Door(subnet.network_id, subnet.gateway_ip, bridges[subnet.network_id])
+        for subnet in state.subnets
+        if subnet.gateway_ip and subnet.version == 4 and subnet.network_id in bridges
+    }
+    return sorted(doors, key=lambda d: d.bridge)
+
+
+def _only_current(state: State) -> str:
+    """Ends connections over a floating IP that belongs to another port by now, or to none."""
+    pairs = ", ".join(f"{f.address} . {f.fixed_address}" for f in state.floating_ips)
+    translated = "ct direction original ct status dnat"
+    return f"{translated} ct original ip daddr . ip daddr != {{ {pairs} }} drop" if pairs else f"{translated} drop"
+
+
+def _translations(kind: str, pairs: Mapping[str, str], match: str = "") -> list[str]:
+    """Rules that put the second address of each pair in the place of the first one."""
+    if not pairs:
+        return []
+    entries = ", ".join(f"{a} : {b}" for a, b in sorted(pairs.items()))
+    return [f"{match} {kind}nat ip to ip {kind}addr map {{ {entries} }}".strip()]
+
+
+def _outgoing(inside: str, state: State, attached: Iterable[Attachment], around: Surroundings) -> list[str]:
+    """Sources of what leaves a network: the floating IP towards the cloud, its own between networks of a router."""
+    floating = {f.fixed_address: f.address for f in state.floating_ips}
+    own = {link.address: link.address for link in attached}
+    lines = _translations("s", floating, f"oifname {inside} ct status dnat")
+    # podman would put the host's address there, and remote groups would not know the sender
+    lines += _translations("s", own, f"oifname {inside}")
+    if around.control_bridge is not None:
+        lines += _translations("s", floating, f"oifname {_q(around.control_bridge)}")
+    return lines
 
 
 def _base(name: str, hook: str, priority: int, rules: list[str], kind: str = "filter") -> list[str]:

@@ -1,0 +1,59 @@
+"""The network that routers lead to: the cloud's own, or in a lab one on the control network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_openstack as openstack
+
+from strata.cloud.network import NetworkArgs
+
+
+@dataclass(frozen=True)
+class ExternalNetworkArgs:
+    """One external network.
+
+    Args:
+        name: in OpenStack.
+        subnet: what to make, as the administrator; None where the cloud has the network.
+    """
+
+    name: str
+    subnet: NetworkArgs | None = None
+
+
+class ExternalNetwork(pulumi.ComponentResource):
+    """An external network, created or found by its name."""
+
+    id: pulumi.Output[str]
+    ready: list[pulumi.Resource]
+
+    def __init__(self, name: str, args: ExternalNetworkArgs, opts: pulumi.ResourceOptions) -> None:
+        super().__init__("strata:cloud:ExternalNetwork", name, None, opts)
+        self.ready = []
+        if args.subnet is None:
+            found = openstack.networking.get_network_output(
+                name=args.name, external=True, opts=pulumi.InvokeOutputOptions(parent=self)
+            )
+            self.id = found.id
+        else:
+            child = pulumi.ResourceOptions(parent=self)
+            network = openstack.networking.Network(name, name=args.name, external=True, admin_state_up=True, opts=child)
+            subnet = openstack.networking.Subnet(
+                name,
+                name=args.name,
+                network_id=network.id,
+                cidr=args.subnet.cidr,
+                ip_version=args.subnet.ip_version,
+                gateway_ip=args.subnet.gateway,
+                enable_dhcp=False,
+                allocation_pools=[
+                    openstack.networking.SubnetAllocationPoolArgs(start=args.subnet.pool[0], end=args.subnet.pool[1])
+                ],
+                opts=child,
+            )
+            self.id = network.id
+            # a router's gateway takes an address of it
+            self.ready = [subnet]
+        self.register_outputs({"id": self.id})
