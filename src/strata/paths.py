@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +29,30 @@ def state_directory() -> Path:
     return _base("STRATA_STATE_DIR", "XDG_STATE_HOME", ".local/state")
 
 
+def make_private(directory: Path) -> None:
+    """Takes the rights of group and others from a directory and what is below it.
+
+    Pulumi and others write files with the rights that the user's umask leaves; the directory above keeps others out,
+    but a copy or a backup of a file would not.
+    """
+    pending = [directory]
+    while pending:
+        current = pending.pop()
+        with suppress(FileNotFoundError):  # another run is at work
+            _restrict(current, current.lstat().st_mode)
+            for entry in os.scandir(current):
+                with suppress(FileNotFoundError):
+                    if entry.is_dir(follow_symlinks=False):
+                        pending.append(Path(entry.path))
+                    elif entry.is_file(follow_symlinks=False):
+                        _restrict(Path(entry.path), entry.stat(follow_symlinks=False).st_mode)
+
+
+def _restrict(path: Path, mode: int) -> None:
+    if mode & 0o077:
+        path.chmod(mode & 0o700)
+
+
 @dataclass(frozen=True)
 class SitePaths:
     """The files of one site's state.
@@ -46,6 +71,7 @@ class SitePaths:
         """Makes the directories, readable by their owner only."""
         for directory in (self.root, self.outputs, self.logs, self.pulumi):
             directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(self.root)
         return self
 
     @property

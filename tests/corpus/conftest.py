@@ -39,7 +39,8 @@ def answer() -> Answer:
 def check_problems(file: Path, error: SiteError) -> None:
     """File, line, reason and fix are there; the text is printable and short enough to read."""
     assert error.problems
-    lines = file.read_bytes().count(b"\n") + file.read_bytes().count(b"\r") + 1 if file.is_file() else 1
+    content = file.read_bytes()
+    lines = content.count(b"\n") + content.count(b"\r") + 1
     for problem in error.problems:
         assert problem.file == file
         assert problem.why.strip()

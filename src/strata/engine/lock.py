@@ -32,14 +32,9 @@ def site_lock(paths: SitePaths, command: str) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            text = os.read(descriptor, 4096).decode(errors="replace")
-            try:
-                holder = json.loads(text)
-                who = f"`strata {holder['command']} {paths.site}` (process {holder['pid']}, since {holder['since']})"
-            except (ValueError, KeyError, TypeError):
-                who = "another run"
             raise UserError(
-                f"{who} is at work on this site", fix="wait until it has ended, or end that process"
+                f"{_named(descriptor, paths)} is at work on this site",
+                fix="wait until it has ended, or end that process",
             ) from None
         os.ftruncate(descriptor, 0)
         since = time.strftime("%Y-%m-%d %H:%M:%S")
@@ -55,6 +50,29 @@ def site_lock(paths: SitePaths, command: str) -> Iterator[None]:
         make_private(paths.root)
         os.close(descriptor)
         sys.stdout.flush()
+
+
+def holder(paths: SitePaths) -> str | None:
+    """The run that is at work on the site: command, process and start; None where there is none."""
+    try:
+        descriptor = os.open(paths.root / "lock", os.O_RDWR)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _named(descriptor, paths)
+    finally:
+        os.close(descriptor)
+    return None
+
+
+def _named(descriptor: int, paths: SitePaths) -> str:
+    try:
+        held = json.loads(os.pread(descriptor, 4096, 0).decode(errors="replace"))
+        return f"`strata {held['command']} {paths.site}` (process {held['pid']}, since {held['since']})"
+    except (ValueError, KeyError, TypeError):
+        return "another run"
 
 
 @contextmanager

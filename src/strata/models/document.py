@@ -19,6 +19,7 @@ MAXIMUM_BYTES = 4 * 2**20
 
 _SECRET = re.compile(r"pass(word|wd|phrase)|secret|token$|private_?key|api_?key|^value$", re.IGNORECASE)
 """Keys below which operators write secrets, though a site file has none."""
+_ODD_LINE_END = re.compile("[\x85\u2028\u2029]")
 HIDDEN = "(not shown)"
 """In place of a value that may be a secret: answers end in logs."""
 
@@ -90,6 +91,10 @@ def read_document(file: Path) -> Document:
         SiteError: not there, no regular file, too large, no text, no YAML, no mapping, or no mapping.
     """
     text = _read_text(file)
+    if odd := _ODD_LINE_END.search(text):
+        line = text.count("\n", 0, odd.start()) + 1
+        why = f"has U+{ord(odd[0]):04X}, a line end for some programs and not for others"
+        raise SiteError([Problem(file, line, 1, "", None, why, "remove it, or write a usual line end")])
     try:
         tree = build(text)
     except yaml.MarkedYAMLError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal, Self, get_args
 
-from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr, model_validator
+from pydantic import Field, StrictBool, model_validator
 from pydantic_core import PydanticCustomError
 
 from strata.models.accelerators import AcceleratorCounts
@@ -18,6 +18,7 @@ from strata.models.types import (
     LoginName,
     PublicKey,
     SettingName,
+    SettingValue,
 )
 
 Role = Literal[
@@ -92,10 +93,10 @@ class PostgreSQL(Model):
         Field(description="Databases; each has an owner of the same name. kine's own is added where it is used."),
     ] = ()
     settings: Annotated[
-        dict[SettingName, StrictBool | StrictInt | StrictFloat | StrictStr],
+        dict[SettingName, SettingValue],
         Field(
-            description="Settings as in postgresql.conf, name to value. The server checks them before they are written, "
-            "and is restarted only for those that it cannot take over while it runs."
+            description="Settings as in postgresql.conf, name to value. The server checks them before they are "
+            "written, and is restarted only for those that it cannot take over while it runs."
         ),
     ] = Field(default_factory=dict)
 
@@ -111,7 +112,7 @@ class PostgreSQL(Model):
         return self
 
 
-class User(Model):
+class Operator(Model):
     """A person who logs in on the site's hosts, with keys only."""
 
     layer: ClassVar[str] = "hosts"
@@ -121,7 +122,7 @@ class User(Model):
         tuple[PublicKey, ...],
         Field(min_length=1, description="SSH public keys; one that is taken off this list no longer opens a host."),
     ]
-    administrator: Annotated[StrictBool, Field(description="Whether the user may become root.")] = False
+    administrator: Annotated[StrictBool, Field(description="Whether the operator may become root.")] = False
 
     @model_validator(mode="after")
     def _a_person(self) -> Self:
@@ -157,8 +158,8 @@ class Hosts(Model):
     layer: ClassVar[str] = "hosts"
     consumers: ClassVar[tuple[str, ...]] = ("ansible/site.yml",)
     machines: Annotated[tuple[Machine, ...], Field(description="Machines that are no instances of the cloud.")] = ()
-    users: Annotated[
-        tuple[User, ...],
+    operators: Annotated[
+        tuple[Operator, ...],
         Field(description="People who log in; one that is taken off this list is removed, the home directory stays."),
     ] = ()
     nfs: Annotated[Nfs | None, Field(description="Shared file storage; needs a host with the role nfs_server.")] = None

@@ -43,6 +43,10 @@ class Problem:
     why: str
     fix: str
 
+    def __post_init__(self) -> None:
+        for name in ("why", "fix"):  # they repeat words of the file, which may hold anything
+            object.__setattr__(self, name, printable(getattr(self, name)))
+
     @property
     def text(self) -> str:
         """Place, key, value and reason on one line."""
@@ -76,6 +80,13 @@ class SiteError(UserError):
         if count > SHOWN:
             lines.append(f"… and {count - SHOWN} more")
         super().__init__("\n".join(lines), fix="correct the file, then run the command again")
+
+
+def printable(text: str) -> str:
+    """A text with escapes in place of what a terminal would obey, or not show."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def shorten(value: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -222,7 +223,10 @@ _TAINT = _named(
     400,
 )
 _LOGIN = _named(
-    LOGIN_PATTERN, "must be lower-case letters, digits, dashes and underscores, at most 32, as useradd accepts", "ada", 32
+    LOGIN_PATTERN,
+    "must be lower-case letters, digits, dashes and underscores, at most 32, as useradd accepts",
+    "ada",
+    32,
 )
 _PUBLIC_KEY = _named(
     PUBLIC_KEY_PATTERN,
@@ -254,6 +258,25 @@ LabelValue = Annotated[str, _LABEL_VALUE[0], _LABEL_VALUE[1]]
 Taint = Annotated[str, _TAINT[0], _TAINT[1]]
 Count = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
 """A positive number of things."""
+
+
+def _setting_value(value: object) -> object:
+    """One rule for all types, where pydantic would report a problem for each."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise PydanticCustomError("setting_value", "is not a number", {"fix": "a finite number"})
+    if not isinstance(value, bool | int | float | str) or (isinstance(value, str) and not value.isprintable()):
+        raise PydanticCustomError(
+            "setting_value", "must be a text of one line, a number, true or false", {"fix": "for instance 64MB"}
+        )
+    return value
+
+
+SettingValue = Annotated[
+    bool | int | float | str,
+    BeforeValidator(_setting_value),
+    WithJsonSchema({"type": ["boolean", "number", "string"], "pattern": "^[^\\n]*$"}),
+]
+"""Value of a setting of PostgreSQL, units as in postgresql.conf."""
 
 
 def _parse_address(value: object) -> object:

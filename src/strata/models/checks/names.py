@@ -45,6 +45,7 @@ def _named(site: Site) -> Iterator[list[tuple[str, KeyPath]]]:
     for host in hosts(site):
         yield [(role, (*host.path, "roles", index)) for index, role in enumerate(host.roles)]
     yield [(str(m.address), ("hosts", "machines", i, "address")) for i, m in enumerate(site.hosts.machines)]
+    yield _names(site.hosts.operators, ("hosts", "operators"))
     if site.hosts.nfs is not None:
         yield _names(site.hosts.nfs.exports, ("hosts", "nfs", "exports"))
         yield [(str(e.path), ("hosts", "nfs", "exports", i, "path")) for i, e in enumerate(site.hosts.nfs.exports)]
