@@ -1,14 +1,18 @@
-"""`strata doctor`: this machine and the pinned tools."""
+"""`strata doctor`: this machine, the pinned tools, and what is left over of a site's runs that were killed."""
 
 from __future__ import annotations
 
 import json
 import sys
 from dataclasses import asdict, is_dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
+
+if TYPE_CHECKING:
+    from strata.engine.context import SiteContext
+    from strata.engine.leftovers import Leftover
 
 
 def run_doctor(site: str | None, *, as_json: bool) -> bool:
@@ -18,25 +22,34 @@ def run_doctor(site: str | None, *, as_json: bool) -> bool:
         site: when given, the checks that this site needs (a lab needs more of the machine than a remote cloud).
         as_json: for programs.
     """
+    from strata.engine.context import SiteContext
     from strata.lab.preflight import machine_problems
-    from strata.models import find_site, load_site
+    from strata.models import find_site
     from strata.toolchain import report
 
     lab = True
+    leftovers: list[Leftover] = []
+    unanswered = None
     if site is not None:
-        loaded = load_site(find_site(site))
-        lab = loaded.cloud is not None and loaded.cloud.deployment == "lab"
+        context = SiteContext.load(find_site(site))
+        lab = context.site.cloud is not None and context.site.cloud.deployment == "lab"
+        leftovers, unanswered = _leftovers(context)
     problems = machine_problems(lab=lab)
     tools = report()
     if as_json:
         json.dump(
-            {"problems": [_plain(p) for p in problems], "tools": [_plain(t) for t in tools]},
+            {
+                "problems": [_plain(p) for p in problems],
+                "tools": [_plain(t) for t in tools],
+                "leftovers": [_plain(one) for one in leftovers],
+                "leftovers_unknown": unanswered,
+            },
             sys.stdout,
             indent=1,
             default=str,
         )
         print()
-        return not problems
+        return not problems and not leftovers
     console = Console()
     table = Table("tool", "version", "source", "path", title="pinned tools", title_justify="left")
     for tool in tools:
@@ -46,7 +59,31 @@ def run_doctor(site: str | None, *, as_json: bool) -> bool:
         console.print(f"[red]✗[/] {problem.message}\n    fix: {problem.fix}", highlight=False)
     if not problems:
         console.print("[green]✓[/] this machine has what it takes", highlight=False)
-    return not problems
+    for one in leftovers:
+        console.print(f"[red]✗[/] left over: {one.object}: {one.why}\n    fix: {one.fix}", highlight=False)
+    if unanswered:
+        console.print(f"– what is left over cannot be told: {unanswered}", markup=False, highlight=False)
+    elif site is not None and not leftovers:
+        console.print(f"[green]✓[/] nothing is left over of site {site}", highlight=False)
+    return not problems and not leftovers
+
+
+def _leftovers(context: SiteContext) -> tuple[list[Leftover], str | None]:
+    """What is left over, or why that cannot be told."""
+    from keystoneauth1.exceptions import ClientException
+    from openstack.exceptions import SDKException
+
+    from strata.engine.kubectl import Unanswered
+    from strata.engine.leftovers import find_leftovers
+    from strata.engine.lock import holder
+    from strata.errors import UserError
+
+    if who := holder(context.paths):
+        return [], f"{who} is at work"
+    try:
+        return find_leftovers(context), None
+    except (SDKException, ClientException, Unanswered, UserError, OSError) as error:
+        return [], (str(error) or type(error).__name__).splitlines()[0]
 
 
 def _plain(value: Any) -> Any:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from strata.children import MARK, bound, end_orphans, marked, unmarked_environment
-from strata.engine.lock import machine_lock, site_lock
+from strata.engine.lock import holder, machine_lock, site_lock
 from strata.errors import UserError
 from strata.outputs import remove_partial, write_private
 from strata.paths import SitePaths
@@ -73,6 +73,7 @@ def test_second_run_is_told_the_first_one(paths: SitePaths, run: tuple[subproces
         pytest.fail("two runs at once")
     assert f"`strata up here` (process {process.pid}, since {time.strftime('%Y-')}" in caught.value.message
     assert caught.value.fix
+    assert f"process {process.pid}" in str(holder(paths))
     assert lives(child), "a run that was refused must leave the other's processes alone"
 
 
@@ -83,6 +84,7 @@ def test_what_a_killed_run_left_is_ended(
     process.kill()
     process.wait()
     assert lives(child)
+    assert holder(paths) is None
     with site_lock(paths, "up"):
         until(lambda: not lives(child))
     assert "1 processes (sleep)" in capfd.readouterr().err
