@@ -30,6 +30,23 @@ LayerOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
+RemoveOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--remove",
+        metavar="KIND/NAME",
+        help="Let something with data go that the site file no longer has, as `strata plan` names it. Repeatable.",
+    ),
+]
+ReplaceOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--replace",
+        metavar="INSTANCE",
+        help="Let a change replace, rebuild or resize this instance without asking. Repeatable.",
+    ),
+]
+
 
 def layers(layer: Layer | None) -> list[Layer]:
     """The chosen layer, or all of them from the lowest."""

@@ -64,10 +64,11 @@ def plan(
         _print_json(made.model_dump(mode="json"))
         return
     render(made, Console(), [str(chosen) for chosen in layers(layer)])
+    from strata.engine.difference import show_changes, show_difference
+
+    show_changes(context, Console(), layers(layer))
     if offline or not context.paths.clouds_file.exists():
         return
-    from strata.engine.difference import show_difference
-
     show_difference(context, Console(), layers(layer))
 
 

@@ -11,7 +11,16 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from strata.cli.arguments import JsonOption, LayerOption, SiteArgument, YesOption, layers, site_file
+from strata.cli.arguments import (
+    JsonOption,
+    LayerOption,
+    RemoveOption,
+    ReplaceOption,
+    SiteArgument,
+    YesOption,
+    layers,
+    site_file,
+)
 from strata.cli.display import RunDisplay
 from strata.errors import UserError
 
@@ -46,14 +55,21 @@ def up(
             help=f"Run everything, and end with status {UNCHANGED_STATUS} if anything had to change; for CI.",
         ),
     ] = False,
+    remove: RemoveOption = None,
+    replace: ReplaceOption = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Do not ask before instances without data are replaced.")
+    ] = False,
 ) -> None:
     """Bring the site up through its layers; run again, it repairs or changes nothing."""
     from strata.cli.summary import print_summary
+    from strata.engine.change import Consent
+    from strata.engine.changing import run_changes
     from strata.engine.context import SiteContext
     from strata.engine.layers import up_steps
     from strata.engine.lock import site_lock
     from strata.engine.record import record_run
-    from strata.engine.steps import run_steps
+    from strata.engine.steps import RunReport, run_steps
     from strata.lab.addresses import check_networks
     from strata.lab.preflight import check_for_site
     from strata.models import check_secrets
@@ -65,8 +81,20 @@ def up(
     check_networks(context.site)
     chosen = layers(layer)
     with site_lock(context.paths, "up"):
-        with RunDisplay(quiet=as_json, verbose=verbose) as display:
-            report = run_steps(up_steps(context, chosen, thorough=thorough or expect_unchanged), display)
+
+        def run(consent: Consent) -> RunReport:
+            with RunDisplay(quiet=as_json, verbose=verbose) as display:
+                steps = up_steps(context, chosen, thorough=thorough or expect_unchanged, consent=consent)
+                return run_steps(steps, display)
+
+        report = run_changes(
+            context,
+            chosen,
+            remove=remove or (),
+            consent=Consent(frozenset(replace or ()), everything=yes),
+            run=run,
+            ask=None if as_json or not sys.stdin.isatty() else lambda what: typer.confirm(f"{what}\nGo on?"),
+        )
         record_run(context.paths, report)
         wanted = (
             verify if verify is not None else layer is None and (report.changed > 0 or not last_verified(context.paths))

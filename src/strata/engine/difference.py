@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from rich.console import Console
 
+from strata.engine.change import disturbances, file_changes, warnings
 from strata.engine.context import SiteContext
+from strata.engine.pulumi_events import label, urn_name
 from strata.engine.steps import Layer
 from strata.errors import UserError
+
+
+def show_changes(context: SiteContext, console: Console, layers: Sequence[Layer]) -> None:
+    """What was edited since the last success, and what of it `up` refuses or drains; from the site's state alone."""
+    changes, warned = file_changes(context), warnings(context, layers)
+    if changes or warned:
+        console.print("\n[bold]changed in the site file since it was last brought up[/]")
+    for change in changes:
+        console.print(f"{change.path}: {change.before} → {change.now}", markup=False, highlight=False)
+    for warning in warned:
+        console.print(f"! {warning}", markup=False, highlight=False)
 
 
 def show_difference(context: SiteContext, console: Console, layers: Sequence[Layer]) -> None:
@@ -31,3 +45,20 @@ def show_difference(context: SiteContext, console: Console, layers: Sequence[Lay
             continue
         counts = f"{result.created} to create, {result.updated} to change, {result.deleted} to delete"
         console.print(f"{layer}: {counts}, {result.same} unchanged", highlight=False)
+        for line in step_lines(result.planned):
+            console.print(f"  {line}", markup=False, highlight=False)
+        for one in disturbances(context, result.planned) if program == "cloud" else ():
+            console.print(f"  ! {one.text()}", markup=False, highlight=False)
+            console.print(f"    `up` asks first; without a terminal: --replace {one.instance}", markup=False)
+
+
+def step_lines(steps: Iterable[Mapping[str, Any]]) -> list[str]:
+    """One line per resource that is created, changed, replaced or deleted."""
+    verbs = {"create": "create", "delete": "delete", "update": "change", "replace": "replace", "import": "take over"}
+    found = []
+    for step in steps:
+        if verb := verbs.get(step["op"]):
+            properties = ", ".join(dict.fromkeys(str(p) for p in step.get("diffs") or ())) if verb != "create" else ""
+            name = f"{label(step['type'])} {urn_name(step['urn'])}"
+            found.append(f"{verb} {name}{f' ({properties})' if properties else ''}")
+    return list(dict.fromkeys(found))

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from strata.engine.ansible import run_playbook
+from strata.engine.change import Consent, remember_cloud
 from strata.engine.cluster_ready import wait_for_system_pods
 from strata.engine.context import SiteContext
 from strata.engine.hosts import wait_for_ssh
@@ -124,18 +125,21 @@ def clouds_file_step(context: SiteContext, thorough: bool) -> Callable[[Progress
     return run
 
 
-def cloud_program_step(context: SiteContext) -> Callable[[Progress], StepResult]:
+def cloud_program_step(context: SiteContext, consent: Consent) -> Callable[[Progress], StepResult]:
     """A step that runs pulumi/cloud and keeps its outputs."""
 
     def run(progress: Progress) -> StepResult:
         from strata.engine import pulumi
+        from strata.engine.drain import prepare_cloud
 
+        drained = prepare_cloud(context, consent, progress)
         result = pulumi.up("cloud", context.site, context.paths, progress, site_file=context.site_file)
         outputs = CloudOutputs.model_validate(
             {key: result.outputs[key] for key in CloudOutputs.model_fields if key in result.outputs}
         )
         outputs.save(context.paths)
-        return StepResult(result.changed, f"{len(outputs.instances)} instances")
+        remember_cloud(context)
+        return StepResult(result.changed + drained, f"{len(outputs.instances)} instances")
 
     return run
 
@@ -214,13 +218,16 @@ def platform_program_step(context: SiteContext) -> Callable[[Progress], StepResu
     return run
 
 
-def up_steps(context: SiteContext, layers: Iterable[Layer], *, thorough: bool = False) -> list[Step]:
+def up_steps(
+    context: SiteContext, layers: Iterable[Layer], *, thorough: bool = False, consent: Consent | None = None
+) -> list[Step]:
     """All steps of `up` for the chosen layers, in an order that reads well.
 
     Args:
         context: the site.
         layers: those to bring up.
         thorough: run every playbook, also one whose work is all there.
+        consent: which instances may be disturbed; None for none.
 
     Raises:
         UserError: the site asks for something that this release does not install.
@@ -244,7 +251,7 @@ def up_steps(context: SiteContext, layers: Iterable[Layer], *, thorough: bool = 
     if site.cloud is not None:
         images = tuple(f"image {image.name}" for image in site.cloud.images) if lab else ()
         needs = ("keys", "pulumi tools", "OpenStack", *images)
-        steps.append(Step("cloud", Layer.CLOUD, cloud_program_step(context), needs))
+        steps.append(Step("cloud", Layer.CLOUD, cloud_program_step(context, consent or Consent()), needs))
     if site.cluster is not None:
         # the pinned tools are built while the cloud comes up; the hosts layer copies kine
         steps.append(Step("cluster tools", Layer.HOSTS, tools_step(CLUSTER_TOOLS), ("pulumi tools",)))

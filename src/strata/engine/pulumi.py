@@ -9,7 +9,7 @@ import json
 import subprocess
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -42,6 +42,8 @@ class PulumiResult:
     same: int
     seconds: float
     outputs: Mapping[str, Any] = field(default_factory=dict)
+    planned: Sequence[Mapping[str, Any]] = ()
+    """Of a preview: metadata of the steps that `up` would take."""
 
     @property
     def changed(self) -> int:
@@ -241,7 +243,9 @@ class _Run:
     @staticmethod
     def result(events: Events, seconds: float, outputs: Mapping[str, Any]) -> PulumiResult:
         """The run's sum."""
-        return PulumiResult(events.created, events.updated, events.deleted, events.same, seconds, outputs)
+        return PulumiResult(
+            events.created, events.updated, events.deleted, events.same, seconds, outputs, events.planned
+        )
 
     def _line(self, *arguments: str) -> list[str]:
         return ["pulumi", *arguments, "--stack", self.site.name, "--non-interactive", "--color", "never"]

@@ -13,7 +13,7 @@ SERVICE_NAMES = {"nfs": "nfs_server", "postgresql": "postgresql", "kine": "kine"
 
 
 def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
-    """Names of hosts and services, and the site's authority, for every host."""
+    """Names of hosts and services, the site's authority, and who logs in, for every host."""
     names = [
         {"name": name, "address": address}
         for name, role in SERVICE_NAMES.items()
@@ -25,5 +25,8 @@ def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
     return {
         "base_hosts": [{"name": host.name, "address": host.address} for host in hosts(site, outputs)],
         "base_service_names": names,
+        "base_users": [
+            {"name": user.name, "keys": list(user.keys), "sudo": user.administrator} for user in site.hosts.operators
+        ],
         "base_ca": Template("{{ lookup('strata_ca') }}"),
     }

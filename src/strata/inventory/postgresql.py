@@ -6,8 +6,12 @@ from strata.inventory.ports import POSTGRESQL
 from strata.inventory.topology import client_networks, database_secret, secret, service_certificate
 from strata.models import Site
 from strata.outputs import CloudOutputs
+from strata.paths import SitePaths
+from strata.protection import Ledger
 
 KINE_DATABASE = "kine"
+DEFAULT_SETTINGS: dict[str, object] = {"max_connections": 200}
+"""Where `hosts.postgresql.settings` says nothing else."""
 
 
 def databases(site: Site) -> tuple[str, ...]:
@@ -24,5 +28,7 @@ def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
         "postgresql_certificate": service_certificate("postgresql", "postgresql", site, outputs),
         "postgresql_client_networks": client_networks(site),
         "postgresql_databases": [{"name": d, "password": secret(database_secret(d))} for d in databases(site)],
-        "postgresql_settings": {"max_connections": 200},
+        "postgresql_settings": DEFAULT_SETTINGS
+        | (dict(site.hosts.postgresql.settings) if site.hosts.postgresql else {}),
+        "postgresql_removed_databases": list(Ledger.of(SitePaths(site.name)).leaving("database")),
     }

@@ -1,0 +1,144 @@
+"""Takes nodes out of the cluster before their machines go."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Iterable
+
+from strata.engine.change import Consent, Disturbance, leaving_nodes, require_consent
+from strata.engine.context import SiteContext
+from strata.engine.hosts import host_addresses, ssh_arguments
+from strata.engine.kubectl import Unanswered, kubectl_json
+from strata.errors import UserError
+from strata.progress import Progress
+
+DRAIN_SECONDS = 180
+"""How long pods may take to end, their disruption budgets included."""
+ANSWER_SECONDS = 90.0
+"""How long the API server may take to answer; after `strata down` it starts with its machine."""
+
+
+def prepare_cloud(context: SiteContext, consent: Consent, progress: Progress) -> int:
+    """What must come before the cloud's program: consent, and nodes drained that are about to go.
+
+    Returns:
+        Number of nodes taken out of the cluster.
+
+    Raises:
+        ConsentNeeded: an instance would be disturbed, and nobody allowed it.
+        UserError: a node could not be drained.
+    """
+    disturbed = require_consent(context, consent, progress)
+    gone = [*leaving_nodes(context), *_remade_nodes(context, disturbed)]
+    return remove_nodes(context, gone, consent, progress) if gone else 0
+
+
+def _remade_nodes(context: SiteContext, disturbed: Iterable[Disturbance]) -> list[str]:
+    """Workers whose disk goes; they join anew."""
+    cloud = context.site.cloud
+    workers = {i.name for i in cloud.instances if "kube_node" in i.roles} if cloud else set()
+    return [one.instance for one in disturbed if one.effect != "resized" and one.instance in workers]
+
+
+def remove_nodes(context: SiteContext, names: Iterable[str], consent: Consent, progress: Progress) -> int:
+    """Cordons and drains each node, resets it, and deletes its Node object.
+
+    Args:
+        context: the site.
+        names: nodes; one that the cluster does not have is passed over.
+        consent: `--yes` also takes nodes whose cluster does not answer.
+        progress: told what is waited for.
+
+    Raises:
+        UserError: the cluster does not answer, or a pod does not leave; names it.
+    """
+    if not context.paths.kubeconfig.exists():
+        return 0
+    try:
+        members = _members(context, progress)
+    except Unanswered as error:
+        if consent.everything:
+            return 0
+        raise UserError(
+            f"{', '.join(names)} cannot be drained: the cluster is {error}",
+            fix=f"bring the cluster back with the node in the site file, or take it undrained: "
+            f"strata up {context.site.name} --yes",
+        ) from None
+    removed = 0
+    for name in names:
+        if name not in members:
+            continue
+        progress.update(f"draining {name}")
+        _drain(context, name)
+        progress.update(f"taking {name} out of the cluster")
+        _reset(context, name)
+        _kubectl(context, "delete", "node", name, "--ignore-not-found", "--timeout=60s")
+        removed += 1
+    return removed
+
+
+def _members(context: SiteContext, progress: Progress) -> set[str]:
+    end = time.monotonic() + ANSWER_SECONDS
+    while True:
+        try:
+            nodes = kubectl_json(context, "get", "nodes")
+        except (Unanswered, json.JSONDecodeError) as error:
+            if time.monotonic() > end:
+                raise error if isinstance(error, Unanswered) else Unanswered(str(error)) from None
+            progress.update("waiting for the cluster's API server")
+            time.sleep(1)
+            continue
+        return {node["metadata"]["name"] for node in nodes["items"]}
+
+
+def _drain(context: SiteContext, name: str) -> None:
+    done = _kubectl(
+        context,
+        *("drain", name, "--ignore-daemonsets", "--delete-emptydir-data", "--force"),
+        f"--timeout={DRAIN_SECONDS}s",
+        check=False,
+    )
+    if done.returncode != 0:
+        said = [line for line in done.stderr.splitlines() if "error" in line.lower()] or done.stderr.splitlines()
+        raise UserError(
+            f"node {name} cannot be drained: {'; '.join(said[-3:])}",
+            fix=f"see what keeps its pods (kubectl get poddisruptionbudgets -A), then the same command again; "
+            f"the node takes no new pods until `kubectl uncordon {name}`",
+        )
+
+
+def _reset(context: SiteContext, name: str) -> None:
+    """Ends the kubelet, which would register the node again; a machine that does not answer needs none."""
+    address = host_addresses(context).get(name)
+    if address is None:
+        return
+    command = (
+        "systemctl disable --now kubelet; kubeadm reset --force >/dev/null 2>&1; rm -rf /etc/cni/net.d /etc/kubernetes"
+    )
+    subprocess.run(
+        ["ssh", *ssh_arguments(context.paths), f"root@{address}", command],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def _kubectl(context: SiteContext, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    from strata.engine.environment import site_environment
+    from strata.toolchain import tools_environment
+
+    done = subprocess.run(
+        ["kubectl", *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        env=tools_environment() | site_environment(context),
+        timeout=DRAIN_SECONDS + 60,
+        check=False,
+    )
+    if check and done.returncode != 0:
+        raise UserError(f"kubectl {arguments[0]}: {done.stderr.strip()}", fix="the same command again")
+    return done
