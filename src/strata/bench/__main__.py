@@ -6,6 +6,8 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +18,7 @@ from rich.table import Table
 from strata.bench.breakdown import tree
 from strata.bench.catalogue import BENCHMARKS
 from strata.bench.model import Bench, Measure, Results, Span
+from strata.bench.site import LAYERS, bench_site
 from strata.cli.main import show_error
 from strata.errors import UserError
 
@@ -86,10 +89,13 @@ def bench(
     spans: list[Span] = [s for r in earlier for s in r.spans]
     progress = _Lines()
     before = os.environ.get("STRATA_STATE_DIR")
-    try:
-        for name in dict.fromkeys(chosen):
+    with ExitStack() as stack:
+        stack.callback(progress.stop)
+        named = find_site(site) if site else _shared_site(chosen, progress, stack)
+        allowed = allow_changes or site is None
+        for name in (n for n in BENCHMARKS if n in chosen):
             with tempfile.TemporaryDirectory(prefix="strata-bench-") as directory:
-                found = Bench(runs, progress, Path(directory), find_site(site) if site else None, allow_changes)
+                found = Bench(runs, progress, Path(directory), named, allowed)
                 try:
                     for measured in BENCHMARKS[name].run(found):
                         measures.append(measured)
@@ -97,12 +103,11 @@ def bench(
                             _show(progress, measured)
                 finally:
                     _restore(before)
-                spans += found.spans
-    finally:
-        progress.stop()
-        results = results.model_copy(update={"measures": tuple(measures), "spans": tuple(spans)})
-        if save:
-            save.write_text(results.model_dump_json(indent=1) + "\n")
+                    spans += found.spans
+                    results = results.model_copy(update={"measures": tuple(measures), "spans": tuple(spans)})
+                    if save:  # after each, so that an interruption costs one and not all
+                        save.write_text(results.model_dump_json(indent=1) + "\n")
+    results = results.model_copy(update={"measures": tuple(measures), "spans": tuple(spans)})
     if as_json:
         print(results.model_dump_json(indent=1))
     elif chosen:
@@ -110,6 +115,18 @@ def bench(
     if markdown:
         for file in write(results):
             Console(stderr=True).print(f"wrote {file}", highlight=False)
+
+
+def _shared_site(chosen: Sequence[str], progress: _Lines, stack: ExitStack) -> Path | None:
+    """One lab for all benchmarks that need one, as high as the highest needs it, destroyed at the end; None where none
+    does."""
+    needs = {BENCHMARKS[name].needs for name in chosen} - {"nothing"}
+    if not needs:
+        return None
+    directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="strata-bench-")))
+    # `layers` comes first and leaves it up
+    up = None if "site" in needs else max(needs, key=LAYERS.index)
+    return stack.enter_context(bench_site(Bench(1, progress, directory), up=up)).site_file
 
 
 def _restore(state: str | None) -> None:

@@ -24,8 +24,8 @@ BENCHMARKS: dict[str, Benchmark] = {
     for b in (
         *(Benchmark(name, what, "nothing", partial(offline, name)) for name, what in OFFLINE.items()),
         Benchmark("layers", "each layer cold, warm and unchanged, and where its time goes", "site", layers),
-        Benchmark("instances", "1, 10 and 50 instances until they answer on SSH", "site", instances),
-        Benchmark("pods", "10 and 100 pods until they are Ready", "site", pods),
+        Benchmark("instances", "1, 10 and 50 instances until they answer on SSH", "cloud", instances),
+        Benchmark("pods", "10 and 100 pods until they are Ready", "cluster", pods),
     )
 }
 """In the order in which they are run."""

@@ -41,20 +41,31 @@ def layers(bench: Bench) -> Iterator[Measure]:
                 bench.spans += run_spans(context, f"{state}: {layer}", seconds)
         samples.setdefault((state, "all layers one after the other"), []).append(round(total, 2))
 
+    def measured() -> Iterator[Measure]:
+        for (state, layer), found in samples.items():
+            yield Measure(
+                benchmark="layers", what=f"{state}: {layer}", unit="s", samples=tuple(found), note=WHAT[state]
+            )
+
+    def all_at_once(state: str) -> None:
+        bench.progress.update(f"layers: {state}, all at once, run {run + 1} of {bench.runs}")
+        seconds = strata(file, "up", "--no-verify").seconds
+        samples.setdefault((state, "all layers at once"), []).append(round(seconds, 2))
+
     with bench_site(bench) as context:
         file = context.site_file
-        for run in range(bench.runs):
-            strata(file, "destroy", "--yes")
-            pass_over("cold")
-            strata(file, "down")
-            pass_over("warm")
-            pass_over("unchanged")
-            pass_over("thorough", "--thorough")
-            for state, options in (("unchanged", ()), ("warm", ("down",))):
-                if options:
-                    strata(file, "down")
-                bench.progress.update(f"layers: {state}, all at once, run {run + 1} of {bench.runs}")
-                seconds = strata(file, "up", "--no-verify").seconds
-                samples.setdefault((state, "all layers at once"), []).append(round(seconds, 2))
-    for (state, layer), found in samples.items():
-        yield Measure(benchmark="layers", what=f"{state}: {layer}", unit="s", samples=tuple(found), note=WHAT[state])
+        try:
+            for run in range(bench.runs):
+                strata(file, "destroy", "--yes")
+                pass_over("cold")
+                strata(file, "down")
+                pass_over("warm")
+                pass_over("unchanged")
+                pass_over("thorough", "--thorough")
+                all_at_once("unchanged")
+                strata(file, "down")
+                all_at_once("warm")
+        except UserError:
+            yield from measured()  # what there is until then is worth having
+            raise
+    yield from measured()

@@ -102,7 +102,7 @@ class Benchmark:
     Args:
         name: typed on the command line.
         what: one line.
-        needs: `nothing`, `site` (a lab is made and destroyed) or `site+` (as site, and it takes many minutes).
+        needs: the layer that must stand, `site` for a lab that it brings up itself, or `nothing`.
         run: measures.
     """
 

@@ -109,7 +109,7 @@ def _layer(layer: Layer, objects: tuple[ObjectStatus, ...], seen: Observation, *
 
 def _whole(layers: tuple[LayerReport, ...], drift: DriftReport | None) -> State:
     states = {layer.state for layer in layers}
-    if len(states) > 1 or (drift and drift.drift):
+    if len(states) > 1 or (drift is not None and not drift.clean):
         return State.PARTIAL
     return next(iter(states), State.GOOD)
 
