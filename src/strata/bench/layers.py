@@ -30,7 +30,7 @@ def layers(bench: Bench) -> Iterator[Measure]:
         )
     samples: dict[tuple[str, str], list[float]] = {}
 
-    def pass_over(state: str, *options: str) -> None:
+    def pass_over(run: int, state: str, *options: str) -> None:
         total = 0.0
         for layer in LAYERS:
             bench.progress.update(f"layers: {state}, {layer}, run {run + 1} of {bench.runs}")
@@ -47,7 +47,7 @@ def layers(bench: Bench) -> Iterator[Measure]:
                 benchmark="layers", what=f"{state}: {layer}", unit="s", samples=tuple(found), note=WHAT[state]
             )
 
-    def all_at_once(state: str) -> None:
+    def all_at_once(run: int, state: str) -> None:
         bench.progress.update(f"layers: {state}, all at once, run {run + 1} of {bench.runs}")
         seconds = strata(file, "up", "--no-verify").seconds
         samples.setdefault((state, "all layers at once"), []).append(round(seconds, 2))
@@ -57,14 +57,14 @@ def layers(bench: Bench) -> Iterator[Measure]:
         try:
             for run in range(bench.runs):
                 strata(file, "destroy", "--yes")
-                pass_over("cold")
+                pass_over(run, "cold")
                 strata(file, "down")
-                pass_over("warm")
-                pass_over("unchanged")
-                pass_over("thorough", "--thorough")
-                all_at_once("unchanged")
+                pass_over(run, "warm")
+                pass_over(run, "unchanged")
+                pass_over(run, "thorough", "--thorough")
+                all_at_once(run, "unchanged")
                 strata(file, "down")
-                all_at_once("warm")
+                all_at_once(run, "warm")
         except UserError:
             yield from measured()  # what there is until then is worth having
             raise
