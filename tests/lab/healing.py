@@ -1,0 +1,90 @@
+"""Ends processes of a running site by SIGKILL and waits until what they served answers again."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from strata.engine.context import SiteContext
+from strata.lab.controller import container_name
+from strata.lab.podman import podman
+
+
+def strata_line(context: SiteContext, command: str, *options: str) -> list[str]:
+    """The command line of `strata COMMAND` on the site."""
+    return [str(Path(sys.executable).parent / "strata"), command, str(context.site_file), *options]
+
+
+def strata(context: SiteContext, command: str, *options: str) -> tuple[int, dict[str, Any], str]:
+    """Exit status, JSON and standard error of a command on the site."""
+    line = strata_line(context, command, *options, "--json")
+    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=900)
+    return done.returncode, json.loads(done.stdout) if done.stdout.strip() else {}, done.stderr
+
+
+def up_again(context: SiteContext) -> dict[str, Any]:
+    """What `strata up` says; it must succeed and leave nothing over."""
+    status, answer, error = strata(context, "up", "--no-verify")
+    assert status == 0, error or answer
+    assert nothing_left_over(context)
+    return answer
+
+
+def nothing_left_over(context: SiteContext) -> bool:
+    """Whether `strata doctor` finds nothing left over; fails with what it found."""
+    _, answer, error = strata(context, "doctor")
+    assert answer, error
+    assert answer["leftovers_unknown"] is None
+    assert answer["leftovers"] == []
+    return True
+
+
+def eventually(what: Callable[[], bool], seconds: float, text: str) -> float:
+    """Asks again and again; returns after how many seconds it was so. An error counts as "not yet".
+
+    Raises:
+        AssertionError: it never was.
+    """
+    begin, last = time.monotonic(), ""
+    while True:
+        try:
+            if what():
+                return time.monotonic() - begin
+        except Exception as error:  # whatever is in the way now may be gone in a moment
+            last = f": {error}"[:600]
+        assert time.monotonic() - begin < seconds, f"not within {seconds:.0f} s: {text}{last}"
+        time.sleep(0.3)
+
+
+def in_controller(context: SiteContext, *command: str) -> str:
+    """Output of a command inside the controller."""
+    return podman("exec", container_name(context.site), *command).strip()
+
+
+def main_process(show: Callable[..., str], unit: str) -> int:
+    """Process id of a unit, as seen where `show` runs systemctl; 0 where it does not run."""
+    return int(show("systemctl", "show", "--property", "MainPID", "--value", unit).strip() or 0)
+
+
+def killed_and_restarted(run: Callable[..., str], unit: str, seconds: float = 90) -> None:
+    """Kills a unit's main process and returns when systemd has another one and calls it active.
+
+    Args:
+        run: runs a command on the unit's machine and returns its output.
+        unit: name of the unit.
+        seconds: how long it may take.
+    """
+    before = main_process(run, unit)
+    assert before, f"{unit} does not run"
+    run("kill", "-9", str(before))
+
+    def back() -> bool:
+        now = main_process(run, unit)
+        return now not in (0, before) and run("systemctl", "is-active", unit).strip() == "active"
+
+    eventually(back, seconds, f"{unit} is active again")
