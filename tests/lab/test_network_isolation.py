@@ -65,7 +65,7 @@ def place(context: SiteContext, cloud: Connection) -> Iterator[Place]:
         machines = blue.machines(image.id, flavor, **ports) | stranger
         for machine in machines.values():
             machine.run("sh", "-c", f"mkdir /srv/web && cd /srv/web && hostname >index.html && {SERVE} &")
-            wait_until(lambda machine=machine: machine.reaches("127.0.0.1", SSH), 20)  # type: ignore[misc]
+            wait_until(lambda machine=machine: machine.reaches("127.0.0.1", SSH))  # type: ignore[misc]
         yield Place(
             blue,
             green,
@@ -101,7 +101,7 @@ def opened(owner: Tenant, group: Any, **properties: Any) -> Iterator[Any]:
 
 def test_what_no_group_opens_is_closed(place: Place, can_connect: Callable[[str, int], bool]) -> None:
     """A port that answers inside is closed to a neighbour on the same network and to this machine."""
-    assert place.server.reaches("127.0.0.1", WEB)
+    wait_until(lambda: place.server.reaches("127.0.0.1", WEB))
     for port in (SSH, WEB):
         assert not place.client.reaches(place.server.address, port)
         assert not can_connect(place.server.address, port)
@@ -114,7 +114,7 @@ def test_a_rule_opens_one_port_at_once_and_its_end_closes_it(
     server = place.server.address
     with opened(place.blue, place.servers, protocol="tcp", port_range_min=WEB, port_range_max=WEB) as rule:
         wait_until(lambda: can_connect(server, WEB))
-        assert place.client.reaches(server, WEB)
+        wait_until(lambda: place.client.reaches(server, WEB))
         assert not can_connect(server, SSH)
         stream = f"import socket; s = socket.create_connection(('{server}', {WEB}), timeout=2); input(); "
         stream += "s.sendall(b'GET / HTTP/1.0\\r\\n\\r\\n'); print(s.recv(4))"
@@ -208,7 +208,7 @@ def test_a_floating_ip_answers_and_moves(place: Place, external: str) -> None:
         wait_until(lambda: _who_answers(where) == "test-server")
         wait_until(lambda: blue.cloud.network.get_ip(address.id).status == "ACTIVE")
         # the neighbour goes by the router and back; a network that no router leads out of has no way there
-        assert client.fetch(f"http://{where}:{WEB}/").strip() == "test-server"
+        wait_until(lambda: client.fetch(f"http://{where}:{WEB}/").strip() == "test-server")
         assert not place.stranger.reaches(where, WEB)
         with place.green.router(place.green_subnet, external_network_id=external):
             wait_until(lambda: place.stranger.reaches(where, WEB))
@@ -248,12 +248,12 @@ def test_the_agent_comes_back(place: Place, context: SiteContext, can_connect: C
 
     before = process()
     os.kill(before, signal.SIGKILL)
-    wait_until(lambda: process() not in (0, before), 15)
+    wait_until(lambda: process() not in (0, before))
     with opened(place.blue, place.servers, protocol="tcp", port_range_min=WEB, port_range_max=WEB):
         wait_until(lambda: can_connect(place.server.address, WEB))
     wait_until(lambda: not can_connect(place.server.address, WEB))
     subprocess.run(["nft", "delete", "table", "bridge", f"strata-{context.site.name}"], check=True)
-    wait_until(lambda: not can_connect(place.server.address, WEB), 15)
+    wait_until(lambda: not can_connect(place.server.address, WEB))
 
 
 def _who_answers(address: str) -> str | None:

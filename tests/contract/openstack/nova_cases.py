@@ -276,6 +276,16 @@ class Mechanism(unittest.TestCase):
         assert (segment, vif_type, options) == ("one", "other", {"status": "ACTIVE"})
         assert len(bound) == 1
 
+    def test_policies_are_there_before_the_first_request(self) -> None:
+        """neutron reads them at the first one, and refuses others meanwhile."""
+        from neutron import policy
+        from neutron.common import config as neutron_config  # noqa: F401  # registers what policies are read with
+        from strata_openstack_lab import mechanism
+
+        policy.reset()
+        mechanism.prepare()
+        assert "create_network:router:external" in policy._ENFORCER.rules
+
     def test_neutron_finds_it(self) -> None:
         import importlib.metadata
 

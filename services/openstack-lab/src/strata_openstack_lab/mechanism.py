@@ -10,11 +10,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from neutron import policy
 from neutron_lib import constants
+from neutron_lib import context as neutron_context
 from neutron_lib.api.definitions import portbindings
-from neutron_lib.callbacks import events, registry, resources
+from neutron_lib.callbacks import events, priority_group, registry, resources
 from neutron_lib.plugins.ml2 import api
 from oslo_config import cfg
+from sqlalchemy import orm
 
 from strata_openstack_lab.objects import ObjectsFile
 
@@ -33,12 +36,25 @@ WATCHED = (
 """What the agent needs to hear of."""
 
 
+def prepare(*_: Any, **__: Any) -> None:
+    """Makes what neutron makes at its first request, and is not ready to make in two threads at a time.
+
+    Without it an administrator's request may be refused with 403 while another one reads the policies, or fail since
+    the relations between tables are not known yet.
+    """
+    policy.init()
+    # neutron-lib's own policies, too, by asking whether somebody is an administrator
+    neutron_context.Context(user_id="nobody", project_id="nothing")
+    orm.configure_mappers()
+
+
 class LabMechanismDriver(api.MechanismDriver):  # type: ignore[misc]  # neutron ships no types
     """Binds every port on the first segment of its network."""
 
     def initialize(self) -> None:
         """Listens to every change."""
         cfg.CONF.register_opts(OPTIONS, "lab")
+        registry.subscribe(prepare, resources.PROCESS, events.AFTER_INIT)
         if not cfg.CONF.lab.objects_file:
             return
         self._objects = ObjectsFile(Path(cfg.CONF.lab.objects_file))
@@ -46,7 +62,7 @@ class LabMechanismDriver(api.MechanismDriver):  # type: ignore[misc]  # neutron 
             for event in CHANGES:
                 registry.subscribe(self._objects.touch, resource, event)
         for event in (events.AFTER_INIT, events.AFTER_SPAWN):
-            registry.subscribe(self._objects.touch, resources.PROCESS, event)
+            registry.subscribe(self._objects.touch, resources.PROCESS, event, priority_group.PRIORITY_DEFAULT + 1)
 
     @property
     def connectivity(self) -> str:
