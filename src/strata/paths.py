@@ -71,7 +71,6 @@ class SitePaths:
         """Makes the directories, readable by their owner only."""
         for directory in (self.root, self.outputs, self.logs, self.pulumi):
             directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        make_private(self.root)
         return self
 
     @property
@@ -91,6 +90,11 @@ class SitePaths:
     def passphrase_file(self) -> Path:
         """Encrypts the secret store and the Pulumi state; mode 0600."""
         return self.root / "passphrase"
+
+    @property
+    def next_passphrase_file(self) -> Path:
+        """The passphrase that a rotation is changing to; there only until it is done."""
+        return self.root / "passphrase.next"
 
     @property
     def secrets_file(self) -> Path:

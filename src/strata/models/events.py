@@ -122,6 +122,7 @@ class _Builder:
         documents = values = 0
         while parser.check_event() and len(self._tree.mistakes) < MAXIMUM_MISTAKES:
             event = parser.get_event()
+            assert event is not None  # check_event said that there is one
             values += not isinstance(event, yaml.CollectionEndEvent)
             if values > MAXIMUM_VALUES:
                 self._stack.clear()

@@ -95,6 +95,8 @@ class _Walk:
                 self._into_list(self._value)
             elif isinstance(self._value, Mapping):
                 self._into_mapping(self._value)
+            elif self._value is None and (below := _model_in(self._annotation)) is not None:
+                self._not_set(below)
             else:
                 raise UserError(
                     f"{dotted(self._path)} has no keys below it", fix=f"strata explain … {dotted(self._path)}"
@@ -116,6 +118,15 @@ class _Walk:
             consumers=(*model.consumers, *self._roles()),
             keys=tuple(inner.model_fields) if inner else (),
         )
+
+    def _not_set(self, model: type[Model]) -> None:
+        """A key in a section that the site does not have."""
+        place, name = dotted(self._path), self._steps[0]
+        if name not in model.model_fields:
+            fix = suggestion(name, list(model.model_fields), "keys there")
+            raise UserError(f"{dotted((*self._path, name))}: there is no such key", fix=fix)
+        fix = f"strata explain … {place} says what can stand there"
+        raise UserError(f"{dotted((*self._path, name))}: this site has no {place}", fix=fix)
 
     def _roles(self) -> tuple[str, ...]:
         """The Ansible roles that carry out a host's `roles`, or one of them."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -13,6 +12,7 @@ from strata.errors import UserError
 from strata.inventory.ports import NODE_PORTS, POSTGRESQL
 from strata.inventory.topology import address_of, database_secret
 from strata.models import Site
+from strata.models.catalogue import read_catalogue
 from strata.models.platform import Catalogue, ExternalIssuer, TokenIssuer
 from strata.models.platform import MlHub as MlHubModel
 from strata.outputs import CloudOutputs, ImageOutputs
@@ -107,14 +107,13 @@ def _catalogue(catalogue: Catalogue, site_file: Path) -> Values:
     if catalogue.file is None:
         return {"source": "hub", "limit": catalogue.hugging_face}
     key = "platform.services.ml_hub.catalogue.file"
-    text = _read(site_file, key, catalogue.file)
+    file = site_file.parent / catalogue.file
     try:
-        json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise UserError(
-            f"{site_file}: {key}: {site_file.parent / catalogue.file} is no JSON: {error}", fix="mend the file"
-        ) from error
-    return {"source": "file", "text": text}
+        return {"source": "file", "text": read_catalogue(file)}
+    except OSError as error:
+        raise UserError(f"{site_file}: {key}: {file}: {error.strerror}", fix="name a file beside site.yaml") from error
+    except ValueError as error:
+        raise UserError(f"{site_file}: {key}: {file}: {error}", fix="mend the file") from error
 
 
 def _read(site_file: Path, key: str, name: str) -> str:

@@ -15,8 +15,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 AUTHORITY_DAYS = 3650
 CERTIFICATE_DAYS = 397
 """Longest life that browsers accept of a server certificate (CA/Browser Forum ballot SC31), in days."""
-RENEWAL_DAYS = 30
-"""A certificate with less left than this is issued anew, in days."""
+RENEWAL_SHARE = 1 / 3
+"""A certificate with less than this part of its life left is issued anew."""
 
 
 @dataclass(frozen=True)
@@ -123,11 +123,41 @@ def issue(
     return Certificate(certificate.public_bytes(serialization.Encoding.PEM).decode(), _key_text(key), authority)
 
 
+@dataclass(frozen=True)
+class Validity:
+    """How long a certificate lives.
+
+    Args:
+        begins: first moment.
+        ends: last moment.
+        left: from now to its end; negative after it.
+    """
+
+    begins: datetime.datetime
+    ends: datetime.datetime
+    left: datetime.timedelta
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time for a new one."""
+        return self.left < RENEWAL_SHARE * (self.ends - self.begins)
+
+
+def validity(certificate: str) -> Validity:
+    """Of a certificate's PEM.
+
+    Raises:
+        ValueError: it does not parse.
+    """
+    loaded = x509.load_pem_x509_certificate(certificate.encode())
+    begins, ends = loaded.not_valid_before_utc, loaded.not_valid_after_utc
+    return Validity(begins, ends, ends - datetime.datetime.now(datetime.UTC))
+
+
 def covers(certificate: str, dns_names: Sequence[str], ip_addresses: Sequence[str]) -> bool:
     """Whether a certificate names exactly these and is not due for renewal."""
     loaded = x509.load_pem_x509_certificate(certificate.encode())
-    left = loaded.not_valid_after_utc - datetime.datetime.now(datetime.UTC)
-    if left < datetime.timedelta(days=RENEWAL_DAYS):
+    if validity(certificate).due:
         return False
     names = loaded.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     have_addresses = {str(a) for a in names.get_values_for_type(x509.IPAddress)}

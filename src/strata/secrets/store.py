@@ -22,6 +22,10 @@ GENERATED_BYTES = 24
 """Entropy of a generated secret in bytes; 192 bits."""
 
 
+MAXIMUM_BYTES = 64 * 1024
+"""Of a secret that the operator provides; a chain of certificates with its key has a tenth of it."""
+
+
 class SecretDeclaration(Protocol):
     """One entry of `secrets:` in site.yaml."""
 
@@ -80,6 +84,66 @@ class SecretStore:
         with self._change() as content:
             content.setdefault("secrets", {})[name] = value
 
+    def peek(self, name: str) -> str | None:
+        """A kept value, None where there is none; makes nothing."""
+        value = self._read().get("secrets", {}).get(name)
+        return None if value is None else str(value)
+
+    def names(self) -> tuple[str, ...]:
+        """Names of the generated secrets."""
+        return tuple(sorted(self._read().get("secrets", {})))
+
+    def rotate(self, name: str, *, keep: str | None = None) -> None:
+        """Gives a generated secret another value.
+
+        Args:
+            name: of the secret.
+            keep: name under which the old value is kept, for those that must hold a while longer.
+
+        Raises:
+            UserError: the operator provides it, or there is none of that name.
+        """
+        declaration = self._declared.get(name)
+        if declaration is not None and declaration.source != "generated":
+            raise UserError(
+                f"secret {name} comes from the {declaration.source}, Strata does not make it",
+                fix="put another value there, then `strata up`",
+            )
+        with self._change() as content:
+            kept = content.get("secrets", {})
+            if name not in kept:
+                raise UserError(f"there is no secret {name}", fix=f"one of {', '.join(sorted(kept)) or 'none yet'}")
+            if keep is not None:
+                kept[keep] = kept[name]
+            kept[name] = secrets.token_urlsafe(GENERATED_BYTES)
+
+    def certificates(self) -> Mapping[str, str]:
+        """PEM of each certificate by name, the authority's as `authority`."""
+        content = self._read()
+        found = {name: str(one["certificate"]) for name, one in sorted(content.get("certificates", {}).items())}
+        if authority := content.get("authority"):
+            found["authority"] = str(authority["certificate"])
+        return found
+
+    def forget_certificate(self, name: str) -> None:
+        """Has a certificate issued anew when it is next asked for.
+
+        Raises:
+            UserError: there is none of that name.
+        """
+        with self._change() as content:
+            kept = content.get("certificates", {})
+            if name not in kept:
+                raise UserError(
+                    f"there is no certificate {name}", fix=f"one of {', '.join(sorted(kept)) or 'none yet'}"
+                )
+            del kept[name]
+
+    def change_passphrase(self, passphrase: str) -> None:
+        """Encrypts the store with another passphrase, which takes the place of the old one."""
+        with self._change(passphrase):
+            pass
+
     def known(self) -> Mapping[str, str]:
         """All generated secrets and private keys by name; for the tests that look for leaks."""
         content = self._read()
@@ -115,13 +179,16 @@ class SecretStore:
                 content.setdefault("certificates", {})[name] = kept
         return pki.Certificate(**kept)
 
-    def _vault(self) -> Any:
+    def _vault(self, passphrase: str | None = None) -> Any:
         # imported late: ansible costs 0.2 s that `strata validate` need not pay
         from ansible.constants import DEFAULT_VAULT_IDENTITY
         from ansible.parsing.vault import VaultLib, VaultSecret
 
-        passphrase = self._paths.passphrase_file.read_text().strip().encode()
-        return VaultLib([(DEFAULT_VAULT_IDENTITY, VaultSecret(passphrase))])
+        texts = [passphrase] if passphrase else [self._paths.passphrase_file.read_text().strip()]
+        if passphrase is None and self._paths.next_passphrase_file.exists():
+            # a rotation under way: which of the two opens depends on how far it came
+            texts.append(self._paths.next_passphrase_file.read_text().strip())
+        return VaultLib([(DEFAULT_VAULT_IDENTITY, VaultSecret(text.encode())) for text in texts])
 
     def _read(self) -> dict[str, Any]:
         file = self._paths.secrets_file
@@ -144,15 +211,22 @@ class SecretStore:
         return self._cache[1]
 
     @contextmanager
-    def _change(self) -> Iterator[dict[str, Any]]:
-        """Read, change, write under a lock; Ansible's forks generate secrets at the same time."""
+    def _change(self, passphrase: str | None = None) -> Iterator[dict[str, Any]]:
+        """Read, change, write under a lock; Ansible's forks generate secrets at the same time.
+
+        Args:
+            passphrase: a new one.
+        """
         lock = os.open(self._paths.root / ".secrets.lock", os.O_CREAT | os.O_RDWR, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
             self._cache = None
             content = self._read()
             yield content
-            write_private(self._paths.secrets_file, self._vault().encrypt(yaml.safe_dump(content)).decode() + "\n")
+            encrypted = self._vault(passphrase).encrypt(yaml.safe_dump(content)).decode() + "\n"
+            write_private(self._paths.secrets_file, encrypted)
+            if passphrase is not None:
+                write_private(self._paths.passphrase_file, passphrase + "\n")
             self._cache = None
         finally:
             os.close(lock)
@@ -182,12 +256,44 @@ def read_declared(declaration: SecretDeclaration) -> str:
                 f"secret {declaration.name}: environment variable {variable} is not set", fix=f"export {variable}=…"
             )
         return value
-    file = (declaration.path or Path()).expanduser()
-    if not file.is_file():
-        raise UserError(f"secret {declaration.name}: there is no file {file}", fix="write the secret to it, mode 0600")
-    if file.resolve().is_relative_to(REPOSITORY):
+    try:
+        file = (declaration.path or Path()).expanduser()
+        if not file.is_file():
+            raise UserError(
+                f"secret {declaration.name}: there is no file {str(file)[:300]}",
+                fix="write the secret to it, mode 0600",
+            )
+        if file.resolve().is_relative_to(REPOSITORY):
+            raise UserError(
+                f"secret {declaration.name}: {file} is inside the repository", fix="move it out of the checkout"
+            )
+        require_private(file)
+        return _secret_text(declaration.name, file)
+    except (OSError, RuntimeError) as error:  # RuntimeError: no such home directory, or links in a circle
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        path = str(declaration.path)[:300]
+        raise UserError(f"secret {declaration.name}: {path}: {reason}", fix="name a readable file") from None
+
+
+def _secret_text(name: str, file: Path) -> str:
+    """What a secret's file holds, without blanks around it.
+
+    Raises:
+        UserError: nothing, no text, or far too much for a secret; never repeats the content.
+    """
+    with file.open("rb") as stream:
+        content = stream.read(MAXIMUM_BYTES + 1)
+    fix = "write the secret to it as UTF-8 text"
+    if len(content) > MAXIMUM_BYTES:
         raise UserError(
-            f"secret {declaration.name}: {file} is inside the repository", fix="move it out of the checkout"
+            f"secret {name}: {file} has more than {MAXIMUM_BYTES:,} bytes", fix="name the secret's own file"
         )
-    require_private(file)
-    return file.read_text().strip()
+    try:
+        text = content.decode("utf-8-sig").strip()
+    except UnicodeDecodeError:
+        raise UserError(f"secret {name}: {file} is not UTF-8 text", fix=fix) from None
+    if not text:
+        raise UserError(f"secret {name}: {file} is empty", fix=fix)
+    if any(ord(c) < 32 and c not in "\t\r\n" for c in text):
+        raise UserError(f"secret {name}: {file} has control characters", fix=fix)
+    return text

@@ -7,12 +7,14 @@ import re
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from string import Formatter
 from typing import Annotated
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from strata.errors import UserError
+from strata.models.document import read_document
+from strata.models.problems import SiteError, printable, shorten
 from strata.paths import REPOSITORY
 
 VERSIONS_FILE = REPOSITORY / "versions.yaml"
@@ -25,6 +27,17 @@ Architecture = Annotated[str, StringConstraints(pattern=r"^(amd64|arm64)$")]
 
 class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+_ALWAYS = ("version", "major", "minor")
+"""Placeholders of every template."""
+
+
+def _check_placeholders(template: str, names: Sequence[str]) -> None:
+    """Raises ValueError where a template asks for what is not filled in."""
+    for _, name, _, _ in Formatter().parse(template):
+        if name is not None and name not in names:
+            raise ValueError(f"{template!r} has the placeholder {{{name}}}; there are {', '.join(names)}")
 
 
 class Release(_Model):
@@ -83,6 +96,11 @@ class Component(_Model):
     def _check(self) -> Component:
         if self.release is None and self.build is None:
             raise ValueError("needs a release or a build")
+        url, member = (self.release.url, self.release.member or "") if self.release else ("", "")
+        _check_placeholders(url, (*_ALWAYS, "architecture", "binary"))
+        _check_placeholders(member, (*_ALWAYS, "binary"))
+        for stamp in self.build.stamp.values() if self.build else ():
+            _check_placeholders(stamp, _ALWAYS)
         for name, binary in self.binaries.items():
             if self.build is not None and binary.package is None:
                 raise ValueError(f"binaries.{name} needs a package to be built from")
@@ -162,9 +180,8 @@ def _describe(file: Path, error: ValidationError) -> str:
     lines = []
     for problem in error.errors():
         key = ".".join(str(part) for part in problem["loc"]) or "(the file)"
-        shown = problem["input"] if isinstance(problem["input"], str | int | float) else None
-        value = f" = {shown!r}" if shown is not None else ""
-        lines.append(f"{file.name}: {key}{value}: {problem['msg']}")
+        value = f" = {shorten(problem['input'])}" if isinstance(problem["input"], str | int | float) else ""
+        lines.append(printable(f"{file.name}: {key[:200]}{value}: {problem['msg']}"))
     return "\n".join(lines)
 
 
@@ -175,20 +192,21 @@ def load_versions(file: Path = VERSIONS_FILE) -> Versions:
     Raises:
         UserError: the file is missing, is no YAML, or has a wrong key or value; names each of them.
     """
-    try:
-        data = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except OSError as error:
+    if not file.is_file():
         raise UserError(
-            f"{file}: {error.strerror}",
+            f"{file}: No such file",
             fix="restore it: git checkout -- versions.yaml",
             see="versionsyaml-has-mistakes",
-        ) from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(
-            f"{file.name}: {error}", fix="mend the YAML at this place", see="versionsyaml-has-mistakes"
-        ) from None
+        )
     try:
-        return Versions.model_validate(data)
+        document = read_document(file)
+        if document.mistakes:
+            raise SiteError(document.mistakes)
+    except SiteError as error:
+        fix = "mend the YAML at this place; docs/toolchain.md describes the keys"
+        raise UserError(error.message, fix=fix, see="versionsyaml-has-mistakes") from None
+    try:
+        return Versions.model_validate(document.data)
     except ValidationError as error:
         raise UserError(
             _describe(file, error), fix="docs/toolchain.md describes the keys", see="versionsyaml-has-mistakes"

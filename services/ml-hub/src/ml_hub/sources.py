@@ -28,7 +28,7 @@ def read_file(file: Path) -> list[ModelRecord]:
         entries = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise CatalogueError(f"{file}: {error.strerror}") from error
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # no UTF-8, no JSON, a number or nesting beyond Python's limits
         raise CatalogueError(f"{file}: is no JSON: {error}") from error
     if not isinstance(entries, list):
         raise CatalogueError(f"{file}: must hold a list of models, holds {type(entries).__name__}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from strata.models.catalogue import read_catalogue
 from strata.models.checks.finding import INSTANCES, MACHINES, Finding, hosts
 from strata.models.events import KeyPath
 from strata.models.platform import Services
@@ -51,12 +52,20 @@ def check(site: Site, directory: Path) -> Iterator[Finding]:
         reads = ((*root, "token_issuer"), (*root, "external_issuer"))
         yield Finding(path, "needs a token_issuer or an external_issuer", fix, reads)
     file = services.ml_hub.catalogue.file
-    if file is not None and not _is_file(directory / file):
-        yield Finding(
-            (*path, "catalogue", "file"),
-            f"there is no file {directory / file}",
-            "the path of a JSON file, relative to the site file",
-        )
+    if file is None:
+        return
+    file_key: KeyPath = (*path, "catalogue", "file")
+    if not _is_file(directory / file):
+        fix = "the path of a JSON file, relative to the site file"
+        yield Finding(file_key, f"there is no file {directory / file}", fix)
+        return
+    try:
+        read_catalogue(directory / file)
+    except OSError as error:
+        yield Finding(file_key, f"{directory / file} cannot be read: {error.strerror}", "a readable JSON file")
+    except ValueError as error:
+        fix = 'a JSON list of models: [{"id": "google/flan-t5-large", …}]'
+        yield Finding(file_key, f"{directory / file}: {error}", fix)
 
 
 def _issuers(services: Services, directory: Path) -> Iterator[Finding]:

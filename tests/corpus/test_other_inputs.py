@@ -1,0 +1,250 @@
+"""What else a user gives: secrets, the catalogue, key paths, layers, and versions.yaml as a contributor edits it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from strata.errors import UserError
+from strata.models import SiteError, explain, find_site, load_site
+from strata.models.catalogue import MAXIMUM_CHARACTERS, read_catalogue
+from strata.models.secret import Secret
+from strata.paths import REPOSITORY
+from strata.secrets.store import MAXIMUM_BYTES, read_declared
+from strata.toolchain.versions import load_versions
+
+FUZZ = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+HERE = Path(__file__).parent
+VERSIONS = (REPOSITORY / "versions.yaml").read_text()
+
+
+def check_error(error: UserError) -> None:
+    """A fix is there; the text is printable and short enough to read."""
+    assert error.fix
+    assert str(error).replace("\n", "").isprintable()
+    assert len(str(error)) < 20_000
+
+
+def secret(file: Path | str) -> Secret:
+    return Secret(name="token", source="file", path=Path(file))
+
+
+SECRETS = {
+    "empty": (b"", "is empty"),
+    "blank": (b" \n\n", "is empty"),
+    "latin-1": (b"caf\xe9", "not UTF-8"),
+    "binary": (b"a\0b", "control characters"),
+    "escape": (b"a\x1b[31m", "control characters"),
+    "huge": (b"x" * (MAXIMUM_BYTES + 1), "more than"),
+}
+
+
+@pytest.mark.parametrize("case", SECRETS)
+def test_secret_file(case: str, tmp_path: Path) -> None:
+    """Told by name, file and reason; never by content."""
+    content, why = SECRETS[case]
+    file = tmp_path / "token"
+    file.write_bytes(content)
+    file.chmod(0o600)
+    with pytest.raises(UserError, match=why) as caught:
+        read_declared(secret(file))
+    assert str(file) in caught.value.message
+    assert caught.value.fix
+    assert len(str(caught.value)) < 1000
+    assert str(caught.value).replace("\n", "").isprintable()
+
+
+@pytest.mark.parametrize("content", [b"hunter2", b"hunter2\r\n", b"\xef\xbb\xbfhunter2\n"])
+def test_right_secret_file(content: bytes, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_bytes(content)
+    file.chmod(0o600)
+    assert read_declared(secret(file)) == "hunter2"
+
+
+@pytest.mark.parametrize("kind", ["missing", "directory", "pipe", "circle", "long", "nul", "no such user", "exposed"])
+def test_no_secret_file(kind: str, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    if kind == "directory":
+        file.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(file)
+    elif kind == "circle":
+        file.symlink_to(file)
+    elif kind == "exposed":
+        file.write_text("hunter2")
+        file.chmod(0o640)
+    names = {"long": "/" + "x" * 5000, "nul": "/a\0b", "no such user": "~nobody-is-called-so/token"}
+    with pytest.raises(UserError) as caught:
+        read_declared(secret(names.get(kind, str(file))))
+    assert caught.value.fix
+    assert len(str(caught.value)) < 1000
+
+
+@FUZZ
+@given(content=st.binary(max_size=200))
+def test_any_secret_file(content: bytes, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_bytes(content)
+    file.chmod(0o600)
+    try:
+        assert read_declared(secret(file))
+    except UserError as error:
+        check_error(error)
+
+
+CATALOGUES = {
+    "empty": (b"", "is no JSON"),
+    "cut off": (b'[{"id": "a"}', "is no JSON"),
+    "object": (b"{}", "must hold a list"),
+    "number": (b"1", "must hold a list"),
+    "texts": (b'["a"]', "entry 0 has no id"),
+    "without id": (b'[{"id": "a"}, {"name": "b"}]', "entry 1 has no id"),
+    "twice": (b'[{"id": "a"}, {"id": "a"}]', "entry 1: the id 'a' stands twice"),
+    "nan": (b'[{"id": "a", "likes": NaN}]', "NaN is no number of JSON"),
+    "latin-1": (b'["\xe9"]', "not UTF-8"),
+    "deep": (b"[" * 100_000, "is no JSON"),
+    "huge number": (b"[" + b"9" * 5000 + b"]", "is no JSON"),
+    "yaml": (b"- id: a\n", "is no JSON"),
+    "huge": (b'["' + b"x" * MAXIMUM_CHARACTERS + b'"]', "more than 1,000,000 characters"),
+    "very huge": (b'["' + b"x" * 10 * MAXIMUM_CHARACTERS + b'"]', "more than 1,000,000 characters"),
+}
+
+
+@pytest.mark.parametrize("case", CATALOGUES)
+def test_catalogue(case: str, tmp_path: Path) -> None:
+    """Told by `strata validate`, at the key that names the file."""
+    content, why = CATALOGUES[case]
+    file = tmp_path / "site.yaml"
+    file.write_text((HERE / "complete" / "lab.yaml").read_text())
+    (tmp_path / "catalogue.json").write_bytes(content)
+    with pytest.raises(SiteError) as caught:
+        load_site(file)
+    (problem,) = caught.value.problems
+    assert problem.key == "platform.services.ml_hub.catalogue.file"
+    assert why in problem.why
+    assert "JSON list of models" in problem.fix
+
+
+@FUZZ
+@given(content=st.one_of(st.binary(max_size=100), st.text('[]{}":,0123456789aeid \\u', max_size=60).map(str.encode)))
+def test_any_catalogue(content: bytes, tmp_path: Path) -> None:
+    file = tmp_path / "catalogue.json"
+    file.write_bytes(content)
+    with suppress(ValueError):  # and nothing else
+        assert "[" in read_catalogue(file)
+
+
+KEY_PATHS = (
+    "",
+    ".",
+    "[0]",
+    "cloud[",
+    "cloud.flavors[99]",
+    "cloud.flavors.-1",
+    "cloud.flavors[" + "9" * 50 + "]",
+    "name.x",
+)
+KEY_PATHS += ("a\0b", "\x1b[31m", "👍", "model_fields", "__class__", "x" * 100_000, "cloud.flavors." * 5_000)
+LAB = find_site("lab")
+
+
+@pytest.mark.parametrize("key", KEY_PATHS, ids=lambda key: ascii(key[:20]))
+def test_key_path(key: str) -> None:
+    try:
+        assert explain(LAB, key).text()
+    except UserError as error:
+        check_error(error)
+
+
+def test_key_of_a_section_that_is_not_there() -> None:
+    with pytest.raises(UserError, match="this site has no platform"):
+        explain(LAB, "platform.services.external_issuer.url")
+    with pytest.raises(UserError) as caught:
+        explain(LAB, "platform.services.external_issuer.ulr")
+    assert caught.value.fix == "did you mean url?"
+
+
+WORDS = (
+    "cloud",
+    "flavors",
+    "gpu",
+    "v100",
+    "1",
+    "0",
+    "-1",
+    "name",
+    "roles",
+    "labels",
+    "strata",
+    "dev/pool",
+    "",
+    "é",
+    "\n",
+)
+
+
+@FUZZ
+@given(
+    steps=st.lists(st.one_of(st.sampled_from(WORDS), st.text(max_size=4)), max_size=8),
+    mark=st.sampled_from([".", "[", "]"]),
+)
+def test_any_key_path(steps: list[str], mark: str) -> None:
+    try:
+        assert explain(LAB, mark.join(steps)).text()
+    except UserError as error:
+        check_error(error)
+
+
+@pytest.mark.parametrize("layer", ["", "clouds", "Cloud", "cloud,hosts", "all", "../hosts", "é"])
+def test_layer(layer: str, strata: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+    done = strata("plan", "lab", "--layer", layer)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "'cloud', 'hosts', 'cluster', 'platform'" in done.stderr
+
+
+EDITS = {
+    "number": ("version: ", "version: 1.10 #", "1.10"),
+    "date": ("openstack: ", "openstack: 2026-01-01 #", "2026-01-01"),
+    "placeholder": ("{version}", "{versoin}", "{versoin}"),
+    "brace": ("{version}", "{version", "Value error"),
+    "key": ("packages:", "package:", "package"),
+    "twice": ("packages:", "openstack: '1'\npackages:", "stands twice"),
+    "tab": ("packages:\n", "packages:\n\t", "tab"),
+    "alias": ("packages:", "a: *b\npackages:", "alias"),
+    "tag": ("openstack: ", "openstack: !!python/name:os.system ", "tag"),
+}
+
+
+@pytest.mark.parametrize("case", EDITS)
+def test_versions(case: str, tmp_path: Path) -> None:
+    old, new, why = EDITS[case]
+    assert old in VERSIONS
+    file = tmp_path / "versions.yaml"
+    file.write_text(VERSIONS.replace(old, new, 1))
+    with pytest.raises(UserError) as caught:
+        load_versions(file)
+    assert why in caught.value.message
+    assert "docs/toolchain.md" in str(caught.value.fix)
+
+
+@FUZZ
+@given(data=st.data())
+def test_any_versions(data: st.DataObject, tmp_path: Path) -> None:
+    begin = data.draw(st.integers(0, len(VERSIONS)))
+    piece = st.one_of(st.text(max_size=10), st.sampled_from(["{", "}", ": ", "\n  ", "[" * 5000, "&a ", "*a", "\0"]))
+    file = tmp_path / "versions.yaml"
+    text = VERSIONS[:begin] + data.draw(piece) + VERSIONS[begin + data.draw(st.integers(0, 60)) :]
+    file.write_bytes(text.encode("utf-8", "surrogatepass"))
+    try:
+        load_versions.__wrapped__(file)
+    except UserError as error:
+        check_error(error)
