@@ -20,7 +20,7 @@ from strata.lab.network.routing import Surroundings, metadata_doors, routing_tab
 LOG = logging.getLogger(__name__)
 
 FAMILIES = ("bridge", "inet")
-POLL_SECONDS = 0.1
+POLL_SECONDS = 0.2
 """A look is a few calls of stat."""
 AUDIT_SECONDS = 5.0
 """How often the kernel's tables are compared with what was put there."""
