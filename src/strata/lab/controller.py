@@ -165,6 +165,7 @@ def destroy(site: Site, paths: SitePaths, progress: Progress) -> bool:
         progress.update(f"removing {name}")
         podman("rm", "--force", "--time", "0", "--volumes", name)
         changed = True
+    changed = network.remove(site.name) or changed
     changed = podman_service.stop(paths) or changed
     for kind, listed, options in (
         ("container", site_containers, ("--force", "--time", "0", "--volumes")),
@@ -179,7 +180,6 @@ def destroy(site: Site, paths: SitePaths, progress: Progress) -> bool:
                 fix = f"podman {kind} rm --force {' '.join(names)}"
                 raise UserError(str(error), fix=fix, see="an-image-cannot-be-built") from error
             changed = True
-    changed = network.remove(site.name) or changed
     paths.clouds_file.unlink(missing_ok=True)
     if left := host.restore(site.name):
         progress.update(f"left on the host since others use it: {'; '.join(left)}")

@@ -173,3 +173,12 @@ def test_aliases_cover_what_flavors_ask_for(site: Site) -> None:
     assert [a["name"] for a in aliases] == ["v100"]
     # an id without quotes would reach nova as a number, which it refuses
     assert all(isinstance(value, str) for alias in aliases for value in alias.values())
+
+
+def test_the_network_agents_rules_go_with_its_own_image(site: Site, paths: SitePaths, podman: Fake) -> None:
+    """The image of newer code may not be there yet when an older site is destroyed."""
+    podman.holds(container=["strata-lab-network"], image=["localhost/older"], status="localhost/older")
+    assert controller.destroy(site, paths, Silent())
+    (run,) = [call for call in podman.calls if call[0] == "run"]
+    assert "localhost/older" in run
+    assert run[-3:] == ["remove", "--site", "lab"]

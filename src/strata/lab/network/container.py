@@ -68,11 +68,13 @@ def up(site: Site, metadata_secret: str, progress: Progress) -> bool:
 def remove(site_name: str) -> bool:
     """Removes the container and takes its rules out of the kernel; returns whether there was a container."""
     name = container_name(site_name)
+    image = images.controller_filesystem().reference
     found = exists("container", name)
     if found:
+        # its own image: that of the code that is here may not be built yet
+        image = podman("container", "inspect", "--format", "{{.Image}}", name).strip()
         podman("rm", "--force", "--time", "0", name)
-    image = images.controller_filesystem().reference
-    # without the image there never was an agent
+    # without an image there never was an agent
     if exists("image", image):
         podman("run", "--rm", *_surroundings(), image, *_command("remove", site_name))
     return found
