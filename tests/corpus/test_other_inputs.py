@@ -151,8 +151,8 @@ KEY_PATHS = (
     "cloud.flavors.-1",
     "cloud.flavors[" + "9" * 50 + "]",
     "name.x",
+    *("a\0b", "\x1b[31m", "👍", "model_fields", "__class__", "x" * 100_000, "cloud.flavors." * 5_000),
 )
-KEY_PATHS += ("a\0b", "\x1b[31m", "👍", "model_fields", "__class__", "x" * 100_000, "cloud.flavors." * 5_000)
 LAB = find_site("lab")
 
 
