@@ -25,6 +25,8 @@ from strata.progress import Progress
 FILES = Path(__file__).parent / "files"
 
 _SYSTEMD = ("systemd", "systemd-sysv", "dbus", "openssh-server", "python3", "python3-apt", "sudo", "ca-certificates")
+# what an instance of a cloud has; cloud-init without its recommendations, which grow disks
+_INSTANCE = ("cloud-init", "lxcfs")
 _NETWORK = ("iproute2", "iputils-ping", "netbase", "curl")
 _NODE = (
     *("procps", "kmod", "iptables", "nftables", "conntrack", "socat", "ethtool"),
@@ -54,19 +56,19 @@ class RootFilesystem:
         name: short name, part of the image's.
         release: Debian release, "12" or "13".
         packages: Debian packages beyond mmdebstrap's minbase.
-        customize: file in `files/` that runs inside before packing, None for none.
+        customize: files in `files/` that run inside before packing, in this order.
     """
 
     name: str
     release: str
     packages: tuple[str, ...]
-    customize: str | None = None
+    customize: tuple[str, ...] = ()
 
     def digest(self) -> str:
         """Names the content: packages, scripts and the host's certificate authorities."""
         content = hashlib.sha256(repr((self.name, self.release, sorted(set(self.packages)), _OPTIONS)).encode())
-        if self.customize is not None:
-            content.update((FILES / self.customize).read_bytes())
+        for script in self.customize:
+            content.update((FILES / script).read_bytes())
         if _HOST_CA.exists():
             content.update(_HOST_CA.read_bytes())
         return content.hexdigest()[:12]
@@ -106,8 +108,8 @@ def node_filesystem(release: str) -> RootFilesystem:
     """The nodes' root filesystem: base packages and those of all node roles."""
     if release not in CODENAMES:
         raise UserError(f"no node image for Debian {release}", fix=f"use one of {', '.join(CODENAMES)}")
-    packages = (*_SYSTEMD, *_NETWORK, *_NODE, *role_packages())
-    return RootFilesystem(f"debian-{release}", release, packages, "customize.sh")
+    packages = (*_SYSTEMD, *_INSTANCE, *_NETWORK, *_NODE, *role_packages())
+    return RootFilesystem(f"debian-{release}", release, packages, ("customize.sh", "customize-node.sh"))
 
 
 def ensure_node_image(release: str, progress: Progress) -> str:
@@ -126,7 +128,7 @@ def ensure_node_image(release: str, progress: Progress) -> str:
 def controller_filesystem() -> RootFilesystem:
     """The root filesystem of the OpenStack controller and of the network agent."""
     packages = (*_SYSTEMD, *_NETWORK, *_CONTROLLER, *role_packages(controller=True))
-    return RootFilesystem("controller", "12", packages, "customize.sh")
+    return RootFilesystem("controller", "12", packages, ("customize.sh",))
 
 
 def ensure_controller_image(progress: Progress) -> str:
@@ -136,7 +138,7 @@ def ensure_controller_image(progress: Progress) -> str:
 
 def ensure_pod_base_image(progress: Progress) -> str:
     """podman reference of the slim Debian that pod images of ours start from."""
-    return ensure(RootFilesystem("pod-base", "12", _POD, "customize-pod.sh"), progress, command='CMD ["/bin/sh"]')
+    return ensure(RootFilesystem("pod-base", "12", _POD, ("customize-pod.sh",)), progress, command='CMD ["/bin/sh"]')
 
 
 def ensure(filesystem: RootFilesystem, progress: Progress, *, command: str) -> str:
@@ -187,14 +189,16 @@ def _build(filesystem: RootFilesystem, archive: Path, progress: Progress) -> Non
 
 def _command(filesystem: RootFilesystem, target: Path, sources: Path) -> list[str]:
     command = ["mmdebstrap", *_OPTIONS, f"--include={','.join(sorted(set(filesystem.packages)))}"]
-    if filesystem.customize is not None:
+    if filesystem.customize:
         if _HOST_CA.exists():
             command.append(f"--customize-hook=upload {_HOST_CA} /tmp/host-ca.pem")
-        command += [
-            f"--customize-hook=upload {FILES / filesystem.customize} /tmp/customize.sh",
-            '--customize-hook=chroot "$1" sh /tmp/customize.sh',
-            '--customize-hook=rm -f "$1"/tmp/customize.sh "$1"/tmp/host-ca.pem "$1"/etc/ssh/ssh_host_*',
-        ]
+        for script in filesystem.customize:
+            command += [
+                f"--customize-hook=upload {FILES / script} /tmp/{script}",
+                f'--customize-hook=chroot "$1" sh /tmp/{script}',
+                f'--customize-hook=rm -f "$1"/tmp/{script}',
+            ]
+        command.append('--customize-hook=rm -f "$1"/tmp/host-ca.pem "$1"/etc/ssh/ssh_host_*')
     return [*command, CODENAMES[filesystem.release], str(target), str(sources)]
 
 

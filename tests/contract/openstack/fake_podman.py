@@ -17,7 +17,13 @@ if failure.exists():
     sys.exit(125)
 if command[0] == "cp":
     (directory / "stdin.cp").write_bytes(sys.stdin.buffer.read())
-ANSWERS = {("container", "inspect"): "status", ("network", "ls"): "networks", ("ps", "--all"): "containers"}
+ANSWERS = {
+    ("container", "inspect"): "status",
+    ("network", "ls"): "networks",
+    ("volume", "ls"): "volumes",
+    ("ps", "--all"): "containers",
+    ("ps", "--format"): "containers",
+}
 answer = directory / ANSWERS.get((command[0], command[1]) if len(command) > 1 else ("", ""), "nothing")
 if answer.exists():
     print(answer.read_text())

@@ -13,6 +13,7 @@ import sys
 import tarfile
 import tempfile
 import unittest
+import unittest.mock
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -33,8 +34,8 @@ import nova.conf  # noqa: E402
 from nova import config, exception, objects  # noqa: E402
 from nova.compute import power_state  # noqa: E402
 from nova.pci import request, whitelist  # noqa: E402
+from nova.virt.lab import configdrive, containers, limits, networks, seed  # noqa: E402
 from nova.virt.lab import driver as lab  # noqa: E402
-from nova.virt.lab import networks, seed  # noqa: E402
 from nova.virt.lab.options import Device  # noqa: E402
 from nova.virt.lab.podman import PodmanError  # noqa: E402
 
@@ -59,8 +60,7 @@ def instance(**changes: Any) -> SimpleNamespace:
         "name": "instance-00000001",
         "hostname": "gpu-worker-1",
         "display_name": "gpu-worker-1",
-        "key_data": "ssh-ed25519 AAAA key",
-        "user_data": base64.b64encode(b"#!/bin/sh\ntrue\n").decode(),
+        "task_state": None,
         "system_metadata": {"image_strata_image": "localhost/strata-debian-12:abc"},
         "flavor": SimpleNamespace(vcpus=4, memory_mb=4096, root_gb=20),
         "get_pci_devices": lambda: [SimpleNamespace(address=CARD)],
@@ -93,6 +93,10 @@ class FakePodman(unittest.TestCase):
         self.directory = Path(tempfile.mkdtemp())
         os.environ["FAKE_PODMAN_DIRECTORY"] = str(self.directory)
         self.driver = lab.PodmanDriver(virtapi=None)
+        drive = {"openstack/latest/meta_data.json": b"{}"}
+        patch = unittest.mock.patch.object(configdrive, "files", return_value=drive)
+        patch.start()
+        self.addCleanup(patch.stop)
 
     def calls(self) -> list[list[str]]:
         file = self.directory / "calls"
@@ -145,28 +149,27 @@ class Spawn(FakePodman):
     def test_volumes_carry_the_site(self) -> None:
         made = self.spawn()
         created = [c for c in self.calls() if c[:2] == ["volume", "create"]]
-        assert [c[-1] for c in created] == lab.volume_names(made)
+        assert [c[-1] for c in created] == containers.volume_names(made)
         assert all("strata.site=lab" in c for c in created)
 
     def test_seed_has_exactly_the_claimed_devices(self) -> None:
         self.spawn()
         with tarfile.open(self.directory / "stdin.cp") as archive:
             names = archive.getnames()
-            vendor = archive.extractfile(f"{seed.DEVICES}/{CARD}/vendor")
+            target = f"etc/strata/pci/{archive.getmember(seed.DEVICES).linkname}"
+            vendor = archive.extractfile(f"{target}/{CARD}/vendor")
             assert vendor is not None
             assert vendor.read() == b"0x10de\n"
             resolv = archive.extractfile("etc/resolv.conf")
             assert resolv is not None
             assert resolv.read() == b"nameserver 10.77.0.2\n"
-        assert [n for n in names if n.startswith(f"{seed.DEVICES}/") and n.count("/") == 4] == [
-            f"{seed.DEVICES}/{CARD}"
-        ]
+        assert [n for n in names if n.startswith(f"{target}/") and n.count("/") == 4] == [f"{target}/{CARD}"]
 
     def test_without_cards_the_directory_is_empty(self) -> None:
         self.spawn(get_pci_devices=list)
         with tarfile.open(self.directory / "stdin.cp") as archive:
-            assert seed.DEVICES in archive.getnames()
-            assert [n for n in archive.getnames() if n.startswith(f"{seed.DEVICES}/")] == []
+            target = f"etc/strata/pci/{archive.getmember(seed.DEVICES).linkname}"
+            assert [n for n in archive.getnames() if n.startswith(target)] == [target]
 
     def test_image_without_property_is_named_in_the_fault(self) -> None:
         with self.assertRaises(exception.InstanceDeployFailure) as caught:  # noqa: PT027  # OpenStack's environment has no pytest
@@ -179,8 +182,8 @@ class Spawn(FakePodman):
         with self.assertRaises(exception.InstanceDeployFailure) as caught:  # noqa: PT027  # OpenStack's environment has no pytest
             self.spawn()
         assert "no space left" in str(caught.exception)
-        assert self.calls()[-2][:2] == ["rm", "--force"]
-        assert self.calls()[-1][:2] == ["volume", "rm"]
+        after = [c[:2] for c in self.calls()[self.calls().index(self.call("create")) + 1 :]]
+        assert ["rm", "--force"] in after
 
 
 class Life(FakePodman):
@@ -214,9 +217,166 @@ class Life(FakePodman):
     def test_destroy_removes_container_volumes_and_unused_network(self) -> None:
         (self.directory / "networks").write_text("strata-lab-abcdef01\nstrata-lab-used0000\n")
         (self.directory / "containers").write_text(json.dumps([{"Networks": ["strata-lab-used0000"]}]))
+        (self.directory / "volumes").write_text("\n".join(containers.volume_names(instance())))
         self.driver.destroy(None, instance(), [PORT])
         assert self.call("network", "rm")[-1] == "strata-lab-abcdef01"
-        assert self.call("volume", "rm")[-2:] == lab.volume_names(instance())
+        removed = [c[-1] for c in self.calls() if c[:2] == ["volume", "rm"]]
+        assert removed == containers.volume_names(instance())
+
+    def test_reverted_resize_keeps_what_was_set_aside(self) -> None:
+        self.driver.destroy(None, instance(task_state="resize_reverting"), [PORT])
+        assert self.call("rm")[-1] == containers.container_name(instance())
+        assert [c for c in self.calls() if c[:2] == ["volume", "rm"]] == []
+
+
+class Limits(FakePodman):
+    """The flavor's CPUs and memory."""
+
+    def test_memory_is_the_flavors_without_swap(self) -> None:
+        self.spawn()
+        create = self.call("create")
+        assert create[create.index("--memory") + 1] == "4096m"
+        assert create[create.index("--memory-swap") + 1] == "4096m"
+
+    def test_least_used_cpus_are_chosen(self) -> None:
+        assert limits.least_used(2, range(4), [[0, 1], [0], [2]]) == [1, 3]
+
+    def test_no_more_cpus_than_the_machine_has(self) -> None:
+        assert limits.least_used(8, range(2), []) == [0, 1]
+
+    def test_others_on_the_machine_count(self) -> None:
+        labels = [{"Labels": {"strata.cpus": text}} for text in ("0,1", "0,3")]
+        (self.directory / "containers").write_text(json.dumps(labels))
+        with unittest.mock.patch("os.sched_getaffinity", return_value={0, 1, 2, 3}):
+            self.spawn(flavor=SimpleNamespace(vcpus=2, memory_mb=512, root_gb=5))
+        create = self.call("create")
+        assert create[create.index("--cpuset-cpus") + 1] == "1,2"
+        assert "strata.cpus=1,2" in create
+
+
+class Resize(FakePodman):
+    """Resizing, its confirmation and its revert."""
+
+    def test_container_is_set_aside_and_its_root_goes_on(self) -> None:
+        flavor = SimpleNamespace(vcpus=8, memory_mb=8192, root_gb=20)
+        self.driver.migrate_disk_and_power_off(None, instance(), "192.0.2.1", flavor, [PORT])
+        name = containers.container_name(instance())
+        assert self.call("rename")[1:] == [name, f"{name}-before"]
+        resized = instance(flavor=flavor)
+        self.driver.finish_migration(
+            None, SimpleNamespace(id=7), resized, "", [PORT], SimpleNamespace(name="debian-12"), True, {}
+        )
+        assert self.call("commit")[-2:] == [f"{name}-before", f"{containers.image_name(resized)}:7"]
+        create = self.call("create")
+        assert create[-1] == f"{containers.image_name(resized)}:7"
+        assert create[create.index("--memory") + 1] == "8192m"
+        with tarfile.open(self.directory / "stdin.cp") as archive:
+            # the administrator's names stay
+            assert "etc/hosts" not in archive.getnames()
+        self.call("start")
+
+    def test_smaller_disk_is_refused_before_anything_stops(self) -> None:
+        flavor = SimpleNamespace(vcpus=8, memory_mb=8192, root_gb=10)
+        with self.assertRaises(exception.InstanceFaultRollback) as caught:  # noqa: PT027  # OpenStack's environment has no pytest
+            self.driver.migrate_disk_and_power_off(None, instance(), "192.0.2.1", flavor, [PORT])
+        assert "20 GiB" in str(caught.exception.inner_exception)
+        assert self.calls() == []
+
+    def test_failed_resize_gives_the_old_container_its_name(self) -> None:
+        (self.directory / "fail.commit").write_text("Error: no space left on device\n")
+        (self.directory / "status").write_text("exited")
+        with self.assertRaises(exception.ResizeError) as caught:  # noqa: PT027  # OpenStack's environment has no pytest
+            self.driver.finish_migration(None, SimpleNamespace(id=7), instance(), "", [PORT], None, True, {})
+        assert "no space left" in str(caught.exception)
+        name = containers.container_name(instance())
+        assert self.call("rename")[1:] == [f"{name}-before", name]
+
+    def test_confirmation_removes_the_old_container_only(self) -> None:
+        self.driver.confirm_migration(None, SimpleNamespace(id=7), instance(), [PORT])
+        assert self.call("rm")[-1] == f"{containers.container_name(instance())}-before"
+        assert [c for c in self.calls() if c[0] == "volume"] == []
+
+    def test_set_aside_is_no_instance(self) -> None:
+        name = containers.container_name(instance())
+        labels = {"strata.instance": instance().uuid, "strata.instance_name": "instance-00000001"}
+        listed = [{"Names": [n], "Labels": labels} for n in (name, f"{name}-before")]
+        (self.directory / "containers").write_text(json.dumps(listed))
+        assert self.driver.list_instance_uuids() == [instance().uuid]
+
+
+class Rescue(FakePodman):
+    """A fresh system in the instance's place."""
+
+    def rescue(self) -> None:
+        layers = {"LowerDir": "/l", "UpperDir": "/u", "WorkDir": "/w"}
+        (self.directory / "status").write_text(json.dumps(layers))
+        image = SimpleNamespace(name="debian-12", obj_attr_is_set=lambda _name: False)
+        self.driver.rescue(None, instance(), [PORT], image, None, {}, None)
+
+    def test_root_is_mounted(self) -> None:
+        self.rescue()
+        volume = f"{containers.container_name(instance())}-rescue"
+        made = next(c for c in self.calls() if c[:2] == ["volume", "create"] and c[-1] == volume)
+        assert "o=lowerdir=/l,upperdir=/u,workdir=/w" in made
+        assert f"{volume}:/mnt:exec,dev,suid" in self.call("create")
+        self.call("start")
+
+    def test_refusal_brings_the_instance_back(self) -> None:
+        (self.directory / "fail.create").write_text("Error: no space left on device\n")
+        with self.assertRaises(exception.InstanceNotRescuable):  # noqa: PT027  # OpenStack's environment has no pytest
+            self.rescue()
+        name = containers.container_name(instance())
+        assert [c[1:] for c in self.calls() if c[0] == "rename"] == [[name, f"{name}-before"], [f"{name}-before", name]]
+
+
+class ConfigDrive(unittest.TestCase):
+    """What cloud-init reads, made by nova's own code."""
+
+    def files(self, **changes: Any) -> dict[str, bytes]:
+        keypair = objects.KeyPair(name="ada", public_key="ssh-ed25519 AAAA key", type="ssh")
+        values: dict[str, Any] = {
+            "uuid": "11111111-2222-3333-4444-555555555555",
+            "hostname": "worker-1",
+            "display_name": "worker-1",
+            "key_name": "ada",
+            "key_data": keypair.public_key,
+            "keypairs": objects.KeyPairList(objects=[keypair]),
+            "user_data": base64.b64encode(b"#cloud-config\n{}\n").decode(),
+            "config_drive": "True",
+            "project_id": "project",
+            "launch_index": 0,
+            "availability_zone": "nova",
+            "metadata": {},
+            "system_metadata": {},
+            "device_metadata": None,
+            "numa_topology": None,
+            "ec2_ids": objects.EC2Ids(instance_id="i-1", ami_id="ami-1", kernel_id=None, ramdisk_id=None),
+            "image_ref": "",
+            "host": "compute-1",
+            "launched_at": None,
+            "reservation_id": "r-1",
+            "flavor": objects.Flavor(name="cpu.small"),
+        }
+        made = objects.Instance(**values | changes)
+        with (
+            unittest.mock.patch("nova.network.security_group_api.get_instance_security_groups", return_value=[]),
+            unittest.mock.patch("nova.api.metadata.base._format_instance_mapping", return_value={}),
+        ):
+            return configdrive.files(made, [], {})
+
+    def test_names_keys_and_user_data(self) -> None:
+        files = self.files()
+        metadata = json.loads(files["openstack/latest/meta_data.json"])
+        assert metadata["hostname"].startswith("worker-1")
+        assert metadata["public_keys"] == {"ada": "ssh-ed25519 AAAA key"}
+        assert files["openstack/latest/user_data"] == b"#cloud-config\n{}\n"
+        assert "openstack/latest/network_data.json" in files
+
+    def test_an_instance_that_was_built_without_one_gets_none(self) -> None:
+        import datetime
+
+        launched = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+        assert self.files(config_drive="", launched_at=launched, image_ref="") == {}
 
 
 class Resources(FakePodman):

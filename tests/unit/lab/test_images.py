@@ -37,12 +37,12 @@ def test_bad_defaults_are_named(tmp_path: Path, text: str) -> None:
 
 
 def test_digest_follows_content() -> None:
-    one = images.RootFilesystem("node", "12", ("a", "b"), "customize.sh")
-    assert one.digest() == images.RootFilesystem("node", "12", ("b", "a", "a"), "customize.sh").digest()
+    one = images.RootFilesystem("node", "12", ("a", "b"), ("customize.sh",))
+    assert one.digest() == images.RootFilesystem("node", "12", ("b", "a", "a"), ("customize.sh",)).digest()
     others = [
-        images.RootFilesystem("node", "13", ("a", "b"), "customize.sh"),
-        images.RootFilesystem("node", "12", ("a",), "customize.sh"),
-        images.RootFilesystem("node", "12", ("a", "b"), "customize-pod.sh"),
+        images.RootFilesystem("node", "13", ("a", "b"), ("customize.sh",)),
+        images.RootFilesystem("node", "12", ("a",), ("customize.sh",)),
+        images.RootFilesystem("node", "12", ("a", "b"), ("customize-pod.sh",)),
         images.RootFilesystem("node", "12", ("a", "b")),
     ]
     assert len({one.digest(), *(o.digest() for o in others)}) == 5

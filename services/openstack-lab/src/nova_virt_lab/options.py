@@ -21,7 +21,6 @@ OPTIONS = [
         default=[],
         help="A PCI device of the hypervisor: address,vendor,product,class,device type,NUMA node. Repeat per device.",
     ),
-    cfg.StrOpt("login_user", default="debian", help="User that gets the key pair beside root."),
     cfg.IntOpt("mtu", min=576, default=1400, help="Largest packet on the instances' networks, in bytes."),
 ]
 CONF.register_opts(OPTIONS, "lab")

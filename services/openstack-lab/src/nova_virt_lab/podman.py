@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from nova.virt.lab.options import CONF
 from oslo_concurrency import processutils
+
+SET_ASIDE = "-before"
+"""End of the name of a container that a resize or a rescue keeps for the way back."""
 
 
 class PodmanError(Exception):
@@ -47,13 +51,13 @@ def podman(*arguments: str, stdin: bytes | None = None, check: bool = True) -> s
 
 
 def containers(host: str) -> list[dict[str, Any]]:
-    """The containers of one hypervisor, running or not, as `podman ps` shows them."""
+    """The instances of one hypervisor, running or not, as `podman ps` shows them."""
     listing = podman(
         *("ps", "--all", "--format", "json"),
         *("--filter", f"label=strata.site={CONF.lab.site}", "--filter", f"label=strata.hypervisor={host}"),
     )
     found: list[dict[str, Any]] = json.loads(listing or "[]") or []
-    return found
+    return [c for c in found if not (c.get("Names") or [""])[0].endswith(SET_ASIDE)]
 
 
 def status(name: str) -> str | None:
@@ -71,11 +75,23 @@ def network_exists(name: str) -> bool:
     return name in podman("network", "ls", "--format", "{{.Name}}").split()
 
 
-def remove(name: str, volumes: list[str]) -> None:
-    """Removes a container and its volumes where they are there."""
-    for command in (("rm", "--force", "--ignore", "--time", "0", name), ("volume", "rm", "--force", *volumes)):
+def remove(names: Sequence[str], volumes: Sequence[str]) -> None:
+    """Removes containers, and then volumes, where they are there."""
+    commands: list[tuple[str, ...]] = []
+    if names:
+        commands.append(("rm", "--force", "--ignore", "--time", "0", *names))
+    # one call each: where one of several is missing, podman's answer does not say which
+    commands += [("volume", "rm", "--force", volume) for volume in volumes]
+    for command in commands:
         try:
             podman(*command)
         except PodmanError as error:
             if not error.missing:
                 raise
+
+
+def remove_images(name: str) -> None:
+    """Removes the images of a name, with its tag or of all tags."""
+    found = podman("images", "--format", "{{.Repository}}:{{.Tag}}", "--filter", f"reference={name}").split()
+    if found:
+        podman("rmi", "--force", *found)

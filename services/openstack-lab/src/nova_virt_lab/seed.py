@@ -1,17 +1,22 @@
-"""Files that an instance has before its first boot: what cloud-init and the hardware would give it."""
+"""Files that an instance has before it boots: its hardware, its names, and nova's config drive."""
 
 from __future__ import annotations
 
+import hashlib
 import io
 import tarfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from nova.virt.lab import configdrive
 from nova.virt.lab.options import Device
 
 DEVICES = "etc/strata/pci/devices"
-"""Directory with one directory per PCI device, its files as in /sys/bus/pci/devices."""
+"""Link to the directory with one directory per PCI device, its files as in /sys/bus/pci/devices.
+
+A link, since an archive can replace it but cannot empty a directory: a resized instance may have other devices.
+"""
 
 
 @dataclass(frozen=True)
@@ -20,50 +25,41 @@ class Seed:
 
     Args:
         hostname: the instance's.
-        machine_id: 32 hexadecimal digits.
         addresses: of its interfaces.
         name_servers: for resolv.conf.
         devices: PCI devices that nova claimed for it.
-        login_user: gets the key beside root.
-        public_key: of the key pair, None for none.
-        user_data: None for none.
-        files: further files, path to content.
+        config_drive: path on nova's config drive → content; cloud-init does the rest with it.
     """
 
     hostname: str
-    machine_id: str
     addresses: Sequence[str]
     name_servers: Sequence[str]
     devices: Sequence[Device]
-    login_user: str
-    public_key: str | None = None
-    user_data: bytes | None = None
-    files: Mapping[str, bytes] | None = None
+    config_drive: Mapping[str, bytes] = field(default_factory=dict)
 
-    def archive(self) -> bytes:
-        """The files as a tar archive for the container's root."""
+    def archive(self, *, first: bool = True) -> bytes:
+        """The files as a tar archive for the container's root.
+
+        Args:
+            first: whether the root is the image's; else only what nova may have changed since comes into it, and names
+                that somebody added to /etc/hosts stay.
+        """
         writer = _Writer()
-        writer.directory(DEVICES)
+        addresses = ",".join(device.address for device in self.devices)
+        directory = f"{DEVICES}-{hashlib.sha256(addresses.encode()).hexdigest()[:8]}"
+        writer.directory(directory)
         for device in self.devices:
             for name, value in _attributes(device):
-                writer.file(f"{DEVICES}/{device.address}/{name}", value)
-        writer.file("etc/machine-id", f"{self.machine_id}\n")
-        writer.file("etc/hostname", f"{self.hostname}\n")
-        hosts = ["127.0.0.1 localhost", "::1 localhost ip6-localhost ip6-loopback"]
-        hosts += [f"{address} {self.hostname}" for address in self.addresses[:1]]
-        writer.file("etc/hosts", "".join(f"{line}\n" for line in hosts))
-        writer.file("etc/resolv.conf", "".join(f"nameserver {server}\n" for server in self.name_servers))
-        if self.public_key:
-            key = self.public_key.strip() + "\n"
-            writer.directory("root/.ssh", 0o700)
-            writer.file("root/.ssh/authorized_keys", key, 0o600)
-            # owned by root, which sshd accepts; readable, since sshd reads it as the user
-            writer.file(f"home/{self.login_user}/.ssh/authorized_keys", key)
-        if self.user_data:
-            writer.directory("var/lib/cloud/seed", 0o700)
-            writer.file("var/lib/cloud/seed/user-data", self.user_data, 0o600)
-        for path, content in (self.files or {}).items():
-            writer.file(path.lstrip("/"), content)
+                writer.file(f"{directory}/{device.address}/{name}", value)
+        writer.link(DEVICES, directory.rpartition("/")[2])
+        if first:
+            hosts = ["127.0.0.1 localhost", "::1 localhost ip6-localhost ip6-loopback"]
+            hosts += [f"{address} {self.hostname}" for address in self.addresses[:1]]
+            writer.file("etc/hosts", "".join(f"{line}\n" for line in hosts))
+            writer.file("etc/resolv.conf", "".join(f"nameserver {server}\n" for server in self.name_servers))
+        for path, content in self.config_drive.items():
+            # user data may hold secrets
+            writer.file(f"{configdrive.DIRECTORY}/{path.lstrip('/')}", content, 0o600)
         return writer.close()
 
 
@@ -81,7 +77,7 @@ class _Writer:
         self._buffer = io.BytesIO()
         self._tar = tarfile.open(fileobj=self._buffer, mode="w")  # noqa: SIM115  # closed by close()
         # directories of every image: naming them would reset their modes
-        self._known = {"etc", "root", "home", "var", "var/lib"}
+        self._known = {"etc", "var", "var/lib"}
         self._time = int(time.time())
 
     def directory(self, path: str, mode: int = 0o755) -> None:
@@ -90,8 +86,6 @@ class _Writer:
             return
         self.directory(parent)
         self._known.add(path)
-        if path.count("/") == 1 and path.startswith("home/"):
-            return
         entry = tarfile.TarInfo(path)
         entry.type, entry.mode, entry.mtime = tarfile.DIRTYPE, mode, self._time
         self._tar.addfile(entry)
@@ -102,6 +96,12 @@ class _Writer:
         entry = tarfile.TarInfo(path)
         entry.size, entry.mode, entry.mtime = len(data), mode, self._time
         self._tar.addfile(entry, io.BytesIO(data))
+
+    def link(self, path: str, target: str) -> None:
+        self.directory(path.rpartition("/")[0])
+        entry = tarfile.TarInfo(path)
+        entry.type, entry.linkname, entry.mtime = tarfile.SYMTYPE, target, self._time
+        self._tar.addfile(entry)
 
     def close(self) -> bytes:
         self._tar.close()

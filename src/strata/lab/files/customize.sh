@@ -16,14 +16,11 @@ PY
     rm /tmp/host-ca.pem
 fi
 
-# The login user of Debian's cloud images.
-useradd --create-home --shell /bin/bash debian
-echo 'debian ALL=(ALL) NOPASSWD:ALL' >/etc/sudoers.d/90-cloud-user
-chmod 440 /etc/sudoers.d/90-cloud-user
-
 cat >/etc/systemd/system/strata-ssh-keys.service <<'UNIT'
 [Unit]
 Description=Host keys of the SSH server, made at first boot
+# which makes its own, where there is one
+After=cloud-init.service
 Before=ssh.service
 ConditionPathExists=!/etc/ssh/ssh_host_ed25519_key
 
@@ -36,34 +33,6 @@ WantedBy=multi-user.target
 UNIT
 rm -f /etc/ssh/ssh_host_*
 
-cat >/usr/local/sbin/strata-user-data <<'SCRIPT'
-#!/bin/sh
-# Runs the instance's user data once, where it is a script.
-set -eu
-seed=/var/lib/cloud/seed/user-data
-if [ "$(head -c2 "$seed")" = '#!' ]; then
-    install -m 700 "$seed" /var/lib/cloud/user-data.run
-    /var/lib/cloud/user-data.run
-fi
-touch /var/lib/cloud/done
-SCRIPT
-chmod 755 /usr/local/sbin/strata-user-data
-cat >/etc/systemd/system/strata-user-data.service <<'UNIT'
-[Unit]
-Description=User data of the instance
-After=network.target ssh.service
-ConditionPathExists=/var/lib/cloud/seed/user-data
-ConditionPathExists=!/var/lib/cloud/done
-
-[Service]
-Type=oneshot
-RemainAfterExit=yes
-ExecStart=/usr/local/sbin/strata-user-data
-
-[Install]
-WantedBy=multi-user.target
-UNIT
-
 # Baked packages must not start by themselves: the role that needs one starts it.
 for link in /etc/systemd/system/*.wants/*; do
     [ -e "$link" ] || [ -L "$link" ] || continue
@@ -72,7 +41,7 @@ for link in /etc/systemd/system/*.wants/*; do
         *) rm -f "$link" ;;
     esac
 done
-systemctl enable --quiet ssh.service strata-ssh-keys.service strata-user-data.service
+systemctl enable --quiet ssh.service strata-ssh-keys.service
 
 # What belongs to a machine with hardware and would fail or disturb the host.
 systemctl mask --quiet \
