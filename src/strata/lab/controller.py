@@ -30,6 +30,7 @@ from strata.lab.podman import (
     exists,
     podman,
     site_containers,
+    site_images,
     site_networks,
     site_volumes,
 )
@@ -169,6 +170,7 @@ def destroy(site: Site, paths: SitePaths, progress: Progress) -> bool:
     changed = podman_service.stop(paths) or changed
     for kind, listed, options in (
         ("container", site_containers, ("--force", "--time", "0", "--volumes")),
+        ("image", site_images, ("--force",)),
         ("volume", site_volumes, ("--force",)),
         ("network", site_networks, ("--force",)),
     ):
@@ -192,7 +194,8 @@ def status(site: Site, paths: SitePaths) -> LabStatus:
     instances = []
     for container in json.loads(listing or "[]") or []:
         labels = container["Labels"]
-        if "strata.instance" in labels:
+        # what a resize or a rescue set aside has another name than its instance
+        if labels.get("strata.instance") and container["Names"] == [f"strata-{site.name}-{labels['strata.instance']}"]:
             devices = tuple(d for d in labels["strata.devices"].split(",") if d)
             entry = InstanceStatus(
                 labels["strata.display_name"], labels["strata.hypervisor"], container["State"], devices

@@ -100,6 +100,12 @@ def site_networks(site: str) -> list[str]:
     return podman("network", "ls", "--filter", f"label={SITE_LABEL}={site}", "--format", "{{.Name}}").split()
 
 
+def site_images(site: str) -> list[str]:
+    """Names of all images that hold the root of a site's resized instance."""
+    pattern = f"reference=localhost/strata-{site}/*"
+    return podman("image", "ls", "--filter", pattern, "--format", "{{.Repository}}:{{.Tag}}").split()
+
+
 def site_volumes(site: str) -> list[str]:
     """Names of all volumes of a site."""
     return podman("volume", "ls", "--filter", f"label={SITE_LABEL}={site}", "--format", "{{.Name}}").split()

@@ -138,7 +138,12 @@ def test_status_tells_instances_with_devices(site: Site, paths: SitePaths, podma
         "strata.hypervisor": "compute-gpu-1",
         "strata.devices": "0000:10:00.0",
     }
-    listing = [{"Labels": labels, "State": "running"}, {"Labels": {"strata.role": "controller"}, "State": "running"}]
+    listing = [
+        {"Names": ["strata-lab-uuid"], "Labels": labels, "State": "running"},
+        # set aside by a resize
+        {"Names": ["strata-lab-uuid-before"], "Labels": labels, "State": "exited"},
+        {"Names": ["strata-lab-controller"], "Labels": {"strata.role": "controller"}, "State": "running"},
+    ]
     podman.holds(container=["strata-lab-controller"], status="running", ps=listing)
     found = controller.status(site, paths)
     assert found.controller == "running"
