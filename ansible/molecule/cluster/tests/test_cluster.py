@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from strata.engine.context import SiteContext
 
 CONTROL, WORKER = "control-1", "gpu-worker-1"
-READY_SECONDS = 120
+READY_SECONDS = 300
 """How long the cluster may take until it stands again after its nodes were switched on, in seconds."""
 
 TOLERATE_ALL = [{"operator": "Exists"}]

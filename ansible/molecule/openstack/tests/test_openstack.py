@@ -24,8 +24,11 @@ if TYPE_CHECKING:
 
     from strata.engine.context import SiteContext
 
-RECOVERY_SECONDS = 90
+RECOVERY_SECONDS = 300
 """How long services may take until they stand again after the side effect killed some, in seconds."""
+
+METADATA_PORT = 8775
+"""Where nova answers the network agent that asks for an instance."""
 
 PROTECTED = {
     "identity": ":5000/v3/users",
@@ -84,7 +87,7 @@ def test_only_ssh_and_the_apis_can_be_reached(controller: Host, context: SiteCon
     sockets = [line.split()[3] for line in controller.check_output("ss -Htln").splitlines()]
     outside = {s for s in sockets if not s.startswith(("127.0.0.1:", "[::1]:"))}
     apis = {f"{address}:{path.partition('/')[0].strip(':')}" for path in PROTECTED.values()}
-    assert outside == apis | {"0.0.0.0:22", "[::]:22"}
+    assert outside == apis | {f"{address}:{METADATA_PORT}", "0.0.0.0:22", "[::]:22"}
 
 
 @pytest.mark.parametrize("service", PROTECTED)
@@ -154,7 +157,7 @@ def resources(cloud: Connection) -> Iterator[dict[str, Any]]:
     finally:
         for server in cloud.compute.servers(all_projects=True):
             cloud.compute.delete_server(server, force=True)
-            cloud.compute.wait_for_delete(server, wait=60)
+            cloud.compute.wait_for_delete(server, wait=180)
         if "flavor" in made:
             cloud.compute.delete_flavor(made["flavor"])
         if "image" in made:
@@ -171,7 +174,7 @@ def test_instance_boots_with_its_card(cloud: Connection, context: SiteContext, r
         image_id=resources["image"].id,
         networks=[{"uuid": resources["network"].id}],
     )
-    server = cloud.compute.wait_for_server(server, wait=60)
+    server = cloud.compute.wait_for_server(server, wait=180)
     assert server.hypervisor_hostname == "compute-gpu-1"
     container = f"strata-{context.site.name}-{server.id}"
     listing = podman("exec", container, "sh", "-c", "cat /etc/strata/pci/devices/*/vendor")
@@ -179,7 +182,7 @@ def test_instance_boots_with_its_card(cloud: Connection, context: SiteContext, r
     address = server.addresses["probe"][0]["addr"]
     assert podman("exec", container, "hostname", "-I").split() == [address]
     cloud.compute.delete_server(server)
-    cloud.compute.wait_for_delete(server, wait=60)
+    cloud.compute.wait_for_delete(server, wait=180)
     assert container not in podman("ps", "--all", "--format", "{{.Names}}").split()
 
 
