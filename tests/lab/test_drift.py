@@ -59,7 +59,8 @@ def break_openstack(context: SiteContext, cloud: Connection) -> None:
     """A flavor, a quota, an aggregate's metadata, a security rule, an instance."""
     assert context.site.cloud is not None
     name = context.site.name
-    project = next(cloud.identity.projects(name=context.site.cloud.project.name))
+    project = cloud.get_project(context.site.cloud.project.name)
+    assert project is not None
     flavor = next(f for f in cloud.compute.flavors() if f.name == context.site.cloud.flavors[-1].name)
     cloud.compute.create_flavor_extra_specs(flavor, {"hw:by_hand": "yes"})
     cloud.set_compute_quotas(project.id, cores=context.site.cloud.project.quota.cores + 1)
