@@ -362,7 +362,8 @@ class ConfigDrive(unittest.TestCase):
             unittest.mock.patch("nova.network.security_group_api.get_instance_security_groups", return_value=[]),
             unittest.mock.patch("nova.api.metadata.base._format_instance_mapping", return_value={}),
         ):
-            return configdrive.files(made, [], {})
+            found: dict[str, bytes] = configdrive.files(made, [], {})
+        return found
 
     def test_names_keys_and_user_data(self) -> None:
         files = self.files()
