@@ -15,11 +15,17 @@ def ensure_ssh_key(paths: SitePaths) -> bool:
     public = paths.ssh_key.with_suffix(".pub")
     if paths.ssh_key.exists() and public.exists():
         return False
+    private_text, public_text = new_ssh_key(paths)
+    write_private(paths.ssh_key, private_text)
+    write_private(public, public_text)
+    return True
+
+
+def new_ssh_key(paths: SitePaths) -> tuple[str, str]:
+    """A fresh Ed25519 key pair of the site, private and public text in OpenSSH's formats; not written."""
     key = ed25519.Ed25519PrivateKey.generate()
     private_text = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
     ).decode()
     public_text = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
-    write_private(paths.ssh_key, private_text)
-    write_private(public, public_text.decode() + f" strata-{paths.site}\n")
-    return True
+    return private_text, public_text.decode() + f" strata-{paths.site}\n"

@@ -129,6 +129,34 @@ def destroy(
     return run.result(events, seconds, {})
 
 
+def change_passphrase(
+    program: Program,
+    site: Site,
+    paths: SitePaths,
+    progress: Progress,
+    following: Path,
+    *,
+    site_file: Path | None = None,
+) -> None:
+    """Encrypts the secrets in a stack's state with the passphrase in the file `following`.
+
+    Does nothing where there is no stack, or where that passphrase opens it already. Other arguments and errors as of
+    `up`.
+    """
+    run = _Run(program, site, paths, progress, site_file)
+    if not run.stack_exists():
+        return
+    run.prepare()
+    current = dict(run.environment)
+    run.environment["PULUMI_CONFIG_PASSPHRASE_FILE"] = str(following)
+    try:
+        run.command("stack", "export", "--show-secrets")
+    except UserError:
+        run.environment = current
+        new = following.read_text().strip()
+        run.command("stack", "change-secrets-provider", "passphrase", text=f"{new}\n{new}\n")
+
+
 def stack_settings_file(program: Program, site: str) -> Path:
     """Where pulumi keeps a stack's encryption salt, beside the program; not committed."""
     return REPOSITORY / "pulumi" / program / f"Pulumi.{site}.yaml"
@@ -188,13 +216,14 @@ class _Run:
         self.command("stack", "rm", "--yes", "--force")
         self.prepare()
 
-    def command(self, *arguments: str) -> str:
-        """Runs pulumi and returns what it printed."""
+    def command(self, *arguments: str, text: str | None = None) -> str:
+        """Runs pulumi, with a text on its standard input, and returns what it printed."""
         done = subprocess.run(
             self._line(*arguments),
             cwd=self.directory,
             env=self.environment,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL if text is None else None,
+            input=text,
             capture_output=True,
             text=True,
             check=False,

@@ -17,6 +17,8 @@ from strata.platform.values import Secrets, SecretText, Values, image
 
 SIGNING_KEY = "token_issuer_signing_key"
 """Secret with the PEM of the key that signs tokens."""
+PREVIOUS_KEY = "token_issuer_signing_key_previous"
+"""Secret with the key before the last rotation; published on, so that tokens signed with it hold to their end."""
 CLIENT = "verify"
 """Client whose tokens `strata verify` and operators use."""
 CLIENT_SECRET = "token_issuer_verify_secret"  # noqa: S105 the name of a secret, not one
@@ -67,10 +69,12 @@ def signing_key(secrets: Secrets) -> str:
 
 def values(site: Site, issuer: TokenIssuerModel, images: ImageOutputs, secrets: Secrets) -> Values:
     """Values of helm/token-issuer."""
+    previous = secrets.peek(PREVIOUS_KEY)
     return {
         "image": image(images, "token-issuer"),
         "issuer": issuer_url(site, issuer),
         "signingKey": SecretText(signing_key(secrets)),
+        **({"previousKeys": {"previous": SecretText(previous)}} if previous else {}),
         "clients": {
             CLIENT: {
                 "secret": SecretText(secrets.get(CLIENT_SECRET)),

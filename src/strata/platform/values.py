@@ -24,6 +24,9 @@ class Secrets(Protocol):
     def get(self, name: str) -> str:
         """The secret's value."""
 
+    def peek(self, name: str) -> str | None:
+        """A kept value, None where there is none."""
+
     def put(self, name: str, value: str) -> None:
         """Keeps a secret."""
 

@@ -39,6 +39,9 @@ class Secrets:
     def get(self, name: str) -> str:
         return self.kept.setdefault(name, f"generated-{name}")
 
+    def peek(self, name: str) -> str | None:
+        return self.kept.get(name)
+
     def put(self, name: str, value: str) -> None:
         self.kept[name] = value
 

@@ -1,0 +1,93 @@
+"""Commands on what is secret: `strata secrets list|rotate`, `strata certificates list|renew`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from strata.cli.arguments import JsonOption, SiteArgument, site_file
+
+ALL = "all"
+NamesArgument = Annotated[list[str], typer.Argument(metavar="NAME...", help=f"As the list has them; or `{ALL}`.")]
+
+secrets_app = typer.Typer(help="List and rotate the site's secrets.", no_args_is_help=True)
+certificates_app = typer.Typer(help="List and renew the site's certificates.", no_args_is_help=True)
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    app.add_typer(secrets_app, name="secrets")
+    app.add_typer(certificates_app, name="certificates")
+
+
+def _show(entries: list[Any], as_json: bool, *columns: str) -> None:
+    if as_json:
+        json.dump([asdict(entry) for entry in entries], sys.stdout, indent=1)
+        print()
+        return
+    table = Table(*(column.replace("_", " ") for column in columns), box=None)
+    for entry in entries:
+        table.add_row(*(str(getattr(entry, column)) for column in columns))
+    Console().print(table)
+
+
+@secrets_app.command("list")
+def list_(site: SiteArgument, as_json: JsonOption = False) -> None:
+    """Show the names of the secrets, who makes them, and when a new value is applied; never a value."""
+    from strata.engine.context import SiteContext
+    from strata.engine.rotation import list_secrets
+
+    _show(list_secrets(SiteContext.load(site_file(site))), as_json, "name", "source", "applied")
+
+
+@secrets_app.command()
+def rotate(site: SiteArgument, names: NamesArgument) -> None:
+    """Give secrets other values; `strata up` then brings them to every service."""
+    from strata.engine import rotation
+    from strata.engine.context import SiteContext
+    from strata.engine.lock import site_lock
+
+    context = SiteContext.load(site_file(site))
+    if names == [ALL]:
+        names = [entry.name for entry in rotation.list_secrets(context) if entry.source == "generated"]
+    console = Console(stderr=True)
+    with site_lock(context.paths, "secrets rotate"), console.status("rotating") as status:
+        rotated = rotation.rotate(context, names, status)
+    for entry in rotated:
+        console.print(f"{entry.name}: rotated; applied {entry.applied}", highlight=False)
+    if any(entry.applied != "at once" for entry in rotated):
+        console.print(f"next: `strata up {site}`", highlight=False)
+
+
+@certificates_app.command("list")
+def certificates_list(site: SiteArgument, as_json: JsonOption = False) -> None:
+    """Show each certificate's end and days left; `up` renews one with less than a third of its life left."""
+    from strata.engine.context import SiteContext
+    from strata.engine.rotation import list_certificates
+
+    _show(list_certificates(SiteContext.load(site_file(site))), as_json, "name", "ends", "days", "due")
+
+
+@certificates_app.command()
+def renew(site: SiteArgument, names: NamesArgument) -> None:
+    """Have certificates issued anew: Kubernetes' (`kubernetes`) at once, the others by the next `strata up`."""
+    from strata.engine import rotation
+    from strata.engine.context import SiteContext
+    from strata.engine.lock import site_lock
+
+    context = SiteContext.load(site_file(site))
+    if names == [ALL]:
+        names = [entry.name for entry in rotation.list_certificates(context) if entry.name != rotation.AUTHORITY]
+    console = Console(stderr=True)
+    with site_lock(context.paths, "certificates renew"), console.status("renewing") as status:
+        later = rotation.renew(context, names, status)
+    for name in names:
+        console.print(f"{name}: {'issued anew by the next up' if name in later else 'renewed'}", highlight=False)
+    if later:
+        console.print(f"next: `strata up {site}`", highlight=False)

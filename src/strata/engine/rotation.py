@@ -1,0 +1,270 @@
+"""Gives secrets other values, and certificates another life; the next `up` carries them everywhere."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import subprocess
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from strata.engine.context import SiteContext
+from strata.engine.hosts import host_addresses, ssh_arguments
+from strata.engine.keys import new_ssh_key
+from strata.errors import UserError
+from strata.outputs import write_private
+from strata.platform.token_issuer import PREVIOUS_KEY, SIGNING_KEY
+from strata.progress import Progress
+from strata.secrets.pki import validity
+
+SSH_KEY = "ssh_key"
+PASSPHRASE = "passphrase"  # noqa: S105 the name of a secret, not one
+KUBERNETES = "kubernetes"
+"""All certificates that kubeadm made, under one name."""
+AUTHORITY = "authority"
+KUBEADM_SECONDS = 365 * 86400
+"""Life of the certificates that kubeadm makes."""
+PASSPHRASE_BYTES = 32
+ADD_KEY = (
+    "umask 077; cd /root/.ssh && cat > .next && { grep -qxFf .next authorized_keys || cat .next >> authorized_keys; } "
+    "&& rm .next"
+)
+"""Shell on a host: trusts the key on its standard input."""
+REMOVE_KEY = (
+    "umask 077; cd /root/.ssh && cat > .old && { grep -vxFf .old authorized_keys > .kept; "
+    "mv .kept authorized_keys; rm .old; }"
+)
+"""Shell on a host: trusts the key on its standard input no longer."""
+
+
+@dataclass(frozen=True)
+class SecretEntry:
+    """One secret of a site.
+
+    Args:
+        name: for `strata secrets rotate`.
+        source: who makes it.
+        applied: what brings a new value to where it is used.
+    """
+
+    name: str
+    source: Literal["generated", "environment", "file"]
+    applied: Literal["at once", "by the next up", "by the operator"]
+
+
+@dataclass(frozen=True)
+class CertificateEntry:
+    """One certificate of a site.
+
+    Args:
+        name: for `strata certificates renew`.
+        ends: date of its end, ISO 8601.
+        days: left, rounded down.
+        due: whether the next `up` renews it.
+    """
+
+    name: str
+    ends: str
+    days: int
+    due: bool
+
+
+def list_secrets(context: SiteContext) -> list[SecretEntry]:
+    """Every secret of the site that has come into being, by name."""
+    provided = {s.name: s.source for s in context.site.secrets if s.source != "generated"}
+    found = [SecretEntry(SSH_KEY, "generated", "at once"), SecretEntry(PASSPHRASE, "generated", "at once")]
+    found += [
+        SecretEntry(name, "generated", "by the next up") for name in context.secrets.names() if name != PREVIOUS_KEY
+    ]
+    return [*found, *(SecretEntry(name, source, "by the operator") for name, source in provided.items())]
+
+
+def list_certificates(context: SiteContext) -> list[CertificateEntry]:
+    """Every certificate that the site's authority signed, and its own."""
+    found = []
+    for name, text in context.secrets.certificates().items():
+        life = validity(text)
+        due = life.due and name != AUTHORITY
+        found.append(CertificateEntry(name, life.ends.date().isoformat(), life.left.days, due))
+    return [*found, *_kubernetes(context)]
+
+
+def _kubernetes(context: SiteContext) -> list[CertificateEntry]:
+    """The earliest end of the certificates that kubeadm made; nothing where no control plane answers."""
+    from strata.inventory.topology import hosts_with
+
+    entries = []
+    for host in hosts_with("kube_control_plane", context.site, context.cloud_outputs):
+        done = subprocess.run(
+            ["ssh", *ssh_arguments(context.paths), f"root@{host.address}", "kubeadm certs check-expiration -o json"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        if done.returncode != 0:
+            continue
+        first = min(json.loads(done.stdout)["certificates"], key=lambda one: int(one["residualTime"]))
+        seconds = int(first["residualTime"])
+        due = seconds < KUBEADM_SECONDS / 3
+        entries.append(CertificateEntry(KUBERNETES, first["expirationDate"][:10], seconds // 86400, due))
+    return entries[:1]
+
+
+def rotate(context: SiteContext, names: Iterable[str], progress: Progress) -> list[SecretEntry]:
+    """Gives each secret another value.
+
+    Args:
+        context: the site.
+        names: as `list_secrets` has them.
+        progress: told the secret at hand.
+
+    Returns:
+        Those that were rotated.
+
+    Raises:
+        UserError: there is none of that name, the operator provides it, or a host does not take a new key; what was
+            rotated before stays so.
+    """
+    known = {entry.name: entry for entry in list_secrets(context)}
+    wanted = list(dict.fromkeys(names))
+    for name in wanted:
+        if name not in known:
+            raise UserError(
+                f"site {context.site.name} has no secret {name}", fix=f"one of {', '.join(known)}; or `all`"
+            )
+        if known[name].applied == "by the operator":
+            raise UserError(
+                f"secret {name} comes from the {known[name].source}, Strata does not make it",
+                fix="put another value there, then `strata up`",
+            )
+    special: dict[str, Callable[[SiteContext, Progress], None]] = {
+        SSH_KEY: rotate_ssh_key,
+        PASSPHRASE: rotate_passphrase,
+    }
+    for name in wanted:
+        progress.update(f"rotating {name}")
+        if name in special:
+            special[name](context, progress)
+        else:
+            context.secrets.rotate(name, keep=PREVIOUS_KEY if name == SIGNING_KEY else None)
+    return [known[name] for name in wanted]
+
+
+def rotate_ssh_key(context: SiteContext, progress: Progress) -> None:
+    """Gives the site another SSH key: brought to every host with the old one, tried, then the old one is taken away.
+
+    Raises:
+        UserError: a host does not answer or does not take the key; the old key then still opens every host.
+    """
+    paths = context.paths
+    next_key = paths.root / "ssh_key.next"
+    if not next_key.exists():  # else one that an interrupted rotation may have brought to some hosts
+        private, public = new_ssh_key(paths)
+        write_private(next_key.with_suffix(".next.pub"), public)
+        write_private(next_key, private)
+    public = next_key.with_suffix(".next.pub").read_text().strip()
+    old = paths.ssh_key.with_suffix(".pub").read_text().strip()
+    addresses = _ssh_addresses(context)
+    for name, address in addresses.items():
+        progress.update(f"giving {name} the new key")
+        _ssh(context, name, address, ADD_KEY, public + "\n")
+    for name, address in addresses.items():
+        _ssh(context, name, address, "true", key=str(next_key))
+    write_private(paths.ssh_key.with_suffix(".pub"), public + "\n")
+    next_key.replace(paths.ssh_key)
+    next_key.with_suffix(".next.pub").unlink()
+    for name, address in addresses.items():
+        progress.update(f"taking the old key from {name}")
+        _ssh(context, name, address, REMOVE_KEY, old + "\n")
+
+
+def _ssh_addresses(context: SiteContext) -> dict[str, str]:
+    from strata.inventory.build import controller_address
+
+    found = host_addresses(context)
+    if context.site.cloud is not None and context.site.cloud.deployment == "lab":
+        found = {"controller": controller_address(context.site), **found}
+    return found
+
+
+def _ssh(
+    context: SiteContext, name: str, address: str, command: str, text: str | None = None, *, key: str | None = None
+) -> None:
+    options = ssh_arguments(context.paths)
+    if key is not None:
+        options = [key if option == str(context.paths.ssh_key) else option for option in options]
+    done = subprocess.run(
+        ["ssh", *options, "-o", "IdentitiesOnly=yes", f"root@{address}", command],
+        input=text or "",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise UserError(
+            f"{name} ({address}) does not take the new SSH key: {done.stderr.strip() or 'no answer'}",
+            fix=f"`strata up {context.site.name}`, then the same command again",
+        )
+
+
+def rotate_passphrase(context: SiteContext, progress: Progress) -> None:
+    """Encrypts the secret store and the state of both Pulumi programs with another passphrase.
+
+    Raises:
+        UserError: pulumi refused; the same command again goes on.
+    """
+    from strata.engine.pulumi import Program, change_passphrase
+
+    paths = context.paths
+    following = paths.next_passphrase_file
+    if not following.exists():
+        write_private(following, secrets.token_urlsafe(PASSPHRASE_BYTES) + "\n")
+    programs: tuple[Program, ...] = ("cloud", "platform")
+    for program in programs:
+        progress.update(f"encrypting the state of {program}")
+        change_passphrase(program, context.site, paths, progress, following, site_file=context.site_file)
+    progress.update("encrypting the secret store")
+    context.secrets.change_passphrase(following.read_text().strip())
+    following.unlink()
+
+
+def renew(context: SiteContext, names: Iterable[str], progress: Progress) -> list[str]:
+    """Has certificates issued anew; those of Kubernetes at once, the others when the next `up` brings them.
+
+    Args:
+        context: the site.
+        names: as `list_certificates` has them, or `kubernetes` for those that kubeadm made.
+        progress: told what is done.
+
+    Returns:
+        Those that the next `up` brings.
+
+    Raises:
+        UserError: there is none of that name, or it is the authority's.
+    """
+    wanted = list(dict.fromkeys(names))
+    known = set(context.secrets.certificates()) | ({KUBERNETES} if context.site.cluster else set())
+    for name in wanted:
+        if name == AUTHORITY:
+            raise UserError(
+                "an authority is not replaced while its site runs: every host, pod and client would have to trust the "
+                "new one first",
+                fix="make a second site with an authority of its own, and move to it",
+            )
+        if name not in known:
+            raise UserError(
+                f"site {context.site.name} has no certificate {name}",
+                fix=f"one of {', '.join(sorted(known))}; or `all`",
+            )
+    later = [name for name in wanted if name != KUBERNETES]
+    for name in later:
+        context.secrets.forget_certificate(name)
+    if KUBERNETES in wanted:
+        from strata.engine.ansible import run_playbook
+
+        run_playbook(context, "cluster", progress, extra_variables={"kube_control_plane_renew_certificates": True})
+    return later

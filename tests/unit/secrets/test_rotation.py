@@ -1,0 +1,179 @@
+"""Other values for secrets, another life for certificates."""
+
+from __future__ import annotations
+
+import datetime
+import subprocess
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.serialization import load_ssh_public_key
+
+from strata.engine import rotation
+from strata.engine.context import SiteContext
+from strata.engine.keys import ensure_ssh_key
+from strata.errors import UserError
+from strata.models import find_site
+from strata.paths import SitePaths
+from strata.platform import token_issuer
+from strata.progress import Silent
+from strata.secrets import SecretStore, pki
+
+
+@pytest.fixture
+def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SiteContext:
+    """The lab with a state directory of its own, and some secrets."""
+    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
+    found = SiteContext.load(find_site("lab"))
+    ensure_ssh_key(found.paths)
+    found.secrets.get("ml_hub_database_password")
+    token_issuer.signing_key(found.secrets)
+    return found
+
+
+def test_a_secret_gets_another_value(context: SiteContext) -> None:
+    before = context.secrets.get("ml_hub_database_password")
+    (entry,) = rotation.rotate(context, ["ml_hub_database_password"], Silent())
+    assert entry.applied == "by the next up"
+    after = SecretStore.open("lab").get("ml_hub_database_password")
+    assert after != before
+    assert len(after) >= 32
+
+
+def test_the_key_of_tokens_overlaps_with_the_one_before(context: SiteContext) -> None:
+    before = context.secrets.get(token_issuer.SIGNING_KEY)
+    rotation.rotate(context, [token_issuer.SIGNING_KEY], Silent())
+    after = token_issuer.signing_key(context.secrets)
+    assert "PRIVATE KEY" in after
+    assert after != before
+    assert context.secrets.peek(token_issuer.PREVIOUS_KEY) == before
+    assert token_issuer.PREVIOUS_KEY not in {entry.name for entry in rotation.list_secrets(context)}
+
+
+def test_no_list_has_a_value(context: SiteContext) -> None:
+    listed = str(rotation.list_secrets(context)) + str(context.secrets.names())
+    assert "ml_hub_database_password" in listed
+    for value in context.secrets.known().values():
+        assert value not in listed
+
+
+def test_an_unknown_name_is_told_before_anything_is_rotated(context: SiteContext) -> None:
+    before = dict(context.secrets.known())
+    with pytest.raises(UserError, match="has no secret nothing"):
+        rotation.rotate(context, ["ml_hub_database_password", "nothing"], Silent())
+    assert context.secrets.known() == before
+
+
+def test_what_the_operator_provides_is_the_operators(context: SiteContext) -> None:
+    from strata.models.secret import Secret
+
+    provided = Secret(name="ml_hub_database_password", source="environment")
+    site = context.site.model_copy(update={"secrets": (provided,)})
+    with pytest.raises(UserError, match="Strata does not make it"):
+        rotation.rotate(SiteContext(site, context.site_file, context.paths), [provided.name], Silent())
+
+
+def test_another_passphrase_opens_the_same_secrets(context: SiteContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    changed: list[str] = []
+    monkeypatch.setattr(
+        "strata.engine.pulumi.change_passphrase",
+        lambda program, _site, _paths, _progress, following, **_: changed.append(f"{program} {following.name}"),
+    )
+    known = dict(context.secrets.known())
+    before = context.paths.passphrase_file.read_text()
+    rotation.rotate(context, [rotation.PASSPHRASE], Silent())
+    assert changed == ["cloud passphrase.next", "platform passphrase.next"]
+    assert context.paths.passphrase_file.read_text() != before
+    assert not context.paths.next_passphrase_file.exists()
+    assert SecretStore.open("lab").known() == known
+    assert context.paths.passphrase_file.stat().st_mode & 0o077 == 0
+
+
+def test_a_rotation_of_the_passphrase_that_was_killed_goes_on(
+    context: SiteContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("strata.engine.pulumi.change_passphrase", lambda *_, **__: None)
+    known = dict(context.secrets.known())
+    old = context.paths.passphrase_file.read_text()
+    rotation.rotate(context, [rotation.PASSPHRASE], Silent())
+    # as if it had been killed after the store was written, and before the passphrase was
+    context.paths.next_passphrase_file.write_text(context.paths.passphrase_file.read_text())
+    context.paths.passphrase_file.write_text(old)
+    assert SecretStore.open("lab").known() == known
+    rotation.rotate(context, [rotation.PASSPHRASE], Silent())
+    assert SecretStore.open("lab").known() == known
+    assert not context.paths.next_passphrase_file.exists()
+
+
+def test_the_shell_of_the_ssh_key_adds_once_and_removes(tmp_path: Path) -> None:
+    trusted = tmp_path / "authorized_keys"
+    trusted.write_text("ssh-ed25519 AAAAold site\nssh-ed25519 AAAAother person\n")
+
+    def run(command: str, key: str) -> None:
+        local = command.replace("/root/.ssh", str(tmp_path))
+        subprocess.run(["sh", "-c", local], input=key, text=True, check=True)
+
+    for _ in range(2):
+        run(rotation.ADD_KEY, "ssh-ed25519 AAAAnew site\n")
+    run(rotation.REMOVE_KEY, "ssh-ed25519 AAAAold site\n")
+    assert trusted.read_text() == "ssh-ed25519 AAAAother person\nssh-ed25519 AAAAnew site\n"
+    assert trusted.stat().st_mode & 0o077 == 0
+    assert [file.name for file in tmp_path.iterdir()] == ["authorized_keys"]
+
+
+def test_a_site_without_hosts_gets_another_ssh_key(context: SiteContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rotation, "_ssh_addresses", lambda _: {})
+    public = context.paths.ssh_key.with_suffix(".pub")
+    before = public.read_text()
+    rotation.rotate(context, [rotation.SSH_KEY], Silent())
+    assert public.read_text() != before
+    load_ssh_public_key(public.read_bytes())
+    assert sorted(file.name for file in context.paths.root.glob("ssh_key*")) == ["ssh_key", "ssh_key.pub"]
+
+
+def test_a_host_that_does_not_answer_keeps_the_old_ssh_key(
+    context: SiteContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rotation, "_ssh_addresses", lambda _: {"services-1": "127.0.0.1:not-an-address"})
+    before = context.paths.ssh_key.read_text()
+    with pytest.raises(UserError, match=r"services-1 .* does not take the new SSH key"):
+        rotation.rotate(context, [rotation.SSH_KEY], Silent())
+    assert context.paths.ssh_key.read_text() == before
+
+
+def test_a_certificate_is_renewed_when_asked(context: SiteContext) -> None:
+    first = context.secrets.certificate("registry", ["registry.lab"])
+    assert context.secrets.certificate("registry", ["registry.lab"]) == first
+    assert rotation.renew(context, ["registry"], Silent()) == ["registry"]
+    second = context.secrets.certificate("registry", ["registry.lab"])
+    assert second.certificate != first.certificate
+    assert second.ca == first.ca
+    with pytest.raises(UserError, match="an authority is not replaced"):
+        rotation.renew(context, ["authority"], Silent())
+    with pytest.raises(UserError, match="has no certificate nothing"):
+        rotation.renew(context, ["nothing"], Silent())
+
+
+@pytest.mark.parametrize(("days_gone", "renewed"), [(200, False), (280, True)])
+def test_a_certificate_is_renewed_in_the_last_third_of_its_life(
+    days_gone: int, renewed: bool, context: SiteContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = context.secrets.certificate("registry", ["registry.lab"])
+    later = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=days_gone)
+
+    class Later(datetime.datetime):
+        @classmethod
+        def now(cls, tz: datetime.tzinfo | None = None) -> Later:
+            return cls.fromtimestamp(later.timestamp(), tz)
+
+    monkeypatch.setattr(datetime, "datetime", Later)
+    (registry,) = [entry for entry in rotation.list_certificates(context) if entry.name == "registry"]
+    assert registry.due is renewed
+    assert abs(registry.days - (pki.CERTIFICATE_DAYS - days_gone)) <= 1
+    assert (context.secrets.certificate("registry", ["registry.lab"]) != first) is renewed
+
+
+def test_files_of_the_state_are_private(context: SiteContext) -> None:
+    for file in SitePaths("lab").root.rglob("*"):
+        if file.is_file():
+            assert file.stat().st_mode & 0o077 == 0, file
