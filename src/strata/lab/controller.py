@@ -21,7 +21,7 @@ from strata.cloud.clouds_file import entries
 from strata.errors import UserError
 from strata.inventory.build import controller_address
 from strata.inventory.openstack_controller import METADATA_SECRET
-from strata.lab import host, images, podman_service
+from strata.lab import host, images, podman_service, revive
 from strata.lab.network import container as network
 from strata.lab.podman import (
     SITE_LABEL,
@@ -113,6 +113,8 @@ def up(site: Site, paths: SitePaths, progress: Progress) -> bool:
         raise UserError(f"{public_key} does not exist", fix=f"strata up {site.name} makes it first")
     progress.update("preparing the host")
     changed = host.prepare(site.name)
+    if dead := revive.settle(site.name):
+        progress.update(f"{len(dead)} containers ended unnoticed")
     name = container_name(site)
     if not exists("container", name):
         image = images.ensure_controller_image(progress)
@@ -134,7 +136,7 @@ def up(site: Site, paths: SitePaths, progress: Progress) -> bool:
 
 def down(site: Site, paths: SitePaths, progress: Progress) -> bool:
     """Stops controller, instances and podman's service; all data stays. Returns whether anything ran."""
-    changed = False
+    changed = bool(revive.settle(site.name))
     name = container_name(site)
     if container_status(name) == "running":
         # first: nova would take a stopped instance for one that its user shut down
@@ -160,7 +162,7 @@ def destroy(site: Site, paths: SitePaths, progress: Progress) -> bool:
     Raises:
         UserError: something could not be removed.
     """
-    changed = False
+    changed = bool(revive.settle(site.name))
     name = container_name(site)
     if exists("container", name):
         progress.update(f"removing {name}")
@@ -181,6 +183,8 @@ def destroy(site: Site, paths: SitePaths, progress: Progress) -> bool:
             except PodmanError as error:
                 fix = f"podman {kind} rm --force {' '.join(names)}"
                 raise UserError(str(error), fix=fix, see="an-image-cannot-be-built") from error
+            if kind == "network":
+                revive.forget_networks(names)
             changed = True
     paths.clouds_file.unlink(missing_ok=True)
     if left := host.restore(site.name):

@@ -1,0 +1,73 @@
+"""Containers that ended without podman's knowledge: after a crash it calls them running and refuses to start them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from strata.lab.podman import podman, site_containers, site_networks
+
+EXITS = Path("/run/libpod/exits")
+"""Where conmon, podman's monitor of a container, leaves the exit status when the container ends."""
+LEASES = Path("/var/lib/cni/networks")
+"""Where podman's network plugin keeps addresses; a reboot leaves them where systemd does not clean up."""
+KILLED = "137"
+PROC = Path("/proc")
+
+
+def settle(site: str) -> list[str]:
+    """Has podman know which containers of a site no longer run, and frees their addresses.
+
+    Args:
+        site: nothing else may start containers of this site meanwhile, unless its controller runs.
+
+    Returns:
+        Names of the containers that podman took for running.
+
+    Raises:
+        PodmanError: podman refused.
+    """
+    names = site_containers(site)
+    if not names:
+        return []
+    containers: list[dict[str, Any]] = json.loads(podman("container", "inspect", *names))
+    dead = [c for c in containers if c["State"]["Status"] in ("running", "stopping") and not _lives(c)]
+    for container in dead:
+        # what conmon would have written, had it not been killed
+        EXITS.mkdir(parents=True, exist_ok=True)
+        (EXITS / container["Id"]).write_text(KILLED)
+    for container in dead:
+        podman("container", "cleanup", container["Name"])
+    alive = {c["Id"] for c in containers if c["State"]["Status"] == "running" and c not in dead}
+    if not any(c["Id"] in alive and c["Name"].endswith("-controller") for c in containers):
+        _free_addresses(site, alive)
+    return [c["Name"] for c in dead]
+
+
+def _lives(container: dict[str, Any]) -> bool:
+    """Whether the container's first process runs; its number may belong to another process by now."""
+    try:
+        return container["Id"] in (PROC / str(container["State"]["Pid"]) / "cgroup").read_text()
+    except OSError:
+        return False
+
+
+def _free_addresses(site: str, alive: set[str]) -> None:
+    for network in site_networks(site):
+        for lease in (LEASES / network).glob("*[.:]*"):
+            if lease.is_file() and not lease.name.startswith("last_reserved") and _holder(lease) not in alive:
+                lease.unlink()
+
+
+def _holder(lease: Path) -> str:
+    lines = lease.read_text().splitlines()
+    return lines[0].strip() if lines else ""
+
+
+def forget_networks(names: Iterable[str]) -> None:
+    """Removes what podman keeps of addresses in networks that are gone."""
+    for name in names:
+        shutil.rmtree(LEASES / name, ignore_errors=True)

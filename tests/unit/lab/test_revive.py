@@ -1,0 +1,97 @@
+"""Containers that ended without podman's knowledge."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from strata.lab import revive
+
+CONTROLLER, INSTANCE, STOPPED = "c" * 64, "i" * 64, "s" * 64
+
+
+class Podman:
+    """podman's answers, and what it was asked to do."""
+
+    def __init__(self, statuses: dict[str, tuple[str, str, int]]) -> None:
+        self.statuses = statuses
+        self.cleaned: list[str] = []
+
+    def __call__(self, *arguments: str) -> str:
+        if arguments[:2] == ("container", "cleanup"):
+            self.cleaned.append(arguments[2])
+            return ""
+        assert arguments[:2] == ("container", "inspect"), arguments
+        found: list[dict[str, Any]] = [
+            {"Id": key, "Name": name, "State": {"Status": status, "Pid": pid}}
+            for key, (name, status, pid) in self.statuses.items()
+        ]
+        return json.dumps(found)
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Processes 11, of the controller, and 12, of another program; an address for each container."""
+    for name in ("EXITS", "LEASES", "PROC"):
+        monkeypatch.setattr(revive, name, tmp_path / name.lower())
+    for pid, group in ((11, CONTROLLER), (12, "somebody-else")):
+        directory = tmp_path / "proc" / str(pid)
+        directory.mkdir(parents=True)
+        (directory / "cgroup").write_text(f"1:name=systemd:/libpod_parent/libpod-{group}\n")
+    leases = tmp_path / "leases" / "strata-here-control"
+    leases.mkdir(parents=True)
+    for address, holder in (("10.0.0.10", CONTROLLER), ("10.0.0.11", INSTANCE), ("fd00::12", STOPPED)):
+        (leases / address).write_bytes(f"{holder}\r\neth0".encode())
+    (leases / "last_reserved_ip.0").write_text("10.0.0.11")
+    (leases / "lock").write_text("")
+    return tmp_path
+
+
+def settled(monkeypatch: pytest.MonkeyPatch, **statuses: tuple[str, str, int]) -> tuple[list[str], Podman]:
+    podman = Podman({key[0] * 64: value for key, value in statuses.items()})
+    monkeypatch.setattr(revive, "podman", podman)
+    monkeypatch.setattr(revive, "site_containers", lambda _site: [value[0] for value in statuses.values()])
+    monkeypatch.setattr(revive, "site_networks", lambda _site: ["strata-here-control"])
+    return revive.settle("here"), podman
+
+
+def test_those_without_a_process_are_told_to_podman(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dead, podman = settled(
+        monkeypatch,
+        controller=("strata-here-controller", "running", 11),
+        instance=("strata-here-1", "running", 12),  # the number is another program's by now
+        stopped=("strata-here-2", "exited", 0),
+    )
+    assert dead == podman.cleaned == ["strata-here-1"]
+    assert {file.name: file.read_text() for file in (machine / "exits").iterdir()} == {INSTANCE: "137"}
+
+
+def test_addresses_stay_while_the_controller_may_start_instances(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settled(monkeypatch, controller=("strata-here-controller", "running", 11))
+    assert len(list((machine / "leases" / "strata-here-control").iterdir())) == 5
+
+
+def test_addresses_of_the_dead_are_freed_after_a_reboot(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dead, podman = settled(
+        monkeypatch,
+        controller=("strata-here-controller", "stopping", 99),
+        instance=("strata-here-1", "exited", 0),
+    )
+    assert dead == podman.cleaned == ["strata-here-controller"]
+    left = {file.name for file in (machine / "leases" / "strata-here-control").iterdir()}
+    assert left == {"last_reserved_ip.0", "lock"}
+
+
+def test_site_without_containers_asks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    dead, podman = settled(monkeypatch)
+    assert dead == podman.cleaned == []
+
+
+def test_networks_that_are_gone_leave_no_directory(machine: Path) -> None:
+    revive.forget_networks(["strata-here-control", "strata-here-none"])
+    assert list((machine / "leases").iterdir()) == []
