@@ -20,7 +20,7 @@ begin = time.monotonic()
 child = os.posix_spawnp(sys.argv[2], sys.argv[2:], os.environ)
 _, ended, usage = os.wait4(child, 0)
 with open(sys.argv[1], "w") as file:
-    file.write(f"{time.monotonic() - begin} {usage.ru_maxrss}")
+    file.write(f"{time.monotonic() - begin} {usage.ru_utime + usage.ru_stime} {usage.ru_maxrss}")
 sys.exit(os.waitstatus_to_exitcode(ended) & 255)
 """
 """Starts the command from a small process: the kernel counts the starter's memory as the command's own."""
@@ -28,9 +28,10 @@ sys.exit(os.waitstatus_to_exitcode(ended) & 255)
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a command ended: wall time in seconds, the most memory it held at once in MiB."""
+    """How a command ended: wall and processor time in seconds, the most memory it held at once in MiB."""
 
     seconds: float
+    processor_seconds: float
     peak_mib: float
 
 
@@ -67,5 +68,5 @@ def measure(
             said.seek(0)
             text = said.read()[-1500:].decode(errors="replace")
             raise UserError(f"benchmark: `{' '.join(command)}` ended with {done.returncode}: {text}")
-        seconds, kibibytes = figures.read().split()
-    return Outcome(float(seconds), float(kibibytes) / 1024)
+        seconds, processor_seconds, kibibytes = figures.read().split()
+    return Outcome(float(seconds), float(processor_seconds), float(kibibytes) / 1024)

@@ -48,8 +48,9 @@ def _lines(results: Results) -> Iterator[str]:
     if machine.load_before > SHARED_LOAD:
         yield ""
         yield (
-            "**The machine was shared**: others were at work on it while this was measured, so the figures are upper "
-            "bounds, and their spread is mostly the others'."
+            f"**The machine was shared**: {machine.load_before:.0f} processes wanted its {machine.processors} cores "
+            "when this began, so wall times are upper bounds, and their spread is mostly the others'. "
+            "Processor time and memory are a command's own."
         )
     for name in dict.fromkeys(m.benchmark for m in results.measures):
         yield ""

@@ -65,7 +65,7 @@ def layers(bench: Bench) -> Iterator[Measure]:
                 all_at_once(run, "unchanged")
                 strata(file, "down")
                 all_at_once(run, "warm")
-        except UserError:
+        except (UserError, KeyboardInterrupt):
             yield from measured()  # what there is until then is worth having
             raise
     yield from measured()

@@ -49,6 +49,12 @@ def offline(name: str, bench: Bench) -> Iterator[Measure]:
         )
         yield Measure(
             benchmark=name,
+            what=f"{size} nodes, processor time",
+            unit="s",
+            samples=tuple(round(o.processor_seconds, 3) for o in outcomes),
+        )
+        yield Measure(
+            benchmark=name,
             what=f"{size} nodes, peak memory",
             unit="MiB",
             samples=tuple(round(o.peak_mib, 1) for o in outcomes),
