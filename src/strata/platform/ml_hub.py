@@ -111,9 +111,15 @@ def _catalogue(catalogue: Catalogue, site_file: Path) -> Values:
     try:
         return {"source": "file", "text": read_catalogue(file)}
     except OSError as error:
-        raise UserError(f"{site_file}: {key}: {file}: {error.strerror}", fix="name a file beside site.yaml") from error
+        raise UserError(
+            f"{site_file}: {key}: {file}: {error.strerror}",
+            fix="name a file beside site.yaml",
+            see="the-model-catalogue-cannot-be-read",
+        ) from error
     except ValueError as error:
-        raise UserError(f"{site_file}: {key}: {file}: {error}", fix="mend the file") from error
+        raise UserError(
+            f"{site_file}: {key}: {file}: {error}", fix="mend the file", see="the-model-catalogue-cannot-be-read"
+        ) from error
 
 
 def _read(site_file: Path, key: str, name: str) -> str:
