@@ -1,11 +1,11 @@
-"""Returns when somebody consumes a queue of the message broker: wait_for_queue.py QUEUE SECONDS
+"""Returns when somebody consumes a queue of the message broker: wait_for_queue.py CONFIGURATION QUEUE SECONDS
 
-The broker's URL comes from the environment variable TRANSPORT_URL, `rabbit://user:password@host:port/`.
+The broker's URL is `transport_url` of the service's own configuration; an environment would show the password.
 """
 
 from __future__ import annotations
 
-import os
+import configparser
 import sys
 import time
 from urllib.parse import unquote, urlsplit
@@ -30,10 +30,14 @@ def consumers(url: str, queue: str) -> int:
 
 def main() -> int:
     """Entry point."""
-    queue, seconds = sys.argv[1], float(sys.argv[2])
+    configuration = configparser.ConfigParser(interpolation=None, strict=False)
+    with open(sys.argv[1]) as stream:  # noqa: PTH123  # a missing file shall be named
+        configuration.read_file(stream)
+    url = configuration["DEFAULT"]["transport_url"]
+    queue, seconds = sys.argv[2], float(sys.argv[3])
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        if consumers(os.environ["TRANSPORT_URL"], queue):
+        if consumers(url, queue):
             return 0
         time.sleep(0.2)
     print(f"nobody consumes the queue {queue} after {seconds:.0f} s", file=sys.stderr)
