@@ -8,6 +8,7 @@ from __future__ import annotations
 import configparser
 import sys
 import time
+from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import amqp
@@ -31,7 +32,7 @@ def consumers(url: str, queue: str) -> int:
 def main() -> int:
     """Entry point."""
     configuration = configparser.ConfigParser(interpolation=None, strict=False)
-    with open(sys.argv[1]) as stream:  # noqa: PTH123  # a missing file shall be named
+    with Path(sys.argv[1]).open() as stream:
         configuration.read_file(stream)
     url = configuration["DEFAULT"]["transport_url"]
     queue, seconds = sys.argv[2], float(sys.argv[3])
