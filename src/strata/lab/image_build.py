@@ -198,12 +198,22 @@ def push(reference: str, repository: str, tag: str, registry: RegistryClient, ce
         tag: tag in the registry.
         registry: where to.
         certificates: directory with the site's authority as a file `*.crt`.
+
+    Raises:
+        UserError: the registry did not take it, which podman tries several times.
     """
     with tempfile.NamedTemporaryFile(prefix="strata-digest-") as digest:
         # zstd packs the Kubernetes binaries several times as fast as gzip; containerd reads it since 1.5
-        podman(
-            "push", "--quiet", f"--cert-dir={certificates}", "--compression-format=zstd",
-            f"--digestfile={digest.name}", reference,
-            f"docker://{registry.address}:{REGISTRY_PORT}/{repository}:{tag}",
-        )  # fmt: skip
+        try:
+            podman(
+                "push", "--quiet", f"--cert-dir={certificates}", "--compression-format=zstd",
+                f"--digestfile={digest.name}", reference,
+                f"docker://{registry.address}:{REGISTRY_PORT}/{repository}:{tag}",
+            )  # fmt: skip
+        except UserError as error:
+            raise UserError(
+                f"the site's registry at {registry.address}:{REGISTRY_PORT} did not take {repository}: {error.message}",
+                fix="on its host, `df -h` and `journalctl -u docker-registry` say what it lacks; mend it and run the "
+                "same command again: what it has taken stays",
+            ) from error
         return Path(digest.name).read_text().strip()

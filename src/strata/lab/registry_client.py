@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import socket
 import ssl
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -20,6 +21,10 @@ MANIFEST_TYPES = ", ".join(
 REGISTRY_PORT = 5000
 TIMEOUT = 15.0
 """Seconds the registry may take for one answer."""
+PATIENCE = 20.0
+"""Seconds in which it may fail to answer, or answer with an error of its own, before that is told."""
+PAUSE = 0.5
+"""Seconds between two attempts."""
 
 
 class RegistryClient:
@@ -48,18 +53,33 @@ class RegistryClient:
     def _request(
         self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None
     ) -> tuple[int, dict[str, str], bytes]:
-        """Status, headers with lower-case names, body."""
-        try:
-            self._connection.request(method, path, body=body, headers=headers or {})
-            response = self._connection.getresponse()
-            content = response.read()
-        except (OSError, http.client.HTTPException) as error:
-            self._connection.close()
-            raise UserError(
-                f"the site's registry at {self.address}:{REGISTRY_PORT} does not answer: {error}",
-                fix="run the hosts layer (`strata up SITE --layer hosts`) and look at the registry's unit on its host",
-            ) from error
-        return response.status, {key.lower(): value for key, value in response.getheaders()}, content
+        """Status, headers with lower-case names, body; asked again when the registry is on its way up or overloaded."""
+        end = time.monotonic() + PATIENCE
+        while True:
+            said: Exception | str
+            try:
+                self._connection.request(method, path, body=body, headers=headers or {})
+                response = self._connection.getresponse()
+                content = response.read()
+            except ssl.SSLError as error:
+                self._connection.close()
+                raise self._refused(error) from error  # another answer is not to be expected
+            except (OSError, http.client.HTTPException) as error:
+                self._connection.close()
+                said = error
+            else:
+                if response.status < http.HTTPStatus.INTERNAL_SERVER_ERROR:
+                    return response.status, {key.lower(): value for key, value in response.getheaders()}, content
+                said = f"{response.status} {response.reason}"
+            if time.monotonic() > end:
+                raise self._refused(said)
+            time.sleep(PAUSE)
+
+    def _refused(self, said: Exception | str) -> UserError:
+        return UserError(
+            f"the site's registry at {self.address}:{REGISTRY_PORT} does not answer: {said}",
+            fix="run the hosts layer (`strata up SITE --layer hosts`) and look at the registry's unit on its host",
+        )
 
     def digest(self, repository: str, tag: str) -> str | None:
         """Digest of a tag's manifest, None where the registry has none."""
