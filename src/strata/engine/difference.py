@@ -20,9 +20,9 @@ def show_changes(context: SiteContext, console: Console, layers: Sequence[Layer]
     if changes or warned:
         console.print("\n[bold]changed in the site file since it was last brought up[/]")
     for change in changes:
-        console.print(f"{change.path}: {change.before} → {change.now}", markup=False, highlight=False)
+        console.print(f"{change.path}: {change.before} → {change.now}", markup=False, highlight=False, soft_wrap=True)
     for warning in warned:
-        console.print(f"! {warning}", markup=False, highlight=False)
+        console.print(f"! {warning}", markup=False, highlight=False, soft_wrap=True)
 
 
 def show_difference(context: SiteContext, console: Console, layers: Sequence[Layer]) -> None:
@@ -46,10 +46,12 @@ def show_difference(context: SiteContext, console: Console, layers: Sequence[Lay
         counts = f"{result.created} to create, {result.updated} to change, {result.deleted} to delete"
         console.print(f"{layer}: {counts}, {result.same} unchanged", highlight=False)
         for line in step_lines(result.planned):
-            console.print(f"  {line}", markup=False, highlight=False)
+            console.print(f"  {line}", markup=False, highlight=False, soft_wrap=True)
         for one in disturbances(context, result.planned) if program == "cloud" else ():
-            console.print(f"  ! {one.text()}", markup=False, highlight=False)
-            console.print(f"    `up` asks first; without a terminal: --replace {one.instance}", markup=False)
+            console.print(f"  ! {one.text()}", markup=False, highlight=False, soft_wrap=True)
+            console.print(
+                f"    `up` asks first; without a terminal: --replace {one.instance}", markup=False, soft_wrap=True
+            )
 
 
 def step_lines(steps: Iterable[Mapping[str, Any]]) -> list[str]:

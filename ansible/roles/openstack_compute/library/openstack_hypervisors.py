@@ -7,6 +7,7 @@ import json
 import time
 import urllib.error
 import urllib.request
+from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
@@ -25,6 +26,11 @@ options:
     type: list
     elements: str
     default: []
+  absent:
+    description: Hypervisors whose nova-compute has ended; nova and placement forget them.
+    type: list
+    elements: str
+    default: []
   timeout: {description: Longest wait in seconds., type: int, default: 120}
 """
 
@@ -35,22 +41,47 @@ hypervisors:
 """
 
 
-def call(url: str, token: str | None = None, body: dict[str, Any] | None = None) -> tuple[dict[str, Any], str | None]:
+def call(
+    url: str, token: str | None = None, body: dict[str, Any] | None = None, method: str | None = None
+) -> tuple[dict[str, Any], str | None]:
     """One request; its JSON and the token that keystone issued."""
     headers = {"Content-Type": "application/json", "X-OpenStack-Nova-API-Version": "2.53"}
     if token:
         headers["X-Auth-Token"] = token
-    request = urllib.request.Request(url, json.dumps(body).encode() if body else None, headers)  # noqa: S310
+    request = urllib.request.Request(url, json.dumps(body).encode() if body else None, headers, method=method)  # noqa: S310
     with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310
-        return json.load(answer), answer.headers.get("X-Subject-Token")
+        return json.loads(answer.read() or b"{}"), answer.headers.get("X-Subject-Token")
+
+
+def token_of(auth_url: str, password: str) -> str | None:
+    """A token of the administrator."""
+    user = {"name": "admin", "domain": {"id": "default"}, "password": password}
+    scope = {"project": {"name": "admin", "domain": {"id": "default"}}}
+    body = {"auth": {"identity": {"methods": ["password"], "password": {"user": user}}, "scope": scope}}
+    return call(f"{auth_url}/auth/tokens", body=body)[1]
+
+
+def forget(module: AnsibleModule, url: str, token: str | None, names: list[str]) -> list[str]:
+    """Ends nova-compute of these hosts and deletes their services, and with them hypervisors and resource providers.
+
+    Hosts that still have instances are left alone.
+    """
+    listing, _ = call(f"{url}/os-hypervisors/detail?with_servers=true", token)
+    occupied = {h["service"]["host"] for h in listing["hypervisors"] if h.get("servers")}
+    services, _ = call(f"{url}/os-services?binary=nova-compute", token)
+    ids = {s["host"]: s["id"] for s in services["services"]}
+    free = [name for name in names if name not in occupied]
+    for name in free:
+        module.run_command(["systemctl", "disable", "--now", f"nova-compute@{name}.service"], check_rc=True)
+        if name in ids:
+            call(f"{url}/os-services/{ids[name]}", token, method="DELETE")
+        Path(f"/etc/nova/compute-{name}.conf").unlink(missing_ok=True)
+    return free
 
 
 def hypervisors(auth_url: str, compute_url: str, password: str) -> dict[str, str]:
     """State of each hypervisor that nova lists."""
-    user = {"name": "admin", "domain": {"id": "default"}, "password": password}
-    scope = {"project": {"name": "admin", "domain": {"id": "default"}}}
-    body = {"auth": {"identity": {"methods": ["password"], "password": {"user": user}}, "scope": scope}}
-    _, token = call(f"{auth_url}/auth/tokens", body=body)
+    token = token_of(auth_url, password)
     listing, _ = call(f"{compute_url}/os-hypervisors/detail", token)
     return {h["hypervisor_hostname"]: h["state"] for h in listing["hypervisors"]}
 
@@ -74,6 +105,20 @@ def failed_unit(module: AnsibleModule, units: list[str]) -> str | None:
     return None
 
 
+def forget_all(module: AnsibleModule, end: float) -> None:
+    """Has nova forget the absent hypervisors; waits for an API that is just starting."""
+    parameters = module.params
+    while True:
+        try:
+            token = token_of(parameters["auth_url"], parameters["password"])
+            gone = forget(module, parameters["compute_url"], token, parameters["absent"])
+            module.exit_json(changed=bool(gone), hypervisors=dict.fromkeys(gone, "gone"))
+        except (OSError, ValueError) as error:
+            if time.monotonic() > end:
+                module.fail_json(msg=f"nova does not answer: {error}")
+        time.sleep(1)
+
+
 def main() -> None:
     """Runs the module."""
     module = AnsibleModule(
@@ -84,12 +129,15 @@ def main() -> None:
             "names": {"type": "list", "elements": "str", "required": True},
             "units": {"type": "list", "elements": "str", "default": []},
             "running": {"type": "list", "elements": "str", "default": []},
+            "absent": {"type": "list", "elements": "str", "default": []},
             "timeout": {"type": "int", "default": 120},
         },
         supports_check_mode=True,
     )
     parameters = module.params
     end = time.monotonic() + parameters["timeout"]
+    if parameters["absent"]:
+        forget_all(module, end)
     while True:
         found: dict[str, str] = {}
         said = ""

@@ -1,0 +1,362 @@
+"""The site file is edited, `plan` tells what will be, `up` makes it so; edited back, the site is as before.
+
+Everything is edited at once, since each run of `up` costs more than what it changes: a GPU node is added, two quotas
+grow, an operator gets a key, PostgreSQL gets settings of both kinds, a password is rotated, a certificate renewed. Back
+again, the node is drained before its instance goes.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import requests
+import yaml
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ed25519
+
+from strata.engine.context import SiteContext
+from strata.inventory.ports import POSTGRESQL
+from strata.inventory.topology import database_secret
+from strata.outputs import ImageOutputs
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+    from testinfra.host import Host
+
+NODE = "gpu-worker-change"
+OPERATOR = "changetest"
+SECRET = database_secret("ml_hub")
+CERTIFICATE = "registry"
+WORKLOAD = "change-test"
+SECONDS = 900
+"""The longest that one `up` may take on a loaded machine."""
+Kubectl = Callable[..., str]
+
+
+def strata(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs a command as an operator would, without a terminal."""
+    program = Path(sys.executable).parent / "strata"
+    return subprocess.run(
+        [str(program), *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=SECONDS,
+    )
+
+
+def up(file: Path) -> dict[str, Any]:
+    """Brings the site up as the file says; must succeed."""
+    done = strata("up", str(file), "--no-verify", "--json")
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def edit(context: SiteContext, directory: Path, change: Callable[[dict[str, Any]], None]) -> Path:
+    """A copy of the site file with other content, and the files beside it."""
+    directory.mkdir()
+    for file in context.site_file.parent.iterdir():
+        if file.is_file():
+            shutil.copy(file, directory)
+    content = yaml.safe_load(context.site_file.read_text())
+    change(content)
+    copy = directory / context.site_file.name
+    copy.write_text(yaml.safe_dump(content, sort_keys=False))
+    return copy
+
+
+def until(condition: Callable[[], bool], what: str, seconds: float = 120) -> None:
+    """Polls; fails with what was waited for."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"not in {seconds:.0f} s: {what}"
+        time.sleep(1)
+
+
+def served_certificate(address: str, port: int) -> x509.Certificate:
+    """What a TLS server shows."""
+    with socket.create_connection((address, port), timeout=10) as plain:
+        sorting = ssl.create_default_context()
+        sorting.check_hostname, sorting.verify_mode = False, ssl.CERT_NONE
+        with sorting.wrap_socket(plain) as secure:
+            shown = secure.getpeercert(binary_form=True)
+    assert shown is not None
+    return x509.load_der_x509_certificate(shown)
+
+
+@dataclass(frozen=True)
+class Changed:
+    """What the edited file led to.
+
+    Args:
+        plan: what `strata plan` said before.
+        key_file: private key of the new operator.
+        serial: of the registry's certificate before.
+        password: of the database before.
+        started: when PostgreSQL was started before.
+        nodes: names of the cluster's nodes before.
+    """
+
+    plan: str
+    key_file: Path
+    serial: int
+    password: str
+    started: str
+    nodes: set[str]
+
+
+def node_names(kubectl: Kubectl) -> set[str]:
+    """Names of the cluster's nodes."""
+    return {node["metadata"]["name"] for node in json.loads(kubectl("get", "nodes", "-o", "json"))["items"]}
+
+
+def setting(server: Host, name: str) -> str:
+    """A setting of the running PostgreSQL."""
+    done = server.run(f"runuser -u postgres -- psql --no-align --tuples-only -c 'show {name}'")
+    assert done.rc == 0, done.stderr
+    return str(done.stdout.strip())
+
+
+def started(server: Host) -> str:
+    """When PostgreSQL was started."""
+    query = "select pg_postmaster_start_time()"
+    return str(server.run(f"runuser -u postgres -- psql --no-align --tuples-only -c '{query}'").stdout.strip())
+
+
+@pytest.fixture(scope="module")
+def changed(
+    context: SiteContext,
+    tmp_path_factory: pytest.TempPathFactory,
+    site_host: Callable[[str], Host],
+    kubectl: Kubectl,
+    images: ImageOutputs,
+) -> Iterator[Changed]:
+    """The site as an edited file says; afterwards, whatever happened, as its own file says."""
+    assert context.cloud_outputs is not None
+    directory = tmp_path_factory.mktemp("change")
+    key = ed25519.Ed25519PrivateKey.generate()
+    key_file = directory / "operator"
+    key_file.touch(mode=0o600)
+    key_file.write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption())
+    )
+    public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH).decode()
+
+    def more(content: dict[str, Any]) -> None:
+        cloud = content["cloud"]
+        model = next(i for i in cloud["instances"] if "gpu_node" in i["roles"])
+        cloud["instances"].append({**model, "name": NODE})
+        cloud["project"]["quota"]["cores"] += 4
+        content["platform"]["tenants"][0]["quota"]["cpu"] += 1
+        content["hosts"]["operators"] = [{"name": OPERATOR, "keys": [f"{public} test"]}]
+        content["hosts"]["postgresql"]["settings"] = {"work_mem": "5MB"}
+
+    server = site_host("services-1")
+    before = Changed(
+        "",
+        key_file,
+        served_certificate(context.cloud_outputs.instances["services-1"].address, 5000).serial_number,
+        context.secrets.get(SECRET),
+        started(server),
+        node_names(kubectl),
+    )
+    file = edit(context, directory / "more", more)
+    plan = strata("plan", str(file))
+    try:
+        for command in (("secrets", "rotate", SECRET), ("certificates", "renew", CERTIFICATE)):
+            done = strata(command[0], command[1], str(file), command[2])
+            assert done.returncode == 0, done.stderr
+        up(file)
+        yield Changed(plan.stdout, key_file, before.serial, before.password, before.started, before.nodes)
+    finally:
+        kubectl("delete", "deployment", WORKLOAD, "--ignore-not-found", "--wait=false", check=False)
+        up(context.site_file)
+
+
+def test_the_plan_told_each_change(changed: Changed) -> None:
+    assert f"cloud.instances.{NODE}" in changed.plan
+    assert f"create instance {NODE}" in changed.plan
+    for key in (
+        "cloud.project.quota.cores",
+        "platform.tenants.research.quota.cpu",
+        "hosts.postgresql.settings.work_mem",
+        "hosts.operators",
+    ):
+        assert key in changed.plan
+
+
+def test_a_new_gpu_node_is_marked_and_offers_its_card(changed: Changed, context: SiteContext, kubectl: Kubectl) -> None:
+    assert context.site.cluster is not None
+    assert node_names(kubectl) == changed.nodes | {NODE}
+
+    def offers() -> bool:
+        node = json.loads(kubectl("get", "node", NODE, "-o", "json"))
+        return bool(node["status"]["allocatable"].get("nvidia.com/gpu") == "1")
+
+    until(offers, f"{NODE} offers one card")
+    node = json.loads(kubectl("get", "node", NODE, "-o", "json"))
+    assert set(context.site.cluster.gpu_nodes.labels.items()) <= set(node["metadata"]["labels"].items())
+    taints = {f"{t['key']}={t.get('value', '')}:{t['effect']}" for t in node["spec"].get("taints", [])}
+    assert set(context.site.cluster.gpu_nodes.taints) <= taints
+
+
+def test_quotas_grew(changed: Changed, context: SiteContext, cloud: Connection, kubectl: Kubectl) -> None:
+    assert changed
+    assert context.site.cloud is not None
+    project = cloud.get_project(context.site.cloud.project.name)
+    assert project is not None
+    assert cloud.get_compute_quotas(project.id).cores == context.site.cloud.project.quota.cores + 4
+    tenant = context.site.platform.tenants[0]
+    (quota,) = json.loads(kubectl("get", "resourcequota", "-n", tenant.name, "-o", "json"))["items"]
+    assert str(tenant.quota.cpu + 1) in {str(v) for k, v in quota["spec"]["hard"].items() if "cpu" in k}
+
+
+def may_log_in(changed: Changed, context: SiteContext, host: str) -> bool:
+    """Whether the operator's key opens a host."""
+    assert context.cloud_outputs is not None
+    address = context.cloud_outputs.instances[host].address
+    options = [
+        "-o",
+        "BatchMode=yes",
+        "-o",
+        "IdentitiesOnly=yes",
+        "-o",
+        f"UserKnownHostsFile={context.paths.known_hosts}",
+    ]
+    done = subprocess.run(
+        ["ssh", "-i", str(changed.key_file), *options, f"{OPERATOR}@{address}", "id", "--user", "--name"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return done.returncode == 0 and done.stdout.strip() == OPERATOR
+
+
+def test_an_operators_key_opens_every_host(changed: Changed, context: SiteContext) -> None:
+    for host in ("services-1", NODE):
+        assert may_log_in(changed, SiteContext.load(context.site_file), host)
+
+
+def test_postgresql_took_a_setting_over_without_a_restart(changed: Changed, site_host: Callable[[str], Host]) -> None:
+    server = site_host("services-1")
+    assert setting(server, "work_mem") == "5MB"
+    assert started(server) == changed.started
+
+
+def test_a_rotated_password_is_the_only_one(changed: Changed, context: SiteContext, http: requests.Session) -> None:
+    import psycopg
+
+    assert context.cloud_outputs is not None
+    host = context.cloud_outputs.instances["services-1"].address
+    new = context.secrets.get(SECRET)
+    assert new != changed.password
+
+    def connect(password: str) -> None:
+        with psycopg.connect(
+            host=host, port=POSTGRESQL, dbname="ml_hub", user="ml_hub", password=password, sslmode="require"
+        ) as connection:
+            connection.execute("select 1")
+
+    connect(new)
+    with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
+        connect(changed.password)
+
+    def ready() -> bool:
+        return http.get(f"https://ml-hub.{context.site.domain}/readyz", timeout=10).status_code == 200
+
+    until(ready, "ml-hub reads its database with the new password")
+
+
+def test_a_renewed_certificate_is_served(changed: Changed, context: SiteContext) -> None:
+    assert context.cloud_outputs is not None
+    shown = served_certificate(context.cloud_outputs.instances["services-1"].address, 5000)
+    assert shown.serial_number != changed.serial
+
+
+def test_data_that_nobody_named_stays(context: SiteContext, tmp_path: Path) -> None:
+    def less(content: dict[str, Any]) -> None:
+        content["hosts"]["nfs"]["exports"][0]["name"] = "another"
+        content["platform"]["tenants"] = []
+
+    file = edit(context, tmp_path / "less", less)
+    before = (context.paths.outputs / "protected.json").read_text()
+    done = strata("up", str(file), "--no-verify", "--yes")
+    assert done.returncode == 2, done.stdout + done.stderr
+    said = " ".join(done.stderr.split())
+    for key in ("export/data", "tenant/research"):
+        assert f"--remove {key}" in said
+    assert (context.paths.outputs / "protected.json").read_text() == before
+    assert "--remove export/data" in " ".join(strata("plan", str(file), "--offline").stdout.split())
+
+
+def test_a_node_that_leaves_is_drained_and_leaves_nothing(
+    changed: Changed, context: SiteContext, cloud: Connection, kubectl: Kubectl, images: ImageOutputs
+) -> None:
+    """Last in this file: it brings the site back to its own file."""
+    start_on_the_new_node(kubectl, images)
+    until(lambda: where(kubectl) == NODE, f"the workload runs on {NODE}", 180)
+    uncordoned = set(changed.nodes)
+    plan = strata("plan", str(context.site_file), "--offline").stdout
+    assert f"node {NODE}: drained" in plan
+    assert f"instance {NODE}: deleted" in plan
+
+    up(context.site_file)
+    assert node_names(kubectl) == uncordoned
+    until(lambda: where(kubectl) in changed.nodes, "the workload runs elsewhere", 180)
+    events = json.loads(kubectl("get", "events", "-A", "-o", "json"))["items"]
+    assert any(e["reason"] == "NodeNotSchedulable" and e["involvedObject"]["name"] == NODE for e in events)
+    assert NODE not in {server.name for server in cloud.compute.servers(all_projects=True)}
+    fresh = SiteContext.load(context.site_file)
+    assert fresh.cloud_outputs is not None
+    assert NODE not in fresh.cloud_outputs.instances
+    assert not may_log_in(changed, fresh, "services-1")
+    tokens = kubectl("get", "secrets", "-n", "kube-system", "--field-selector", "type=bootstrap.kubernetes.io/token")
+    assert "bootstrap-token" not in tokens
+
+
+def start_on_the_new_node(kubectl: Kubectl, images: ImageOutputs) -> None:
+    """A workload that prefers the new node, and may run on any other."""
+    prefers = {
+        "weight": 100,
+        "preference": {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [NODE]}]},
+    }
+    spec = {
+        "terminationGracePeriodSeconds": 1,
+        "automountServiceAccountToken": False,
+        "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
+        "affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [prefers]}},
+        "containers": [{"name": "sleep", "image": images.images["ml-hub"], "command": ["sleep", "3600"]}],
+    }
+    labels = {"app": WORKLOAD}
+    manifest = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": WORKLOAD},
+        "spec": {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": spec}},
+    }
+    kubectl("apply", "-f", "-", input=json.dumps(manifest))
+
+
+def where(kubectl: Kubectl) -> str:
+    """Node of the workload's running pod; empty where there is none."""
+    pods = json.loads(kubectl("get", "pods", "-l", f"app={WORKLOAD}", "-o", "json"))["items"]
+    for pod in pods:
+        if pod["status"]["phase"] == "Running" and not pod["metadata"].get("deletionTimestamp"):
+            return str(pod["spec"]["nodeName"])
+    return ""
