@@ -149,12 +149,25 @@ class Tenant:
         finally:
             self.cloud.network.delete_ip(address.id)
 
-    def machines(self, image_id: str, flavor_id: str, **ports: Any) -> dict[str, Machine]:
-        """Instances on ports, made side by side, and gone again before anything else."""
+    def machines(
+        self, image_id: str, flavor_id: str, *, options: dict[str, Any] | None = None, **ports: Any
+    ) -> dict[str, Machine]:
+        """Instances on ports, made side by side, and gone again before anything else.
+
+        Args:
+            image_id: glance's.
+            flavor_id: nova's.
+            options: further properties of each server.
+            ports: by name of the instance.
+        """
         servers = {}
         for name, port in ports.items():
             server = self.cloud.compute.create_server(
-                name=f"test-{name}", image_id=image_id, flavor_id=flavor_id, networks=[{"port": port.id}]
+                name=f"test-{name}",
+                image_id=image_id,
+                flavor_id=flavor_id,
+                networks=[{"port": port.id}],
+                **(options or {}),
             )
             self._cleanup.callback(self.cloud.compute.wait_for_delete, server, wait=BUILD_SECONDS)
             servers[name] = server
@@ -194,15 +207,18 @@ def _remove_default_group(cloud: Connection, project_id: str) -> None:
 
 
 @contextlib.contextmanager
-def small_flavor(cloud: Connection, like: str) -> Iterator[str]:
+def small_flavor(cloud: Connection, like: str, *, ram: int = 256, vcpus: int = 1, disk: int = 1) -> Iterator[str]:
     """A flavor for instances that only answer; returns its id.
 
     Args:
         cloud: as administrator.
         like: flavor whose extra specs say on which hosts.
+        ram: MiB.
+        vcpus: virtual CPUs.
+        disk: GiB.
     """
     specs = cloud.compute.find_flavor(like, ignore_missing=False, get_extra_specs=True).extra_specs
-    flavor = cloud.compute.create_flavor(name=f"test-{uuid.uuid4().hex[:8]}", ram=256, vcpus=1, disk=1)
+    flavor = cloud.compute.create_flavor(name=f"test-{uuid.uuid4().hex[:8]}", ram=ram, vcpus=vcpus, disk=disk)
     try:
         cloud.compute.create_flavor_extra_specs(flavor, specs)
         yield str(flavor.id)
