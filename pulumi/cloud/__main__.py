@@ -56,8 +56,7 @@ instances = {
             flavor=i.flavor,
             flavor_id=flavors[i.flavor].id,
             image_id=images[i.image].id,
-            # its name, not the resource's: another key is for new instances, and must not replace those that stand
-            key_pair=site.name,
+            key_pair=key_pair.name,
             network_id=networks[i.network].id,
             subnet_id=networks[i.network].subnet_id,
             security_group_ids=tuple(groups[role].id for role in ("nodes", *i.roles) if role in groups),
@@ -66,7 +65,7 @@ instances = {
             further_networks=arguments.pod_networks(site, i.roles),
         ),
         # the scheduler looks at the aggregates' metadata
-        pulumi.ResourceOptions(provider=project.provider, depends_on=[*aggregates, key_pair]),
+        pulumi.ResourceOptions(provider=project.provider, depends_on=aggregates),
     )
     for i in cloud.instances
 }

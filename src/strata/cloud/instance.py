@@ -68,8 +68,9 @@ class Instance(pulumi.ComponentResource):
             key_pair=args.key_pair,
             networks=[openstack.compute.InstanceNetworkArgs(port=port.id)],
             metadata=dict(args.metadata),
-            # its accelerators and its port are free only when the old one is gone
-            opts=pulumi.ResourceOptions(parent=self, delete_before_replace=True),
+            # its accelerators and its port are free only when the old one is gone;
+            # another key is for new instances, and must not replace those that stand
+            opts=pulumi.ResourceOptions(parent=self, delete_before_replace=True, ignore_changes=["keyPair"]),
         )
         self.outputs = {
             "id": server.id,

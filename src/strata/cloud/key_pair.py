@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 import pulumi
@@ -13,7 +14,8 @@ class KeyPairArgs:
     """One public key.
 
     Args:
-        name: in OpenStack, unique per user.
+        name: in OpenStack, unique per user; the digest of the key is added, so that the next one can be made before
+            this one goes: deleted first, it would take every instance with it.
         public_key: OpenSSH format, one line.
     """
 
@@ -30,10 +32,10 @@ class KeyPair(pulumi.ComponentResource):
         super().__init__("strata:cloud:KeyPair", name, None, opts)
         pair = openstack.compute.Keypair(
             name,
-            name=args.name,
+            name=f"{args.name}-{hashlib.sha256(args.public_key.encode()).hexdigest()[:8]}",
             public_key=args.public_key,
-            # the name is taken until the old one is gone
-            opts=pulumi.ResourceOptions(parent=self, delete_before_replace=True),
+            # said outright: the provider's own answer is to delete first
+            opts=pulumi.ResourceOptions(parent=self, delete_before_replace=False),
         )
         self.name = pair.name
         self.register_outputs({"name": self.name})
