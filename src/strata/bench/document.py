@@ -12,7 +12,7 @@ from strata.paths import REPOSITORY
 
 DOCUMENT = REPOSITORY / "docs" / "benchmarks.md"
 PICTURE = "images/benchmarks.svg"
-FLOOR = REPOSITORY / "docs" / "benchmarks-floor.md"
+FLOOR = Path(__file__).parent / "floor.md"
 """What people wrote about the figures; put into the document as it is."""
 TITLES = {
     "validate": "Reading a site (`strata validate`)",
@@ -52,6 +52,9 @@ def _lines(results: Results) -> Iterator[str]:
             "when this began, so wall times are upper bounds, and their spread is mostly the others'. "
             "Processor time and memory are a command's own."
         )
+    if missing := _missing(results):
+        yield ""
+        yield f"Not measured this time: {', '.join(missing)}."
     for name in dict.fromkeys(m.benchmark for m in results.measures):
         yield ""
         yield f"## {TITLES.get(name, name)}"
@@ -72,6 +75,23 @@ def _lines(results: Results) -> Iterator[str]:
             yield "```text"
             yield from tree(span, least=0.02)
             yield "```"
+
+
+def _missing(results: Results) -> list[str]:
+    """What `scripts/bench` can measure and these results have not."""
+    from strata.bench.catalogue import BENCHMARKS
+    from strata.bench.layers import WHAT
+    from strata.bench.site import LAYERS
+
+    there = {m.benchmark for m in results.measures}
+    found = [f"`{name}`" for name in BENCHMARKS if name not in there]
+    if "layers" in there:
+        done = {m.what for m in results.measures if m.benchmark == "layers"}
+        for state in WHAT:
+            layers = [layer for layer in LAYERS if f"{state}: {layer}" not in done]
+            if layers:
+                found.append(f"layers {state}" + ("" if len(layers) == len(LAYERS) else f" ({', '.join(layers)})"))
+    return found
 
 
 def _table(measures: list[Measure]) -> Iterator[str]:

@@ -148,6 +148,7 @@ def test_the_document_says_on_what_and_that_it_was_shared(tmp_path: Path) -> Non
     assert "| processor | a processor, 2 cores |" in text
     assert "| 10 pods to Ready | 1.00 s | 2.00 s | 3.00 s | 3 |" in text
     assert "was shared" not in text
+    assert "Not measured this time: `validate`" in text
     busy = Results(machine=MACHINE.model_copy(update={"load_before": 3.0}), spans=(SPAN,))
     assert "was shared" in markdown(busy)
     written = write(busy, tmp_path / "docs" / "benchmarks.md")
