@@ -7,7 +7,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from strata.bench.breakdown import boot_spans
 from strata.bench.model import Bench, Measure
@@ -29,21 +29,29 @@ def instances(bench: Bench) -> Iterator[Measure]:
     Raises:
         UserError: one did not answer within ten minutes, or nova refused it.
     """
+    from openstack.exceptions import SDKException
+
     with bench_site(bench, up="cloud") as context:
-        connection = _connect(context)
-        for count in COUNTS:
-            last, first, deleted = [], [], []
-            for run in range(bench.runs):
-                bench.progress.update(f"instances: {count}, run {run + 1} of {bench.runs}")
-                times, gone = _one_run(context, connection, count, bench, boot=run == bench.runs - 1 and count == 1)
-                last.append(round(max(times), 2))
-                first.append(round(min(times), 2))
-                deleted.append(round(gone, 2))
-            noun = "instance" if count == 1 else "instances"
-            yield Measure(benchmark="instances", what=f"{count} {noun} to SSH", unit="s", samples=tuple(last))
-            if count > 1:
-                yield Measure(benchmark="instances", what=f"first of {count} to SSH", unit="s", samples=tuple(first))
-            yield Measure(benchmark="instances", what=f"{count} {noun} deleted", unit="s", samples=tuple(deleted))
+        try:
+            yield from _measure(context, _connect(context), bench)
+        except SDKException as error:
+            raise UserError(f"benchmark: OpenStack: {error}", fix="`strata status` of the site") from error
+
+
+def _measure(context: SiteContext, connection: Connection, bench: Bench) -> Iterator[Measure]:
+    for count in COUNTS:
+        last, first, deleted = [], [], []
+        for run in range(bench.runs):
+            bench.progress.update(f"instances: {count}, run {run + 1} of {bench.runs}")
+            times, gone = _one_run(context, connection, count, bench, boot=run == bench.runs - 1 and count == 1)
+            last.append(round(max(times), 2))
+            first.append(round(min(times), 2))
+            deleted.append(round(gone, 2))
+        noun = "instance" if count == 1 else "instances"
+        yield Measure(benchmark="instances", what=f"{count} {noun} to SSH", unit="s", samples=tuple(last))
+        if count > 1:
+            yield Measure(benchmark="instances", what=f"first of {count} to SSH", unit="s", samples=tuple(first))
+        yield Measure(benchmark="instances", what=f"{count} {noun} deleted", unit="s", samples=tuple(deleted))
 
 
 def _connect(context: SiteContext) -> Connection:
@@ -72,12 +80,14 @@ def _one_run(
         "flavor_id": connection.compute.find_flavor(flavor.name, ignore_missing=False).id,
         "image_id": connection.image.find_image(cloud.images[0].name, ignore_missing=False).id,
         "networks": [{"uuid": connection.network.find_network(cloud.networks[0].name, ignore_missing=False).id}],
-        "key_name": context.site.name,
+        "key_name": _key_pair(context, connection),
         "security_groups": [{"name": f"{context.site.name}-nodes"}],
     }
     begin = time.monotonic()
-    servers = [connection.compute.create_server(name=f"bench-{tag}-{n}", **common) for n in range(count)]
+    servers: list[Any] = []
     try:
+        for number in range(count):
+            servers.append(connection.compute.create_server(name=f"bench-{tag}-{number}", **common))
         times = _wait(context, connection, {s.id for s in servers}, begin)
         if boot:
             address = _address(connection.compute.get_server(servers[0].id))
@@ -90,6 +100,16 @@ def _one_run(
             connection.compute.wait_for_delete(server, interval=1, wait=300)
         gone = time.monotonic() - gone
     return times, gone
+
+
+def _key_pair(context: SiteContext, connection: Connection) -> str:
+    """Name of the key pair that holds the site's key; it changes with the key."""
+    kind, key, *_ = context.paths.ssh_key.with_suffix(".pub").read_text().split()
+    for summary in connection.compute.keypairs():
+        found = connection.compute.get_keypair(summary.name)
+        if (found.public_key or "").split()[:2] == [kind, key]:
+            return str(found.name)
+    raise UserError("benchmark: the site's key pair is not in the cloud", fix="`strata up` of the site, then again")
 
 
 def _address(server: object) -> str | None:
