@@ -183,9 +183,8 @@ def destroy(site: Site, paths: SitePaths, progress: Progress) -> bool:
             except PodmanError as error:
                 fix = f"podman {kind} rm --force {' '.join(names)}"
                 raise UserError(str(error), fix=fix, see="an-image-cannot-be-built") from error
-            if kind == "network":
-                revive.forget_networks(names)
             changed = True
+    revive.forget_networks(site.name)
     paths.clouds_file.unlink(missing_ok=True)
     if left := host.restore(site.name):
         progress.update(f"left on the host since others use it: {'; '.join(left)}")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +67,9 @@ def _holder(lease: Path) -> str:
     return lines[0].strip() if lines else ""
 
 
-def forget_networks(names: Iterable[str]) -> None:
-    """Removes what podman keeps of addresses in networks that are gone."""
-    for name in names:
-        shutil.rmtree(LEASES / name, ignore_errors=True)
+def forget_networks(site: str) -> None:
+    """Removes what podman keeps of addresses in the site's networks, also of those that nova removed before."""
+    own = re.compile(rf"strata-{re.escape(site)}-(control|[0-9a-f]{{8}})")
+    for directory in LEASES.glob(f"strata-{site}-*"):
+        if own.fullmatch(directory.name):  # not of a site whose name begins like this one's
+            shutil.rmtree(directory, ignore_errors=True)

@@ -93,5 +93,8 @@ def test_site_without_containers_asks_nothing(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_networks_that_are_gone_leave_no_directory(machine: Path) -> None:
-    revive.forget_networks(["strata-here-control", "strata-here-none"])
-    assert list((machine / "leases").iterdir()) == []
+    for name in ("strata-here-12ab34cd", "strata-here-too-control", "strata-here-too-12ab34cd"):
+        (machine / "leases" / name).mkdir()
+    revive.forget_networks("here")
+    left = {directory.name for directory in (machine / "leases").iterdir()}
+    assert left == {"strata-here-too-control", "strata-here-too-12ab34cd"}
