@@ -7,6 +7,7 @@ again, the node is drained before its instance goes.
 
 from __future__ import annotations
 
+import copy
 import json
 import shutil
 import socket
@@ -74,9 +75,9 @@ def edit(context: SiteContext, directory: Path, change: Callable[[dict[str, Any]
             shutil.copy(file, directory)
     content = yaml.safe_load(context.site_file.read_text())
     change(content)
-    copy = directory / context.site_file.name
-    copy.write_text(yaml.safe_dump(content, sort_keys=False))
-    return copy
+    edited = directory / context.site_file.name
+    edited.write_text(yaml.safe_dump(content, sort_keys=False))
+    return edited
 
 
 def until(condition: Callable[[], bool], what: str, seconds: float = 120) -> None:
@@ -159,7 +160,7 @@ def changed(
     def more(content: dict[str, Any]) -> None:
         cloud = content["cloud"]
         model = next(i for i in cloud["instances"] if "gpu_node" in i["roles"])
-        cloud["instances"].append({**model, "name": NODE})
+        cloud["instances"].append({**copy.deepcopy(model), "name": NODE})  # a site file has no aliases
         cloud["project"]["quota"]["cores"] += 4
         content["platform"]["tenants"][0]["quota"]["cpu"] += 1
         content["hosts"]["operators"] = [{"name": OPERATOR, "keys": [f"{public} test"]}]

@@ -8,7 +8,7 @@ import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -177,6 +177,12 @@ def _record() -> Iterator[HostRecord]:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         stored: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
+        known = {field.name for field in fields(HostRecord)}
+        if unknown := stored.keys() - known:
+            raise UserError(
+                f"{file}: {', '.join(sorted(unknown))}: written by a newer Strata, which changed more on this machine",
+                fix="use the checkout that brought up the sites of this machine",
+            )
         record = HostRecord(**stored)
         try:
             yield record

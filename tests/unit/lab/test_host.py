@@ -111,6 +111,15 @@ def test_missing_bridge_filter_is_loaded_or_told(machine: Machine) -> None:
         host.prepare("lab")
 
 
+def test_record_of_a_newer_version_is_told(machine: Machine) -> None:
+    record = machine.root / "state" / "host.json"
+    record.parent.mkdir(parents=True, exist_ok=True)
+    record.write_text('{"of_tomorrow": true}')
+    with pytest.raises(UserError, match="of_tomorrow: written by a newer Strata"):
+        host.prepare("lab")
+    assert record.read_text() == '{"of_tomorrow": true}'
+
+
 def test_cgroup_v2_needs_no_mount(machine: Machine) -> None:
     (machine.root / "cgroup" / "cgroup.controllers").write_text("memory\n")
     assert host.missing_controllers() == []
