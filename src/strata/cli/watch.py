@@ -5,7 +5,9 @@ from __future__ import annotations
 import concurrent.futures
 import os
 import select
+import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -96,6 +98,9 @@ def _redraw(console: Console, look: Callable[[], SiteReport], interval: float, f
 
     future: concurrent.futures.Future[SiteReport] | None = None
     begin = time.monotonic() - interval
+    # a flag and not an exception, which could come where nobody catches it, or between a look's start and its note
+    interrupted = threading.Event()
+    before = signal.signal(signal.SIGINT, lambda *_: interrupted.set())
     try:
         # a screen of its own, so that what stood in the terminal is back afterwards
         with _keys() as key, Live(console=console, screen=True, get_renderable=screen, auto_refresh=False) as live:
@@ -108,10 +113,10 @@ def _redraw(console: Console, look: Callable[[], SiteReport], interval: float, f
                 live.refresh()
                 if frames is not None and shown >= frames:
                     break
-                if key(TICK_SECONDS) in ("q", "Q"):
+                if key(TICK_SECONDS) in ("q", "Q") or interrupted.is_set():
                     break
-    except KeyboardInterrupt:
-        pass
+    finally:
+        signal.signal(signal.SIGINT, before)
     if future is not None:
         # Python would wait at its end for a look that hangs on a host; it changes nothing, so it may end at once
         sys.stdout.flush()

@@ -83,6 +83,9 @@ def podman(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Fake:
     monkeypatch.setenv("PATH", f"{directory}:{os.environ['PATH']}")
     monkeypatch.setenv("FAKE_PODMAN_DIRECTORY", str(directory))
     monkeypatch.setattr("strata.lab.host.restore", lambda _: [])
+    # these look at the machine itself, where a lab may run
+    monkeypatch.setattr("strata.lab.revive.settle", lambda _: [])
+    monkeypatch.setattr("strata.lab.revive.LEASES", tmp_path / "leases")
     monkeypatch.setattr(podman_service, "runtime_directory", lambda name: tmp_path / "run" / name)
     return Fake(directory)
 
@@ -151,7 +154,8 @@ def test_status_tells_instances_with_devices(site: Site, paths: SitePaths, podma
     assert [(i.name, i.devices) for i in found.instances] == [("gpu-worker-1", ("0000:10:00.0",))]
 
 
-def test_a_reused_process_id_is_not_ours(paths: SitePaths) -> None:
+def test_a_reused_process_id_is_not_ours(paths: SitePaths, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(podman_service, "runtime_directory", lambda name: tmp_path / "run" / name)
     (paths.root / "podman-service.pid").write_text(f"{os.getpid()}\n")
     assert podman_service.running_pid(paths) is None
 
