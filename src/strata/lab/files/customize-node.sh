@@ -19,7 +19,11 @@ cloud_final_modules:
   [package-update-upgrade-install, write-files-deferred, scripts-vendor, scripts-per-once, scripts-per-boot,
    scripts-per-instance, scripts-user, keys-to-console, phone-home, final-message, power-state-change]
 CFG
-systemctl enable --quiet cloud-init-local.service cloud-init.service cloud-config.service cloud-final.service
+# Debian 13 has other units than Debian 12: one process behind them all, and the network's stage under a name of its own
+for unit in cloud-init-main cloud-init-local cloud-init-network cloud-init cloud-config cloud-final; do
+    [ ! -e "/usr/lib/systemd/system/$unit.service" ] && [ ! -e "/lib/systemd/system/$unit.service" ] ||
+        systemctl enable --quiet "$unit.service"
+done
 
 # lxcfs shows the instance's memory and CPUs, its control group's limits, where the kernel shows the machine's.
 cat >/usr/local/sbin/strata-limits-view <<'SCRIPT'

@@ -20,7 +20,7 @@ cat >/etc/systemd/system/strata-ssh-keys.service <<'UNIT'
 [Unit]
 Description=Host keys of the SSH server, made at first boot
 # which makes its own, where there is one
-After=cloud-init.service
+After=cloud-init.service cloud-init-network.service
 Before=ssh.service
 ConditionPathExists=!/etc/ssh/ssh_host_ed25519_key
 
