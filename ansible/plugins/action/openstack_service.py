@@ -6,7 +6,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 
-from strata.drift.manifest import ManagedFile, ManagedUnit, content_digest, note
+from strata.drift.manifest import ManagedUnit, note, wanted_file
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible ships no types
@@ -18,13 +18,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible ships no types
         result: dict[str, Any] = self._execute_module(task_vars=task_vars)
         if not result.get("failed") and not self._task.check_mode:
             arguments = self._task.args
-            files = {f["path"]: wanted(f) for f in arguments["files"]}
+            files = {f["path"]: wanted_file(f) for f in arguments["files"]}
             units = {name: ManagedUnit(active=True, enabled=True) for name in arguments.get("units", [])}
             note(task_vars["inventory_hostname"], files=files, units=units)
         return result
-
-
-def wanted(file: dict[str, Any]) -> ManagedFile:
-    """What the module's option `files` says of one file."""
-    mode = f"{int(file.get('mode', '0644'), 8):04o}"
-    return ManagedFile(digest=content_digest(file["content"]), mode=mode, owner="root", group=file.get("group", "root"))

@@ -6,7 +6,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 
-from strata.drift.manifest import ManagedFile, content_digest, note
+from strata.drift.manifest import note, wanted_file
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible ships no types
@@ -18,15 +18,5 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible ships no types
         result: dict[str, Any] = self._execute_module(task_vars=task_vars)
         if not result.get("failed") and not self._task.check_mode:
             host = self._task.delegate_to or task_vars["inventory_hostname"]
-            note(host, files={f["path"]: wanted(f) for f in self._task.args["files"]})
+            note(host, files={f["path"]: wanted_file(f) for f in self._task.args["files"]})
         return result
-
-
-def wanted(file: dict[str, Any]) -> ManagedFile:
-    """What the module's option `files` says of one file; root owns what names no owner."""
-    return ManagedFile(
-        digest=content_digest(file["content"]),
-        mode=f"{int(file.get('mode', '0644'), 8):04o}",
-        owner=file.get("owner") or "root",
-        group=file.get("group") or "root",
-    )

@@ -20,6 +20,8 @@ from strata.inventory.build import build_inventory
 
 PLAYBOOKS: Mapping[str, Layer] = {"openstack": Layer.CLOUD, "hosts": Layer.HOSTS, "cluster": Layer.CLUSTER}
 """The playbooks of ansible/playbooks and the layer whose `up` runs them."""
+GROUPS: Mapping[str, str] = {"openstack": "openstack_controller", "hosts": "strata_hosts", "cluster": "kubernetes"}
+"""The group that each works on."""
 PROBE_SECONDS = 20.0
 """How long a host may take to answer."""
 
@@ -33,11 +35,11 @@ def hosts_drift(context: SiteContext, playbooks: Iterable[str]) -> list[Drift]:
 
     A host that does not answer, or on which a playbook has not succeeded yet, is a drift of its own.
     """
-    addresses = _addresses(context)
+    inventory = build_inventory(context.site, context.cloud_outputs, context.site_file)
     drift: list[Drift] = []
     manifests: dict[str, dict[str, HostManifest]] = {}
     for playbook in playbooks:
-        for host in playbook_hosts(context, playbook):
+        for host in inventory.groups.get(GROUPS[playbook], []):
             found = manifest.load(context.paths, playbook, host)
             if found is None:
                 what = f"playbook {playbook}"
@@ -50,7 +52,7 @@ def hosts_drift(context: SiteContext, playbooks: Iterable[str]) -> list[Drift]:
     def look(host: str) -> list[Drift]:
         wanted = manifests[host]
         try:
-            answer = ask(context, addresses[host], wanted.values())
+            answer = ask(context, str(inventory.hosts[host]["ansible_host"]), wanted.values())
         except Unreachable as error:
             layer = PLAYBOOKS[next(iter(wanted))]
             return [Drift(layer=layer, object=host, property="SSH", wanted="answers", found=str(error))]
@@ -62,14 +64,8 @@ def hosts_drift(context: SiteContext, playbooks: Iterable[str]) -> list[Drift]:
 
 def playbook_hosts(context: SiteContext, playbook: str) -> list[str]:
     """The hosts that a playbook of ours works on."""
-    groups = build_inventory(context.site, context.cloud_outputs, context.site_file).groups
-    group = {"openstack": "openstack_controller", "hosts": "strata_hosts", "cluster": "kubernetes"}[playbook]
-    return groups.get(group, [])
-
-
-def _addresses(context: SiteContext) -> dict[str, str]:
-    hosts = build_inventory(context.site, context.cloud_outputs, context.site_file).hosts
-    return {name: str(variables["ansible_host"]) for name, variables in hosts.items()}
+    inventory = build_inventory(context.site, context.cloud_outputs, context.site_file)
+    return inventory.groups.get(GROUPS[playbook], [])
 
 
 def ask(context: SiteContext, address: str, wanted: Iterable[HostManifest]) -> dict[str, Any]:

@@ -79,6 +79,16 @@ def content_digest(content: str) -> str:
     return "sha256:" + hashlib.sha256(content.encode()).hexdigest()
 
 
+def wanted_file(file: Mapping[str, str]) -> ManagedFile:
+    """One entry of the option `files` of our modules; root owns what names no owner."""
+    return ManagedFile(
+        digest=content_digest(file["content"]),
+        mode=f"{int(file.get('mode', '0644'), 8):04o}",
+        owner=file.get("owner") or "root",
+        group=file.get("group") or "root",
+    )
+
+
 def note(
     host: str, *, files: Mapping[str, ManagedFile] | None = None, units: Mapping[str, ManagedUnit] | None = None
 ) -> None:
