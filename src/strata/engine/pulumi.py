@@ -16,12 +16,12 @@ from typing import Any, Literal
 
 from strata.children import bound
 from strata.engine.context import SiteContext
+from strata.engine.pending import forget_pending
 from strata.engine.pulumi_events import Events
 from strata.engine.pulumi_recovery import (
     drop_foreign_salt,
     end_orphaned_plugins,
     explain_failures,
-    forget_pending,
     release_stale_locks,
 )
 from strata.errors import UserError

@@ -1,4 +1,4 @@
-"""After a run that was killed: stale locks, half-made resources, and the reasons of failures."""
+"""After a run that was killed: stale locks, orphaned plugins, and the reasons of failures."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ import os
 import re
 import signal
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from strata.engine.context import SiteContext
-from strata.engine.pulumi_events import Failure, label, urn_type
-from strata.progress import Progress
+from strata.engine.pulumi_events import Failure, label
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -102,34 +101,6 @@ def _is_pulumi(process: object) -> bool:
     return Path(command.decode(errors="replace")).name == "pulumi"
 
 
-def forget_pending(state_file: Path, context: SiteContext, progress: Progress) -> bool:
-    """Deletes what a killed run was about to create and did not write down, so that it can be created again.
-
-    Returns:
-        Whether the state has pending creations that have to be cleared.
-    """
-    deployment = json.loads(state_file.read_text())["checkpoint"]["latest"] or {}
-    creations = [
-        operation["resource"]
-        for operation in deployment.get("pending_operations") or ()
-        if operation["type"] == "creating"
-    ]
-    if not creations:
-        return False
-    removers = _removers(context)
-    orphans = [r for r in creations if urn_type(r["urn"]) in removers]
-    if orphans:
-        known = {str(r["id"]) for r in deployment.get("resources") or () if r.get("id")}
-        with connect(context) as connection:
-            for resource in orphans:
-                kind = urn_type(resource["urn"])
-                name = (resource.get("inputs") or {}).get("name")
-                if isinstance(name, str):
-                    progress.update(f"removing half-made {label(kind)} {name}")
-                    removers[kind](connection, context, name, known)
-    return True
-
-
 def connect(context: SiteContext) -> Connection:
     """openstacksdk's connection to the site's cloud as its administrator."""
     import openstack
@@ -140,77 +111,6 @@ def connect(context: SiteContext) -> Connection:
     files = [variables["OS_CLIENT_CONFIG_FILE"]] if "OS_CLIENT_CONFIG_FILE" in variables else None
     region = openstack.config.OpenStackConfig(config_files=files).get_one(cloud=variables["OS_CLOUD"])
     return openstack.connection.Connection(config=region)
-
-
-Remover = Callable[["Connection", SiteContext, str, set[str]], None]
-
-
-def _project_id(connection: Connection, context: SiteContext) -> str | None:
-    assert context.site.cloud is not None
-    identity: Any = connection.identity  # the SDK types it as either version's
-    project = identity.find_project(context.site.cloud.project.name)
-    return str(project.id) if project else None
-
-
-def _server(connection: Connection, context: SiteContext, name: str, known: set[str]) -> None:
-    project = _project_id(connection, context)
-    for server in connection.compute.servers(all_projects=True, details=True):
-        if server.name == name and server.project_id == project and server.id not in known:
-            connection.compute.delete_server(server)
-            connection.compute.wait_for_delete(server, wait=60)
-
-
-def _network_resource(kind: str) -> Remover:
-    def remove(connection: Connection, context: SiteContext, name: str, known: set[str]) -> None:
-        project = _project_id(connection, context)
-        if project is None:
-            return
-        for found in getattr(connection.network, f"{kind}s")(name=name, project_id=project):
-            if found.id not in known:
-                getattr(connection.network, f"delete_{kind}")(found)
-
-    return remove
-
-
-def _named(service: str, kind: str) -> Remover:
-    def remove(connection: Connection, _context: SiteContext, name: str, known: set[str]) -> None:
-        proxy = getattr(connection, service)
-        found = getattr(proxy, f"find_{kind}")(name)
-        if found is not None and str(found.id) not in known and found.name == name:
-            getattr(proxy, f"delete_{kind}")(found)
-
-    return remove
-
-
-def _aggregate(connection: Connection, _context: SiteContext, name: str, known: set[str]) -> None:
-    for aggregate in connection.compute.aggregates():
-        if aggregate.name == name and str(aggregate.id) not in known:
-            for host in aggregate.hosts or ():
-                connection.compute.remove_host_from_aggregate(aggregate, host)
-            connection.compute.delete_aggregate(aggregate)
-
-
-_IN_PROJECT: dict[str, Remover] = {
-    INSTANCE: _server,
-    "openstack:networking/port:Port": _network_resource("port"),
-    "openstack:networking/subnet:Subnet": _network_resource("subnet"),
-    "openstack:networking/network:Network": _network_resource("network"),
-    "openstack:networking/secGroup:SecGroup": _network_resource("security_group"),
-    "openstack:compute/keypair:Keypair": _named("compute", "keypair"),
-}
-"""Types whose creation cannot simply be repeated, and whose objects are the site's own."""
-_CLOUD_WIDE: dict[str, Remover] = {
-    "openstack:identity/project:Project": _named("identity", "project"),
-    "openstack:compute/flavor:Flavor": _named("compute", "flavor"),
-    "openstack:images/image:Image": _named("image", "image"),
-    "openstack:compute/aggregateV2:AggregateV2": _aggregate,
-}
-"""The same for the whole cloud; on one that others use too, an object of that name may be theirs and stays."""
-
-
-def _removers(context: SiteContext) -> dict[str, Remover]:
-    cloud = context.site.cloud
-    return _IN_PROJECT | (_CLOUD_WIDE if cloud is not None and cloud.deployment == "lab" else {})
 
 
 def explain_failures(failures: Sequence[Failure], context: SiteContext) -> list[str]:

@@ -8,7 +8,7 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -172,24 +172,30 @@ def test_the_model_hub_takes_its_tokens(login: Service, start_hub: StartHub, hub
         assert requests.get(url, headers={"Authorization": f"Bearer {other}"}, timeout=10).status_code == 401
 
 
-GOOD_KEY = pem(ec.generate_private_key(ec.SECP256R1()))
+KEYS: dict[str, Callable[[], str]] = {
+    "good": lambda: pem(ec.generate_private_key(ec.SECP256R1())),
+    "text": lambda: "no key",
+    "short": lambda: pem(rsa.generate_private_key(65537, 1024)),  # noqa: S505 (the point)
+    "P-384": lambda: pem(ec.generate_private_key(ec.SECP384R1())),
+}
+"""Made when asked for: a test's name must not hold one."""
 
 
 @pytest.mark.parametrize(
     ("key", "clients", "text"),
     [
-        ("no key", CLIENTS, "no unencrypted PEM private key"),
-        (pem(rsa.generate_private_key(65537, 1024)), CLIENTS, "1024 bits"),  # noqa: S505 (the point)
-        (pem(ec.generate_private_key(ec.SECP384R1())), CLIENTS, "neither RSA nor EC P-256"),
-        (GOOD_KEY, {}, "names no client"),
-        (GOOD_KEY, '{"verify":', "no JSON"),
-        (GOOD_KEY, {"verify": {"secret": "short-one", "audiences": ["a"]}}, "verify.secret"),
-        (GOOD_KEY, {"verify": {"secret": SECRET}}, "verify.audiences"),
-        (GOOD_KEY, {"verify": {"secret": SECRET, "audiences": ["a"], "scope": "x"}}, "verify.scope"),
+        ("text", CLIENTS, "no unencrypted PEM private key"),
+        ("short", CLIENTS, "1024 bits"),
+        ("P-384", CLIENTS, "neither RSA nor EC P-256"),
+        ("good", {}, "names no client"),
+        ("good", '{"verify":', "no JSON"),
+        ("good", {"verify": {"secret": "short-one", "audiences": ["a"]}}, "verify.secret"),
+        ("good", {"verify": {"secret": SECRET}}, "verify.audiences"),
+        ("good", {"verify": {"secret": SECRET, "audiences": ["a"], "scope": "x"}}, "verify.scope"),
     ],
 )
 def test_unusable_files_are_named(issuer_python: Path, tmp_path: Path, key: str, clients: object, text: str) -> None:
-    environment = settings(tmp_path, key, clients, free_port())
+    environment = settings(tmp_path, KEYS[key](), clients, free_port())
     done = subprocess.run(
         [str(issuer_python), "-m", "token_issuer"],
         env={"PATH": os.environ["PATH"], **environment}, capture_output=True, text=True, check=False, timeout=30,
@@ -201,7 +207,7 @@ def test_unusable_files_are_named(issuer_python: Path, tmp_path: Path, key: str,
 
 
 def test_lifetimes_above_an_hour_are_refused(issuer_python: Path, tmp_path: Path) -> None:
-    environment = {**settings(tmp_path, GOOD_KEY, CLIENTS, free_port()), "TOKEN_ISSUER_LIFETIME_SECONDS": "3601"}
+    environment = {**settings(tmp_path, KEYS["good"](), CLIENTS, free_port()), "TOKEN_ISSUER_LIFETIME_SECONDS": "3601"}
     done = subprocess.run(
         [str(issuer_python), "-m", "token_issuer"], env=environment, capture_output=True, text=True, check=False
     )

@@ -9,6 +9,7 @@ import pytest
 
 from strata.cloud.arguments import external_network_arguments
 from strata.cloud.external_network import ExternalNetworkArgs
+from strata.engine import pending
 from strata.models import load_site
 from strata.outputs import CloudOutputs
 
@@ -26,6 +27,16 @@ ROUTER = "openstack:networking/router:Router"
 INTERFACE = "openstack:networking/routerInterface:RouterInterface"
 IMAGE = "openstack:images/image:Image"
 PROVIDER = "pulumi:providers:openstack"
+
+
+@pytest.mark.usefixtures("operator")
+@pytest.mark.parametrize("site", SITES_WITH_CLOUD)
+def test_a_killed_creation_of_every_type_can_be_taken_back(site: str) -> None:
+    recorder = Recorder()
+    run_program("cloud", site, recorder)
+    made = {kind for kind, _ in recorder.resources if kind.startswith("openstack:")}
+    assert made
+    assert made <= pending.IN_PROJECT.keys() | pending.CLOUD_WIDE.keys() | pending.REPEATABLE
 
 
 @pytest.mark.usefixtures("operator")

@@ -1,4 +1,4 @@
-"""What a killed run left: locks and half-made resources."""
+"""What a killed run left: locks and plugins; and reasons in words."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from strata.engine.context import SiteContext
 from strata.engine.pulumi_events import Failure
 from strata.models import load_site
 from strata.paths import REPOSITORY, SitePaths
-from strata.progress import Silent
 
 URN = "urn:pulumi:lab::strata-cloud::"
 INSTANCE = pulumi_recovery.INSTANCE
@@ -102,27 +101,6 @@ def cloud(monkeypatch: pytest.MonkeyPatch) -> Cloud:
     connect: Callable[[SiteContext], Any] = lambda _: cloud  # noqa: E731  a fixture's stand-in
     monkeypatch.setattr(pulumi_recovery, "connect", connect)
     return cloud
-
-
-def state(file: Path, pending: list[dict[str, object]]) -> Path:
-    resources = [{"urn": URN + f"{INSTANCE}::worker-1", "id": "known"}]
-    latest = {"resources": resources, "pending_operations": pending}
-    file.write_text(json.dumps({"checkpoint": {"latest": latest}}))
-    return file
-
-
-def test_orphan_of_a_killed_create_goes_and_the_known_one_stays(
-    tmp_path: Path, context: SiteContext, cloud: Cloud
-) -> None:
-    resource = {"urn": URN + f"{INSTANCE}::worker-1", "inputs": {"name": "worker-1"}}
-    file = state(tmp_path / "state.json", [{"type": "creating", "resource": resource}])
-    assert pulumi_recovery.forget_pending(file, context, Silent())
-    assert cloud.deleted == ["orphan"]
-
-
-def test_without_pending_creates_nothing_is_asked(tmp_path: Path, context: SiteContext, cloud: Cloud) -> None:
-    assert not pulumi_recovery.forget_pending(state(tmp_path / "state.json", []), context, Silent())
-    assert cloud.deleted == []
 
 
 def test_instance_failure_carries_novas_fault(context: SiteContext, cloud: Cloud) -> None:
