@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from strata.cloud.aggregate import AggregateArgs
 from strata.cloud.external_network import ExternalNetworkArgs
-from strata.cloud.flavor import FlavorArgs
+from strata.cloud.flavor import WITHOUT, FlavorArgs
 from strata.cloud.image import ImageArgs
 from strata.cloud.network import NetworkArgs
 from strata.cloud.project import ProjectQuota
@@ -14,7 +14,7 @@ from strata.cloud.security_group import Ingress, SecurityGroupArgs
 from strata.errors import UserError
 from strata.inventory.build import CONTROLLER_OFFSET
 from strata.models import Site
-from strata.models.cloud import Cloud
+from strata.models.cloud import Cloud, Flavor
 from strata.paths import SitePaths
 from strata.program import shown_plainly
 
@@ -123,7 +123,14 @@ def image_arguments(cloud: Cloud) -> list[ImageArgs]:
 
 
 def flavor_arguments(cloud: Cloud) -> list[FlavorArgs]:
-    """One entry per flavor."""
+    """One entry per flavor. One without cards may run on hosts with cards where the site has no others."""
+    aggregates = set(_aggregates(cloud))
+
+    def aggregate(flavor: Flavor) -> str | None:
+        # the aggregate filter compares one value; a second kind is asked for by its PCI alias alone
+        wanted = min(flavor.accelerators, default=WITHOUT)
+        return wanted if wanted in aggregates else None
+
     return [
         FlavorArgs(
             name=flavor.name,
@@ -131,6 +138,7 @@ def flavor_arguments(cloud: Cloud) -> list[FlavorArgs]:
             memory_mib=flavor.memory.mebibytes,
             disk_gib=flavor.disk.gibibytes,
             accelerators=dict(flavor.accelerators),
+            aggregate=aggregate(flavor),
         )
         for flavor in cloud.flavors
     ]
@@ -138,11 +146,16 @@ def flavor_arguments(cloud: Cloud) -> list[FlavorArgs]:
 
 def aggregate_arguments(site: Site, cloud: Cloud) -> list[AggregateArgs]:
     """One entry per kind of accelerator, and one of the hosts without; a host of two kinds is in both."""
+    return [AggregateArgs(f"{site.name}-{kind}", kind, tuple(names)) for kind, names in _aggregates(cloud).items()]
+
+
+def _aggregates(cloud: Cloud) -> dict[str, list[str]]:
+    """Hosts by kind of accelerator, in order."""
     hosts: dict[str, list[str]] = {}
     for hypervisor in cloud.hypervisors:
-        for kind in sorted(hypervisor.accelerators) or ["none"]:
+        for kind in sorted(hypervisor.accelerators) or [WITHOUT]:
             hosts.setdefault(kind, []).append(hypervisor.name)
-    return [AggregateArgs(f"{site.name}-{kind}", kind, tuple(names)) for kind, names in sorted(hosts.items())]
+    return dict(sorted(hosts.items()))
 
 
 def instance_metadata(site: Site, roles: tuple[str, ...]) -> dict[str, str]:

@@ -8,7 +8,9 @@ import pulumi
 import pulumi_openstack as openstack
 
 GPU_KEY = "gpu"
-"""Metadata key of aggregates that flavors ask for; "none" keeps CPU instances off the GPU hosts."""
+"""Metadata key of aggregates that flavors ask for."""
+WITHOUT = "none"
+"""Its value on hosts without cards: keeps CPU instances off the GPU hosts where there are others."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,7 @@ class FlavorArgs:
         memory_mib: memory in MiB.
         disk_gib: root disk in GiB.
         accelerators: kind (nova's PCI alias) to number of cards.
+        aggregate: value of the key `gpu` of the aggregates whose hosts may carry it; None for any host.
     """
 
     name: str
@@ -28,12 +31,12 @@ class FlavorArgs:
     memory_mib: int
     disk_gib: int
     accelerators: dict[str, int] = field(default_factory=dict)
+    aggregate: str | None = None
 
     def extra_specs(self) -> dict[str, str]:
         """What nova's scheduler is asked for beyond CPUs and memory."""
         kinds = sorted(self.accelerators)
-        # the aggregate filter compares one value; a second kind is asked for by its PCI alias alone
-        specs = {f"aggregate_instance_extra_specs:{GPU_KEY}": kinds[0] if kinds else "none"}
+        specs = {} if self.aggregate is None else {f"aggregate_instance_extra_specs:{GPU_KEY}": self.aggregate}
         if kinds:
             specs["pci_passthrough:alias"] = ",".join(f"{kind}:{self.accelerators[kind]}" for kind in kinds)
         return specs

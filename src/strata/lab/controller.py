@@ -230,9 +230,10 @@ def write_clouds_file(site: Site, paths: SitePaths, password: str) -> bool:
 
 
 def environment_directory() -> Path:
-    """Where the controller's Python environment is kept between sites: one directory per lock."""
-    lock = REPOSITORY / "ansible" / "roles" / "openstack_common" / "files" / "requirements.lock"
-    return cache_directory() / "openstack" / hashlib.sha256(lock.read_bytes()).hexdigest()[:12]
+    """Where the controller's Python environment is kept between sites: one directory per lock and patch."""
+    files = REPOSITORY / "ansible" / "roles" / "openstack_common" / "files"
+    content = b"".join((files / name).read_bytes() for name in ("requirements.lock", "oslo-messaging-lp2035113.patch"))
+    return cache_directory() / "openstack" / hashlib.sha256(content).hexdigest()[:12]
 
 
 def _create(site: Site, paths: SitePaths, image: str, public_key: str) -> None:

@@ -69,7 +69,7 @@ def secrets(context: SiteContext) -> SecretStore:
     return context.secrets
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def cloud_outputs(context: SiteContext) -> CloudOutputs:
     """What the cloud layer made."""
     outputs = context.cloud_outputs
@@ -78,7 +78,7 @@ def cloud_outputs(context: SiteContext) -> CloudOutputs:
     return outputs
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def images(context: SiteContext) -> ImageOutputs:
     """The pushed images."""
     outputs = context.image_outputs
@@ -92,7 +92,6 @@ def site_host(context: SiteContext, tmp_path_factory: pytest.TempPathFactory) ->
     """The checks' `host`: `host("services-1")` → testinfra's Host, over SSH as root."""
     from strata.engine.hosts import host_addresses
 
-    addresses = host_addresses(context)
     config = tmp_path_factory.mktemp("ssh") / "config"
     lines = [
         f"IdentityFile {context.paths.ssh_key}",
@@ -103,16 +102,19 @@ def site_host(context: SiteContext, tmp_path_factory: pytest.TempPathFactory) ->
         "ControlMaster auto",
         f"ControlPath {config.parent}/%C",
         "ControlPersist 30",
+        # the host at the other end may be killed by a test
+        "ServerAliveInterval 5",
+        "ServerAliveCountMax 2",
     ]
     config.write_text("Host *\n" + "".join(f"  {line}\n" for line in lines))
 
     def connect(name: str) -> Host:
-        return testinfra.get_host(f"ssh://root@{addresses[name]}", ssh_config=str(config))
+        return testinfra.get_host(f"ssh://root@{host_addresses(context)[name]}", ssh_config=str(config))
 
     return connect
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # another module's test may have changed the password
 def cloud(context: SiteContext) -> Iterator[Connection]:
     """OpenStack as its administrator."""
     import openstack
@@ -183,7 +185,7 @@ def load_balancer_address(context: SiteContext) -> str:
     return address
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def http(context: SiteContext) -> Iterator[requests.Session]:
     """A session that trusts the site's authority and finds its names at the load balancer."""
     assert context.secrets.ca

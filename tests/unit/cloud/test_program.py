@@ -31,6 +31,19 @@ PROVIDER = "pulumi:providers:openstack"
 
 @pytest.mark.usefixtures("operator")
 @pytest.mark.parametrize("site", SITES_WITH_CLOUD)
+def test_a_flavor_asks_for_hosts_that_there_are(site: str) -> None:
+    recorder = Recorder()
+    run_program("cloud", site, recorder)
+    hosts = {inputs["metadata"]["gpu"] for (kind, _), inputs in recorder.resources.items() if kind == AGGREGATE}
+    flavors = [inputs for (kind, _), inputs in recorder.resources.items() if kind == FLAVOR]
+    wanted = {inputs.get("extraSpecs", {}).get("aggregate_instance_extra_specs:gpu") for inputs in flavors}
+    assert wanted - {None} <= hosts
+    if "none" not in hosts:
+        assert any("aggregate_instance_extra_specs:gpu" not in inputs.get("extraSpecs", {}) for inputs in flavors)
+
+
+@pytest.mark.usefixtures("operator")
+@pytest.mark.parametrize("site", SITES_WITH_CLOUD)
 def test_a_killed_creation_of_every_type_can_be_taken_back(site: str) -> None:
     recorder = Recorder()
     run_program("cloud", site, recorder)
