@@ -24,6 +24,7 @@ from strata.plan.model import (
     PlatformPlan,
     ProjectPlan,
     ReleasePlan,
+    RouterPlan,
     SecurityGroupPlan,
 )
 
@@ -73,6 +74,7 @@ def _cloud(site: Site, cloud: Cloud) -> CloudPlan:
             )
             for n in arguments.network_arguments(cloud)
         ),
+        router=_router(site, cloud),
         security_groups=tuple(
             SecurityGroupPlan(name=g.name, rules=tuple(_rule(r) for r in g.ingress)) for g in groups.values()
         ),
@@ -101,6 +103,20 @@ def _cloud(site: Site, cloud: Cloud) -> CloudPlan:
             )
             for i in cloud.instances
         ),
+    )
+
+
+def _router(site: Site, cloud: Cloud) -> RouterPlan | None:
+    from strata.cloud import arguments
+
+    external = arguments.external_network_arguments(cloud)
+    if external is None:
+        return None
+    return RouterPlan(
+        name=site.name,
+        external_network=external.name,
+        cidr=external.subnet.cidr if external.subnet else None,
+        networks=tuple(n.name for n in cloud.networks),
     )
 
 

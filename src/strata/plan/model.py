@@ -31,6 +31,15 @@ class NetworkPlan(PlanModel):
     dns_servers: tuple[str, ...]
 
 
+class RouterPlan(PlanModel):
+    """The router, and the network that it leads to; `cidr` where the external network is made too."""
+
+    name: str
+    external_network: str
+    cidr: str | None
+    networks: tuple[str, ...]
+
+
 class SecurityGroupPlan(PlanModel):
     """A security group; `rules` reads "tcp 22 from 0.0.0.0/0"."""
 
@@ -84,6 +93,7 @@ class CloudPlan(PlanModel):
     project: ProjectPlan
     key_pair: str
     networks: tuple[NetworkPlan, ...]
+    router: RouterPlan | None
     security_groups: tuple[SecurityGroupPlan, ...]
     images: tuple[ImagePlan, ...]
     flavors: tuple[FlavorPlan, ...]

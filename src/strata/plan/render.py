@@ -70,6 +70,9 @@ def _cloud(cloud: CloudPlan | None, console: Console) -> None:
     for network in cloud.networks:
         pool = f"{network.pool_start} to {network.pool_end}"
         _line(console, "network", f"{network.name}: {network.cidr}, gateway {network.gateway}, pool {pool}")
+    if router := cloud.router:
+        made = f", made as {router.cidr}" if router.cidr else ""
+        _line(console, "router", f"{router.name}: {', '.join(router.networks)} to {router.external_network}{made}")
     for group in cloud.security_groups:
         _line(console, "security group", f"{group.name}: {len(group.rules)} rules")
     for image in cloud.images:

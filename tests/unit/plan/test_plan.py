@@ -66,6 +66,9 @@ def test_lab_cloud() -> None:
         "v100": ("compute-gpu-1",),
     }
     assert [i.accelerators for i in cloud.instances] == [{}, {}, {}, {"v100": 1}]
+    assert cloud.router is not None
+    assert (cloud.router.external_network, cloud.router.networks) == ("public", ("platform",))
+    assert cloud.router.cidr == "10.87.0.0/24"
     services = cloud.instances[0]
     assert "lab-registry" in services.security_groups
     assert "lab-registry" not in cloud.instances[1].security_groups
