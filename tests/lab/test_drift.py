@@ -17,6 +17,8 @@ import pytest
 
 from strata.engine.context import SiteContext
 from strata.engine.kubectl import cluster_command
+from strata.lab.network.container import container_name
+from strata.lab.podman import podman
 from strata.paths import REPOSITORY
 from strata.secrets import SecretStore
 
@@ -72,6 +74,7 @@ def break_openstack(context: SiteContext, cloud: Connection) -> None:
     server = next(s for s in cloud.compute.servers(all_projects=True) if s.name == "worker-1")
     cloud.compute.delete_server(server)
     cloud.compute.wait_for_delete(server, wait=60)
+    podman("rm", "--force", "--time", "0", container_name(name))
 
 
 def break_hosts(site_host: Callable[[str], Host]) -> None:
@@ -140,7 +143,8 @@ def test_an_untouched_site_has_no_drift_and_a_touched_one_has(broken: Seen) -> N
 
 
 def test_openstack(context: SiteContext, broken: Seen) -> None:
-    """A flavor, a quota, an aggregate's metadata, a security rule and an instance are named, and nothing else is."""
+    """A flavor, a quota, an aggregate's metadata, a security rule, an instance and the network agent are named, and
+    nothing else is."""
     assert context.site.cloud is not None
     assert broken.by_layer["cloud"] == {
         (f"flavor {context.site.cloud.flavors[-1].name}", 'extraSpecs["hw:by_hand"]'),
@@ -148,6 +152,7 @@ def test_openstack(context: SiteContext, broken: Seen) -> None:
         ("aggregate none", "metadata.by_hand"),
         ("sec group rule registry-registry", "state"),
         ("instance worker-1", "state"),
+        (f"network agent: container {container_name(context.site.name)}", "state"),
     }
     cores = context.site.cloud.project.quota.cores
     quota = next(d for d in broken.drift if d["property"] == "cores")

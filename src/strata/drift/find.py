@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 
 from strata.drift.cluster import cluster_drift
 from strata.drift.hosts import PLAYBOOKS, hosts_drift
+from strata.drift.lab import lab_drift
 from strata.drift.model import Drift, DriftReport
 from strata.drift.platform import objects_drift
 from strata.drift.programs import program_drift
@@ -37,6 +38,8 @@ def find_drift(context: SiteContext, layers: Iterable[Layer] = tuple(Layer)) -> 
     searches: list[tuple[Layer, Callable[[], list[Drift]]]] = [(Layer.HOSTS, lambda: hosts_drift(context, playbooks))]
     if Layer.CLOUD in chosen and context.site.cloud is not None:
         searches.append((Layer.CLOUD, lambda: program_drift(context, "cloud")))
+        if context.site.cloud.deployment == "lab":
+            searches.append((Layer.CLOUD, lambda: lab_drift(context)))
     if Layer.CLUSTER in chosen and context.site.cluster is not None:
         searches.append((Layer.CLUSTER, lambda: cluster_drift(context)))
     if Layer.PLATFORM in chosen and context.site.cluster is not None:
