@@ -1,22 +1,123 @@
-"""Two runs at once on one site: the second is told who is at work."""
+"""A run that is killed, a machine that is rebooted: `up` goes on, comes to the same end, and leaves nothing over."""
 
 from __future__ import annotations
 
+import json
+import os
+import re
+import signal
 import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from strata.children import MARK
 from strata.engine.context import SiteContext
+from strata.engine.kubectl import cluster_command
+from strata.inventory.topology import hosts_with
+from strata.lab.podman import podman, site_containers
+from strata.lab.podman_service import socket_path
 from strata.models import Site
+from strata.platform.releases import SYSTEM_NAMESPACE
 
-from .healing import eventually, strata_line
+from .healing import eventually, strata, strata_line, up_again
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+    from testinfra.host import Host
+
+KILL_SECONDS = 400
+"""Until a run comes to the point where it is to be killed."""
+WORKER, RELEASE = "worker-1", "ml-hub"
 
 
 @pytest.fixture(scope="module", autouse=True)
 def lab_only(site: Site) -> None:
-    """Other sites are not ours to disturb."""
+    """Other sites are not ours to break."""
     if site.cloud is None or site.cloud.deployment != "lab":
         pytest.skip(f"site {site.name} is no lab")
+    if WORKER not in {i.name for i in site.cloud.instances}:
+        pytest.skip(f"site {site.name} has no instance {WORKER}")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def whole_again(context: SiteContext) -> Iterator[None]:
+    """However a test ends, the site is as `up` makes it."""
+    yield
+    strata(context, "up", "--no-verify")
+
+
+def kill_at(context: SiteContext, point: str) -> None:
+    """Starts `strata up` and kills it, without its children, when a line of its output matches.
+
+    Raises:
+        AssertionError: the run ended, or took too long, without such a line.
+    """
+    seen: list[str] = []
+    begin = time.monotonic()
+    with subprocess.Popen(
+        strata_line(context, "up", "--no-verify", "--verbose"),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as run:
+        assert run.stderr is not None
+        try:
+            for line in run.stderr:
+                seen.append(line)
+                if re.search(point, line):
+                    return
+                assert time.monotonic() - begin < KILL_SECONDS, f"{point} not reached:\n{''.join(seen[-20:])}"
+            pytest.fail(f"the run ended before {point}:\n{''.join(seen[-20:])}")
+        finally:
+            run.send_signal(signal.SIGKILL)
+            run.wait()
+
+
+def workers(context: SiteContext) -> list[int]:
+    """Processes that a run on the site has started and that still work."""
+    mark = f"{MARK}={context.paths.root}".encode()
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark in (process / "environ").read_bytes().split(b"\0") and (process / "cmdline").read_bytes():
+                found.append(int(process.name))
+        except OSError:
+            continue
+    return found
+
+
+def test_killed_in_each_layer(
+    context: SiteContext, cloud: Connection, kubectl: Callable[..., str], site_host: Callable[[str], Host]
+) -> None:
+    """An instance and a release are gone; the runs that make them anew are killed one after the other."""
+    before = {s.name: s.id for s in cloud.compute.servers(all_projects=True)}
+    worker = cloud.compute.get_server(before[WORKER])
+    cloud.compute.delete_server(worker)
+    cloud.compute.wait_for_delete(worker, wait=60)
+    cluster_command(context, "helm", "uninstall", RELEASE, "--namespace", SYSTEM_NAMESPACE, "--wait")
+    for point in (
+        rf"cloud: \d+ s, creating instance {WORKER}",
+        r"  hosts: \d+ s, base : ",
+        r"  cluster: \d+ s, (kube_node|kubernetes_common) : ",
+        rf"platform: \d+ s, creating release {RELEASE}",
+    ):
+        kill_at(context, point)
+    up_again(context)
+    after = {s.name: s.id for s in cloud.compute.servers(all_projects=True)}
+    assert set(after) == set(before)
+    assert {name for name in after if after[name] != before[name]} == {WORKER}
+    assert not workers(context)
+    nodes = kubectl("get", "nodes", WORKER, "-o", "jsonpath={.status.conditions[?(@.type=='Ready')].status}")
+    assert nodes == "True"
+    assert site_host(WORKER).check_output("hostname") == WORKER
+    _, status, error = strata(context, "status")
+    assert status, error
+    assert not status["drift"]["drift"], status["drift"]
+    assert strata(context, "up", "--no-verify")[1]["changed"] == 0
 
 
 def test_two_runs_at_once(context: SiteContext) -> None:
@@ -36,3 +137,57 @@ def test_two_runs_at_once(context: SiteContext) -> None:
             assert first.wait() == 0, said
         finally:
             first.kill()
+
+
+def power_cut(context: SiteContext) -> None:
+    """Ends all processes of the site at once: first those that would notice, and tell podman."""
+    containers = json.loads(podman("container", "inspect", *site_containers(context.site.name)))
+    socket = str(socket_path(context.site.name)).encode()
+    ends = [
+        int(process.name)
+        for process in Path("/proc").glob("[0-9]*")
+        if socket in _command(process) and b"podman" in _command(process)
+    ]
+    for container in containers:
+        file = Path(container["ConmonPidFile"])
+        ends += [int(file.read_text())] if file.exists() else []
+    ends += [container["State"]["Pid"] for container in containers if container["State"]["Pid"]]
+    for pid in ends:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+    socket_path(context.site.name).unlink(missing_ok=True)
+
+
+def _command(process: Path) -> bytes:
+    try:
+        return (process / "cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def test_reboot(
+    context: SiteContext, cloud: Connection, kubectl: Callable[..., str], site_host: Callable[[str], Host]
+) -> None:
+    """No process of the site is left and podman still calls all containers running; `up` brings back site and data."""
+    before = {s.name: s.id for s in cloud.compute.servers(all_projects=True)}
+    services = hosts_with("postgresql", context.site, context.cloud_outputs)[0].name
+    mark = f"reboot_{int(time.time())}"
+
+    def postgresql(statement: str) -> str:
+        return str(site_host(services).check_output(f"runuser -u postgres -- psql -qtAc '{statement}'"))
+
+    postgresql(f"create table {mark} as values (42)")
+    kubectl("create", "configmap", mark.replace("_", "-"), "--from-literal=answer=42")
+    try:
+        site_host(services).check_output("sync")
+        power_cut(context)
+        up_again(context)
+        assert {s.name: s.id for s in cloud.compute.servers(all_projects=True)} == before
+        eventually(lambda: postgresql(f"table {mark}") == "42", 120, "the table is there with its row")
+        assert kubectl("get", "configmap", mark.replace("_", "-"), "-o", "jsonpath={.data.answer}") == "42"
+        assert strata(context, "status")[1]["drift"]["drift"] == []
+    finally:
+        postgresql(f"drop table if exists {mark}")
+        kubectl("delete", "configmap", mark.replace("_", "-"), "--ignore-not-found")

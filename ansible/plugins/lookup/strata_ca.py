@@ -11,7 +11,7 @@ from strata.inventory.lookups import store
 DOCUMENTATION = """
 name: strata_ca
 short_description: PEM of the site's certificate authority
-description: The public certificate; made at first use.
+description: The public certificate, made at first use; two, the one that signs first, while it is being replaced.
 options:
   _terms: {description: Unused., required: false}
 """

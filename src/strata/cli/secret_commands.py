@@ -76,7 +76,11 @@ def certificates_list(site: SiteArgument, as_json: JsonOption = False) -> None:
 
 @certificates_app.command()
 def renew(site: SiteArgument, names: NamesArgument) -> None:
-    """Have certificates issued anew: Kubernetes' (`kubernetes`) at once, the others by the next `strata up`."""
+    """Have certificates issued anew: Kubernetes' (`kubernetes`) at once, the others by the next `strata up`.
+
+    The authority is replaced in three steps, each carried out by an `up`: the new one is trusted, then it signs, then
+    the old one is trusted no longer. `all` leaves it out.
+    """
     from strata.engine import rotation
     from strata.engine.context import SiteContext
     from strata.engine.lock import site_lock
@@ -88,6 +92,9 @@ def renew(site: SiteArgument, names: NamesArgument) -> None:
     with site_lock(context.paths, "certificates renew"), console.status("renewing") as status:
         later = rotation.renew(context, names, status)
     for name in names:
-        console.print(f"{name}: {'issued anew by the next up' if name in later else 'renewed'}", highlight=False)
+        said = "issued anew by the next up" if name in later else "renewed"
+        if name == rotation.AUTHORITY:
+            said = f"with the next up {rotation.authority_phase(context)}"
+        console.print(f"{name}: {said}", highlight=False)
     if later:
         console.print(f"next: `strata up {site}`", highlight=False)

@@ -116,7 +116,7 @@ def _code_files() -> Iterator[Path]:
 
 
 def _secrets(context: SiteContext) -> dict[str, str]:
-    """Each generated secret's fingerprint, which says whether it changed and nothing else."""
+    """Fingerprint of each generated secret, and of what is trusted, which says whether it changed and nothing else."""
     key = context.paths.passphrase_file.read_bytes()
-    known = context.secrets.known()
+    known = {**context.secrets.known(), "trusted authorities": context.secrets.ca}
     return {name: hmac.new(key, value.encode(), hashlib.sha256).hexdigest()[:32] for name, value in known.items()}

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import time
+from collections.abc import Iterable
 from dataclasses import asdict
 
-from strata.engine.steps import RunReport
+from strata.engine.steps import Layer, RunReport
 from strata.paths import SitePaths
+
+RUNS = "runs.jsonl"
 
 
 def record_run(paths: SitePaths, report: RunReport) -> None:
@@ -18,5 +22,19 @@ def record_run(paths: SitePaths, report: RunReport) -> None:
         "changed": report.changed,
         "steps": [asdict(s) for s in report.steps],
     }
-    with (paths.root / "runs.jsonl").open("a") as stream:
+    with (paths.root / RUNS).open("a") as stream:
         stream.write(json.dumps(entry) + "\n")
+
+
+def last_complete_run(paths: SitePaths, layers: Iterable[Layer]) -> float | None:
+    """When the last successful run that took in these layers ended, in seconds since 1970; None where none did."""
+    file = paths.root / RUNS
+    wanted = {layer.value for layer in layers}
+    for line in reversed(file.read_text().splitlines() if file.exists() else []):
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            continue  # half written by a run that was killed
+        if wanted <= {step["layer"] for step in entry["steps"]}:
+            return datetime.datetime.fromisoformat(entry["ended"]).timestamp()
+    return None

@@ -12,11 +12,14 @@ from typing import Literal
 from strata.engine.context import SiteContext
 from strata.engine.hosts import host_addresses, ssh_arguments
 from strata.engine.keys import new_ssh_key
+from strata.engine.record import last_complete_run
+from strata.engine.steps import Layer
 from strata.errors import UserError
 from strata.outputs import write_private
 from strata.platform.token_issuer import PREVIOUS_KEY, SIGNING_KEY
 from strata.progress import Progress
 from strata.secrets.pki import validity
+from strata.secrets.store import AuthorityPhase
 
 SSH_KEY = "ssh_key"
 PASSPHRASE = "passphrase"  # noqa: S105 the name of a secret, not one
@@ -244,27 +247,51 @@ def renew(context: SiteContext, names: Iterable[str], progress: Progress) -> lis
         Those that the next `up` brings.
 
     Raises:
-        UserError: there is none of that name, or it is the authority's.
+        UserError: there is none of that name, or the last phase of the authority's replacement has not reached every
+            host.
     """
     wanted = list(dict.fromkeys(names))
     known = set(context.secrets.certificates()) | ({KUBERNETES} if context.site.cluster else set())
     for name in wanted:
-        if name == AUTHORITY:
-            raise UserError(
-                "an authority is not replaced while its site runs: every host, pod and client would have to trust the "
-                "new one first",
-                fix="make a second site with an authority of its own, and move to it",
-            )
         if name not in known:
             raise UserError(
                 f"site {context.site.name} has no certificate {name}",
                 fix=f"one of {', '.join(sorted(known))}; or `all`",
             )
+    if AUTHORITY in wanted:
+        _require_reached(context)
     later = [name for name in wanted if name != KUBERNETES]
     for name in later:
-        context.secrets.forget_certificate(name)
+        if name == AUTHORITY:
+            context.secrets.replace_authority()
+        else:
+            context.secrets.forget_certificate(name)
     if KUBERNETES in wanted:
         from strata.engine.ansible import run_playbook
 
         run_playbook(context, "cluster", progress, extra_variables={"kube_control_plane_renew_certificates": True})
     return later
+
+
+def authority_phase(context: SiteContext) -> str:
+    """What the next `up` does about the authority, and what comes then; one sentence."""
+    replacement = context.secrets.authority_replacement
+    if replacement is None:
+        return "the old one is trusted no longer; that was the last of three"
+    if replacement[0] == AuthorityPhase.INTRODUCED:
+        return "the new one is trusted beside the old one; then renew the authority again, 1 of 3"
+    return "the new one signs every certificate; then renew the authority again, 2 of 3"
+
+
+def _require_reached(context: SiteContext) -> None:
+    """Refuses the next phase before an `up` of every layer brought the last one."""
+    replacement = context.secrets.authority_replacement
+    if replacement is None:
+        return
+    layers = {Layer.HOSTS, *([Layer.CLUSTER, Layer.PLATFORM] if context.site.cluster is not None else [])}
+    ended = last_complete_run(context.paths, layers)
+    if ended is None or ended < replacement[1]:
+        raise UserError(
+            f"authority of site {context.site.name}: not every host knows yet that it is being replaced",
+            fix=f"`strata up {context.site.name}`, then the same command again",
+        )

@@ -6,8 +6,10 @@ import fcntl
 import os
 import secrets
 import stat
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -24,6 +26,18 @@ GENERATED_BYTES = 24
 
 MAXIMUM_BYTES = 64 * 1024
 """Of a secret that the operator provides; a chain of certificates with its key has a tenth of it."""
+
+
+class AuthorityPhase(StrEnum):
+    """How far the replacement of a site's authority is.
+
+    Attributes:
+        INTRODUCED: the old one signs, both are trusted.
+        SIGNING: the new one signs, both are trusted.
+    """
+
+    INTRODUCED = "introduced"
+    SIGNING = "signing"
 
 
 class SecretDeclaration(Protocol):
@@ -151,33 +165,72 @@ class SecretStore:
         found |= {f"certificate {n}": c["private_key"] for n, c in content.get("certificates", {}).items()}
         if authority := content.get("authority"):
             found["authority"] = authority["private_key"]
+        if replacement := content.get("authority_replacement"):
+            found["other authority"] = replacement["other"]["private_key"]
         return found
 
     @property
     def ca(self) -> str:
-        """PEM of the site's certificate authority; made at first use, also written to `SitePaths.ca_file`."""
-        authority = self._read().get("authority")
-        if authority is None:
+        """PEM of the site's certificate authority; made at first use, also written to `SitePaths.ca_file`.
+
+        While it is being replaced these are two certificates, the one that signs first.
+        """
+        content = self._read()
+        if "authority" not in content:
             with self._change() as content:
                 if "authority" not in content:
-                    certificate, key = pki.create_authority(self._paths.site)
-                    content["authority"] = {"certificate": certificate, "private_key": key}
-                authority = content["authority"]
-        write_private(self._paths.ca_file, authority["certificate"])
-        return str(authority["certificate"])
+                    content["authority"] = self._new_authority()
+        text = str(content["authority"]["certificate"])
+        if replacement := content.get("authority_replacement"):
+            text += str(replacement["other"]["certificate"])
+        write_private(self._paths.ca_file, text)
+        return text
+
+    def _new_authority(self) -> dict[str, str]:
+        certificate, key = pki.create_authority(self._paths.site)
+        return {"certificate": certificate, "private_key": key}
+
+    @property
+    def authority_replacement(self) -> tuple[AuthorityPhase, float] | None:
+        """How far the replacement of the authority is, and since when in seconds since 1970; None without one."""
+        found = self._read().get("authority_replacement")
+        return (AuthorityPhase(found["phase"]), float(found["since"])) if found else None
+
+    def replace_authority(self) -> AuthorityPhase | None:
+        """Takes the replacement of the authority one phase further; each has to reach every host before the next.
+
+        Returns:
+            The phase that begins; None when the replacement has ended.
+        """
+        with self._change() as content:
+            running = content.get("authority_replacement")
+            if running is None:
+                content.setdefault("authority", self._new_authority())
+                phase, other = AuthorityPhase.INTRODUCED, self._new_authority()
+            elif running["phase"] == AuthorityPhase.INTRODUCED:
+                phase, other = AuthorityPhase.SIGNING, content["authority"]
+                content["authority"] = running["other"]
+            else:
+                del content["authority_replacement"]
+                return None
+            content["authority_replacement"] = {"phase": phase.value, "since": time.time(), "other": other}
+            return phase
 
     def certificate(
         self, name: str, dns_names: Sequence[str] = (), ip_addresses: Sequence[str] = ()
     ) -> pki.Certificate:
         """The certificate of that name; issued anew when its names change or it is about to end."""
-        ca = self.ca
+        trusted = self.ca
+        signer = self._read()["authority"]["certificate"]
         kept = self._read().get("certificates", {}).get(name)
-        if kept is None or kept["ca"] != ca or not pki.covers(kept["certificate"], dns_names, ip_addresses):
+        if kept is None or kept["ca"] != signer or not pki.covers(kept["certificate"], dns_names, ip_addresses):
             with self._change() as content:
-                issued = pki.issue(ca, content["authority"]["private_key"], name, dns_names, ip_addresses)
-                kept = {"certificate": issued.certificate, "private_key": issued.private_key, "ca": ca}
+                authority = content["authority"]
+                signer = authority["certificate"]
+                issued = pki.issue(signer, authority["private_key"], name, dns_names, ip_addresses)
+                kept = {"certificate": issued.certificate, "private_key": issued.private_key, "ca": signer}
                 content.setdefault("certificates", {})[name] = kept
-        return pki.Certificate(**kept)
+        return pki.Certificate(kept["certificate"], kept["private_key"], trusted)
 
     def _vault(self, passphrase: str | None = None) -> Any:
         # imported late: ansible costs 0.2 s that `strata validate` need not pay

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import datetime
+import itertools
+import json
 import subprocess
+import time
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.serialization import load_ssh_public_key
 
 from strata.engine import rotation
 from strata.engine.context import SiteContext
 from strata.engine.keys import ensure_ssh_key
+from strata.engine.steps import Layer, StepReport
 from strata.errors import UserError
 from strata.models import find_site
 from strata.paths import SitePaths
@@ -148,10 +155,51 @@ def test_a_certificate_is_renewed_when_asked(context: SiteContext) -> None:
     second = context.secrets.certificate("registry", ["registry.lab"])
     assert second.certificate != first.certificate
     assert second.ca == first.ca
-    with pytest.raises(UserError, match="an authority is not replaced"):
-        rotation.renew(context, ["authority"], Silent())
     with pytest.raises(UserError, match="has no certificate nothing"):
         rotation.renew(context, ["nothing"], Silent())
+
+
+def trusts(ca: str, certificate: str) -> bool:
+    """Whether one of the authorities signed it."""
+    signed = x509.load_pem_x509_certificate(certificate.encode())
+    for authority in x509.load_pem_x509_certificates(ca.encode()):
+        try:
+            signed.verify_directly_issued_by(authority)
+        except InvalidSignature:
+            continue
+        return True
+    return False
+
+
+def test_an_authority_is_replaced_without_a_moment_of_mistrust(
+    context: SiteContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = context.secrets
+    old, trusted = store.ca, [store.ca]
+    shown = [store.certificate("registry", ["registry.lab"]).certificate]
+    clock = itertools.count(time.time() + 10, 10)
+    monkeypatch.setattr("strata.secrets.store.time.time", lambda: next(clock))
+    for _ in range(3):
+        assert rotation.renew(context, ["authority"], Silent()) == ["authority"]
+        if store.authority_replacement:
+            with pytest.raises(UserError, match="not every host knows yet"):
+                rotation.renew(context, ["authority"], Silent())
+        trusted.append(store.ca)
+        assert context.paths.ca_file.read_text() == store.ca
+        shown.append(store.certificate("registry", ["registry.lab"]).certificate)
+        ended = time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(next(clock)))
+        steps = [asdict(StepReport(layer.value, layer, "done", 1.0)) for layer in Layer]
+        (context.paths.root / "runs.jsonl").write_text(json.dumps({"ended": ended, "steps": steps}) + "\n")
+    # while an `up` brings a step, some have the trust of before and some show the certificate of after, and reversed
+    for step in range(3):
+        assert trusts(trusted[step], shown[step + 1])
+        assert trusts(trusted[step + 1], shown[step])
+    assert [len(x509.load_pem_x509_certificates(text.encode())) for text in trusted] == [1, 2, 2, 1]
+    assert shown[1] == shown[0]
+    assert shown[2] != shown[1]
+    assert shown[3] == shown[2]
+    assert old not in store.ca
+    assert store.authority_replacement is None
 
 
 @pytest.mark.parametrize(("days_gone", "renewed"), [(200, False), (280, True)])
