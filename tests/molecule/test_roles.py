@@ -13,8 +13,8 @@ import pytest
 from strata.paths import REPOSITORY
 
 SCENARIOS = sorted(p.parent.name for p in (REPOSITORY / "ansible" / "molecule").glob("*/molecule.yml"))
-# one after the other with the tests of the running site: each brings up machines of its own
-pytestmark = pytest.mark.xdist_group("site")
+# one after the other, beside the tests of the running site
+pytestmark = pytest.mark.xdist_group("molecule")
 NEEDED = ("podman", "mmdebstrap", "runc")
 
 
