@@ -149,7 +149,11 @@ def test_a_remote_group_lets_its_members_in(place: Place, can_connect: Callable[
 def test_an_instance_cannot_take_anothers_address(place: Place) -> None:
     """What it sends from an address that is not its port's goes nowhere, until port security is turned off."""
     network, client = place.blue.cloud.network, place.client
-    foreign = str(place.client.address).rpartition(".")[0] + ".13"
+    subnet, _, _ = client.address.rpartition(".")
+    # nobody's: neither the pool's ends nor one of the two machines
+    foreign = next(
+        f"{subnet}.{n}" for n in range(10, 14) if f"{subnet}.{n}" not in (client.address, place.server.address)
+    )
     ping = ["ping", "-c1", "-W1", "-I", foreign, place.server.address]
     client.run("ip", "address", "add", f"{foreign}/28", "dev", "eth0")
     try:

@@ -6,6 +6,7 @@ import ipaddress
 import os
 import socket
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -88,11 +89,16 @@ def images(context: SiteContext) -> ImageOutputs:
 
 
 @pytest.fixture(scope="session")
-def site_host(context: SiteContext, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Host]:
-    """The checks' `host`: `host("services-1")` → testinfra's Host, over SSH as root."""
-    from strata.engine.hosts import host_addresses
+def ssh_config(context: SiteContext) -> Iterator[str]:
+    """Path of a configuration for OpenSSH, good for every machine of the site."""
+    # a socket's path holds 108 bytes, of which pytest's own directories leave too few
+    with tempfile.TemporaryDirectory(prefix="strata-") as directory:
+        config = Path(directory, "config")
+        config.write_text(_ssh_options(context, directory))
+        yield str(config)
 
-    config = tmp_path_factory.mktemp("ssh") / "config"
+
+def _ssh_options(context: SiteContext, directory: str) -> str:
     lines = [
         f"IdentityFile {context.paths.ssh_key}",
         f"UserKnownHostsFile {context.paths.known_hosts}",
@@ -100,16 +106,22 @@ def site_host(context: SiteContext, tmp_path_factory: pytest.TempPathFactory) ->
         "BatchMode yes",
         "LogLevel ERROR",
         "ControlMaster auto",
-        f"ControlPath {config.parent}/%C",
+        f"ControlPath {directory}/%C",
         "ControlPersist 30",
         # the host at the other end may be killed by a test
         "ServerAliveInterval 5",
         "ServerAliveCountMax 2",
     ]
-    config.write_text("Host *\n" + "".join(f"  {line}\n" for line in lines))
+    return "Host *\n" + "".join(f"  {line}\n" for line in lines)
+
+
+@pytest.fixture(scope="session")
+def site_host(context: SiteContext, ssh_config: str) -> Callable[[str], Host]:
+    """The checks' `host`: `host("services-1")` → testinfra's Host, over SSH as root."""
+    from strata.engine.hosts import host_addresses
 
     def connect(name: str) -> Host:
-        return testinfra.get_host(f"ssh://root@{host_addresses(context)[name]}", ssh_config=str(config))
+        return testinfra.get_host(f"ssh://root@{host_addresses(context)[name]}", ssh_config=ssh_config)
 
     return connect
 

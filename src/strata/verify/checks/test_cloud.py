@@ -18,7 +18,6 @@ from strata.models import Site
 from strata.models.accelerators import CATALOGUE
 from strata.models.cloud import Cloud, Flavor, Instance
 from strata.outputs import CloudOutputs
-from strata.paths import SitePaths
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -46,17 +45,11 @@ def servers(cloud: Connection, model: Cloud, cloud_outputs: CloudOutputs) -> dic
 
 
 @pytest.fixture(scope="module")
-def controller(site: Site, model: Cloud, paths: SitePaths, tmp_path_factory: pytest.TempPathFactory) -> Host:
+def controller(site: Site, model: Cloud, ssh_config: str) -> Host:
     """The lab's controller over SSH; skips where the cloud is not ours to look into."""
     if model.deployment != "lab":
         pytest.skip(f"the cloud of site {site.name} is an existing one: its controllers are not ours to look into")
-    config = tmp_path_factory.mktemp("controller") / "config"
-    config.write_text(
-        f"Host *\n  IdentityFile {paths.ssh_key}\n  UserKnownHostsFile {paths.known_hosts}\n"
-        "  StrictHostKeyChecking accept-new\n  BatchMode yes\n  LogLevel ERROR\n"
-        f"  ControlMaster auto\n  ControlPath {config.parent}/%C\n  ControlPersist 30\n"
-    )
-    return testinfra.get_host(f"ssh://root@{controller_address(site)}", ssh_config=str(config))
+    return testinfra.get_host(f"ssh://root@{controller_address(site)}", ssh_config=ssh_config)
 
 
 def flavor_of(model: Cloud, instance: Instance) -> Flavor:
