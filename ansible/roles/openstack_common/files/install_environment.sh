@@ -22,6 +22,7 @@ if ! cmp -s "$sources/requirements.lock" "$environment/requirements.lock"; then
         <"$sources/oslo-messaging-lp2035113.patch"
     cp "$sources/requirements.lock" "$environment/requirements.lock"
 fi
-uv pip install --quiet --python "$environment/bin/python" --compile-bytecode --no-deps \
-    --no-build-isolation --reinstall "$sources/drivers"
+uv pip install --quiet --python "$environment/bin/python" --no-deps --no-build-isolation --reinstall "$sources/drivers"
+# uv would compile the whole environment again
+"$environment/bin/python" -m compileall -q "$environment"/lib/python3.11/site-packages/{nova_virt_lab,strata_openstack_lab}
 touch "$environment/.installed-$name"
