@@ -83,6 +83,13 @@ def _hosts(context: SiteContext, seen: Observation) -> list[ObjectStatus]:
         for unit in units_of(roles):
             state = facts.reason or facts.units.get(unit, "not loaded")
             found.append(ObjectStatus(layer=Layer.HOSTS, object=f"{name}: {unit}", wanted="active", found=state))
+        # a host that has enough of everything needs no line
+        if facts.lacks:
+            found.append(
+                ObjectStatus(
+                    layer=Layer.HOSTS, object=f"{name}: room", wanted="enough", found=f"none: {'; '.join(facts.lacks)}"
+                )
+            )
     return found
 
 
