@@ -123,6 +123,16 @@ def _platform(context: SiteContext, seen: Observation) -> list[ObjectStatus]:
     ]
 
 
+def memory_notes(seen: Observation) -> tuple[str, ...]:
+    """A line for each host where processes ended for lack of memory; systemd has started them again since."""
+    return tuple(
+        f"{name}: since its start the kernel ended {facts.killed} of its processes for lack of memory; "
+        f"`journalctl -b` there says which units were started again, a larger flavor prevents it"
+        for name, facts in seen.hosts.items()
+        if facts.killed
+    )
+
+
 def print_status(console: Console, context: SiteContext, found: list[ObjectStatus]) -> None:
     """A table, the unhealthy ones marked."""
     table = Table("", "layer", "object", "wanted", "found", title=f"site {context.site.name}", title_justify="left")

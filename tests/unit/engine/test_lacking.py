@@ -153,3 +153,14 @@ def test_status_has_a_line_for_it(tmp_path: Path) -> None:
         ("services-1: room", "enough", "none: /srv (0 B of 1 GiB free)")
     ]
     assert not rows[0].healthy
+
+
+def test_what_ran_out_of_memory_is_noted() -> None:
+    from strata.engine.status import memory_notes
+    from strata.observe import HostFacts, Observation
+    from strata.observe.facts import CloudFacts, ClusterFacts, PlatformFacts
+
+    hosts = {"services-1": HostFacts(killed=2), "worker-1": HostFacts()}
+    seen = Observation(cloud=CloudFacts(), hosts=hosts, cluster=ClusterFacts(), platform=PlatformFacts(), seconds=0)
+    assert len(memory_notes(seen)) == 1
+    assert memory_notes(seen)[0].startswith("services-1: since its start the kernel ended 2 of its processes")
