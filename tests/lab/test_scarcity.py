@@ -68,7 +68,7 @@ def afterwards() -> Iterator[ExitStack]:
 
 
 def test_full_disk_of_a_role(context: SiteContext, with_role: Callable[[str], tuple[str, Host]]) -> None:
-    """Host and file system are named although the task hides its words; with space `up` goes on, and no drift is left."""
+    """Host and file system are named although the task hides its words; with space `up` goes on and leaves no drift."""
     name, host = with_role("load_balancer")
     with small_disk(host, "/etc/haproxy", 2):
         make_space(host, "/etc/haproxy")
