@@ -9,6 +9,9 @@ import os
 import shutil
 import subprocess
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -16,8 +19,10 @@ import pytest
 from strata.errors import UserError
 from strata.lab import images, podman
 from strata.lab.image_build import PythonPackages, install_packages
-from strata.toolchain import release
+from strata.toolchain import go, release
+from strata.toolchain.process import Processes
 from strata.toolchain.release import Unavailable, download
+from strata.toolchain.versions import Binary, Build, Component, Versions, load_versions
 from strata.troubleshooting import link_for
 
 from .faulty import Answer, Fault, Server, running
@@ -189,3 +194,110 @@ def test_root_filesystem_from_a_mirror_that_fails(
     assert len(asked) > 1, "apt gave up at once"
     assert [file.name for file in (tmp_path / "cache/images").iterdir() if file.suffix == ".tar"] == []
     assert any("mmdebstrap stumble" in line for line in progress.lines)
+
+
+def module_zip() -> bytes:
+    """A Go module with one function."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        root = "example.invalid/stumble@v1.0.0"
+        archive.writestr(f"{root}/go.mod", "module example.invalid/stumble\n\ngo 1.21\n")
+        archive.writestr(f"{root}/stumble.go", 'package stumble\n\n// Name is its name.\nconst Name = "stumble"\n')
+    return stream.getvalue()
+
+
+@pytest.fixture
+def proxy() -> Server:
+    """A module proxy with one module."""
+    answers = {
+        "info": b'{"Version":"v1.0.0","Time":"2026-01-01T00:00:00Z"}',
+        "mod": b"module example.invalid/stumble\n\ngo 1.21\n",
+        "zip": module_zip(),
+    }
+    place = "/example.invalid/stumble/@v/v1.0.0."
+
+    def answer(_method: str, path: str, _body: bytes) -> Answer:
+        return Answer(200, answers[path.removeprefix(place)]) if path.startswith(place) else Answer(404)
+
+    return Server(answer)
+
+
+@dataclass(frozen=True)
+class GoProject:
+    """A tool of one package, built from the proxy's module."""
+
+    component: Component
+    output: Path
+    versions: Versions
+
+    def build(self) -> Path:
+        """As ensure() does."""
+        plan = self.component.build
+        assert plan is not None
+        self.output.mkdir(exist_ok=True)
+        found, _ = go.build("stumbler", self.component, plan, ["stumbler"], self.output, self.versions, Processes())
+        return found["stumbler"]
+
+
+@contextmanager
+def go_project(tmp_path: Path, proxy: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[GoProject]:
+    """With the proxy running, which was well when go.sum was made."""
+    toolchain = go.present(load_versions())
+    if toolchain is None:
+        pytest.skip("there is no Go on this machine")
+    directory = tmp_path / "tools" / "stumbler"
+    directory.mkdir(parents=True)
+    (directory / "go.mod").write_text(
+        "module example.invalid/stumbler\n\ngo 1.21\n\nrequire example.invalid/stumble v1.0.0\n"
+    )
+    (directory / "main.go").write_text(
+        'package main\n\nimport "example.invalid/stumble"\n\nfunc main() { println(stumble.Name) }\n'
+    )
+    monkeypatch.setattr(go, "REPOSITORY", tmp_path)
+    monkeypatch.setattr(go, "find_go", lambda *_: toolchain)
+    monkeypatch.setattr(go, "_PAUSE_SECONDS", 0.05)
+    component = Component(
+        version="1.0.0",
+        build=Build(directory=Path("tools/stumbler")),
+        binaries={"stumbler": Binary(package="example.invalid/stumbler")},
+    )
+    with running(proxy) as server:
+        for name, value in {"GOPROXY": server.url, "GOSUMDB": "off", "GOMODCACHE": str(tmp_path / "modules")}.items():
+            monkeypatch.setenv(name, value)
+        command = [str(toolchain.path), "mod", "tidy"]
+        subprocess.run(command, cwd=directory, env=toolchain.environment(), check=True, capture_output=True)
+        subprocess.run(["chmod", "-R", "u+w", str(tmp_path / "modules")], check=True)
+        shutil.rmtree(tmp_path / "modules")
+        server.asked.clear()
+        yield GoProject(component, tmp_path / "out", load_versions())
+    subprocess.run(["chmod", "-R", "u+w", str(tmp_path / "modules")], check=False)  # go makes it read-only
+
+
+@pytest.mark.parametrize("fault", [Fault.ERROR, Fault.RESET, Fault.SHORT])
+def test_go_build_goes_on_after_a_stumble(
+    proxy: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: Fault
+) -> None:
+    """go itself asks once only."""
+    with go_project(tmp_path, proxy, monkeypatch) as project:
+        proxy.faults["GET /example.invalid/stumble/@v/v1.0.0.zip"] = [fault, fault]
+        binary = project.build()
+        assert subprocess.run([binary], capture_output=True, text=True, check=True).stderr == "stumble\n"
+        assert sum(line.endswith(".zip") for line in proxy.asked) >= 3
+
+
+def test_go_build_that_cannot_have_its_modules_is_told(
+    proxy: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With module and what the proxy said; no binary is there, and the next run makes it."""
+    with go_project(tmp_path, proxy, monkeypatch) as project:
+        proxy.always["GET /example.invalid/stumble/@v/v1.0.0.zip"] = Fault.ERROR
+        message = (
+            r"(?s)go build of stumbler 1.0.0 in tools/stumbler failed:.*example.invalid/stumble@v1.0.0.*500 Internal"
+        )
+        with pytest.raises(UserError, match=message) as error:
+            project.build()
+        assert link_for(error.value) == "docs/troubleshooting.md#a-tool-cannot-be-had"
+        assert sum(line.endswith(".zip") for line in proxy.asked) == 3
+        assert list(project.output.iterdir()) == []
+        proxy.always.clear()
+        assert project.build().exists()
