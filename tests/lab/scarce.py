@@ -130,8 +130,3 @@ def notes(context: SiteContext) -> tuple[list[dict[str, Any]], list[str]]:
     line = strata_line(context, "status", "--no-drift", "--json")
     answer = json.loads(subprocess.run(line, capture_output=True, text=True, check=False).stdout)
     return [o for o in answer["objects"] if o["found"] != o["wanted"]], answer["notes"]
-
-
-def written_half(host: Host, directory: str) -> list[str]:
-    """What an interrupted write would leave there."""
-    return run(host, f"find {directory} -name '.strata-*' -o -name '*.ansible*' -o -name '.ansible*'").split()

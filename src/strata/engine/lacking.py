@@ -40,10 +40,10 @@ def explained(context: SiteContext, error: UserError, hosts: Iterable[str]) -> U
                 fix=f"on {name}, {_end(taken)} frees the port; then run the same command again: it goes on from there",
                 see="a-port-or-address-is-already-taken",
             )
-    if killed := [f"{name} ({lacking.killed})" for name, lacking in found.items() if lacking.killed]:
+    if killed := [f"{unit} of {name}" for name, lacking in found.items() for unit in dict.fromkeys(lacking.killed)]:
         error.fix = (
-            f"{error.fix or ''}\n       the kernel has ended processes for lack of memory since the start of "
-            f"{', '.join(killed)}; if that is why, choose a larger flavor"
+            f"{error.fix or ''}\n       the kernel has ended {', '.join(killed)} for lack of memory; if that is why, "
+            "choose a larger flavor"
         ).lstrip()
     return error
 

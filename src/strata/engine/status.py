@@ -126,8 +126,8 @@ def _platform(context: SiteContext, seen: Observation) -> list[ObjectStatus]:
 def memory_notes(seen: Observation) -> tuple[str, ...]:
     """A line for each host where processes ended for lack of memory; systemd has started them again since."""
     return tuple(
-        f"{name}: since its start the kernel ended {facts.killed} of its processes for lack of memory; "
-        f"`journalctl -b` there says which units were started again, a larger flavor prevents it"
+        f"{name}: the kernel ended {', '.join(dict.fromkeys(facts.killed))} for lack of memory ({len(facts.killed)} "
+        f"processes); systemd starts services again, a larger flavor prevents it (`journalctl -k` there says when)"
         for name, facts in seen.hosts.items()
         if facts.killed
     )

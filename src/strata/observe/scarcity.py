@@ -32,11 +32,12 @@ ss --no-header --listening --tcp --numeric --processes | while read -r _ _ _ add
   p=${p%%[!0-9]*}; n=${users#*\"}
   echo "port ${address##*:} $p ${n%%\"*} $(ps -o unit= -p "$p")"
 done
-for f in /sys/fs/cgroup/memory/memory.oom_control /sys/fs/cgroup/memory.events; do
-  [ -r $f ] && { sed -n 's/^oom_kill \([0-9]*\)$/killed \1/p' $f; break; }
-done
+c=$(sed -n 's|.*/overlay-containers/\([0-9a-f]\{64\}\)/.*|\1|p' /proc/self/mountinfo | head -n 1)
+[ -n "$c" ] && k="oom_memcg=[^,]*-$c" || k=global_oom
+dmesg 2>/dev/null | sed -n "s|.*oom-kill:.*$k,task_memcg=[^,]*/\([^,/]*\),task=\([^,]*\),.*|killed \1 \2|p"
 """
-"""Prints what `parse` reads; for a POSIX shell as root."""
+"""Prints what `parse` reads; for a POSIX shell as root. The log of the kernel is that of the whole machine: of a lab's
+instance only what ended at its own limit counts."""
 
 _INNER = re.compile(r"/(proc|sys|dev|run/containerd|var/lib/kubelet/pods|var/lib/containerd)/")
 
@@ -93,12 +94,12 @@ class Scarcity:
     Args:
         full: file systems.
         taken: ports.
-        killed: processes that the kernel ended since the host's start since it had no memory for them.
+        killed: units that the kernel ended a process of for lack of memory; still in its log, the last one last.
     """
 
     full: tuple[FullFileSystem, ...] = ()
     taken: tuple[TakenPort, ...] = ()
-    killed: int = 0
+    killed: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         """Whether something is lacking now."""
@@ -122,7 +123,7 @@ def parse(roles: Iterable[str], lines: Iterable[str]) -> Scarcity:
     """
     full: list[FullFileSystem] = []
     listening: dict[int, tuple[int, str, str]] = {}
-    killed = 0
+    killed: list[str] = []
     for line in lines:
         kind, _, rest = line.partition(" ")
         words = rest.split()
@@ -131,9 +132,10 @@ def parse(roles: Iterable[str], lines: Iterable[str]) -> Scarcity:
         elif kind == "port" and len(words) >= 3 and words[0].isdigit():
             unit = words[3] if len(words) > 3 else "-"
             listening[int(words[0])] = (int(words[1]), words[2], "" if unit == "-" else unit)
-        elif kind == "killed" and words and words[0].isdigit():
-            killed = int(words[0])
-    return Scarcity(tuple(full), tuple(_taken(roles, listening)), killed)
+        elif kind == "killed" and len(words) >= 2:
+            # a process that systemd did not start is known by its own name
+            killed.append(words[0] if words[0].endswith((".service", ".scope")) else words[1])
+    return Scarcity(tuple(full), tuple(_taken(roles, listening)), tuple(killed))
 
 
 def _full(words: list[str]) -> Iterator[FullFileSystem]:

@@ -29,9 +29,9 @@ def scarcity(text: str, *roles: str) -> Scarcity:
 
 
 def test_a_host_with_enough_of_everything() -> None:
-    found = scarcity(PLENTY + "port 443 12 haproxy haproxy.service\nkilled 0\n", "load_balancer", "registry")
+    found = scarcity(PLENTY + "port 443 12 haproxy haproxy.service\n", "load_balancer", "registry")
     assert not found
-    assert found.killed == 0
+    assert found.killed == ()
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,12 @@ def context() -> SiteContext:
             "on services-1, `kill 812` frees the port",
             "a-port-or-address-is-already-taken",
         ),
-        ("killed 3", "playbook hosts: hidden", "mend it\n       the kernel has ended processes", "a-playbook-failed"),
+        (
+            "killed kine.service kine\nkilled kine.service kine\nkilled 4f python3",
+            "playbook hosts: hidden",
+            "mend it\n       the kernel has ended kine.service of services-1, python3 of services-1 for lack of memory",
+            "a-playbook-failed",
+        ),
         (PLENTY, "playbook hosts: hidden", "mend it", "a-playbook-failed"),
         ("", "playbook hosts: hidden", "mend it", "a-playbook-failed"),
     ],
@@ -160,7 +165,9 @@ def test_what_ran_out_of_memory_is_noted() -> None:
     from strata.observe import HostFacts, Observation
     from strata.observe.facts import CloudFacts, ClusterFacts, PlatformFacts
 
-    hosts = {"services-1": HostFacts(killed=2), "worker-1": HostFacts()}
+    hosts = {"services-1": HostFacts(killed=("kine.service", "kine.service")), "worker-1": HostFacts()}
     seen = Observation(cloud=CloudFacts(), hosts=hosts, cluster=ClusterFacts(), platform=PlatformFacts(), seconds=0)
     assert len(memory_notes(seen)) == 1
-    assert memory_notes(seen)[0].startswith("services-1: since its start the kernel ended 2 of its processes")
+    assert memory_notes(seen)[0].startswith(
+        "services-1: the kernel ended kine.service for lack of memory (2 processes)"
+    )
