@@ -109,6 +109,8 @@ def status(
         _print_json(found.model_dump(mode="json"))
     else:
         print_status(Console(), context, list(found.objects))
+        for note in found.notes:
+            Console().print(note, highlight=False, markup=False)
         print_drift(Console(), found.drift)
     if not found.healthy:
         raise typer.Exit(1)

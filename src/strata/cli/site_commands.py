@@ -71,6 +71,8 @@ def up(
     from strata.engine.record import record_run
     from strata.engine.steps import RunReport, run_steps
     from strata.lab.addresses import check_networks
+    from strata.lab.memory import check_memory
+    from strata.lab.ports import check_ports
     from strata.lab.preflight import check_for_site
     from strata.models import check_secrets
     from strata.verify.run import last_verified, run_checks
@@ -79,6 +81,8 @@ def up(
     check_secrets(context.site)
     check_for_site(lab=context.site.cloud is not None and context.site.cloud.deployment == "lab")
     check_networks(context.site)
+    check_ports(context.site)
+    check_memory(context.site)
     chosen = layers(layer)
     with site_lock(context.paths, "up"):
 

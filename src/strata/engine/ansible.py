@@ -15,6 +15,7 @@ from typing import Any
 
 from strata.children import bound
 from strata.engine.context import SiteContext
+from strata.engine.lacking import explained
 from strata.engine.timeline import Timeline
 from strata.errors import UserError
 from strata.paths import REPOSITORY
@@ -29,6 +30,7 @@ class PlaybookResult:
     ok: int = 0
     changed_tasks: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
+    failed_hosts: list[str] = field(default_factory=list)
 
 
 def playbook_command(context: SiteContext, playbook: str) -> list[str]:
@@ -92,10 +94,12 @@ def run_playbook(
         status = process.wait()
     timeline.save(context.paths.logs, playbook)
     if result.failures:
-        raise UserError(
+        error = UserError(
             f"playbook {playbook}: {'; '.join(result.failures[:3])}",
             fix=f"see {log}, mend it, and run the same command again",
         )
+        progress.update("asking the hosts what they lack")
+        raise explained(context, error, result.failed_hosts)
     if status != 0:
         raise UserError(
             f"playbook {playbook} ended with status {status}: {' '.join(list(rest)[-5:])}", fix=f"see {log}"
@@ -136,6 +140,7 @@ def _host_results(
         if kind in ("v2_runner_on_failed", "v2_runner_on_unreachable") and not outcome.get("ignore_errors"):
             message = _message(outcome)
             result.failures.append(f"{host}: {task}: {message}")
+            result.failed_hosts.append(host)
             yield f"  FAILED {host}: {message}"
         elif outcome.get("changed"):
             result.changed_tasks.append(f"{host}: {task}")

@@ -10,9 +10,10 @@ from strata.engine.change import Consent, remember_cloud
 from strata.engine.cluster_ready import wait_for_system_pods
 from strata.engine.context import SiteContext
 from strata.engine.hosts import wait_for_ssh
+from strata.engine.lacking import explained
 from strata.engine.steps import Layer, Step, StepResult
 from strata.errors import UserError
-from strata.inventory.topology import address_of
+from strata.inventory.topology import address_of, hosts_with
 from strata.outputs import CloudOutputs, ClusterOutputs
 from strata.progress import Progress
 
@@ -162,7 +163,14 @@ def pod_images_step(context: SiteContext) -> Callable[[Progress], StepResult]:
         from strata.lab.pod_images import ensure_pod_images
 
         before = context.image_outputs
-        images = ensure_pod_images(context.site, context.paths, registry_address(context), progress)
+        address = registry_address(context)
+        try:
+            images = ensure_pod_images(context.site, context.paths, address, progress)
+        except UserError as error:
+            progress.update("asking the registry's host what it lacks")
+            raise explained(
+                context, error, [h.name for h in hosts_with("registry", context.site, context.cloud_outputs)]
+            ) from error.__cause__
         images.save(context.paths)
         old = before.images if before else {}
         changed = sum(old.get(name) != reference for name, reference in images.images.items())

@@ -83,6 +83,13 @@ def _hosts(context: SiteContext, seen: Observation) -> list[ObjectStatus]:
         for unit in units_of(roles):
             state = facts.reason or facts.units.get(unit, "not loaded")
             found.append(ObjectStatus(layer=Layer.HOSTS, object=f"{name}: {unit}", wanted="active", found=state))
+        # a host that has enough of everything needs no line
+        if facts.lacks:
+            found.append(
+                ObjectStatus(
+                    layer=Layer.HOSTS, object=f"{name}: room", wanted="enough", found=f"none: {'; '.join(facts.lacks)}"
+                )
+            )
     return found
 
 
@@ -114,6 +121,16 @@ def _platform(context: SiteContext, seen: Observation) -> list[ObjectStatus]:
         )
         for name in release_names(context.site)
     ]
+
+
+def memory_notes(seen: Observation) -> tuple[str, ...]:
+    """A line for each host where processes ended for lack of memory; systemd has started them again since."""
+    return tuple(
+        f"{name}: the kernel ended {', '.join(dict.fromkeys(facts.killed))} for lack of memory ({len(facts.killed)} "
+        f"processes); systemd starts services again, a larger flavor prevents it (`journalctl -k` there says when)"
+        for name, facts in seen.hosts.items()
+        if facts.killed
+    )
 
 
 def print_status(console: Console, context: SiteContext, found: list[ObjectStatus]) -> None:

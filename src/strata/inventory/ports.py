@@ -10,6 +10,8 @@ POSTGRESQL: Final = 5432
 DATASTORE: Final = 2379
 """kine's, etcd's usual one."""
 NFS: Final = 2049
+HTTPS: Final = 443
+KUBELET: Final = 10250
 
 NODE_PORTS: Final[Mapping[str, int]] = {"ml_hub": 30080, "token_issuer": 30081}
 """NodePort of each service of the platform, by its key in `platform.services`."""

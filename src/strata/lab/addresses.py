@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import struct
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_network
@@ -20,6 +21,7 @@ from strata.paths import state_directory
 
 ROUTES = (Path("/proc/net/route"), Path("/proc/net/ipv6_route"))
 RESOLVER = Path("/etc/resolv.conf")
+ADDRESSES = ("ip", "-json", "address", "show")
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,20 @@ def _of_this_machine() -> list[InUse]:
             found += [InUse(ip_network(s["subnet"], strict=False), who, owner) for s in network.get("subnets") or ()]
     # routes over podman's bridges are told better by podman
     found += [InUse(net, f"a route over {device}") for net, device in _routes() if device not in bridges]
+    found += [InUse(net, f"an address of this machine on {device}") for net, device in _addresses()]
     return found + [InUse(net, "a name server of this machine") for net in _name_servers()]
+
+
+def _addresses() -> Iterator[tuple[IPNetwork, str]]:
+    """Addresses that stand alone; those with a network have a route too."""
+    if shutil.which("ip") is None:
+        return
+    said = subprocess.run(ADDRESSES, capture_output=True, text=True, check=False).stdout
+    for device in json.loads(said or "[]"):
+        for address in device.get("addr_info", ()):
+            network = ip_network(f"{address['local']}/{address['prefixlen']}", strict=False)
+            if network.num_addresses == 1 and not network.is_loopback:
+                yield network, device["ifname"]
 
 
 def _routes() -> Iterator[tuple[IPNetwork, str]]:

@@ -1,4 +1,4 @@
-"""Builds one container image with podman and pushes it, unless the registry has it."""
+"""Builds one container image with podman."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from strata.errors import UserError
-from strata.lab.registry_client import REGISTRY_PORT, RegistryClient
 
 LOCAL_PREFIX = "localhost/strata/pod"
 """Local names of what is built here, `<prefix>/<name>:<content hash>`."""
@@ -185,35 +184,6 @@ def install_packages(packages: PythonPackages, target: Path) -> None:
     if result.returncode != 0:
         raise UserError(
             f"the Python dependencies of {packages.project} cannot be installed: {result.stderr.strip()[-1500:]}",
-            fix=f"run `uv lock --project {packages.project}` and see that each has a wheel for {packages.python}",
+            fix="if the package index did not answer, run the same command again: what was downloaded is kept; else "
+            f"`uv lock --project {packages.project}`, and see that each has a wheel for {packages.python}",
         )
-
-
-def push(reference: str, repository: str, tag: str, registry: RegistryClient, certificates: Path) -> str:
-    """Pushes a local image to the registry by its address; returns the digest.
-
-    Args:
-        reference: local name.
-        repository: name in the registry.
-        tag: tag in the registry.
-        registry: where to.
-        certificates: directory with the site's authority as a file `*.crt`.
-
-    Raises:
-        UserError: the registry did not take it, which podman tries several times.
-    """
-    with tempfile.NamedTemporaryFile(prefix="strata-digest-") as digest:
-        # zstd packs the Kubernetes binaries several times as fast as gzip; containerd reads it since 1.5
-        try:
-            podman(
-                "push", "--quiet", f"--cert-dir={certificates}", "--compression-format=zstd",
-                f"--digestfile={digest.name}", reference,
-                f"docker://{registry.address}:{REGISTRY_PORT}/{repository}:{tag}",
-            )  # fmt: skip
-        except UserError as error:
-            raise UserError(
-                f"the site's registry at {registry.address}:{REGISTRY_PORT} did not take {repository}: {error.message}",
-                fix="on its host, `df -h` and `journalctl -u docker-registry` say what it lacks; mend it and run the "
-                "same command again: what it has taken stays",
-            ) from error
-        return Path(digest.name).read_text().strip()

@@ -180,7 +180,10 @@ def _build(filesystem: RootFilesystem, archive: Path, progress: Progress) -> Non
     if status != 0:
         partial.unlink(missing_ok=True)
         last = " | ".join(line for line in log.read_text().splitlines() if line.startswith("E:"))[-400:]
-        raise UserError(f"building the root filesystem {filesystem.name} failed: {last}", fix=f"see {log}")
+        raise UserError(
+            f"building the root filesystem {filesystem.name} failed: {last}",
+            fix=f"see {log}; if the mirror did not answer, run the same command again",
+        )
     partial.replace(archive)
     for older in archive.parent.glob(f"{filesystem.name}-*.tar"):
         if older != archive:

@@ -17,9 +17,9 @@ from strata.lab.image_build import (
     image_exists,
     load_digests,
     podman,
-    push,
     save_digests,
 )
+from strata.lab.image_push import push
 from strata.lab.registry_client import REGISTRY_PORT, RegistryClient
 from strata.models import Site
 from strata.outputs import ImageOutputs
@@ -159,8 +159,7 @@ def _sender(
         if not image_exists(reference):
             progress.update(f"building image {source.name}")
             build(source, reference)
-        progress.update(f"pushing image {source.name}")
-        return push(reference, source.name, content, registry, certificates)
+        return push(reference, source.name, content, registry, certificates, progress)
 
     return send
 
@@ -200,7 +199,7 @@ def ensure_pod_images(site: Site, paths: SitePaths, registry_address: str, progr
     base_id = podman("image", "inspect", "--format={{.Id}}", base)
     sources = as_one_set(sources, base_id)
     host_name = f"registry.{site.domain}"
-    with RegistryClient(registry_address, host_name, paths.ca_file) as registry:
+    with RegistryClient(registry_address, host_name, paths.ca_file, progress) as registry:
         digests = push_images(sources, base_id, registry, paths.ca_file.read_text(), progress)
     save_digests(cache)
     prefix = f"{host_name}:{REGISTRY_PORT}"

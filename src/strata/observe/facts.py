@@ -44,6 +44,10 @@ class HostFacts(Facts):
     """PCI address to vendor and device, four hexadecimal digits each."""
     assigned: dict[str, str] = Field(default_factory=dict)
     """Device, for our device plugin a PCI address, to the UID of the pod that the kubelet gave it to."""
+    lacks: tuple[str, ...] = ()
+    """What the host has none left of, in words."""
+    killed: tuple[str, ...] = ()
+    """Units that the kernel ended a process of for lack of memory, once for each."""
 
 
 class PodFacts(BaseModel):

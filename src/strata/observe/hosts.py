@@ -10,6 +10,7 @@ import subprocess
 from strata.engine.context import SiteContext
 from strata.engine.hosts import host_addresses, ssh_arguments
 from strata.models import Site
+from strata.observe import scarcity
 from strata.observe.facts import HostFacts
 
 UNITS = {
@@ -66,19 +67,25 @@ def observe_hosts(context: SiteContext) -> dict[str, HostFacts]:
         if not context.paths.ssh_key.exists():
             return HostFacts(reason="not up: there is no SSH key yet")
         units = units_of(roles[name])
-        script = "echo reached\n"
+        script = "echo reached\n" + scarcity.SCRIPT
         if units:
             patterns = " ".join(f"'{u}.service'" for u in units)
             script += f"systemctl list-units --all --plain --no-legend {patterns} | sed 's/^/unit /'\n"
         if name in with_cards:
             script += CARDS_SCRIPT
-        return parse_answer(units, *_ssh(context, address, script))
+        output, error = ssh(context, address, script)
+        facts = parse_answer(units, output, error)
+        lacking = scarcity.parse(roles[name], output.splitlines())
+        return facts.model_copy(
+            update={"lacks": (*map(str, (*lacking.full, *lacking.taken)),), "killed": lacking.killed}
+        )
 
     with concurrent.futures.ThreadPoolExecutor(max_workers=16) as pool:
         return dict(zip(roles, pool.map(ask, roles), strict=True))
 
 
-def _ssh(context: SiteContext, address: str, script: str) -> tuple[str, str]:
+def ssh(context: SiteContext, address: str, script: str) -> tuple[str, str]:
+    """Output and errors of a script on a host; a host that does not answer has errors only."""
     try:
         done = subprocess.run(
             ["ssh", *ssh_arguments(context.paths), f"root@{address}", "sh -s"],

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from strata.drift import DriftReport
 from strata.engine.context import SiteContext
-from strata.engine.status import ObjectStatus, site_status
+from strata.engine.status import ObjectStatus, memory_notes, site_status
 from strata.engine.steps import Layer
 from strata.inventory.services import published_services
 from strata.observe import Observation, nothing_seen, observe
@@ -67,6 +67,7 @@ def build_report(
         layers=layers,
         places=places(context, seen, up=up),
         objects=objects,
+        notes=memory_notes(seen),
         drift=drift,
         addresses=_addresses(context),
         tools=_tools(),

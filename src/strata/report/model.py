@@ -160,6 +160,8 @@ class SiteReport(ReportModel):
     layers: tuple[LayerReport, ...]
     places: tuple[PlaceReport, ...]
     objects: tuple[ObjectStatus, ...]
+    notes: tuple[str, ...] = ()
+    """What happened to the hosts and is over."""
     drift: DriftReport | None
     """None where nobody looked for it."""
     addresses: tuple[AddressReport, ...]

@@ -39,6 +39,8 @@ def _parts(report: SiteReport) -> Iterator[RenderableType]:
             table.add_row(Text("✗", "red"), *map(Text, (status.layer, status.object, status.wanted, status.found)))
         yield Text(f"\n{len(bad)} of {len(report.objects)} not as wanted", "bold")
         yield table
+    if report.notes:
+        yield Text("\n" + "\n".join(report.notes))
     if report.drift is not None:
         yield from drift_lines(report.drift)
     yield Text("")

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,15 @@ from strata.toolchain.versions import Build, Component, Versions, architecture, 
 # What a user may rightly set: where modules come from and where they are kept. The rest would change the bits.
 _KEPT = ("GOPROXY", "GONOPROXY", "GOPRIVATE", "GOSUMDB", "GONOSUMDB", "GOINSECURE", "GOAUTH", "GOVCS",
          "GOCACHE", "GOMODCACHE", "GOPATH", "GOTMPDIR")  # fmt: skip
+
+_ATTEMPTS = 3
+_PAUSE_SECONDS = 2.0
+_STUMBLED = re.compile(
+    r"https?://\S+: (?:5\d\d |429 )|connection re(?:set|fused)|unexpected EOF|: EOF$|i/o timeout|handshake timeout"
+    "|stream error",
+    re.MULTILINE,
+)
+"""What go says of a module proxy that may do better in a moment."""
 
 _installing = threading.Lock()
 
@@ -192,7 +202,14 @@ def build(
     output = into / binaries[0] if len(binaries) == 1 else f"{into}{os.sep}"
     packages = [package for binary in binaries if (package := component.binaries[binary].package)]
     command = [go.path, "build", "-v", "-ldflags", " ".join(["-s", "-w", *stamp]), "-o", output, *packages]
-    if processes.run([str(part) for part in command], log=log, cwd=directory, environment=go.environment()) != 0:
+    for attempt in range(1, _ATTEMPTS + 1):
+        words = [str(part) for part in command]
+        if processes.run(words, log=log, cwd=directory, environment=go.environment()) == 0:
+            break
+        # go asks a proxy once only; what it has downloaded and compiled is kept
+        if attempt < _ATTEMPTS and _STUMBLED.search(log.read_text(encoding="utf-8", errors="replace")):
+            time.sleep(_PAUSE_SECONDS * attempt)
+            continue
         raise UserError(
             f"go build of {name} {component.version} in {plan.directory} failed:\n{_explain(log)}\n    log: {log}",
             fix="run again, what is compiled is kept; if a module could not be downloaded, check `go env GOPROXY`",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import http.client
 import ssl
 import tarfile
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -19,6 +22,9 @@ from strata.toolchain.versions import Component, Release, architecture
 REACH_SECONDS = 3.0
 _READ_SECONDS = 60
 _CHUNK = 1 << 20
+_ATTEMPTS = 4
+_PAUSE_SECONDS = 1.0
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Unavailable(Exception):
@@ -77,7 +83,7 @@ def check_digest(file: Path, digest: str) -> str | None:
 
 
 def download(url: str, digest: str, progress: Callable[[str], None], check: Callable[[], None]) -> Path:
-    """Downloads a file into the cache, going on where an interrupted run stopped.
+    """Downloads a file into the cache, going on where an interrupted run stopped, and where the server broke off.
 
     Args:
         url: of the file.
@@ -86,32 +92,53 @@ def download(url: str, digest: str, progress: Callable[[str], None], check: Call
         check: called between pieces; may raise to stop.
 
     Raises:
-        Unavailable: the server refused, broke off, or sent other bits.
+        Unavailable: the server refused, broke off again and again, or sent other bits.
     """
     directory = cache_directory() / "downloads"
     directory.mkdir(parents=True, exist_ok=True)
-    name = url.rsplit("/", 1)[-1]
-    partial = directory / f"{digest[7:19]}-{name}"
+    partial = directory / f"{digest[7:19]}-{url.rsplit('/', 1)[-1]}"
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            _continue(url, partial, progress, check)
+            break
+        except urllib.error.HTTPError as error:
+            said = f"HTTP {error.code} {error.reason}"
+            final = error.code < 500 and error.code != 429
+        except (OSError, http.client.HTTPException) as error:
+            said, final = str(getattr(error, "reason", error)), isinstance(error, OSError) and error.errno in _FULL
+        if final or attempt == _ATTEMPTS:
+            raise Unavailable(f"{url}: {said}")
+        progress(f"asking again: {said}")
+        check()
+        time.sleep(_PAUSE_SECONDS * attempt)
+    if problem := check_digest(partial, digest):
+        partial.unlink()
+        raise Unavailable(f"{url} is refused: {problem}")
+    return partial
+
+
+def _continue(url: str, partial: Path, progress: Callable[[str], None], check: Callable[[], None]) -> None:
+    """Downloads what is missing of a file.
+
+    Raises:
+        OSError, http.client.HTTPException: the server refused, or broke off; what came is kept.
+    """
     have = partial.stat().st_size if partial.exists() else 0
     request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})  # noqa: S310 - https by the model
     try:
         with urllib.request.urlopen(request, timeout=_READ_SECONDS) as answer:  # noqa: S310
-            resumed = answer.status == 206
+            resumed = answer.status == http.HTTPStatus.PARTIAL_CONTENT
             size = int(answer.headers.get("Content-Length") or 0) + (have if resumed else 0)
             with partial.open("ab" if resumed else "wb") as output:
                 while chunk := answer.read(_CHUNK):
                     check()
                     output.write(chunk)
                     progress(f"{output.tell() >> 20} of {size >> 20} MiB" if size else f"{output.tell() >> 20} MiB")
+                if output.tell() < size:  # read() with a size does not say so
+                    raise ConnectionResetError(f"broke off after {output.tell()} of {size} bytes")
     except urllib.error.HTTPError as error:
-        if error.code != 416:  # 416: everything was there already
-            raise Unavailable(f"{url}: HTTP {error.code} {error.reason}") from None
-    except OSError as error:
-        raise Unavailable(f"{url}: {getattr(error, 'reason', error)}") from None
-    if problem := check_digest(partial, digest):
-        partial.unlink()
-        raise Unavailable(f"{url} is refused: {problem}")
-    return partial
+        if error.code != http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:  # everything was there already
+            raise
 
 
 def unpack(file: Path, component: Component, release: Release, binaries: list[str], into: Path) -> dict[str, Path]:

@@ -30,6 +30,10 @@ PODMAN = [
         "labels": {"strata.site": "lab"},
     },
 ]
+DEVICES = [
+    {"ifname": "lo", "addr_info": [{"local": "127.0.0.1", "prefixlen": 8}, {"local": "10.66.0.10", "prefixlen": 32}]},
+    {"ifname": "eth0", "addr_info": [{"local": "192.0.2.2", "prefixlen": 24}, {"local": "::1", "prefixlen": 128}]},
+]
 
 
 def like_lab(directory: Path, *changes: tuple[str, str]) -> Path:
@@ -53,6 +57,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(addresses, "RESOLVER", tmp_path / "resolv")
     monkeypatch.setattr("shutil.which", lambda _name: "/usr/bin/podman")
     monkeypatch.setattr(addresses, "podman", lambda *_arguments: json.dumps(PODMAN))
+    monkeypatch.setattr(addresses, "ADDRESSES", ("echo", json.dumps(DEVICES)))
     monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
 
 
@@ -62,6 +67,7 @@ def test_everything_on_the_machine_counts() -> None:
         "10.88.0.0/16": "podman's network podman",
         "10.96.0.0/16": "a route over tun0",
         "fd00::/64": "a route over eth0",
+        "10.66.0.10/32": "an address of this machine on lo",
         "10.255.255.53/32": "a name server of this machine",
     }
     assert ip_network("10.77.0.0/24") in [used.network for used in addresses.networks_in_use() if used.site == "lab"]
@@ -88,6 +94,7 @@ def test_own_networks_are_no_conflict() -> None:
         ("10.88.3.0/24", "podman's network podman"),
         ("10.96.0.0/24", "a route over tun0"),
         ("10.255.255.0/24", "a name server of this machine"),
+        ("10.66.0.0/24", "an address of this machine on lo"),
     ],
 )
 def test_taken_network_is_named_with_its_owner(tmp_path: Path, network: str, by: str) -> None:

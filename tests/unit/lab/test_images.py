@@ -102,7 +102,7 @@ def test_failure_leaves_no_half_archive(tools: Tools) -> None:
     filesystem = images.RootFilesystem("test", "12", ("bash",))
     with pytest.raises(UserError, match="no space left") as caught:
         images.ensure(filesystem, Silent(), command="CMD []")
-    assert str(caught.value.fix).endswith(".log")
+    assert ".log" in str(caught.value.fix)
     assert not list(tools.built[0].parent.glob("*.tar"))
     tools.status = 0
     images.ensure(filesystem, Silent(), command="CMD []")

@@ -11,7 +11,7 @@ from strata.lab import image_build, pod_images
 from strata.lab.image_build import ImageSource, PythonPackages
 from strata.lab.registry_client import RegistryClient
 from strata.paths import REPOSITORY
-from strata.progress import Silent
+from strata.progress import Progress, Silent
 
 
 class Registry(RegistryClient):
@@ -36,7 +36,9 @@ class Registry(RegistryClient):
 def registry(monkeypatch: pytest.MonkeyPatch) -> Registry:
     found = Registry()
 
-    def push(reference: str, repository: str, tag: str, registry: Registry, certificates: Path) -> str:
+    def push(
+        reference: str, repository: str, tag: str, registry: Registry, certificates: Path, progress: Progress
+    ) -> str:
         assert (certificates / "ca.crt").read_text() == "CA"
         digest = f"sha256:{tag}"
         registry.manifests[(repository, tag)] = digest

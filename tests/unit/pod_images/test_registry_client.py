@@ -22,6 +22,7 @@ class Connection:
         self.answers = list(answers)
         self.asked = 0
         self.closed = 0
+        self.sock = None
 
     def request(self, *_: Any, **__: Any) -> None:
         self.asked += 1
@@ -61,7 +62,7 @@ def test_one_that_stays_down_is_told(
     client: RegistryClient, monkeypatch: pytest.MonkeyPatch, answer: int | Exception, reason: str
 ) -> None:
     monkeypatch.setattr(client, "_connection", Connection(answer))
-    with pytest.raises(UserError, match=rf"registry at 10\.0\.0\.2:5000 does not answer: {reason}"):
+    with pytest.raises(UserError, match=rf"registry at 10\.0\.0\.2:5000 does not answer for strata/ml-hub:1: {reason}"):
         client.digest("strata/ml-hub", "1")
 
 

@@ -1,0 +1,84 @@
+"""Whether this machine has the memory that a site's instances will at least use."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from strata.errors import UserError
+from strata.lab.podman import SITE_LABEL, podman
+from strata.models import Site
+
+MEMINFO = Path("/proc/meminfo")
+CONTROLLER = 2.5
+"""GiB that OpenStack's services use; measured 2.0, right after a start 2.3."""
+INSTANCE = 0.25
+"""GiB that an instance with roles uses at least; measured 0.1 for a worker, 0.9 for a control plane."""
+_GIB = 1 << 30
+
+
+@dataclass(frozen=True)
+class Need:
+    """Memory in GiB.
+
+    Args:
+        least: what the parts of the site that do not run yet will use at least.
+        most: what they may use, by their flavors.
+        instances: how many of them are instances.
+        available: on this machine.
+    """
+
+    least: float
+    most: float
+    instances: int
+    available: float
+
+
+def need(site: Site, running: int = 0, *, controller: bool = False) -> Need:
+    """What a site still needs.
+
+    Args:
+        site: with a lab cloud.
+        running: how many of its instances run already.
+        controller: whether its controller does.
+    """
+    assert site.cloud is not None
+    sizes = {flavor.name: flavor.memory.bytes / _GIB for flavor in site.cloud.flavors}
+    # which of them run does not matter: the largest count as missing
+    missing = sorted((sizes[instance.flavor] for instance in site.cloud.instances), reverse=True)
+    missing = missing[: max(0, len(missing) - running)]
+    services = 0.0 if controller else CONTROLLER
+    least = services + sum(min(size, INSTANCE) for size in missing)
+    return Need(least, services + sum(missing), len(missing), available())
+
+
+def available() -> float:
+    """GiB that new processes can have without swapping."""
+    fields = dict(line.split(":", 1) for line in MEMINFO.read_text().splitlines())
+    return int(fields["MemAvailable"].split()[0]) * 1024 / _GIB
+
+
+def check_memory(site: Site) -> None:
+    """Refuses a site that this machine has no memory for, before anything of it is made.
+
+    Raises:
+        UserError: names what is needed, what is there, and what would help.
+    """
+    if site.cloud is None or site.cloud.deployment != "lab":
+        return
+    names: list[str] = []
+    if shutil.which("podman") is not None:
+        label = f"label={SITE_LABEL}={site.name}"
+        names = podman("ps", "--filter", label, "--filter", "status=running", "--format", "{{.Names}}").split()
+    controller = f"strata-{site.name}-controller"
+    running = [name for name in names if name not in (controller, f"strata-{site.name}-network")]
+    found = need(site, len(running), controller=controller in names)
+    if found.available < found.least:
+        raise UserError(
+            f"{found.available:.1f} GiB of memory are left on this machine; what is missing of site {site.name} "
+            f"({'' if controller in names else 'OpenStack, '}{found.instances} instances) uses at least "
+            f"{found.least:.1f} GiB, and up to {found.most:.1f} GiB by its flavors",
+            fix="end what takes the memory (`ps aux --sort=-rss | head`), stop another site (`strata down`), or ask "
+            "for fewer instances in cloud.instances",
+        )

@@ -1,0 +1,132 @@
+"""Takes from a running site what it needs, for tests: space on a disk, an image in its registry."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from strata.engine.context import SiteContext
+from strata.inventory.topology import address_of
+from strata.lab.registry_client import RegistryClient
+
+from .healing import strata_line
+
+if TYPE_CHECKING:
+    from testinfra.host import Host
+
+STORAGE = "/var/lib/docker-registry/docker/registry/v2"
+
+
+def run(host: Host, script: str) -> str:
+    """Output of a script on a host, which must succeed."""
+    done = host.run("sh -eu -c %s", script)
+    assert done.rc == 0, f"{script}: {done.stderr}"
+    return str(done.stdout)
+
+
+@contextmanager
+def small_disk(host: Host, directory: str, mebibytes: int) -> Iterator[None]:
+    """Meanwhile the directory is a file system of this size, full, with all that was in it before.
+
+    What is written there goes to the small file system, and what was there stays as it is; afterwards it is as before.
+    """
+    place = f"/run/strata-test-{uuid.uuid4().hex[:8]}"
+    run(
+        host,
+        f"mkdir {place}; mount -t tmpfs -o size={mebibytes}m,mode=755 none {place}; mkdir {place}/upper {place}/work;"
+        f"chown --reference={directory} {place}/upper; chmod --reference={directory} {place}/upper;"
+        f"mount -t overlay -o lowerdir={directory},upperdir={place}/upper,workdir={place}/work overlay {directory};"
+        f"umount -l {place}; rmdir {place}",
+    )
+    try:
+        fill(host, directory)
+        yield
+    finally:
+        # a service may still have a file open there
+        run(host, f"umount {directory} || umount -l {directory}")
+
+
+def fill(host: Host, directory: str) -> None:
+    """Takes all the space that is left."""
+    done = host.run(f"dd if=/dev/zero of={directory}/.filler bs=64k")
+    assert "No space left on device" in done.stderr, done.stderr
+
+
+def make_space(host: Host, directory: str) -> None:
+    """Gives it back."""
+    run(host, f"rm {directory}/.filler")
+
+
+@dataclass
+class Failed:
+    """How a command on the site ended."""
+
+    status: int
+    error: str
+
+
+def up(context: SiteContext, *options: str) -> Failed:
+    """`strata up` as an operator sees it."""
+    line = strata_line(context, "up", "--no-verify", *options)
+    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=600)
+    assert "Traceback" not in done.stderr
+    return Failed(done.returncode, done.stderr)
+
+
+def registry(context: SiteContext) -> RegistryClient:
+    """The site's registry."""
+    address = address_of("registry", context.site, context.cloud_outputs)
+    assert address is not None
+    return RegistryClient(address, f"registry.{context.site.domain}", context.paths.ca_file)
+
+
+def image(context: SiteContext, name: str) -> tuple[str, str]:
+    """Repository and digest of one of the site's images, by its short name."""
+    outputs = context.image_outputs
+    assert outputs is not None
+    _, _, rest = outputs.images[name].partition("/")
+    repository, _, digest = rest.partition("@")
+    return repository, digest
+
+
+def remove_image(context: SiteContext, host: Host, name: str) -> None:
+    """Takes an image with its layers out of the registry's storage, as if it had never been pushed."""
+    repository, _ = image(context, name)
+    place = f"{STORAGE}/repositories/{repository}"
+    layers = run(host, f"ls {place}/_layers/sha256 {place}/_manifests/revisions/sha256").split()
+    blobs = [f"{STORAGE}/blobs/sha256/{layer[:2]}/{layer}" for layer in layers if re.fullmatch(r"\w{64}", layer)]
+    assert len(blobs) >= 2
+    run(host, f"rm -r {place} {' '.join(blobs)}; systemctl restart docker-registry")
+
+
+def is_whole(context: SiteContext, host: Host, name: str) -> bool:
+    """Whether the registry has the image that the site's nodes ask for, with every byte of it."""
+    repository, digest = image(context, name)
+    script = (
+        "import hashlib, json, pathlib, sys\n"
+        f"blobs = pathlib.Path('{STORAGE}/blobs/sha256')\n"
+        "def read(digest):\n"
+        "    content = (blobs / digest[7:9] / digest[7:] / 'data').read_bytes()\n"
+        "    assert 'sha256:' + hashlib.sha256(content).hexdigest() == digest, digest\n"
+        "    return content\n"
+        f"manifest = json.loads(read('{digest}'))\n"
+        "[read(part['digest']) for part in (manifest['config'], *manifest['layers'])]\n"
+    )
+    with registry(context) as client:
+        assert client.digest(repository, digest) == digest
+    done = host.run("python3 -c %s", script)
+    assert done.rc == 0, done.stderr
+    return True
+
+
+def notes(context: SiteContext) -> tuple[list[dict[str, Any]], list[str]]:
+    """What `strata status --no-drift` finds not as wanted, and what it notes."""
+    line = strata_line(context, "status", "--no-drift", "--json")
+    answer = json.loads(subprocess.run(line, capture_output=True, text=True, check=False).stdout)
+    return [o for o in answer["objects"] if o["found"] != o["wanted"]], answer["notes"]
