@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 import requests
@@ -26,7 +26,7 @@ from strata.platform.releases import SYSTEM_NAMESPACE
 from strata.platform.token_issuer import CLIENT, CLIENT_SECRET, issuer_url
 from strata.verify.pods import Kubectl
 
-from .editing import strata, up
+from .editing import up
 
 if TYPE_CHECKING:
     from testinfra.host import Host
@@ -191,12 +191,3 @@ def test_every_request_was_answered(upgraded: Upgraded) -> None:
         assert visitor.failures == []
         assert visitor.answers > 50
         assert visitor.slowest < 5
-
-
-def test_a_second_up_of_the_newer_release_changes_nothing(
-    upgraded: Upgraded, context: SiteContext, newer: Path
-) -> None:
-    environment: dict[str, Any] = {"PYTHONPATH": str(newer / "src")}
-    assert up(context.site_file, environment=environment)["changed"] == 0
-    seen = strata("status", str(context.site_file), "--json", environment=environment)
-    assert seen.returncode == 0, seen.stdout
