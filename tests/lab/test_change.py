@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import copy
 import json
-import shutil
 import socket
 import ssl
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -22,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import requests
-import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
@@ -31,6 +28,8 @@ from strata.engine.context import SiteContext
 from strata.inventory.ports import POSTGRESQL
 from strata.inventory.topology import database_secret
 from strata.outputs import ImageOutputs
+
+from .editing import edit, strata, up
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -41,43 +40,7 @@ OPERATOR = "changetest"
 SECRET = database_secret("ml_hub")
 CERTIFICATE = "registry"
 WORKLOAD = "change-test"
-SECONDS = 900
-"""The longest that one `up` may take on a loaded machine."""
 Kubectl = Callable[..., str]
-
-
-def strata(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Runs a command as an operator would, without a terminal."""
-    program = Path(sys.executable).parent / "strata"
-    return subprocess.run(
-        [str(program), *arguments],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=SECONDS,
-    )
-
-
-def up(file: Path) -> dict[str, Any]:
-    """Brings the site up as the file says; must succeed."""
-    done = strata("up", str(file), "--no-verify", "--json")
-    assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
-
-
-def edit(context: SiteContext, directory: Path, change: Callable[[dict[str, Any]], None]) -> Path:
-    """A copy of the site file with other content, and the files beside it."""
-    directory.mkdir()
-    for file in context.site_file.parent.iterdir():
-        if file.is_file():
-            shutil.copy(file, directory)
-    content = yaml.safe_load(context.site_file.read_text())
-    change(content)
-    edited = directory / context.site_file.name
-    edited.write_text(yaml.safe_dump(content, sort_keys=False))
-    return edited
 
 
 def until(condition: Callable[[], bool], what: str, seconds: float = 120) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -91,7 +93,7 @@ def bench(
     spans: list[Span] = [s for r in earlier for s in r.spans]
     progress = _Lines()
     before = os.environ.get("STRATA_STATE_DIR")
-    with ExitStack() as stack:
+    with ending_in_order(), ExitStack() as stack:
         stack.callback(progress.stop)
         named = find_site(site) if site else _shared_site(chosen, progress, stack)
         allowed = allow_changes or site is None
@@ -117,6 +119,25 @@ def bench(
     if markdown:
         for file in write(results):
             Console(stderr=True).print(f"wrote {file}", highlight=False)
+
+
+@contextmanager
+def ending_in_order() -> Iterator[None]:
+    """Meanwhile SIGTERM and SIGHUP end this process as an exception does: what it made is taken away again."""
+
+    def end(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  # as signal calls it
+        for other in before:  # a second one must not stop the clearing up
+            signal.signal(other, signal.SIG_IGN)
+        sys.exit(128 + number)
+
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGTERM, signal.SIGHUP)}
+    for number in before:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _shared_site(chosen: Sequence[str], progress: _Lines, stack: ExitStack) -> Path | None:

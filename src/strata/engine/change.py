@@ -48,7 +48,7 @@ class Disturbance:
 
     def text(self) -> str:
         """For people."""
-        data = f"; it holds the data of {', '.join(self.holds)}" if self.holds and self.effect != "resized" else ""
+        data = f"; it holds the data of {', '.join(self.holds)}" if self.holds else ""
         return f"{self.instance} is {self.effect} ({', '.join(self.because)}): {_MEANING[self.effect]}{data}"
 
 
@@ -73,7 +73,7 @@ class ConsentNeeded(UserError):
 
     @property
     def askable(self) -> bool:
-        """Whether a question will do; an instance with data must be named."""
+        """Whether a question will do; an instance that would lose data must be named."""
         return not any(one.holds and one.effect != "resized" for one in self.disturbances)
 
 
@@ -83,7 +83,7 @@ class Consent:
 
     Args:
         instances: named by `--replace`.
-        everything: `--yes`; does not cover instances that would lose data.
+        everything: `--yes`; does not cover instances that hold data: even a resize stops their servers.
     """
 
     instances: frozenset[str] = frozenset()
@@ -91,8 +91,7 @@ class Consent:
 
     def covers(self, one: Disturbance) -> bool:
         """Whether it was allowed."""
-        loses_data = bool(one.holds) and one.effect != "resized"
-        return one.instance in self.instances or (self.everything and not loses_data)
+        return one.instance in self.instances or (self.everything and not one.holds)
 
     def with_instances(self, names: Iterable[str]) -> Consent:
         """This, and these instances too."""
@@ -243,6 +242,17 @@ def leaving_nodes(context: SiteContext) -> list[str]:
     ]
 
 
+def leaving_hypervisors(context: SiteContext) -> list[str]:
+    """Names of a lab's hypervisors that stood at the cloud's last success and are no longer in the site file."""
+    known = Applied.load(context.paths)
+    cloud = context.site.cloud
+    if known is None or cloud is None or cloud.deployment != "lab":
+        return []
+    before = (known.sections.get("cloud") or {}).get("hypervisors", [])
+    wanted = {h.name for h in cloud.hypervisors}
+    return [h["name"] for h in before if h["name"] not in wanted]
+
+
 def warnings(context: SiteContext, layers: Iterable[Layer]) -> list[str]:
     """For `strata plan`: data that would be lost, nodes that would leave; from the site's state alone."""
     work = {layer.value for layer in layers}
@@ -254,6 +264,7 @@ def warnings(context: SiteContext, layers: Iterable[Layer]) -> list[str]:
     if "cloud" in work:
         found += [f"node {name}: drained, then taken out of the cluster" for name in leaving_nodes(context)]
         found += [f"instance {name}: deleted" for name in leaving_instances(context)]
+        found += [f"hypervisor {name}: removed, once no instance is on it" for name in leaving_hypervisors(context)]
     return found
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from strata.engine.change import Consent, ConsentNeeded, remember
 from strata.engine.context import SiteContext
+from strata.engine.hypervisors import HypervisorOccupied
 from strata.engine.steps import Layer, RunReport, StepFailed
 from strata.protection import Ledger, accept
 
@@ -32,6 +33,7 @@ def run_changes(
     Raises:
         ProtectedLoss: something with data left the site file unnamed; nothing was changed.
         ConsentNeeded: an instance would be disturbed, and it was not allowed.
+        HypervisorOccupied: a hypervisor left the site file before its instances.
         StepFailed: a step failed.
     """
     accept(context.site, context.paths, layers, remove).save(context.paths.create())
@@ -41,6 +43,8 @@ def run_changes(
             break
         except StepFailed as error:
             needed = error.__cause__
+            if isinstance(needed, HypervisorOccupied):
+                raise needed from None
             if not isinstance(needed, ConsentNeeded):
                 raise
             if ask is None or not needed.askable or not ask(needed.message):

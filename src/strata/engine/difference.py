@@ -9,6 +9,7 @@ from rich.console import Console
 
 from strata.engine.change import disturbances, file_changes, warnings
 from strata.engine.context import SiteContext
+from strata.engine.hypervisors import occupied_hypervisors
 from strata.engine.pulumi_events import label, urn_name
 from strata.engine.steps import Layer
 from strata.errors import UserError
@@ -52,6 +53,9 @@ def show_difference(context: SiteContext, console: Console, layers: Sequence[Lay
             console.print(
                 f"    `up` asks first; without a terminal: --replace {one.instance}", markup=False, soft_wrap=True
             )
+    for name, on_it in occupied_hypervisors(context).items() if Layer.CLOUD in layers else ():
+        text = f"! hypervisor {name} is to go, but {', '.join(on_it)} run there; `up` refuses that"
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def step_lines(steps: Iterable[Mapping[str, Any]]) -> list[str]:

@@ -21,7 +21,7 @@ ANSWER_SECONDS = 90.0
 
 
 def prepare_cloud(context: SiteContext, consent: Consent, progress: Progress) -> int:
-    """What must come before the cloud's program: consent, and nodes drained that are about to go.
+    """What must come before the cloud's program: consent, and nodes drained that are about to go or to be stopped.
 
     Returns:
         Number of nodes taken out of the cluster.
@@ -31,15 +31,40 @@ def prepare_cloud(context: SiteContext, consent: Consent, progress: Progress) ->
         UserError: a node could not be drained.
     """
     disturbed = require_consent(context, consent, progress)
-    gone = [*leaving_nodes(context), *_remade_nodes(context, disturbed)]
-    return remove_nodes(context, gone, consent, progress) if gone else 0
+    gone = [*leaving_nodes(context), *_workers(context, disturbed, resized=False)]
+    removed = remove_nodes(context, gone, consent, progress) if gone else 0
+    stopped = _workers(context, disturbed, resized=True)
+    if stopped:
+        empty_nodes(context, stopped, consent, progress)
+    return removed
 
 
-def _remade_nodes(context: SiteContext, disturbed: Iterable[Disturbance]) -> list[str]:
-    """Workers whose disk goes; they join anew."""
+def _workers(context: SiteContext, disturbed: Iterable[Disturbance], *, resized: bool) -> list[str]:
+    """Workers that are resized, or else those whose disk goes: they join anew."""
     cloud = context.site.cloud
     workers = {i.name for i in cloud.instances if "kube_node" in i.roles} if cloud else set()
-    return [one.instance for one in disturbed if one.effect != "resized" and one.instance in workers]
+    return [one.instance for one in disturbed if (one.effect == "resized") == resized and one.instance in workers]
+
+
+def empty_nodes(context: SiteContext, names: Iterable[str], consent: Consent, progress: Progress) -> None:
+    """Cordons and drains nodes whose machines are about to stop and come back; the role kube_node uncordons them.
+
+    Pods that could run nowhere else wait for it, so a node is emptied and not asked whether others have room.
+
+    Args:
+        context: the site.
+        names: nodes; one that the cluster does not have is passed over.
+        consent: `--yes` also takes nodes whose cluster does not answer.
+        progress: told what is waited for.
+
+    Raises:
+        UserError: the cluster does not answer, or a pod does not leave; names it.
+    """
+    members = _reachable_members(context, names, consent, progress)
+    for name in names:
+        if name in members:
+            progress.update(f"draining {name}")
+            _drain(context, name)
 
 
 def remove_nodes(context: SiteContext, names: Iterable[str], consent: Consent, progress: Progress) -> int:
@@ -54,18 +79,7 @@ def remove_nodes(context: SiteContext, names: Iterable[str], consent: Consent, p
     Raises:
         UserError: the cluster does not answer, or a pod does not leave; names it.
     """
-    if not context.paths.kubeconfig.exists():
-        return 0
-    try:
-        members = _members(context, progress)
-    except Unanswered as error:
-        if consent.everything:
-            return 0
-        raise UserError(
-            f"{', '.join(names)} cannot be drained: the cluster is {error}",
-            fix=f"bring the cluster back with the node in the site file, or take it undrained: "
-            f"strata up {context.site.name} --yes",
-        ) from None
+    members = _reachable_members(context, names, consent, progress)
     removed = 0
     for name in names:
         if name not in members:
@@ -77,6 +91,22 @@ def remove_nodes(context: SiteContext, names: Iterable[str], consent: Consent, p
         _kubectl(context, "delete", "node", name, "--ignore-not-found", "--timeout=60s")
         removed += 1
     return removed
+
+
+def _reachable_members(context: SiteContext, names: Iterable[str], consent: Consent, progress: Progress) -> set[str]:
+    """Names of the cluster's nodes; none where there is no cluster, or one that `--yes` gives up."""
+    if not context.paths.kubeconfig.exists():
+        return set()
+    try:
+        return _members(context, progress)
+    except Unanswered as error:
+        if consent.everything:
+            return set()
+        raise UserError(
+            f"{', '.join(names)} cannot be drained: the cluster is {error}",
+            fix=f"bring the cluster back with the node in the site file, or take it undrained: "
+            f"strata up {context.site.name} --yes",
+        ) from None
 
 
 def _members(context: SiteContext, progress: Progress) -> set[str]:

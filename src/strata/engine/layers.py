@@ -10,6 +10,7 @@ from strata.engine.change import Consent, remember_cloud
 from strata.engine.cluster_ready import wait_for_system_pods
 from strata.engine.context import SiteContext
 from strata.engine.hosts import wait_for_ssh
+from strata.engine.hypervisors import forget_emptied, require_empty
 from strata.engine.lacking import explained
 from strata.engine.steps import Layer, Step, StepResult
 from strata.errors import UserError
@@ -121,6 +122,7 @@ def clouds_file_step(context: SiteContext, thorough: bool) -> Callable[[Progress
         result = playbook(progress)
         password = context.secrets.get("openstack_admin_password")
         controller.write_clouds_file(context.site, context.paths, password)
+        require_empty(context)
         return result
 
     return run
@@ -140,7 +142,8 @@ def cloud_program_step(context: SiteContext, consent: Consent) -> Callable[[Prog
         )
         outputs.save(context.paths)
         remember_cloud(context)
-        return StepResult(result.changed + drained, f"{len(outputs.instances)} instances")
+        removed = forget_emptied(context, progress)
+        return StepResult(result.changed + drained + removed, f"{len(outputs.instances)} instances")
 
     return run
 

@@ -82,6 +82,9 @@ def test_yes_covers_workers_and_never_a_host_with_data(context: SiteContext) -> 
     assert not yes.covers(services)
     assert Consent(frozenset({"services-1"})).covers(services)
     assert "nfs_server, postgresql" in services.text()
+    (resized,) = disturbances(context, [step("update", "services-1", "flavorId")])
+    assert not yes.covers(resized)  # its servers stop
+    assert Consent(frozenset({"services-1"})).covers(resized)
 
 
 def test_a_resize_loses_nothing_and_a_question_will_do(context: SiteContext) -> None:

@@ -1,0 +1,61 @@
+"""A benchmark that is told to end takes its lab with it."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """
+import sys
+from pathlib import Path
+
+from strata.bench import __main__ as program, site
+from strata.bench.catalogue import BENCHMARKS, Benchmark
+from strata.bench.command import Outcome, measure
+
+log = Path(sys.argv[1])
+
+def tell(file, command, *options):
+    with log.open("a") as stream:
+        stream.write(f"{command} {' '.join(options)}\\n")
+    if command == "up":
+        # what an interrupted run must not leave: a command of a command
+        measure("bash", "-c", f"echo $$ > {log}.pid; sleep 60; true")
+    return Outcome(0, 0, 0)
+
+site.write_site = lambda directory: directory / "site.yaml"
+site.strata = tell
+BENCHMARKS.clear()
+BENCHMARKS["pods"] = Benchmark("pods", "what", "cloud", lambda bench: iter(()))
+sys.argv[1:] = ["pods"]
+program.main()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_signal_ends_the_command_and_destroys_the_lab(number: signal.Signals, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    pid_file = Path(f"{log}.pid")
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(log)], stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        assert process.stderr is not None
+        end = time.monotonic() + 30
+        while not (pid_file.exists() and pid_file.read_text().strip()):
+            assert process.poll() is None, process.stderr.read()
+            assert time.monotonic() < end, "the command did not start"
+            time.sleep(0.05)
+        child = Path("/proc") / pid_file.read_text().strip()
+        assert child.exists()
+        process.send_signal(number)
+        status = process.wait(30)
+        said = process.stderr.read()
+    assert log.read_text().splitlines() == ["up --layer cloud --no-verify", "destroy --yes"], said
+    assert not child.exists()
+    assert status == (128 + number if number != signal.SIGINT else 130), said
+    assert "Traceback" not in said

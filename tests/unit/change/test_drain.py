@@ -1,0 +1,59 @@
+"""Workers are drained before their machines stop, and leave the cluster only when their disks go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from strata.engine import drain
+from strata.engine.change import Consent, Disturbance
+from strata.engine.context import SiteContext
+from strata.engine.drain import prepare_cloud
+from strata.engine.kubectl import Unanswered
+from strata.errors import UserError
+from strata.models import find_site
+from strata.progress import Silent
+
+DISTURBED = [
+    Disturbance("worker-1", "resized", ("flavorId",)),
+    Disturbance("gpu-worker-1", "rebuilt", ("imageId",)),
+    Disturbance("services-1", "resized", ("flavorId",), ("postgresql",)),
+]
+
+
+@pytest.fixture
+def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SiteContext:
+    """The lab with a cluster, two of whose workers are disturbed."""
+    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
+    found = SiteContext.load(find_site("lab"))
+    found.paths.create().kubeconfig.touch()
+    monkeypatch.setattr(drain, "require_consent", lambda *_: DISTURBED)
+    return found
+
+
+def test_a_resized_worker_is_drained_and_stays_a_member(context: SiteContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[tuple[str, ...]] = []
+    monkeypatch.setattr(drain, "_members", lambda *_: {"worker-1", "gpu-worker-1", "control-1"})
+    monkeypatch.setattr(drain, "_drain", lambda _, name: done.append(("drain", name)))
+    monkeypatch.setattr(drain, "_reset", lambda _, name: done.append(("reset", name)))
+    monkeypatch.setattr(drain, "_kubectl", lambda _, *arguments: done.append(arguments[:3]))
+    assert prepare_cloud(context, Consent(), Silent()) == 1
+    assert done == [
+        ("drain", "gpu-worker-1"),
+        ("reset", "gpu-worker-1"),
+        ("delete", "node", "gpu-worker-1"),
+        ("drain", "worker-1"),
+    ]
+
+
+def test_a_cluster_that_does_not_answer_is_given_up_only_with_yes(
+    context: SiteContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unanswered(*_: object) -> set[str]:
+        raise Unanswered("unreachable")
+
+    monkeypatch.setattr(drain, "_members", unanswered)
+    with pytest.raises(UserError, match="gpu-worker-1 cannot be drained: the cluster is unreachable"):
+        prepare_cloud(context, Consent(frozenset({"worker-1"})), Silent())
+    assert prepare_cloud(context, Consent(everything=True), Silent()) == 0
