@@ -133,6 +133,12 @@ class ObjectsFile:
         self._changed = threading.Event()
         self._thread: threading.Thread | None = None
         self._start = threading.Lock()
+        self._busy = threading.Lock()
+        # the server of remote calls forks its worker while this thread may be at work in the parent; the worker would
+        # have neutron's locks as that thread held them, and wait for ever, with the file's lock in its hand
+        os.register_at_fork(
+            before=self._busy.acquire, after_in_parent=self._busy.release, after_in_child=self._busy.release
+        )
 
     def touch(self, *_: Any, **__: Any) -> None:
         """Something changed; takes the arguments of neutron's callbacks."""
@@ -151,8 +157,9 @@ class ObjectsFile:
             time.sleep(SETTLE_SECONDS)
             self._changed.clear()
             try:
-                self.write()
-                report()
+                with self._busy:
+                    self.write()
+                    report()
             except Exception:
                 LOG.exception("%s could not be written; another try follows", self._path)
                 time.sleep(RETRY_SECONDS)
