@@ -1,0 +1,127 @@
+"""A second site beside the first, made without editing anything that could collide; one goes, the other stays."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from strata.engine.context import SiteContext
+from strata.lab.podman import podman, site_containers, site_networks, site_volumes
+from strata.lab.revive import LEASES
+from strata.models import find_site
+
+from .healing import eventually, strata
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+    from testinfra.host import Host
+
+NAME = "replica"
+"""Of the second site; nobody's own."""
+
+
+@pytest.fixture(scope="module")
+def second(context: SiteContext, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SiteContext]:
+    """The cloud layer of a site like the first, with one instance to save memory; destroyed afterwards."""
+    if context.site.cloud is None or context.site.cloud.deployment != "lab":
+        pytest.skip(f"site {context.site.name} is no lab")
+    program = str(Path(sys.executable).parent / "strata")
+    directory = tmp_path_factory.mktemp("sites")
+    line = [program, "new", NAME, "--like", str(context.site_file), "--directory", str(directory)]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    file = directory / NAME / "site.yaml"
+    _one_instance(file)
+    made = SiteContext.load(file)
+    try:
+        status, answer, error = strata(made, "up", "--layer", "cloud", "--no-verify")
+        assert status == 0, error or answer
+        yield made
+    finally:
+        if made.paths.root.exists():
+            subprocess.run([program, "destroy", str(file), "--yes"], capture_output=True, text=True, check=True)
+
+
+def _one_instance(file: Path) -> None:
+    """Leaves one plain instance and nothing above the hosts; the networks stay as `strata new` chose them."""
+    content: dict[str, Any] = yaml.safe_load(file.read_text())
+    instance = content["cloud"]["instances"][0] | {"roles": ["nfs_server"]}
+    content["cloud"]["instances"] = [instance]
+    content["hosts"] = {"nfs": content["hosts"]["nfs"]}
+    for key in ("cluster", "platform"):
+        content.pop(key, None)
+    file.write_text(yaml.safe_dump(content, sort_keys=False))
+
+
+def networks(context: SiteContext) -> list[str]:
+    """Subnets of the site's podman networks."""
+    names = site_networks(context.site.name)
+    return [s["subnet"] for n in json.loads(podman("network", "inspect", *names)) for s in n["subnets"]]
+
+
+def containers(context: SiteContext) -> dict[str, tuple[str, str]]:
+    """Id and start of each container of the site; another start means that it was restarted."""
+    found = json.loads(podman("container", "inspect", *site_containers(context.site.name)))
+    return {c["Name"]: (c["Id"], c["State"]["StartedAt"]) for c in found}
+
+
+def test_both_are_up_and_share_nothing(
+    context: SiteContext, second: SiteContext, cloud: Connection, site_host: Callable[[str], Host]
+) -> None:
+    """Networks, names, state and secrets differ; each cloud has its own instances, and both answer."""
+    assert not set(networks(context)) & set(networks(second))
+    assert not set(containers(context)) & set(containers(second))
+    assert context.paths.root != second.paths.root
+    ours, others = dict(context.secrets.known()), dict(second.secrets.known())
+    assert set(ours) & set(others)
+    assert not set(ours.values()) & set(others.values())
+    first_names = {s.name for s in cloud.compute.servers(all_projects=True)}
+    assert first_names >= {i.name for i in context.site.cloud.instances} if context.site.cloud else False
+    instance = next(iter(second.cloud_outputs.instances.values())) if second.cloud_outputs else None
+    assert instance is not None
+    key = ["-i", str(second.paths.ssh_key), "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null"]
+
+    def answers() -> bool:
+        line = ["ssh", *key, "-o", "BatchMode=yes", "-o", "ConnectTimeout=3", f"root@{instance.address}", "hostname"]
+        return subprocess.run(line, capture_output=True, text=True, check=False).stdout.strip() == instance.name
+
+    eventually(answers, 60, "the second site's instance answers to its own key")
+    # the first site's instance of the same name is another machine
+    same = site_host(instance.name) if instance.name in first_names else None
+    assert same is None or same.check_output("hostname -I") != instance.address
+
+
+def test_one_goes_and_the_other_stays(context: SiteContext, second: SiteContext, cloud: Connection) -> None:
+    """After `destroy` of the second, nothing of it is left, and the first one's machines ran on all the time."""
+    before = containers(context)
+    kept = networks(context)
+    line = [str(Path(sys.executable).parent / "strata"), "destroy", str(second.site_file), "--yes"]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert [*site_containers(NAME), *site_networks(NAME), *site_volumes(NAME)] == []
+    assert not second.paths.root.exists()
+    assert not list(LEASES.glob(f"strata-{NAME}-*"))
+    assert not Path("/run/strata", NAME).exists()
+    assert containers(context) == before
+    assert networks(context) == kept
+    assert all(s.status == "ACTIVE" for s in cloud.compute.servers(all_projects=True))
+    status, answer, error = strata(context, "status")
+    assert status == 0, error or answer
+
+
+def test_another_site_of_the_machine_is_not_taken_over(context: SiteContext) -> None:
+    """`strata new` refuses the name of a site that has state."""
+    program = str(Path(sys.executable).parent / "strata")
+    line = [program, "new", context.site.name, "--like", "lab", "--directory", str(context.paths.root / "none")]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert f"a site called {context.site.name} is or was up" in done.stderr
+    assert not (context.paths.root / "none").exists()
+    assert find_site("lab").is_file()
