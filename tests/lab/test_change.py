@@ -270,7 +270,12 @@ def test_data_that_nobody_named_stays(context: SiteContext, tmp_path: Path) -> N
 
 
 def test_a_node_that_leaves_is_drained_and_leaves_nothing(
-    changed: Changed, context: SiteContext, cloud: Connection, kubectl: Kubectl, images: ImageOutputs
+    changed: Changed,
+    context: SiteContext,
+    cloud: Connection,
+    kubectl: Kubectl,
+    images: ImageOutputs,
+    site_host: Callable[[str], Host],
 ) -> None:
     """Last in this file: it brings the site back to its own file."""
     start_on_the_new_node(kubectl, images)
@@ -293,6 +298,9 @@ def test_a_node_that_leaves_is_drained_and_leaves_nothing(
     assert fresh.cloud_outputs is not None
     assert NODE not in fresh.cloud_outputs.instances
     assert not may_log_in(changed, fresh, "services-1")
+    for host in (site_host("services-1"), site_host("worker-1")):
+        assert host.run(f"id {OPERATOR}").rc != 0
+        assert not host.file(f"/home/{OPERATOR}/.ssh/authorized_keys").exists
     tokens = kubectl("get", "secrets", "-n", "kube-system", "--field-selector", "type=bootstrap.kubernetes.io/token")
     assert "bootstrap-token" not in tokens
 
