@@ -6,13 +6,13 @@ environment=$1 sources=$2 name=$3
 export UV_LINK_MODE=copy UV_NO_PROGRESS=1 UV_PYTHON_DOWNLOADS=never SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt
 
 # sites of one machine share the environment, and may come up at the same time
-exec 9>"$environment/.lock"
+exec 9>"$environment/.installing" # .lock is uv's own
 flock 9
 [[ ! -e $environment/.installed-$name ]] || exit 0
 rm -f "$environment"/.installed-*
 if ! cmp -s "$sources/requirements.lock" "$environment/requirements.lock"; then
     # not the directory itself, which may be a mount
-    find "$environment" -mindepth 1 ! -name .lock -delete
+    find "$environment" -mindepth 1 ! -name .installing -delete
     uv venv --quiet --python /usr/bin/python3.11 --prompt openstack --allow-existing "$environment"
     # services run as users that may not write bytecode
     uv pip install --quiet --python "$environment/bin/python" --compile-bytecode --require-hashes \
