@@ -128,7 +128,9 @@ def test_two_runs_at_once(context: SiteContext) -> None:
     ) as first:
         try:
             eventually(lambda: f'"pid": {first.pid}' in (context.paths.root / "lock").read_text(), 30, "the first runs")
-            for command in (("up",), ("down",), ("destroy", "--yes")):
+            # no `destroy`: had the first one failed, it would be carried out
+            for command in (("up",), ("up", "--layer", "hosts")):
+                assert first.poll() is None, "the first has ended"
                 second = subprocess.run(strata_line(context, *command), capture_output=True, text=True, check=False)
                 assert second.returncode == 2
                 assert f"`strata up {context.site.name}` (process {first.pid}, since " in second.stderr

@@ -22,6 +22,7 @@ from strata.engine.pulumi_recovery import (
     drop_foreign_salt,
     end_orphaned_plugins,
     explain_failures,
+    mend_cut_writes,
     release_stale_locks,
 )
 from strata.errors import UserError
@@ -189,6 +190,11 @@ class _Run:
         """Whether the stack has been made."""
         return self.state_file.exists()
 
+    def locked(self) -> bool:
+        """Whether a pulumi, one that was started by hand for instance, is at work on the stack."""
+        locks = self.paths.pulumi / ".pulumi" / "locks" / "organization" / f"strata-{self.program}" / self.site.name
+        return any(locks.glob("*.json"))
+
     def prepare(self) -> None:
         """Makes the stack, and clears what a killed run left."""
         self.paths.create()
@@ -200,6 +206,8 @@ class _Run:
             return
         end_orphaned_plugins(self.environment["PULUMI_BACKEND_URL"])
         release_stale_locks(self.paths.pulumi, f"strata-{self.program}", self.site.name)
+        if not self.locked():
+            mend_cut_writes(self.state_file)
         if forget_pending(self.state_file, self.context, self.progress):
             self.operate("refresh", "--yes", "--skip-preview", "--clear-pending-creates")
 

@@ -46,6 +46,41 @@ def release_stale_locks(backend: Path, project: str, stack: str) -> int:
     return removed
 
 
+def mend_cut_writes(state_file: Path) -> list[str]:
+    """Takes away what a killed pulumi left half written beside a stack's state, which no pulumi reads any more.
+
+    Each write goes to a temporary file that is then renamed, but its attributes (`.attrs`) are written in place.
+
+    Args:
+        state_file: of the stack, which no running pulumi may have.
+
+    Returns:
+        Names of the files that were removed or replaced.
+    """
+    mended = []
+    for file in (state_file, state_file.with_name(state_file.name + ".bak")):
+        attributes = file.with_name(file.name + ".attrs")
+        if attributes.exists() and not _is_json(attributes):
+            attributes.unlink()  # none are the default ones
+            mended.append(attributes.name)
+    for left in state_file.parent.glob(f"{state_file.name}*.tmp"):
+        left.unlink()
+        mended.append(left.name)
+    backup = state_file.with_name(state_file.name + ".bak")
+    if state_file.exists() and not _is_json(state_file) and _is_json(backup):
+        state_file.write_bytes(backup.read_bytes())
+        mended.append(state_file.name)
+    return mended
+
+
+def _is_json(file: Path) -> bool:
+    try:
+        json.loads(file.read_bytes())
+    except (OSError, ValueError):
+        return False
+    return True
+
+
 def end_orphaned_plugins(backend: str) -> int:
     """Ends plugins of a site whose engine was killed: they do not notice; returns how many.
 

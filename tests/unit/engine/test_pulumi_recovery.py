@@ -142,6 +142,25 @@ def test_many_causes_are_cut_short(context: SiteContext) -> None:
     assert lines[-1] == "and 4 more causes"
 
 
+def test_what_a_killed_pulumi_wrote_half_is_taken_away(tmp_path: Path) -> None:
+    state = tmp_path / "lab.json"
+    state.write_text('{"version": 3}')
+    (tmp_path / "lab.json.bak").write_text('{"version": 2}')
+    (tmp_path / "lab.json.bak.attrs").write_text('{"user.content_type": ""}')
+    (tmp_path / "lab.json.attrs").touch()
+    (tmp_path / "lab.json.18ea0c014dc17a6d.tmp").write_text('{"ver')
+    (tmp_path / "other.json.attrs").touch()
+    mended = pulumi_recovery.mend_cut_writes(state)
+    assert sorted(mended) == ["lab.json.18ea0c014dc17a6d.tmp", "lab.json.attrs"]
+    assert sorted(f.name for f in tmp_path.iterdir()) == [
+        "lab.json", "lab.json.bak", "lab.json.bak.attrs", "other.json.attrs"
+    ]  # fmt: skip
+    assert pulumi_recovery.mend_cut_writes(state) == []
+    state.write_text("")
+    assert pulumi_recovery.mend_cut_writes(state) == ["lab.json"]
+    assert state.read_text() == '{"version": 2}'
+
+
 def test_settings_of_another_state_go(tmp_path: Path) -> None:
     settings, state_file = tmp_path / "Pulumi.lab.yaml", tmp_path / "lab.json"
     assert not pulumi_recovery.drop_foreign_salt(settings, state_file)
