@@ -170,6 +170,7 @@ def _command(process: Path) -> bytes:
         return b""
 
 
+@pytest.mark.long
 def test_reboot(
     context: SiteContext, cloud: Connection, kubectl: Callable[..., str], site_host: Callable[[str], Host]
 ) -> None:

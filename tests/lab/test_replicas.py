@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from openstack.connection import Connection
     from testinfra.host import Host
 
+pytestmark = pytest.mark.long
+
 NAME = "replica"
 """Of the second site; nobody's own."""
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from openstack.connection import Connection
     from testinfra.host import Host
 
+pytestmark = pytest.mark.long
+
 RESIZED = "gpu-worker-1"
 WORKER = "worker-change"
 OCCUPIED, EMPTY = "compute-change-1", "compute-change-2"

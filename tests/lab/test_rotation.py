@@ -24,6 +24,8 @@ from .healing import strata, strata_line, up_again
 if TYPE_CHECKING:
     from testinfra.host import Host
 
+pytestmark = pytest.mark.long
+
 
 @dataclass(frozen=True)
 class Turned:

@@ -38,6 +38,8 @@ from .scarce import (
 if TYPE_CHECKING:
     from testinfra.host import Host
 
+pytestmark = pytest.mark.long
+
 STORAGE = "/var/lib/docker-registry"
 
 

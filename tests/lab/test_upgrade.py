@@ -31,6 +31,8 @@ from .editing import up
 if TYPE_CHECKING:
     from testinfra.host import Host
 
+pytestmark = pytest.mark.long
+
 RELEASE = "ML_HUB_TEST_RELEASE"
 """Environment variable that only the newer image has."""
 EVERY_SECONDS = 0.1
