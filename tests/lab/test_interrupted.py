@@ -172,26 +172,33 @@ def _command(process: Path) -> bytes:
 
 @pytest.mark.long
 def test_reboot(
-    context: SiteContext, cloud: Connection, kubectl: Callable[..., str], site_host: Callable[[str], Host]
+    context: SiteContext,
+    cloud: Connection,
+    kubectl: Callable[..., str],
+    site_host: Callable[[str], Host],
+    request: pytest.FixtureRequest,
 ) -> None:
     """No process of the site is left and podman still calls all containers running; `up` brings back site and data."""
     before = {s.name: s.id for s in cloud.compute.servers(all_projects=True)}
     services = hosts_with("postgresql", context.site, context.cloud_outputs)[0].name
     mark = f"reboot_{int(time.time())}"
+    configmap = mark.replace("_", "-")
 
     def postgresql(statement: str) -> str:
         return str(site_host(services).check_output(f"runuser -u postgres -- psql -qtAc '{statement}'"))
 
-    postgresql(f"create table {mark} as values (42)")
-    kubectl("create", "configmap", mark.replace("_", "-"), "--from-literal=answer=42")
-    try:
-        site_host(services).check_output("sync")
-        power_cut(context)
-        up_again(context)
-        assert {s.name: s.id for s in cloud.compute.servers(all_projects=True)} == before
-        eventually(lambda: postgresql(f"table {mark}") == "42", 120, "the table is there with its row")
-        assert kubectl("get", "configmap", mark.replace("_", "-"), "-o", "jsonpath={.data.answer}") == "42"
-        assert strata(context, "status")[1]["drift"]["drift"] == []
-    finally:
+    def cleanup() -> None:
+        strata(context, "up", "--no-verify")  # after a failure nothing may answer
         postgresql(f"drop table if exists {mark}")
-        kubectl("delete", "configmap", mark.replace("_", "-"), "--ignore-not-found")
+        kubectl("delete", "configmap", configmap, "--ignore-not-found")
+
+    request.addfinalizer(cleanup)
+    postgresql(f"create table {mark} as values (42)")
+    kubectl("create", "configmap", configmap, "--from-literal=answer=42")
+    site_host(services).check_output("sync")
+    power_cut(context)
+    up_again(context)
+    assert {s.name: s.id for s in cloud.compute.servers(all_projects=True)} == before
+    eventually(lambda: postgresql(f"table {mark}") == "42", 120, "the table is there with its row")
+    assert kubectl("get", "configmap", configmap, "-o", "jsonpath={.data.answer}") == "42"
+    assert strata(context, "status")[1]["drift"]["drift"] == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,10 @@ LEASES = Path("/var/lib/cni/networks")
 """Where podman's network plugin keeps addresses; a reboot leaves them where systemd does not clean up."""
 KILLED = "137"
 PROC = Path("/proc")
+ENDED = ("Z", "X")
+EXITING = 0x4
+"""PF_EXITING of Linux' include/linux/sched.h."""
+ENDING_SECONDS = 30.0
 
 
 def settle(site: str) -> list[str]:
@@ -48,11 +53,26 @@ def settle(site: str) -> list[str]:
 
 
 def _lives(container: dict[str, Any]) -> bool:
-    """Whether the container's first process runs; its number may belong to another process by now."""
-    try:
-        return container["Id"] in (PROC / str(container["State"]["Pid"]) / "cgroup").read_text()
-    except OSError:
-        return False
+    """Whether the container's first process runs; waits for one that is ending.
+
+    A killed first process is there until the last process of its container has ended: seconds, on a busy machine.
+    """
+    process = PROC / str(container["State"]["Pid"])
+    end = time.monotonic() + ENDING_SECONDS
+    while True:
+        try:
+            # the number may belong to another process by now
+            if container["Id"] not in (process / "cgroup").read_text():
+                return False
+            # proc(5): behind the command in brackets come the state and numbers, of which the sixth is the flags
+            state, *numbers = (process / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return False
+        if state in ENDED:
+            return False
+        if not int(numbers[5]) & EXITING or time.monotonic() > end:
+            return True
+        time.sleep(0.1)
 
 
 def _free_addresses(site: str, alive: set[str]) -> None:

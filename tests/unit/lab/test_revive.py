@@ -32,6 +32,11 @@ class Podman:
         return json.dumps(found)
 
 
+def stat(pid: int, state: str = "S", flags: int = 0x400100) -> str:
+    """As proc(5) has it, with a command that looks like its own end."""
+    return f"{pid} ((sd) Z 4) {state} 1 {pid} {pid} 0 -1 {flags} 3158 0 0 0 1 3"
+
+
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Processes 11, of the controller, and 12, of another program; an address for each container."""
@@ -41,6 +46,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         directory = tmp_path / "proc" / str(pid)
         directory.mkdir(parents=True)
         (directory / "cgroup").write_text(f"1:name=systemd:/libpod_parent/libpod-{group}\n")
+        (directory / "stat").write_text(stat(pid))
     leases = tmp_path / "leases" / "strata-here-control"
     leases.mkdir(parents=True)
     for address, holder in (("10.0.0.10", CONTROLLER), ("10.0.0.11", INSTANCE), ("fd00::12", STOPPED)):
@@ -98,3 +104,21 @@ def test_networks_that_are_gone_leave_no_directory(machine: Path) -> None:
     revive.forget_networks("here")
     left = {directory.name for directory in (machine / "leases").iterdir()}
     assert left == {"strata-here-too-control", "strata-here-too-12ab34cd"}
+
+
+def test_the_ending_are_waited_for(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    process = machine / "proc" / "11"
+    (process / "stat").write_text(stat(11, "S", 0x40010C))  # killed, its children are not gone yet
+
+    def pause(_seconds: float) -> None:
+        (process / "stat").write_text(stat(11, "Z", 0x40010C))
+
+    monkeypatch.setattr("time.sleep", pause)
+    dead, _ = settled(monkeypatch, controller=("strata-here-controller", "running", 11))
+    assert dead == ["strata-here-controller"]
+
+
+def test_what_does_not_end_is_said_to_live(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (machine / "proc" / "11" / "stat").write_text(stat(11, "D", 0x40010C))
+    monkeypatch.setattr(revive, "ENDING_SECONDS", 0.0)
+    assert settled(monkeypatch, controller=("strata-here-controller", "running", 11))[0] == []
