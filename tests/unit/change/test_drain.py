@@ -35,7 +35,7 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SiteContext:
 def test_a_resized_worker_is_drained_and_stays_a_member(context: SiteContext, monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[tuple[str, ...]] = []
     monkeypatch.setattr(drain, "_members", lambda *_: {"worker-1", "gpu-worker-1", "control-1"})
-    monkeypatch.setattr(drain, "_drain", lambda _, name: done.append(("drain", name)))
+    monkeypatch.setattr(drain, "_drain", lambda _, name, __: done.append(("drain", name)))
     monkeypatch.setattr(drain, "_reset", lambda _, name: done.append(("reset", name)))
     monkeypatch.setattr(drain, "_kubectl", lambda _, *arguments: done.append(arguments[:3]))
     assert prepare_cloud(context, Consent(), Silent()) == 1
