@@ -15,6 +15,7 @@ import yaml
 
 from strata.engine.context import SiteContext
 from strata.engine.pulumi_events import Failure, label
+from strata.engine.pulumi_state import lock_files
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -33,7 +34,7 @@ def release_stale_locks(backend: Path, project: str, stack: str) -> int:
         stack: the stack's name.
     """
     removed = 0
-    for file in (backend / ".pulumi" / "locks" / "organization" / project / stack).glob("*.json"):
+    for file in lock_files(backend, project, stack):
         try:
             lock = json.loads(file.read_text())
         except (OSError, ValueError):
