@@ -2,42 +2,27 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from strata.engine.context import SiteContext
 from strata.lab.controller import container_name
 from strata.lab.podman import podman
 
-
-def strata_line(context: SiteContext, command: str, *options: str) -> list[str]:
-    """The command line of `strata COMMAND` on the site."""
-    return [str(Path(sys.executable).parent / "strata"), command, str(context.site_file), *options]
-
-
-def strata(context: SiteContext, command: str, *options: str) -> tuple[int, dict[str, Any], str]:
-    """Exit status, JSON and standard error of a command on the site."""
-    line = strata_line(context, command, *options, "--json")
-    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=900)
-    return done.returncode, json.loads(done.stdout) if done.stdout.strip() else {}, done.stderr
+from .commands import strata_json, up
 
 
 def up_again(context: SiteContext) -> dict[str, Any]:
     """What `strata up` says; it must succeed and leave nothing over."""
-    status, answer, error = strata(context, "up", "--no-verify")
-    assert status == 0, error or answer
+    answer = up(context.site_file)
     assert nothing_left_over(context)
     return answer
 
 
 def nothing_left_over(context: SiteContext) -> bool:
     """Whether `strata doctor` finds nothing left over; fails with what it found."""
-    _, answer, error = strata(context, "doctor")
+    _, answer, error = strata_json(context, "doctor")
     assert answer, error
     assert answer["leftovers_unknown"] is None
     assert answer["leftovers"] == []

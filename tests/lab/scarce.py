@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +13,7 @@ from strata.engine.context import SiteContext
 from strata.inventory.topology import address_of
 from strata.lab.registry_client import RegistryClient
 
-from .healing import strata_line
+from .commands import strata, strata_json
 
 if TYPE_CHECKING:
     from testinfra.host import Host
@@ -73,8 +71,7 @@ class Failed:
 
 def up(context: SiteContext, *options: str) -> Failed:
     """`strata up` as an operator sees it."""
-    line = strata_line(context, "up", "--no-verify", *options)
-    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=600)
+    done = strata("up", context.site_file, "--no-verify", *options, seconds=600)
     assert "Traceback" not in done.stderr
     return Failed(done.returncode, done.stderr)
 
@@ -127,6 +124,5 @@ def is_whole(context: SiteContext, host: Host, name: str) -> bool:
 
 def notes(context: SiteContext) -> tuple[list[dict[str, Any]], list[str]]:
     """What `strata status --no-drift` finds not as wanted, and what it notes."""
-    line = strata_line(context, "status", "--no-drift", "--json")
-    answer = json.loads(subprocess.run(line, capture_output=True, text=True, check=False).stdout)
+    _, answer, _ = strata_json(context, "status", "--no-drift")
     return [o for o in answer["objects"] if o["found"] != o["wanted"]], answer["notes"]

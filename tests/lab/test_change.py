@@ -12,7 +12,6 @@ import json
 import socket
 import ssl
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +28,9 @@ from strata.inventory.ports import POSTGRESQL
 from strata.inventory.topology import database_secret
 from strata.outputs import ImageOutputs
 
-from .editing import edit, strata, up
+from .commands import psql, strata, up
+from .editing import edit
+from .healing import eventually
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -41,14 +42,6 @@ SECRET = database_secret("ml_hub")
 CERTIFICATE = "registry"
 WORKLOAD = "change-test"
 Kubectl = Callable[..., str]
-
-
-def until(condition: Callable[[], bool], what: str, seconds: float = 120) -> None:
-    """Polls; fails with what was waited for."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, f"not in {seconds:.0f} s: {what}"
-        time.sleep(1)
 
 
 def served_certificate(address: str, port: int) -> x509.Certificate:
@@ -90,15 +83,12 @@ def node_names(kubectl: Kubectl) -> set[str]:
 
 def setting(server: Host, name: str) -> str:
     """A setting of the running PostgreSQL."""
-    done = server.run(f"runuser -u postgres -- psql --no-align --tuples-only -c 'show {name}'")
-    assert done.rc == 0, done.stderr
-    return str(done.stdout.strip())
+    return psql(server, "postgres", f"show {name}")
 
 
 def started(server: Host) -> str:
     """When PostgreSQL was started."""
-    query = "select pg_postmaster_start_time()"
-    return str(server.run(f"runuser -u postgres -- psql --no-align --tuples-only -c '{query}'").stdout.strip())
+    return psql(server, "postgres", "select pg_postmaster_start_time()")
 
 
 @pytest.fixture(scope="module")
@@ -171,7 +161,7 @@ def test_a_new_gpu_node_is_marked_and_offers_its_card(changed: Changed, context:
         node = json.loads(kubectl("get", "node", NODE, "-o", "json"))
         return bool(node["status"]["allocatable"].get("nvidia.com/gpu") == "1")
 
-    until(offers, f"{NODE} offers one card")
+    eventually(offers, 120, f"{NODE} offers one card")
     node = json.loads(kubectl("get", "node", NODE, "-o", "json"))
     assert set(context.site.cluster.gpu_nodes.labels.items()) <= set(node["metadata"]["labels"].items())
     taints = {f"{t['key']}={t.get('value', '')}:{t['effect']}" for t in node["spec"].get("taints", [])}
@@ -244,7 +234,7 @@ def test_a_rotated_password_is_the_only_one(changed: Changed, context: SiteConte
     def ready() -> bool:
         return http.get(f"https://ml-hub.{context.site.domain}/readyz", timeout=10).status_code == 200
 
-    until(ready, "ml-hub reads its database with the new password")
+    eventually(ready, 120, "ml-hub reads its database with the new password")
 
 
 def test_a_renewed_certificate_is_served(changed: Changed, context: SiteContext) -> None:
@@ -279,14 +269,14 @@ def test_a_node_that_leaves_is_drained_and_leaves_nothing(
 ) -> None:
     """Last in this file: it brings the site back to its own file."""
     start_on_the_new_node(kubectl, images)
-    until(lambda: where(kubectl) == NODE, f"the workload runs on {NODE}", 180)
+    eventually(lambda: where(kubectl) == NODE, 180, f"the workload runs on {NODE}")
     plan = strata("plan", str(context.site_file), "--offline").stdout
     assert f"node {NODE}: drained" in plan
     assert f"instance {NODE}: deleted" in plan
 
     up(context.site_file)
     assert node_names(kubectl) == changed.nodes
-    until(lambda: where(kubectl) in changed.nodes, "the workload runs elsewhere", 180)
+    eventually(lambda: where(kubectl) in changed.nodes, 180, "the workload runs elsewhere")
     events = json.loads(kubectl("get", "events", "-A", "-o", "json"))["items"]
     removed = [e for e in events if e["reason"] == "RemovingNode" and e["involvedObject"]["name"] == NODE]
     moved = json.loads(kubectl("get", "pods", "-l", f"app={WORKLOAD}", "-o", "json"))["items"]

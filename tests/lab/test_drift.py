@@ -6,12 +6,9 @@ Everything is broken at once, looked at once and mended once: each look at a who
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -21,6 +18,8 @@ from strata.lab.network.container import container_name
 from strata.lab.podman import podman
 from strata.paths import REPOSITORY
 from strata.secrets import SecretStore
+
+from .commands import strata_json, up
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -41,18 +40,10 @@ class Seen:
             self.by_layer.setdefault(one["layer"], set()).add((one["object"], one["property"]))
 
 
-def strata(context: SiteContext, command: str, *options: str) -> tuple[int, dict[str, Any]]:
-    """Exit status and JSON of a command on the site."""
-    program = Path(sys.executable).parent / "strata"
-    line = [str(program), command, str(context.site_file), *options, "--json"]
-    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=900)
-    assert done.stdout, done.stderr
-    return done.returncode, json.loads(done.stdout)
-
-
 def look(context: SiteContext) -> Seen:
     """Runs `strata status`; every layer must have answered."""
-    status, answer = strata(context, "status")
+    status, answer, error = strata_json(context, "status")
+    assert answer, error
     assert answer["drift"]["unreachable"] == {}, answer["drift"]
     return Seen(status, answer["drift"]["drift"])
 
@@ -115,7 +106,7 @@ def broken(
     """What `status` says of a site where something of every kind was changed by hand."""
     before = look(context)
     if before.exit_status != 0:  # what another test left is not ours to judge
-        strata(context, "up", "--no-verify")
+        up(context.site_file)
         before = look(context)
     assert (before.exit_status, before.drift) == (0, [])
     try:
@@ -124,14 +115,13 @@ def broken(
         break_openstack(context, cloud)
         yield look(context)
     finally:
-        strata(context, "up", "--no-verify")
+        up(context.site_file)
 
 
 @pytest.fixture(scope="module")
 def mended(context: SiteContext, broken: Seen) -> Seen:
     """What `status` says after `up`."""
-    status, answer = strata(context, "up", "--no-verify")
-    assert status == 0, answer
+    answer = up(context.site_file)
     seen = look(context)
     seen.changed = int(answer["changed"])
     return seen

@@ -23,7 +23,8 @@ from strata.lab.podman_service import socket_path
 from strata.models import Site
 from strata.platform.releases import SYSTEM_NAMESPACE
 
-from .healing import eventually, strata, strata_line, up_again
+from .commands import psql, strata, strata_json, strata_line
+from .healing import eventually, up_again
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -47,7 +48,7 @@ def lab_only(site: Site) -> None:
 def whole_again(context: SiteContext) -> Iterator[None]:
     """However a test ends, the site is as `up` makes it."""
     yield
-    strata(context, "up", "--no-verify")
+    strata_json(context, "up", "--no-verify")
 
 
 def kill_at(context: SiteContext, point: str) -> None:
@@ -115,10 +116,10 @@ def test_killed_in_each_layer(
     nodes = kubectl("get", "nodes", WORKER, "-o", "jsonpath={.status.conditions[?(@.type=='Ready')].status}")
     assert nodes == "True"
     assert site_host(WORKER).check_output("hostname") == WORKER
-    _, status, error = strata(context, "status")
+    _, status, error = strata_json(context, "status")
     assert status, error
     assert not status["drift"]["drift"], status["drift"]
-    assert strata(context, "up", "--no-verify")[1]["changed"] == 0
+    assert strata_json(context, "up", "--no-verify")[1]["changed"] == 0
 
 
 def test_two_runs_at_once(context: SiteContext) -> None:
@@ -129,9 +130,9 @@ def test_two_runs_at_once(context: SiteContext) -> None:
         try:
             eventually(lambda: f'"pid": {first.pid}' in (context.paths.root / "lock").read_text(), 30, "the first runs")
             # no `destroy`: had the first one failed, it would be carried out
-            for command in (("up",), ("up", "--layer", "hosts")):
+            for options in ((), ("--layer", "hosts")):
                 assert first.poll() is None, "the first has ended"
-                second = subprocess.run(strata_line(context, *command), capture_output=True, text=True, check=False)
+                second = strata("up", context.site_file, *options)
                 assert second.returncode == 2
                 assert f"`strata up {context.site.name}` (process {first.pid}, since " in second.stderr
             assert first.poll() is None, "the first must not notice"
@@ -185,10 +186,10 @@ def test_reboot(
     configmap = mark.replace("_", "-")
 
     def postgresql(statement: str) -> str:
-        return str(site_host(services).check_output(f"runuser -u postgres -- psql -qtAc '{statement}'"))
+        return psql(site_host(services), "postgres", statement)
 
     def cleanup() -> None:
-        strata(context, "up", "--no-verify")  # after a failure nothing may answer
+        strata_json(context, "up", "--no-verify")  # after a failure nothing may answer
         postgresql(f"drop table if exists {mark}")
         kubectl("delete", "configmap", configmap, "--ignore-not-found")
 
@@ -201,4 +202,4 @@ def test_reboot(
     assert {s.name: s.id for s in cloud.compute.servers(all_projects=True)} == before
     eventually(lambda: postgresql(f"table {mark}") == "42", 120, "the table is there with its row")
     assert kubectl("get", "configmap", configmap, "-o", "jsonpath={.data.answer}") == "42"
-    assert strata(context, "status")[1]["drift"]["drift"] == []
+    assert strata_json(context, "status")[1]["drift"]["drift"] == []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,8 @@ import pytest
 from strata.engine.context import SiteContext
 from strata.engine.environment import site_environment
 from strata.paths import REPOSITORY
+
+from .commands import STRATA
 
 
 @pytest.fixture(scope="module")
@@ -28,8 +29,7 @@ def run(environment: dict[str, str], *command: str, cwd: Path = REPOSITORY) -> s
 
 def test_env_is_valid_shell(context: SiteContext) -> None:
     """`eval "$(strata env SITE)"` works in a POSIX shell."""
-    strata = Path(sys.executable).parent / "strata"
-    script = f'eval "$({strata} env {context.site_file})" && echo "$OS_CLOUD" && command -v pulumi'
+    script = f'eval "$({STRATA} env {context.site_file})" && echo "$OS_CLOUD" && command -v pulumi'
     lines = run(dict(os.environ), "sh", "-c", script).split()
     assert lines[0] == context.site.name
     assert lines[1].endswith("/pulumi")

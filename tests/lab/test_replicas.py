@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,8 @@ from strata.lab.podman import podman, site_containers, site_networks, site_volum
 from strata.lab.revive import LEASES
 from strata.models import find_site
 
-from .healing import eventually, strata
+from .commands import strata, strata_json
+from .healing import eventually
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -34,21 +34,25 @@ def second(context: SiteContext, tmp_path_factory: pytest.TempPathFactory) -> It
     """The cloud layer of a site like the first, with one instance to save memory; destroyed afterwards."""
     if context.site.cloud is None or context.site.cloud.deployment != "lab":
         pytest.skip(f"site {context.site.name} is no lab")
-    program = str(Path(sys.executable).parent / "strata")
     directory = tmp_path_factory.mktemp("sites")
-    line = [program, "new", NAME, "--like", str(context.site_file), "--directory", str(directory)]
-    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    done = strata("new", NAME, "--like", context.site_file, "--directory", directory)
     assert done.returncode == 0, done.stderr
     file = directory / NAME / "site.yaml"
     _one_instance(file)
     made = SiteContext.load(file)
     try:
-        status, answer, error = strata(made, "up", "--layer", "cloud", "--no-verify")
+        status, answer, error = strata_json(made, "up", "--layer", "cloud", "--no-verify")
         assert status == 0, error or answer
         yield made
     finally:
         if made.paths.root.exists():
-            subprocess.run([program, "destroy", str(file), "--yes"], capture_output=True, text=True, check=True)
+            destroy(file)
+
+
+def destroy(file: Path) -> None:
+    """Removes a site; must succeed."""
+    done = strata("destroy", file, "--yes")
+    assert done.returncode == 0, done.stderr
 
 
 def _one_instance(file: Path) -> None:
@@ -104,9 +108,7 @@ def test_one_goes_and_the_other_stays(context: SiteContext, second: SiteContext,
     """After `destroy` of the second, nothing of it is left, and the first one's machines ran on all the time."""
     before = containers(context)
     kept = networks(context)
-    line = [str(Path(sys.executable).parent / "strata"), "destroy", str(second.site_file), "--yes"]
-    done = subprocess.run(line, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    destroy(second.site_file)
     assert [*site_containers(NAME), *site_networks(NAME), *site_volumes(NAME)] == []
     assert not second.paths.root.exists()
     assert not list(LEASES.glob(f"strata-{NAME}-*"))
@@ -114,15 +116,13 @@ def test_one_goes_and_the_other_stays(context: SiteContext, second: SiteContext,
     assert containers(context) == before
     assert networks(context) == kept
     assert all(s.status == "ACTIVE" for s in cloud.compute.servers(all_projects=True))
-    status, answer, error = strata(context, "status")
+    status, answer, error = strata_json(context, "status")
     assert status == 0, error or answer
 
 
 def test_another_site_of_the_machine_is_not_taken_over(context: SiteContext) -> None:
     """`strata new` refuses the name of a site that has state."""
-    program = str(Path(sys.executable).parent / "strata")
-    line = [program, "new", context.site.name, "--like", "lab", "--directory", str(context.paths.root / "none")]
-    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    done = strata("new", context.site.name, "--like", "lab", "--directory", context.paths.root / "none")
     assert done.returncode == 2
     assert f"a site called {context.site.name} is or was up" in done.stderr
     assert not (context.paths.root / "none").exists()

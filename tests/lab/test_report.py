@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import secrets
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,8 +19,9 @@ from strata.report.model import SiteReport
 from strata.report.page import render_page
 from strata.verify.pods import PodRequest
 
+from .commands import strata, strata_json
+
 Kubectl = Callable[..., str]
-STRATA = str(Path(sys.executable).parent / "strata")
 HOLD_SECONDS = 120
 """How long the kubelet may take to start the pod on a loaded machine."""
 
@@ -89,25 +87,16 @@ def test_instances_stand_where_nova_put_them(context: SiteContext, report: SiteR
 
 
 def test_status_and_report_are_one_model(context: SiteContext, report: SiteReport) -> None:
-    done = subprocess.run(
-        [STRATA, "status", str(context.site_file), "--no-drift", "--json"], capture_output=True, text=True, check=False
-    )
-    told = json.loads(done.stdout)
+    status, told, _ = strata_json(context, "status", "--no-drift")
     assert told["site"] == context.site.name
     assert {o["object"] for o in told["objects"]} == {o.object for o in report.objects}
-    assert done.returncode == (0 if told["healthy"] else 1)
+    assert status == (0 if told["healthy"] else 1)
 
 
 def test_watch_sends_frames_down_a_pipe(context: SiteContext, holder: str) -> None:
     begin = time.monotonic()
-    done = subprocess.run(
-        [STRATA, "status", str(context.site_file), "--watch", "--interval", "1", "--frames", "2"],
-        env={**os.environ, "COLUMNS": "200"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    watch = ("--watch", "--interval", "1", "--frames", "2")
+    done = strata("status", context.site_file, *watch, environment={"COLUMNS": "200"}, seconds=120)
     assert done.stdout.count(holder) == 2
     assert "\x1b" not in done.stdout
     assert time.monotonic() - begin >= 1

@@ -19,7 +19,8 @@ import pytest
 from strata.engine.context import SiteContext
 from strata.verify.pods import Kubectl
 
-from .editing import edit, strata, up
+from .commands import psql, strata, up
+from .editing import edit
 from .healing import eventually, in_controller
 
 if TYPE_CHECKING:
@@ -122,13 +123,6 @@ def hosts(context: SiteContext, site_host: Callable[[str], Host], cloud: Connect
 def memory_mib(server: Host) -> int:
     """Memory that a machine has."""
     return int(server.check_output("awk '/^MemTotal/ {print $2}' /proc/meminfo")) // 1024
-
-
-def psql(server: Host, database: str, query: str) -> str:
-    """What PostgreSQL answers."""
-    done = server.run(f"runuser -u postgres -- psql --no-align --tuples-only --dbname {database} -c '{query}'")
-    assert done.rc == 0, done.stderr
-    return str(done.stdout.strip())
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import ssl
-import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -19,7 +18,8 @@ from strata.inventory.topology import address_of
 from strata.models import Site
 from strata.platform.token_issuer import PREVIOUS_KEY, SIGNING_KEY
 
-from .healing import strata, strata_line, up_again
+from .commands import strata, strata_json
+from .healing import up_again
 
 if TYPE_CHECKING:
     from testinfra.host import Host
@@ -71,10 +71,7 @@ def turned(context: SiteContext, site: Site, site_host: Callable[[str], Host]) -
     api_server_before = api_server(site_host, control_plane)
     try:
         for command in (("secrets", "rotate"), ("certificates", "renew")):
-            line = strata_line(context, command[0])
-            done = subprocess.run(
-                [line[0], *command, line[2], "all"], capture_output=True, text=True, check=False, timeout=300
-            )
+            done = strata(*command, context.site_file, "all", seconds=300)
             assert done.returncode == 0, done.stderr
     finally:
         up_again(context)
@@ -109,10 +106,8 @@ def test_every_certificate_is_another_but_the_authority(turned: Turned) -> None:
 def test_the_site_works_with_them(turned: Turned, context: SiteContext) -> None:
     """Every check from outside passes, nothing has drifted, and there is nothing left for `up` to do."""
     assert turned
-    line = strata_line(context, "verify", "--json")
-    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=300)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    status, answer, error = strata(context, "status")
+    assert passes_every_check(context)
+    status, answer, error = strata_json(context, "status")
     assert status == 0, error or answer["drift"]
     assert up_again(context)["changed"] == 0
 
@@ -120,17 +115,16 @@ def test_the_site_works_with_them(turned: Turned, context: SiteContext) -> None:
 def test_the_authority_is_replaced_in_three_steps(context: SiteContext, http: requests.Session) -> None:
     """After each step the site answers to who trusts what was trusted before it; at the end the old one is gone."""
     old = context.secrets.ca
-    program = strata_line(context, "certificates")[0]
-    replace = [program, "certificates", "renew", str(context.site_file), AUTHORITY]
+    replace = ("certificates", "renew", context.site_file, AUTHORITY)
     while True:
         trusted = context.paths.ca_file.read_text()
-        done = subprocess.run(replace, capture_output=True, text=True, check=False, timeout=60)
+        done = strata(*replace, seconds=60)
         assert done.returncode == 0, done.stderr
         # who asks too early is told so
         if last := context.secrets.authority_replacement is None:
             assert "that was the last of three" in done.stderr
         else:
-            again = subprocess.run(replace, capture_output=True, text=True, check=False, timeout=60)
+            again = strata(*replace, seconds=60)
             assert again.returncode == 2
             assert "not every host knows yet" in again.stderr
         up_again(context)
@@ -142,9 +136,14 @@ def test_the_authority_is_replaced_in_three_steps(context: SiteContext, http: re
             break
     assert old not in context.secrets.ca
     assert not answers_to(context, old)
-    line = strata_line(context, "verify", "--json")
-    verified = subprocess.run(line, capture_output=True, text=True, check=False, timeout=300)
-    assert verified.returncode == 0, verified.stdout[-3000:] + verified.stderr[-3000:]
+    assert passes_every_check(context)
+
+
+def passes_every_check(context: SiteContext) -> bool:
+    """Whether `strata verify` does; fails with what it said."""
+    done = strata("verify", context.site_file, "--json", seconds=300)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return True
 
 
 def answers_to(context: SiteContext, authorities: str) -> bool:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,11 +17,12 @@ from strata.inventory.topology import hosts_with
 from strata.lab.memory import available
 from strata.lab.network.container import container_name as network_agent
 from strata.lab.network.metadata import PROXY_PORT
-from strata.lab.podman import podman, site_containers
+from strata.lab.podman import podman, site_containers, site_networks
 from strata.models import Site
 from strata.paths import SitePaths
 
-from .healing import eventually, strata, strata_line
+from .commands import strata, strata_json, strata_line
+from .healing import eventually
 from .scarce import (
     fill,
     is_whole,
@@ -102,7 +101,7 @@ def test_full_disk_and_taken_port_of_a_host(
 
     assert up(context, "--layer", "hosts").status == 0
     assert host.service("haproxy").is_running
-    status, answer, error = strata(context, "status")
+    status, answer, error = strata_json(context, "status")
     assert (status, answer["drift"]["drift"]) == (0, []), error
 
 
@@ -162,7 +161,7 @@ def test_port_taken_on_this_machine(context: SiteContext, afterwards: ExitStack)
     assert context.site.cloud is not None
     network = context.site.cloud.networks[0]
     agent = network_agent(context.site.name)
-    afterwards.callback(strata, context, "up", "--layer", "cloud", "--no-verify")
+    afterwards.callback(strata_json, context, "up", "--layer", "cloud", "--no-verify")
     podman("stop", "--time", "5", agent)
     with socket.create_server((str(network.gateway), PROXY_PORT)):
         failed = up(context, "--layer", "cloud")
@@ -233,10 +232,8 @@ def test_memory_of_an_instance(
 def test_memory_of_this_machine(context: SiteContext, tmp_path: Path) -> None:
     """More instances than this machine can carry: told with what is there and what is needed, nothing is made."""
     name = f"{context.site.name}-big"
-    program = str(Path(sys.executable).parent / "strata")
-    subprocess.run(
-        [program, "new", name, "--like", "lab", "--directory", str(tmp_path)], check=True, capture_output=True
-    )
+    made = strata("new", name, "--like", "lab", "--directory", tmp_path)
+    assert made.returncode == 0, made.stderr
     file = tmp_path / name / "site.yaml"
     document = yaml.safe_load(file.read_text())
     cloud = document["cloud"]
@@ -255,13 +252,11 @@ def test_memory_of_this_machine(context: SiteContext, tmp_path: Path) -> None:
     for hypervisor in cloud["hypervisors"]:
         hypervisor.update({"vcpus": 2000, "memory": "2 TiB", "disk": "20 TiB"})
     file.write_text(yaml.safe_dump(document))
-    done = subprocess.run([program, "up", str(file)], capture_output=True, text=True, check=False, timeout=120)
+    done = strata("up", file, seconds=120)
     assert done.returncode == 2, done.stderr
     assert "GiB of memory are left on this machine; what is missing of site " in done.stderr
     assert f"(OpenStack, {number + 4} instances) uses at least " in done.stderr
     assert "docs/troubleshooting.md#there-is-no-memory-left" in done.stderr
     assert site_containers(name) == []
     assert not SitePaths(name).root.exists()
-    assert (
-        json.loads(podman("network", "ls", "--filter", f"label=strata.site={name}", "--format", "json") or "[]") == []
-    )
+    assert site_networks(name) == []

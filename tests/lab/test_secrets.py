@@ -19,6 +19,7 @@ from strata.engine.context import SiteContext
 from strata.paths import REPOSITORY
 from strata.verify.pods import Kubectl
 
+from .commands import strata_line
 from .needles import Needles, helm_release
 
 UP_SECONDS = 600.0
@@ -103,9 +104,10 @@ def up(context: SiteContext, needles: Needles, tmp_path_factory: pytest.TempPath
     """An `up` of what stands, with all command lines on the machine and its children's environments looked at."""
     seen = Seen()
     log = tmp_path_factory.mktemp("up") / "output"
-    command = [str(Path(sys.executable).parent / "strata"), "up", str(context.site_file)]
     with log.open("wb") as stream:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(
+            strata_line(context, "up"), stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT
+        )
         deadline = time.monotonic() + UP_SECONDS
         looked: dict[int, bytes] = {}
         try:

@@ -26,7 +26,7 @@ from strata.platform.releases import SYSTEM_NAMESPACE
 from strata.platform.token_issuer import CLIENT, CLIENT_SECRET, issuer_url
 from strata.verify.pods import Kubectl
 
-from .editing import up
+from .commands import psql, up
 
 if TYPE_CHECKING:
     from testinfra.host import Host
@@ -97,10 +97,7 @@ def image_of_pods(kubectl: Kubectl) -> str:
 
 def table(server: Host) -> str:
     """Number of models, and a digest of all columns; when each was loaded is one of them."""
-    query = "select count(*), md5(string_agg(m::text, chr(10) order by id)) from models m"
-    done = server.run(f"runuser -u postgres -- psql --no-align --tuples-only --dbname {DATABASE} -c '{query}'")
-    assert done.rc == 0, done.stderr
-    return str(done.stdout.strip())
+    return psql(server, DATABASE, "select count(*), md5(string_agg(m::text, chr(10) order by id)) from models m")
 
 
 def token(context: SiteContext, http: requests.Session) -> str:

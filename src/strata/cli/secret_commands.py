@@ -60,9 +60,9 @@ def rotate(site: SiteArgument, names: NamesArgument) -> None:
     with site_lock(context.paths, "secrets rotate"), console.status("rotating") as status:
         rotated = rotation.rotate(context, names, status)
     for entry in rotated:
-        console.print(f"{entry.name}: rotated; applied {entry.applied}", highlight=False)
+        console.print(f"{entry.name}: rotated; applied {entry.applied}", highlight=False, soft_wrap=True)
     if any(entry.applied != "at once" for entry in rotated):
-        console.print(f"next: `strata up {site}`", highlight=False)
+        console.print(f"next: `strata up {site}`", highlight=False, soft_wrap=True)
 
 
 @certificates_app.command("list")
@@ -95,6 +95,6 @@ def renew(site: SiteArgument, names: NamesArgument) -> None:
         said = "issued anew by the next up" if name in later else "renewed"
         if name == rotation.AUTHORITY:
             said = f"with the next up {rotation.authority_phase(context)}"
-        console.print(f"{name}: {said}", highlight=False)
+        console.print(f"{name}: {said}", highlight=False, soft_wrap=True)
     if later:
-        console.print(f"next: `strata up {site}`", highlight=False)
+        console.print(f"next: `strata up {site}`", highlight=False, soft_wrap=True)

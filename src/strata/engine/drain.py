@@ -30,20 +30,20 @@ def prepare_cloud(context: SiteContext, consent: Consent, progress: Progress) ->
         ConsentNeeded: an instance would be disturbed, and nobody allowed it.
         UserError: a node could not be drained.
     """
-    disturbed = require_consent(context, consent, progress)
-    gone = [*leaving_nodes(context), *_workers(context, disturbed, resized=False)]
+    workers = _disturbed_workers(context, require_consent(context, consent, progress))
+    # whose disk goes joins anew
+    gone = [*leaving_nodes(context), *(one.instance for one in workers if one.effect != "resized")]
     removed = remove_nodes(context, gone, consent, progress) if gone else 0
-    stopped = _workers(context, disturbed, resized=True)
+    stopped = [one.instance for one in workers if one.effect == "resized"]
     if stopped:
         empty_nodes(context, stopped, consent, progress)
     return removed
 
 
-def _workers(context: SiteContext, disturbed: Iterable[Disturbance], *, resized: bool) -> list[str]:
-    """Workers that are resized, or else those whose disk goes: they join anew."""
+def _disturbed_workers(context: SiteContext, disturbed: Iterable[Disturbance]) -> list[Disturbance]:
     cloud = context.site.cloud
     workers = {i.name for i in cloud.instances if "kube_node" in i.roles} if cloud else set()
-    return [one.instance for one in disturbed if (one.effect == "resized") == resized and one.instance in workers]
+    return [one for one in disturbed if one.instance in workers]
 
 
 def empty_nodes(context: SiteContext, names: Iterable[str], consent: Consent, progress: Progress) -> None:
@@ -60,53 +60,42 @@ def empty_nodes(context: SiteContext, names: Iterable[str], consent: Consent, pr
     Raises:
         UserError: the cluster does not answer, or a pod does not leave; names it.
     """
-    members = _reachable_members(context, names, consent, progress)
-    for name in names:
-        if name in members:
-            progress.update(f"draining {name}")
-            _drain(context, name)
+    for name in _reachable_members(context, names, consent, progress):
+        _drain(context, name, progress)
 
 
 def remove_nodes(context: SiteContext, names: Iterable[str], consent: Consent, progress: Progress) -> int:
     """Cordons and drains each node, resets it, and deletes its Node object.
 
-    Args:
-        context: the site.
-        names: nodes; one that the cluster does not have is passed over.
-        consent: `--yes` also takes nodes whose cluster does not answer.
-        progress: told what is waited for.
+    Arguments and errors as of `empty_nodes`.
 
-    Raises:
-        UserError: the cluster does not answer, or a pod does not leave; names it.
+    Returns:
+        How many of them the cluster had.
     """
     members = _reachable_members(context, names, consent, progress)
-    removed = 0
-    for name in names:
-        if name not in members:
-            continue
-        progress.update(f"draining {name}")
-        _drain(context, name)
+    for name in members:
+        _drain(context, name, progress)
         progress.update(f"taking {name} out of the cluster")
         _reset(context, name)
         _kubectl(context, "delete", "node", name, "--ignore-not-found", "--timeout=60s")
-        removed += 1
-    return removed
+    return len(members)
 
 
-def _reachable_members(context: SiteContext, names: Iterable[str], consent: Consent, progress: Progress) -> set[str]:
-    """Names of the cluster's nodes; none where there is no cluster, or one that `--yes` gives up."""
+def _reachable_members(context: SiteContext, names: Iterable[str], consent: Consent, progress: Progress) -> list[str]:
+    """Those of the names that are nodes; none where there is no cluster, or one that `--yes` gives up."""
     if not context.paths.kubeconfig.exists():
-        return set()
+        return []
     try:
-        return _members(context, progress)
+        members = _members(context, progress)
     except Unanswered as error:
         if consent.everything:
-            return set()
+            return []
         raise UserError(
             f"{', '.join(names)} cannot be drained: the cluster is {error}",
             fix=f"bring the cluster back with the node in the site file, or take it undrained: "
             f"strata up {context.site.name} --yes",
         ) from None
+    return [name for name in names if name in members]
 
 
 def _members(context: SiteContext, progress: Progress) -> set[str]:
@@ -123,7 +112,8 @@ def _members(context: SiteContext, progress: Progress) -> set[str]:
         return {node["metadata"]["name"] for node in nodes["items"]}
 
 
-def _drain(context: SiteContext, name: str) -> None:
+def _drain(context: SiteContext, name: str, progress: Progress) -> None:
+    progress.update(f"draining {name}")
     done = _kubectl(
         context,
         *("drain", name, "--ignore-daemonsets", "--delete-emptydir-data", "--force"),

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict
 
 from strata.engine.context import SiteContext
 from strata.engine.pulumi_recovery import connect
+from strata.engine.pulumi_state import read_deployment, state_file
 from strata.engine.steps import Layer
 from strata.outputs import PARTIAL
 from strata.paths import SitePaths
@@ -67,8 +68,8 @@ def find_leftovers(context: SiteContext) -> list[Leftover]:
 
 
 def _deployment(paths: SitePaths, program: str) -> dict[str, Any]:
-    file = paths.pulumi / ".pulumi" / "stacks" / f"strata-{program}" / f"{paths.site}.json"
-    return (json.loads(file.read_text())["checkpoint"]["latest"] or {}) if file.exists() else {}
+    file = state_file(paths.pulumi, f"strata-{program}", paths.site)
+    return read_deployment(file) if file.exists() else {}
 
 
 def _ids(deployment: dict[str, Any]) -> set[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from strata.engine.context import SiteContext
 from strata.engine.pulumi_events import label, urn_type
 from strata.engine.pulumi_recovery import INSTANCE, connect
+from strata.engine.pulumi_state import read_deployment
 from strata.progress import Progress
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def forget_pending(state_file: Path, context: SiteContext, progress: Progress) -
     Returns:
         Whether the state has pending creations that have to be cleared.
     """
-    deployment = json.loads(state_file.read_text())["checkpoint"]["latest"] or {}
+    deployment = read_deployment(state_file)
     creations = [
         operation["resource"]
         for operation in deployment.get("pending_operations") or ()

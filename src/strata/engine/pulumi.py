@@ -25,6 +25,7 @@ from strata.engine.pulumi_recovery import (
     mend_cut_writes,
     release_stale_locks,
 )
+from strata.engine.pulumi_state import lock_files, state_file
 from strata.errors import UserError
 from strata.models import Site
 from strata.paths import REPOSITORY, SitePaths
@@ -171,6 +172,7 @@ class _Run:
         from strata.toolchain import tools_environment
 
         self.program = program
+        self.project = f"strata-{program}"
         self.directory = REPOSITORY / "pulumi" / program
         self.site = site
         self.paths = paths
@@ -184,7 +186,7 @@ class _Run:
     @property
     def state_file(self) -> Path:
         """The stack's state in the file backend."""
-        return self.paths.pulumi / ".pulumi" / "stacks" / f"strata-{self.program}" / f"{self.site.name}.json"
+        return state_file(self.paths.pulumi, self.project, self.site.name)
 
     def stack_exists(self) -> bool:
         """Whether the stack has been made."""
@@ -192,8 +194,7 @@ class _Run:
 
     def locked(self) -> bool:
         """Whether a pulumi, one that was started by hand for instance, is at work on the stack."""
-        locks = self.paths.pulumi / ".pulumi" / "locks" / "organization" / f"strata-{self.program}" / self.site.name
-        return any(locks.glob("*.json"))
+        return bool(lock_files(self.paths.pulumi, self.project, self.site.name))
 
     def prepare(self) -> None:
         """Makes the stack, and clears what a killed run left."""
@@ -205,7 +206,7 @@ class _Run:
             self.command("stack", "init", "--secrets-provider", "passphrase")
             return
         end_orphaned_plugins(self.environment["PULUMI_BACKEND_URL"])
-        release_stale_locks(self.paths.pulumi, f"strata-{self.program}", self.site.name)
+        release_stale_locks(self.paths.pulumi, self.project, self.site.name)
         if not self.locked():
             mend_cut_writes(self.state_file)
         if forget_pending(self.state_file, self.context, self.progress):

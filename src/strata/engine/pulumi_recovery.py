@@ -15,6 +15,7 @@ import yaml
 
 from strata.engine.context import SiteContext
 from strata.engine.pulumi_events import Failure, label
+from strata.engine.pulumi_state import lock_files, read_deployment
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -33,7 +34,7 @@ def release_stale_locks(backend: Path, project: str, stack: str) -> int:
         stack: the stack's name.
     """
     removed = 0
-    for file in (backend / ".pulumi" / "locks" / "organization" / project / stack).glob("*.json"):
+    for file in lock_files(backend, project, stack):
         try:
             lock = json.loads(file.read_text())
         except (OSError, ValueError):
@@ -58,7 +59,8 @@ def mend_cut_writes(state_file: Path) -> list[str]:
         Names of the files that were removed or replaced.
     """
     mended = []
-    for file in (state_file, state_file.with_name(state_file.name + ".bak")):
+    backup = state_file.with_name(state_file.name + ".bak")
+    for file in (state_file, backup):
         attributes = file.with_name(file.name + ".attrs")
         if attributes.exists() and not _is_json(attributes):
             attributes.unlink()  # none are the default ones
@@ -66,7 +68,6 @@ def mend_cut_writes(state_file: Path) -> list[str]:
     for left in state_file.parent.glob(f"{state_file.name}*.tmp"):
         left.unlink()
         mended.append(left.name)
-    backup = state_file.with_name(state_file.name + ".bak")
     if state_file.exists() and not _is_json(state_file) and _is_json(backup):
         state_file.write_bytes(backup.read_bytes())
         mended.append(state_file.name)
@@ -118,8 +119,7 @@ def drop_foreign_salt(settings: Path, state_file: Path) -> bool:
     salt = (yaml.safe_load(settings.read_text()) or {}).get("encryptionsalt")
     kept = None
     if state_file.exists():
-        deployment = json.loads(state_file.read_text())["checkpoint"]["latest"] or {}
-        provider = deployment.get("secrets_providers") or {}
+        provider = read_deployment(state_file).get("secrets_providers") or {}
         kept = (provider.get("state") or {}).get("salt", salt)
     if salt == kept:
         return False

@@ -7,6 +7,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from strata.attempts import attempts
 from strata.children import bound
 from strata.errors import UserError
 from strata.lab.registry_client import REGISTRY_PORT, RegistryClient
@@ -17,9 +18,8 @@ STALLED_SECONDS = 60.0
 MOVED_BYTES = 64 << 10
 """What counts as moving: Go's runtime writes a few bytes even when nothing happens."""
 TICK_SECONDS = 0.25
-ATTEMPTS = 3
-PAUSE = 2.0
-"""Seconds between two attempts."""
+PAUSES = (2.0, 2.0)
+"""Seconds between attempts."""
 
 
 def push(
@@ -40,7 +40,7 @@ def push(
     Raises:
         UserError: the registry did not take it although it was tried again, or takes nothing more.
     """
-    for attempt in range(1, ATTEMPTS + 1):
+    for last in attempts(PAUSES):
         with tempfile.NamedTemporaryFile(prefix="strata-digest-") as digest:
             # zstd packs the Kubernetes binaries several times as fast as gzip; containerd reads it since 1.5
             command = [
@@ -52,10 +52,9 @@ def push(
             if status == 0:
                 return Path(digest.name).read_text().strip()
         # podman's own repetitions leave out most of what a registry may say
-        if status is None or attempt == ATTEMPTS:
+        if status is None or last:
             break
         progress.update(f"pushing image {repository} again: {said.splitlines()[-1][:200] if said else status}")
-        time.sleep(PAUSE)
     raise UserError(
         f"the site's registry at {registry.address}:{REGISTRY_PORT} did not take {repository}: {said}",
         fix="on its host, `df -h` and `journalctl -u docker-registry` say what it lacks; mend it and run the "

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from strata.errors import UserError
-from strata.lab.podman import SITE_LABEL, podman
+from strata.lab import controller
+from strata.lab.network import container as network
+from strata.lab.podman import site_containers
 from strata.models import Site
 
 MEMINFO = Path("/proc/meminfo")
@@ -68,17 +70,14 @@ def check_memory(site: Site) -> None:
     """
     if site.cloud is None or site.cloud.deployment != "lab":
         return
-    names: list[str] = []
-    if shutil.which("podman") is not None:
-        label = f"label={SITE_LABEL}={site.name}"
-        names = podman("ps", "--filter", label, "--filter", "status=running", "--format", "{{.Names}}").split()
-    controller = f"strata-{site.name}-controller"
-    running = [name for name in names if name not in (controller, f"strata-{site.name}-network")]
-    found = need(site, len(running), controller=controller in names)
+    running = set(site_containers(site.name, running=True)) if shutil.which("podman") is not None else set()
+    openstack = controller.container_name(site)
+    instances = running - {openstack, network.container_name(site.name)}
+    found = need(site, len(instances), controller=openstack in running)
     if found.available < found.least:
         raise UserError(
             f"{found.available:.1f} GiB of memory are left on this machine; what is missing of site {site.name} "
-            f"({'' if controller in names else 'OpenStack, '}{found.instances} instances) uses at least "
+            f"({'' if openstack in running else 'OpenStack, '}{found.instances} instances) uses at least "
             f"{found.least:.1f} GiB, and up to {found.most:.1f} GiB by its flavors",
             fix="end what takes the memory (`ps aux --sort=-rss | head`), stop another site (`strata down`), or ask "
             "for fewer instances in cloud.instances",

@@ -90,9 +90,11 @@ def container_status(name: str) -> str | None:
     return podman("container", "inspect", "--format", "{{.State.Status}}", name).strip()
 
 
-def site_containers(site: str) -> list[str]:
-    """Names of all containers of a site, instances included."""
-    return podman("ps", "--all", "--filter", f"label={SITE_LABEL}={site}", "--format", "{{.Names}}").split()
+def site_containers(site: str, *, running: bool = False) -> list[str]:
+    """Names of all containers of a site, instances included, or of those that run."""
+    status = ("--filter", "status=running") if running else ()
+    label = f"label={SITE_LABEL}={site}"
+    return podman("ps", "--all", "--filter", label, *status, "--format", "{{.Names}}").split()
 
 
 def site_networks(site: str) -> list[str]:

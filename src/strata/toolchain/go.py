@@ -9,10 +9,10 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from strata.attempts import attempts
 from strata.errors import UserError
 from strata.paths import REPOSITORY, cache_directory
 from strata.toolchain.process import Processes
@@ -22,8 +22,8 @@ from strata.toolchain.versions import Build, Component, Versions, architecture, 
 _KEPT = ("GOPROXY", "GONOPROXY", "GOPRIVATE", "GOSUMDB", "GONOSUMDB", "GOINSECURE", "GOAUTH", "GOVCS",
          "GOCACHE", "GOMODCACHE", "GOPATH", "GOTMPDIR")  # fmt: skip
 
-_ATTEMPTS = 3
-_PAUSE_SECONDS = 2.0
+_PAUSES = (2.0, 4.0)
+"""Seconds between attempts at a build."""
 _STUMBLED = re.compile(
     r"https?://\S+: (?:5\d\d |429 )|connection re(?:set|fused)|unexpected EOF|: EOF$|i/o timeout|handshake timeout"
     "|stream error",
@@ -202,13 +202,12 @@ def build(
     output = into / binaries[0] if len(binaries) == 1 else f"{into}{os.sep}"
     packages = [package for binary in binaries if (package := component.binaries[binary].package)]
     command = [go.path, "build", "-v", "-ldflags", " ".join(["-s", "-w", *stamp]), "-o", output, *packages]
-    for attempt in range(1, _ATTEMPTS + 1):
+    for last in attempts(_PAUSES):
         words = [str(part) for part in command]
         if processes.run(words, log=log, cwd=directory, environment=go.environment()) == 0:
             break
         # go asks a proxy once only; what it has downloaded and compiled is kept
-        if attempt < _ATTEMPTS and _STUMBLED.search(log.read_text(encoding="utf-8", errors="replace")):
-            time.sleep(_PAUSE_SECONDS * attempt)
+        if not last and _STUMBLED.search(log.read_text(encoding="utf-8", errors="replace")):
             continue
         raise UserError(
             f"go build of {name} {component.version} in {plan.directory} failed:\n{_explain(log)}\n    log: {log}",

@@ -7,7 +7,6 @@ import http.client
 import ssl
 import tarfile
 import threading
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import urlsplit
 
+from strata.attempts import attempts
 from strata.paths import cache_directory
 from strata.toolchain.cache import file_digest
 from strata.toolchain.versions import Component, Release, architecture
@@ -22,8 +22,8 @@ from strata.toolchain.versions import Component, Release, architecture
 REACH_SECONDS = 3.0
 _READ_SECONDS = 60
 _CHUNK = 1 << 20
-_ATTEMPTS = 4
-_PAUSE_SECONDS = 1.0
+_PAUSES = (1.0, 2.0, 3.0)
+"""Seconds between attempts at a download."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -97,7 +97,7 @@ def download(url: str, digest: str, progress: Callable[[str], None], check: Call
     directory = cache_directory() / "downloads"
     directory.mkdir(parents=True, exist_ok=True)
     partial = directory / f"{digest[7:19]}-{url.rsplit('/', 1)[-1]}"
-    for attempt in range(1, _ATTEMPTS + 1):
+    for last in attempts(_PAUSES):
         try:
             _continue(url, partial, progress, check)
             break
@@ -106,11 +106,10 @@ def download(url: str, digest: str, progress: Callable[[str], None], check: Call
             final = error.code < 500 and error.code != 429
         except (OSError, http.client.HTTPException) as error:
             said, final = str(getattr(error, "reason", error)), isinstance(error, OSError) and error.errno in _FULL
-        if final or attempt == _ATTEMPTS:
+        if final or last:
             raise Unavailable(f"{url}: {said}")
         progress(f"asking again: {said}")
         check()
-        time.sleep(_PAUSE_SECONDS * attempt)
     if problem := check_digest(partial, digest):
         partial.unlink()
         raise Unavailable(f"{url} is refused: {problem}")

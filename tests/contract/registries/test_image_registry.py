@@ -143,7 +143,7 @@ def image() -> Iterator[str]:
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Between two attempts to push."""
-    monkeypatch.setattr(image_push, "PAUSE", 0.1)
+    monkeypatch.setattr(image_push, "PAUSES", (0.1, 0.1))
 
 
 def send(site: Site, image: str, progress: Recorder | None = None) -> str:

@@ -37,7 +37,7 @@ def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Caches of the test's own, and no proxy between the test and its server."""
     monkeypatch.setenv("STRATA_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv"))
-    monkeypatch.setattr(release, "_PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr(release, "_PAUSES", (0.05, 0.1, 0.15))
     for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
     for name in ("UV_INDEX_URL", "UV_DEFAULT_INDEX", "UV_EXTRA_INDEX_URL", "UV_INDEX", "UV_OFFLINE", "UV_FROZEN"):
@@ -255,7 +255,7 @@ def go_project(tmp_path: Path, proxy: Server, monkeypatch: pytest.MonkeyPatch) -
     )
     monkeypatch.setattr(go, "REPOSITORY", tmp_path)
     monkeypatch.setattr(go, "find_go", lambda *_: toolchain)
-    monkeypatch.setattr(go, "_PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr(go, "_PAUSES", (0.05, 0.1))
     component = Component(
         version="1.0.0",
         build=Build(directory=Path("tools/stumbler")),

@@ -106,10 +106,7 @@ def test_a_users_site_is_not_stopped_unasked(tmp_path: Path) -> None:
         list(BENCHMARKS["layers"].run(asked))
 
 
-def test_a_run_is_taken_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
-    context = SiteContext.load(find_site("lab"))
-    context.paths.create()
+def test_a_run_is_taken_apart(context: SiteContext) -> None:
     steps = [
         {"name": "hosts", "layer": "hosts", "state": "done", "seconds": 10.0, "started": 2.0},
         {"name": "keys", "layer": "cloud", "state": "done", "seconds": 0.5, "started": 0.0},

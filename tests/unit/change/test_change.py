@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,20 +23,10 @@ from strata.engine.context import SiteContext
 from strata.engine.difference import step_lines
 from strata.engine.pulumi import PulumiResult
 from strata.engine.steps import Layer, RunReport, StepFailed
-from strata.models import find_site
 from strata.outputs import CloudOutputs, InstanceOutput
 from strata.progress import Silent
 
 PARENT = "urn:pulumi:lab::strata-cloud::strata:cloud:Instance$openstack:compute/instance:Instance::"
-
-
-@pytest.fixture
-def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SiteContext:
-    """The lab with a state directory of its own."""
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
-    found = SiteContext.load(find_site("lab"))
-    found.paths.create()
-    return found
 
 
 def step(operation: str, name: str, *diffs: str) -> dict[str, Any]:

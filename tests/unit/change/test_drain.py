@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from strata.engine import drain
@@ -12,7 +10,6 @@ from strata.engine.context import SiteContext
 from strata.engine.drain import prepare_cloud
 from strata.engine.kubectl import Unanswered
 from strata.errors import UserError
-from strata.models import find_site
 from strata.progress import Silent
 
 DISTURBED = [
@@ -23,19 +20,17 @@ DISTURBED = [
 
 
 @pytest.fixture
-def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SiteContext:
+def context(context: SiteContext, monkeypatch: pytest.MonkeyPatch) -> SiteContext:
     """The lab with a cluster, two of whose workers are disturbed."""
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
-    found = SiteContext.load(find_site("lab"))
-    found.paths.create().kubeconfig.touch()
+    context.paths.kubeconfig.touch()
     monkeypatch.setattr(drain, "require_consent", lambda *_: DISTURBED)
-    return found
+    return context
 
 
 def test_a_resized_worker_is_drained_and_stays_a_member(context: SiteContext, monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[tuple[str, ...]] = []
     monkeypatch.setattr(drain, "_members", lambda *_: {"worker-1", "gpu-worker-1", "control-1"})
-    monkeypatch.setattr(drain, "_drain", lambda _, name: done.append(("drain", name)))
+    monkeypatch.setattr(drain, "_drain", lambda _, name, __: done.append(("drain", name)))
     monkeypatch.setattr(drain, "_reset", lambda _, name: done.append(("reset", name)))
     monkeypatch.setattr(drain, "_kubectl", lambda _, *arguments: done.append(arguments[:3]))
     assert prepare_cloud(context, Consent(), Silent()) == 1

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from strata.engine import hypervisors
@@ -12,7 +10,6 @@ from strata.engine.change import leaving_hypervisors, remember, warnings
 from strata.engine.context import SiteContext
 from strata.engine.hypervisors import HypervisorOccupied, forget_emptied, occupied_hypervisors, require_empty
 from strata.engine.steps import Layer
-from strata.models import find_site
 from strata.observe.facts import CloudFacts, ServerFacts
 from strata.outputs import CloudOutputs, InstanceOutput
 from strata.progress import Silent
@@ -21,21 +18,19 @@ GONE = "compute-1"
 
 
 @pytest.fixture
-def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SiteContext:
+def context(context: SiteContext) -> SiteContext:
     """The lab, up with two hypervisors, of which its file no longer has the first; `spare-1` leaves too."""
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
-    before = SiteContext.load(find_site("lab"))
-    before.paths.create()
-    remember(before, list(Layer))
-    assert before.site.cloud is not None
-    names = [*(i.name for i in before.site.cloud.instances), "spare-1"]
+    remember(context, list(Layer))
+    before = context.site
+    assert before.cloud is not None
+    names = [*(i.name for i in before.cloud.instances), "spare-1"]
     CloudOutputs(
         instances={n: InstanceOutput(id=n, name=n, address="10.77.0.9", flavor="cpu.small", roles=()) for n in names},
         networks={},
-    ).save(before.paths)
-    left = tuple(h for h in before.site.cloud.hypervisors if h.name != GONE)
-    cloud = before.site.cloud.model_copy(update={"hypervisors": left})
-    return SiteContext(before.site.model_copy(update={"cloud": cloud}), before.site_file, before.paths)
+    ).save(context.paths)
+    left = tuple(h for h in before.cloud.hypervisors if h.name != GONE)
+    cloud = before.cloud.model_copy(update={"hypervisors": left})
+    return SiteContext(before.model_copy(update={"cloud": cloud}), context.site_file, context.paths)
 
 
 def nova_says(monkeypatch: pytest.MonkeyPatch, hypervisors_up: tuple[str, ...], **places: str) -> None:

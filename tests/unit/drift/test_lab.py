@@ -6,14 +6,13 @@ import pytest
 
 from strata.drift import lab
 from strata.engine.context import SiteContext
-from strata.models import load_site
-from strata.paths import REPOSITORY, SitePaths
 
 
 @pytest.mark.parametrize(("status", "found"), [("running", []), ("exited", ["exited"]), (None, ["missing"])])
-def test_the_network_agent_must_run(monkeypatch: pytest.MonkeyPatch, status: str | None, found: list[str]) -> None:
+def test_the_network_agent_must_run(
+    context: SiteContext, monkeypatch: pytest.MonkeyPatch, status: str | None, found: list[str]
+) -> None:
     monkeypatch.setattr(lab, "container_status", lambda name: status if name.endswith("-network") else "running")
-    file = REPOSITORY / "inventories" / "lab" / "site.yaml"
-    drift = lab.lab_drift(SiteContext(load_site(file), file, SitePaths("lab")))
+    drift = lab.lab_drift(context)
     assert [d.found for d in drift] == found
     assert all(d.object == "network agent: container strata-lab-network" for d in drift)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-from pathlib import Path
 
 import pytest
 
 from strata.engine import lacking
 from strata.engine.context import SiteContext
 from strata.errors import UserError
-from strata.models import find_site
 from strata.observe.scarcity import SCRIPT, Scarcity, parse
 from strata.troubleshooting import link_for
 
@@ -80,12 +78,6 @@ def test_the_script_runs_here() -> None:
     parse(("load_balancer",), done.stdout.splitlines())
 
 
-@pytest.fixture
-def context() -> SiteContext:
-    """The lab's."""
-    return SiteContext.load(find_site("lab"))
-
-
 @pytest.mark.parametrize(
     ("answer", "message", "fix", "entry"),
     [
@@ -141,7 +133,7 @@ def test_hosts_that_are_not_there_are_not_asked(context: SiteContext, monkeypatc
     assert asked == ["10.87.0.10"], "the controller has its address although it is no host of the site"
 
 
-def test_status_has_a_line_for_it(tmp_path: Path) -> None:
+def test_status_has_a_line_for_it(context: SiteContext) -> None:
     """Of a host that lacks something, and of no other."""
     from strata.engine.status import _hosts
     from strata.observe import HostFacts, Observation
@@ -153,7 +145,7 @@ def test_status_has_a_line_for_it(tmp_path: Path) -> None:
         "worker-1": HostFacts(units={"kubelet": "active"}),
     }
     seen = Observation(cloud=CloudFacts(), hosts=hosts, cluster=ClusterFacts(), platform=PlatformFacts(), seconds=0)
-    rows = [row for row in _hosts(SiteContext.load(find_site("lab")), seen) if row.object.endswith(": room")]
+    rows = [row for row in _hosts(context, seen) if row.object.endswith(": room")]
     assert [(row.object, row.wanted, row.found) for row in rows] == [
         ("services-1: room", "enough", "none: /srv (0 B of 1 GiB free)")
     ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,9 +12,7 @@ import pytest
 from strata.engine import kubectl, leftovers
 from strata.engine.context import SiteContext
 from strata.lab import podman as lab_podman
-from strata.models import find_site, load_site
 from strata.outputs import CloudOutputs, InstanceOutput
-from strata.paths import SitePaths
 
 URN = "urn:pulumi:lab::strata-cloud::"
 RELEASE = "kubernetes:helm.sh/v3:Release"
@@ -26,14 +23,11 @@ def named(identifier: str, **more: Any) -> SimpleNamespace:
 
 
 @pytest.fixture
-def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SiteContext:
-    """The lab, up, with state files in a directory of their own."""
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
-    file = find_site("lab")
-    found = SiteContext(load_site(file), file, SitePaths("lab").create())
+def context(context: SiteContext) -> SiteContext:
+    """The lab, up."""
     instance = InstanceOutput(id="server", name="control-1", address="10.77.0.2", flavor="f", roles=("kube_node",))
-    CloudOutputs(instances={"control-1": instance}, networks={}).save(found.paths)
-    return found
+    CloudOutputs(instances={"control-1": instance}, networks={}).save(context.paths)
+    return context
 
 
 def save_state(context: SiteContext, program: str, **latest: Any) -> None:

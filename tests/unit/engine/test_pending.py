@@ -13,18 +13,10 @@ import pytest
 from strata.engine import pending
 from strata.engine.context import SiteContext
 from strata.engine.pulumi_recovery import INSTANCE
-from strata.models import load_site
-from strata.paths import REPOSITORY, SitePaths
 from strata.progress import Silent
 
 URN = "urn:pulumi:lab::strata-cloud::"
 KNOWN, HALF_MADE = "known", "half-made"
-
-
-@pytest.fixture
-def context() -> SiteContext:
-    file = REPOSITORY / "inventories" / "lab" / "site.yaml"
-    return SiteContext(load_site(file), file, SitePaths("lab"))
 
 
 @pytest.fixture

@@ -17,8 +17,6 @@ import pytest
 from strata.engine import pulumi_recovery
 from strata.engine.context import SiteContext
 from strata.engine.pulumi_events import Failure
-from strata.models import load_site
-from strata.paths import REPOSITORY, SitePaths
 
 URN = "urn:pulumi:lab::strata-cloud::"
 INSTANCE = pulumi_recovery.INSTANCE
@@ -87,12 +85,6 @@ class Cloud:
 
     def __exit__(self, *_: object) -> None:
         pass
-
-
-@pytest.fixture
-def context() -> SiteContext:
-    file = REPOSITORY / "inventories" / "lab" / "site.yaml"
-    return SiteContext(load_site(file), file, SitePaths("lab"))
 
 
 @pytest.fixture

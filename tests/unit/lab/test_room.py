@@ -71,7 +71,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gibibytes: float, *
     file.write_text(f"MemTotal:       24000000 kB\nMemAvailable:   {int(gibibytes * (1 << 20))} kB\n")
     monkeypatch.setattr(memory, "MEMINFO", file)
     monkeypatch.setattr("shutil.which", lambda _: "/usr/bin/podman")
-    monkeypatch.setattr(memory, "podman", lambda *_: "\n".join(running))
+    monkeypatch.setattr(memory, "site_containers", lambda *_, **__: list(running))
 
 
 def test_too_little_memory_is_told(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

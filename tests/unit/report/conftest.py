@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from strata.engine.context import SiteContext
-from strata.models import find_site
 from strata.observe import CloudFacts, ClusterFacts, HostFacts, Observation, PlatformFacts, PodFacts, ServerFacts
 from strata.observe.hosts import host_roles, units_of
 from strata.outputs import CloudOutputs, InstanceOutput
 from strata.platform.releases import release_names
 
 V100 = ("10de", "1db4")
-
-
-@pytest.fixture
-def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SiteContext:
-    """The lab with a state directory of its own."""
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
-    return SiteContext.load(find_site("lab"))
 
 
 @pytest.fixture

@@ -20,7 +20,6 @@ from strata.engine.context import SiteContext
 from strata.engine.keys import ensure_ssh_key
 from strata.engine.steps import Layer, StepReport
 from strata.errors import UserError
-from strata.models import find_site
 from strata.paths import SitePaths
 from strata.platform import token_issuer
 from strata.progress import Silent
@@ -28,14 +27,12 @@ from strata.secrets import SecretStore, pki
 
 
 @pytest.fixture
-def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SiteContext:
-    """The lab with a state directory of its own, and some secrets."""
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
-    found = SiteContext.load(find_site("lab"))
-    ensure_ssh_key(found.paths)
-    found.secrets.get("ml_hub_database_password")
-    token_issuer.signing_key(found.secrets)
-    return found
+def context(context: SiteContext) -> SiteContext:
+    """The lab with some secrets."""
+    ensure_ssh_key(context.paths)
+    context.secrets.get("ml_hub_database_password")
+    token_issuer.signing_key(context.secrets)
+    return context
 
 
 def test_a_secret_gets_another_value(context: SiteContext) -> None:

@@ -1,0 +1,19 @@
+"""A site for whatever needs one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from strata.engine.context import SiteContext
+from strata.models import find_site
+
+
+@pytest.fixture
+def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SiteContext:
+    """The lab with a state directory of its own; the plugin's fixture of this name is the running site."""
+    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
+    found = SiteContext.load(find_site("lab"))
+    found.paths.create()
+    return found
