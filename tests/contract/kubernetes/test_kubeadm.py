@@ -27,6 +27,7 @@ CONTROL_PLANE: Mapping[str, object] = {
     "kube_control_plane_pod_network": "10.244.0.0/16",
     "kube_control_plane_service_network": "10.96.0.0/16",
     "kube_control_plane_datastore": KINE,
+    "_kube_control_plane_image_pull_policy": "IfNotPresent",
 }
 JOIN: Mapping[str, object] = {
     "inventory_hostname": "gpu-worker-1",
@@ -68,6 +69,7 @@ def test_kubeadm_accepts_the_control_plane(
         "KubeletConfiguration",
         "KubeProxyConfiguration",
     }
+    assert found["ClusterConfiguration"]["encryptionAlgorithm"] == "ECDSA-P256"
     etcd = found["ClusterConfiguration"].get("etcd")
     assert (etcd is None) == (not datastore)
 
