@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from strata.engine.context import SiteContext
-from strata.paths import REPOSITORY
+from strata.paths import REPOSITORY, cache_directory
 from strata.verify.pods import Kubectl
 
 from .commands import strata_line
@@ -326,6 +326,14 @@ def test_repository_holds_no_secret(needles: Needles) -> None:
     ).stdout.split(b"\0")
     contents = ((name.decode(), read(REPOSITORY / name.decode())) for name in files if name)
     assert needles.found_in(contents) == {}
+
+
+def test_sites_share_no_secret(needles: Needles) -> None:
+    """What the machine's sites share beside code and images, schemas and logs, holds no secret of this one."""
+    cache = cache_directory()
+    files = [file for part in ("logs", "openstack/*/schemas") for file in cache.glob(f"{part}/*")]
+    assert any(file.suffix == ".sql" for file in files)
+    assert needles.found_in((str(file.relative_to(cache)), read(file)) for file in files) == {}
 
 
 def test_inventory_says_lookups(context: SiteContext, needles: Needles) -> None:
