@@ -41,9 +41,9 @@ program.main()
 def test_a_signal_ends_the_command_and_destroys_the_lab(number: signal.Signals, tmp_path: Path) -> None:
     log = tmp_path / "log"
     pid_file = Path(f"{log}.pid")
-    with subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, str(log)], stderr=subprocess.PIPE, text=True, start_new_session=True
-    ) as process:
+    # a shell's job in the background, as CI may be, hands down that it ignores SIGINT
+    line = ["env", "--default-signal=INT", sys.executable, "-c", PROGRAM, str(log)]
+    with subprocess.Popen(line, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
         assert process.stderr is not None
         end = time.monotonic() + 30
         while not (pid_file.exists() and pid_file.read_text().strip()):
