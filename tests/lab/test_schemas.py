@@ -33,11 +33,11 @@ def databases(context: SiteContext, site: Site) -> Iterator[SiteContext]:
     in_controller(context, "rm", "--recursive", DIRECTORY)
 
 
-def prepare(context: SiteContext, migrate: str = MIGRATE) -> None:
+def prepare(context: SiteContext, migrate: str = MIGRATE, path: str = "/usr/sbin:/usr/bin:/sbin:/bin") -> None:
     """Runs what the units of the schemas run."""
     in_controller(
         context,
-        *("env", f"STATE_DIRECTORY={DIRECTORY}", "/usr/local/lib/openstack/prepare_schema.sh", "root"),
+        *("env", f"STATE_DIRECTORY={DIRECTORY}", f"PATH={path}", "/usr/local/lib/openstack/prepare_schema.sh", "root"),
         *(f"{DIRECTORY}/kept", FIRST, f"{SECOND}={FIRST}", "--", "mariadb", FIRST, "--execute", migrate),
     )
 
@@ -78,6 +78,19 @@ def test_a_load_that_was_cut_off_begins_anew(databases: SiteContext) -> None:
     prepare(databases)  # and it is no longer called cut off
     with pytest.raises(PodmanError):
         prepare(databases, migrate=IMPOSSIBLE)
+
+
+def test_no_answer_is_not_empty(databases: SiteContext) -> None:
+    """Where MariaDB does not answer nothing is loaded over what may be data."""
+    prepare(databases)
+    client = f"{DIRECTORY}/mariadb"
+    in_controller(databases, "cp", "/usr/bin/false", client)
+    with pytest.raises(PodmanError):
+        prepare(databases, path=f"{DIRECTORY}:/usr/bin:/bin")
+    in_controller(databases, "rm", client)
+    assert ask(databases, FIRST, "SELECT id FROM migrated") == "7"
+    with pytest.raises(PodmanError):
+        in_controller(databases, "test", "-e", f"{DIRECTORY}/schema.loading")
 
 
 @pytest.mark.parametrize("name", SAME)

@@ -19,6 +19,8 @@ run() { mariadb --batch --skip-column-names "$@"; }
 empty() {
     local tables
     tables=$(run --execute "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = '$1'")
+    # no answer is not "empty"; in a condition bash does not end by itself
+    [[ $tables =~ ^[0-9]+$ ]] || exit 1
     ((tables == 0))
 }
 
@@ -28,12 +30,16 @@ for database in "${databases[@]}"; do
     [[ -s $kept/${database#*=}.sql ]] || all_kept=false
 done
 
-if $all_kept && { $all_empty || [[ -e $loading ]]; }; then
+cut_off=false
+[[ ! -e $loading ]] || cut_off=true
+if $all_kept && { $all_empty || $cut_off; }; then
     touch "$loading"
     for database in "${databases[@]}"; do
         name=${database%=*}
-        create=$(run --raw --execute "SHOW CREATE DATABASE \`$name\`" | cut --fields 2)
-        run --execute "DROP DATABASE \`$name\`; $create"
+        if $cut_off; then
+            create=$(run --raw --execute "SHOW CREATE DATABASE \`$name\`" | cut --fields 2)
+            run --execute "DROP DATABASE \`$name\`; $create"
+        fi
         run "$name" <"$kept/${database#*=}.sql"
     done
     rm "$loading"
@@ -47,6 +53,7 @@ if $all_empty; then
         [[ $database != *=* ]] || continue
         # sites of one machine may do this at the same time
         part=$(mktemp "$kept/.$database.XXXXXX")
+        trap 'rm -f "$part"' EXIT
         mariadb-dump --no-tablespaces --skip-dump-date "$database" >"$part"
         mv "$part" "$kept/$database.sql"
     done
