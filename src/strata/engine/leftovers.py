@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict
 
 from strata.engine.context import SiteContext
 from strata.engine.pulumi_recovery import connect
-from strata.engine.pulumi_state import read_deployment, state_file
+from strata.engine.pulumi_state import project_name, read_deployment, state_file
 from strata.engine.steps import Layer
 from strata.outputs import PARTIAL
 from strata.paths import SitePaths
@@ -68,7 +68,7 @@ def find_leftovers(context: SiteContext) -> list[Leftover]:
 
 
 def _deployment(paths: SitePaths, program: str) -> dict[str, Any]:
-    file = state_file(paths.pulumi, f"strata-{program}", paths.site)
+    file = state_file(paths.pulumi, project_name(program), paths.site)
     return read_deployment(file) if file.exists() else {}
 
 

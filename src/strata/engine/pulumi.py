@@ -25,7 +25,7 @@ from strata.engine.pulumi_recovery import (
     mend_cut_writes,
     release_stale_locks,
 )
-from strata.engine.pulumi_state import lock_files, state_file
+from strata.engine.pulumi_state import lock_files, project_name, state_file
 from strata.errors import UserError
 from strata.models import Site
 from strata.paths import REPOSITORY, SitePaths
@@ -172,7 +172,7 @@ class _Run:
         from strata.toolchain import tools_environment
 
         self.program = program
-        self.project = f"strata-{program}"
+        self.project = project_name(program)
         self.directory = REPOSITORY / "pulumi" / program
         self.site = site
         self.paths = paths

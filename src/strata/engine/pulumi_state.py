@@ -7,12 +7,17 @@ from pathlib import Path
 from typing import Any
 
 
+def project_name(program: str) -> str:
+    """The project's name in the Pulumi.yaml of a program."""
+    return f"strata-{program}"
+
+
 def state_file(backend: Path, project: str, stack: str) -> Path:
     """The stack's state.
 
     Args:
         backend: directory of the file backend.
-        project: name in Pulumi.yaml.
+        project: its name.
         stack: the stack's name.
     """
     return backend / ".pulumi" / "stacks" / project / f"{stack}.json"
