@@ -6,13 +6,9 @@ the site's name and label; machines of the site file, which a lab does not have,
 
 from __future__ import annotations
 
-import io
 import ipaddress
 import shutil
 import sys
-import tarfile
-import time
-from collections.abc import Mapping
 from pathlib import Path
 
 from strata.engine.context import SiteContext
@@ -21,6 +17,7 @@ from strata.engine.keys import ensure_ssh_key
 from strata.engine.layers import CLUSTER_TOOLS, pod_images_step
 from strata.inventory.openstack_controller import pci_devices
 from strata.lab import controller, host
+from strata.lab.copy_in import copy_in
 from strata.lab.images import ensure_node_image, ensure_pod_base_image
 from strata.lab.podman import SITE_LABEL, podman
 from strata.models.cloud import Hypervisor
@@ -73,7 +70,7 @@ def _create_machines(context: SiteContext) -> None:
             *("create", "--name", name, "--hostname", machine.name, *controller.BOOT, "--device", "/dev/kmsg"),
             *("--label", label, "--network", f"{network}:ip={machine.address}", *volumes, image),
         )
-        podman("cp", "-a=false", "-", f"{name}:/", stdin=_archive(_files(context, machine)))
+        copy_in(name, _files(context, machine))
         podman("start", name)
 
 
@@ -88,23 +85,6 @@ def _files(context: SiteContext, machine: Machine) -> dict[str, str]:
         content = {"vendor": f"0x{vendor}", "device": f"0x{product}", "class": f"0x{code}", "numa_node": node}
         files |= {f"etc/strata/pci/devices/{address}/{name}": f"{value}\n" for name, value in content.items()}
     return files
-
-
-def _archive(files: Mapping[str, str]) -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as archive:
-        for path, content in files.items():
-            private = path.startswith("root/")
-            for part in reversed(Path(path).parents[:-1]):
-                directory = tarfile.TarInfo(str(part))
-                directory.type, directory.mtime = tarfile.DIRTYPE, int(time.time())
-                directory.mode = 0o700 if private else 0o755
-                archive.addfile(directory)
-            file = tarfile.TarInfo(path)
-            file.size, file.mtime = len(content.encode()), int(time.time())
-            file.mode = 0o600 if private else 0o644
-            archive.addfile(file, io.BytesIO(content.encode()))
-    return buffer.getvalue()
 
 
 if __name__ == "__main__":

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import os
 import shutil
 import socket
 import subprocess
-import tarfile
 import time
 from dataclasses import dataclass
 from ipaddress import IPv4Network
@@ -22,6 +20,7 @@ from strata.errors import UserError
 from strata.inventory.build import controller_address
 from strata.inventory.openstack_controller import METADATA_SECRET
 from strata.lab import host, images, podman_service, revive
+from strata.lab.copy_in import copy_in
 from strata.lab.network import container as network
 from strata.lab.podman import (
     SITE_LABEL,
@@ -259,7 +258,7 @@ def _create(site: Site, paths: SitePaths, image: str, public_key: str) -> None:
             image,
         )
         podman("cp", str(uv), f"{name}:/usr/local/bin/uv")
-        podman("cp", "-a=false", "-", f"{name}:/", stdin=_authorized_key(public_key))
+        copy_in(name, {"root/.ssh/authorized_keys": public_key})
     except BaseException:
         podman("rm", "--force", "--ignore", name)
         raise
@@ -283,19 +282,6 @@ def _ensure_network(site: Site, control: IPv4Network) -> None:
             f"podman refused the network {control}: {error}",
             fix="choose another cloud.control_network; `podman network ls` shows what is in use",
         ) from error
-
-
-def _authorized_key(public_key: str) -> bytes:
-    """A tar archive with root's authorized_keys."""
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as archive:
-        directory = tarfile.TarInfo("root/.ssh")
-        directory.type, directory.mode, directory.mtime = tarfile.DIRTYPE, 0o700, int(time.time())
-        archive.addfile(directory)
-        file = tarfile.TarInfo("root/.ssh/authorized_keys")
-        file.size, file.mode, file.mtime = len(public_key.encode()), 0o600, int(time.time())
-        archive.addfile(file, io.BytesIO(public_key.encode()))
-    return buffer.getvalue()
 
 
 def uv_program() -> str:

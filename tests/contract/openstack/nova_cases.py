@@ -165,6 +165,14 @@ class Spawn(FakePodman):
             assert resolv.read() == b"nameserver 10.77.0.2\n"
         assert [n for n in names if n.startswith(f"{target}/") and n.count("/") == 4] == [f"{target}/{CARD}"]
 
+    def test_nothing_follows_the_end_of_the_seed(self) -> None:
+        self.spawn()
+        content = (self.directory / "stdin.cp").read_bytes()
+        with tarfile.open(self.directory / "stdin.cp") as archive:
+            last = archive.getmembers()[-1]
+        end = last.offset_data + -(-last.size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
+        assert content[end:] == bytes(2 * tarfile.BLOCKSIZE), "podman stops reading before the last byte"
+
     def test_without_cards_the_directory_is_empty(self) -> None:
         self.spawn(get_pci_devices=list)
         with tarfile.open(self.directory / "stdin.cp") as archive:

@@ -104,5 +104,11 @@ class _Writer:
         self._tar.addfile(entry)
 
     def close(self) -> bytes:
+        """The archive up to its end, two blocks of zeros, and nothing behind it.
+
+        podman's reader leaves at the end and not at the last byte; what tarfile pads an archive with may then meet a
+        closed pipe and fail the whole copy (buildah issue 6573): one of fifty instances at once.
+        """
+        end = self._tar.offset + 2 * tarfile.BLOCKSIZE
         self._tar.close()
-        return self._buffer.getvalue()
+        return self._buffer.getvalue()[:end]
