@@ -10,16 +10,21 @@ import time
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from strata.children import bound
 from strata.engine.context import SiteContext
+from strata.engine.hosts import learn_host_keys
 from strata.engine.lacking import explained
 from strata.engine.timeline import Timeline
 from strata.errors import UserError
 from strata.paths import REPOSITORY
 from strata.progress import Progress
+
+TASK_STARTS = ("v2_playbook_on_task_start", "v2_playbook_on_handler_task_start", "v2_runner_on_start")
+"""Events of a task that begins."""
 
 
 @dataclass
@@ -48,6 +53,13 @@ def playbook_environment() -> dict[str, str]:
         "ANSIBLE_FORCE_COLOR": "false",
         "PYTHONUNBUFFERED": "1",
     }
+    mitogen = find_spec("ansible_mitogen")
+    if "ANSIBLE_STRATEGY" not in environment and mitogen is not None and mitogen.submodule_search_locations:
+        # docs/decisions/0014: one interpreter per host for the whole playbook
+        environment |= {
+            "ANSIBLE_STRATEGY": "mitogen_linear",
+            "ANSIBLE_STRATEGY_PLUGINS": f"{mitogen.submodule_search_locations[0]}/plugins/strategy",
+        }
     return environment
 
 
@@ -69,6 +81,7 @@ def run_playbook(
     if extra_variables:
         command += ["--extra-vars", json.dumps(dict(extra_variables))]
     context.paths.create()
+    learn_host_keys(context, playbook)
     log = context.paths.logs / f"{playbook}.log"
     result = PlaybookResult()
     rest: deque[str] = deque(maxlen=30)
@@ -109,7 +122,7 @@ def run_playbook(
 
 def _follow(lines: Iterable[str], result: PlaybookResult, progress: Progress, timeline: Timeline) -> Iterable[str]:
     """Reads events; yields lines for the log."""
-    task = ""
+    current = task = ""
     for line in lines:
         if not line.startswith("{"):
             yield line.rstrip()
@@ -120,8 +133,11 @@ def _follow(lines: Iterable[str], result: PlaybookResult, progress: Progress, ti
             yield line.rstrip()
             continue
         kind = event.get("_event", "")
-        if kind == "v2_playbook_on_task_start" or kind == "v2_playbook_on_handler_task_start":
-            task = event["task"]["name"]
+        if kind in TASK_STARTS:
+            # a strategy that is not ansible's own tells the start on each host, not of the task
+            if event["task"]["id"] == current:
+                continue
+            current, task = event["task"]["id"], event["task"]["name"]
             timeline.next(task)
             progress.update(task)
             yield f"{time.strftime('%H:%M:%S')} TASK {task}"

@@ -33,7 +33,7 @@ def wait_for_system_pods(paths: SitePaths, progress: Progress) -> None:
                 fix=f"kubectl -n {NAMESPACE} logs {next(iter(waiting))} --previous; kubectl -n {NAMESPACE} get events",
             )
         progress.update(f"waiting for {', '.join(waiting)}")
-        time.sleep(1)
+        time.sleep(0.5)
 
 
 def not_ready(pods: list[dict[str, Any]]) -> dict[str, str]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from strata.engine.context import SiteContext
 from strata.errors import UserError
+from strata.inventory.build import controller_address
 from strata.inventory.topology import hosts
 from strata.outputs import write_private
 from strata.paths import SitePaths
@@ -57,6 +58,35 @@ def forget_changed_keys(paths: SitePaths, ids: Mapping[str, str]) -> None:
     write_private(seen_file, "".join(f"{a} {i}\n" for a, i in sorted(ids.items())))
 
 
+def learn_host_keys(context: SiteContext, playbook: str) -> None:
+    """Has the keys of a playbook's hosts in known_hosts, those that answer: mitogen's ssh takes no new ones.
+
+    Args:
+        context: the site.
+        playbook: `openstack` for the lab's controller, any other for the site's hosts.
+    """
+    own = {"controller": controller_address(context.site)} if playbook == "openstack" else host_addresses(context)
+    known = context.paths.known_hosts
+    calls = [
+        _ssh(context, address)
+        for address in own.values()
+        if subprocess.run(["ssh-keygen", "-F", address, "-f", str(known)], capture_output=True, check=False).returncode
+    ]
+    for call in calls:
+        call.communicate()
+
+
+def _ssh(context: SiteContext, address: str) -> subprocess.Popen[str]:
+    """A connection to a host that does nothing."""
+    return subprocess.Popen(
+        ["ssh", *ssh_arguments(context.paths), f"root@{address}", "true"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
 def wait_for_ssh(context: SiteContext, progress: Progress) -> None:
     """Returns when every host answers on SSH.
 
@@ -71,16 +101,7 @@ def wait_for_ssh(context: SiteContext, progress: Progress) -> None:
     said: dict[str, str] = {}
     while addresses:
         progress.update(f"waiting for SSH on {', '.join(addresses)}")
-        calls = {
-            name: subprocess.Popen(
-                ["ssh", *ssh_arguments(context.paths), f"root@{address}", "true"],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-            for name, address in addresses.items()
-        }
+        calls = {name: _ssh(context, address) for name, address in addresses.items()}
         for name, call in calls.items():
             said[name] = call.communicate()[1].strip()
             if call.returncode == 0:

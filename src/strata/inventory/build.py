@@ -74,6 +74,8 @@ def build_inventory(site: Site, outputs: CloudOutputs | None, site_file: Path) -
         "ansible_user": "root",
         "ansible_ssh_private_key_file": str(paths.ssh_key),
         "ansible_ssh_common_args": f"-o UserKnownHostsFile={paths.known_hosts} -o StrictHostKeyChecking=accept-new",
+        # mitogen compresses unless told: the processor is slower than the network next to it
+        "mitogen_ssh_compression": False,
     }
     for group in ("openstack_controller", "base", *sorted(inventory.groups)):
         module_name = f"strata.inventory.{group}"

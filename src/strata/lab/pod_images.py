@@ -42,8 +42,18 @@ ENV PATH=/usr/local/bin
 COPY {name} /usr/local/bin/{name}
 ENTRYPOINT ["/usr/local/bin/{name}"]
 """
+# as upstream's distroless-iptables: the program and what it calls, not a whole Debian for every node to unpack
+_KUBE_PROXY = """ARG BASE
+FROM ${BASE} AS base
+RUN set -e; for file in /usr/sbin/nft $(ldd /usr/sbin/nft | grep -o '/[^ ]*'); do \\
+    mkdir -p "/only$(dirname "$file")"; cp -L "$file" "/only$file"; done
+FROM scratch
+ENV PATH=/usr/local/bin:/usr/sbin
+COPY --from=base /only /
+COPY kube-proxy /usr/local/bin/kube-proxy
+ENTRYPOINT ["/usr/local/bin/kube-proxy"]
+"""
 _COREDNS = 'FROM scratch\nCOPY coredns /coredns\nENTRYPOINT ["/coredns"]\n'
-_ON_BASE = "ARG BASE\nFROM ${{BASE}}\nCOPY {name} /usr/local/bin/{name}\n"
 _BASE = "ARG BASE\nFROM ${BASE}\n"
 
 
@@ -53,7 +63,7 @@ def kubernetes_images(binaries: Mapping[str, Path], versions: Mapping[str, str],
     Args:
         binaries: tool name to file.
         versions: tool name to tag, `v1.35.4`.
-        base: local reference of the pod base image (kube-proxy needs nft and iptables).
+        base: local reference of the pod base image (kube-proxy takes nft from it).
     """
     images = [
         ImageSource(f"{KUBERNETES_REPOSITORY}/{n}", _BINARY.format(name=n), {n: binaries[n]}, (versions[n],))
@@ -64,7 +74,7 @@ def kubernetes_images(binaries: Mapping[str, Path], versions: Mapping[str, str],
         *images,
         ImageSource(
             f"{KUBERNETES_REPOSITORY}/{proxy}",
-            _ON_BASE.format(name=proxy),
+            _KUBE_PROXY,
             {proxy: binaries[proxy]},
             (versions[proxy],),
             base,

@@ -27,7 +27,7 @@ CONTROL_PLANE: Mapping[str, object] = {
     "kube_control_plane_pod_network": "10.244.0.0/16",
     "kube_control_plane_service_network": "10.96.0.0/16",
     "kube_control_plane_datastore": KINE,
-    "_kube_control_plane_image_pull_policy": "IfNotPresent",
+    "_kube_control_plane_addons": True,
 }
 JOIN: Mapping[str, object] = {
     "inventory_hostname": "gpu-worker-1",
@@ -36,7 +36,7 @@ JOIN: Mapping[str, object] = {
     "kube_node_address": "10.77.0.8",
     "kube_node_taints": ["nvidia.com/gpu=present:NoSchedule", "dedicated:NoExecute"],
     "_kube_node_token": "abcdef.0123456789abcdef",
-    "_kube_node_authority_hash": "sha256:" + "0" * 64,
+    "_kube_node_cluster_file": "/etc/kubernetes/cluster.yaml",
 }
 
 
