@@ -8,6 +8,7 @@ import re
 import subprocess
 import time
 from pathlib import Path
+from statistics import fmean
 
 from strata.bench.model import Machine
 from strata.paths import REPOSITORY
@@ -27,8 +28,22 @@ def describe() -> Machine:
         system=release[1] if release else platform.system(),
         date=time.strftime("%Y-%m-%d"),
         commit=_commit(),
-        load_before=round(os.getloadavg()[0], 2),
+        load_before=round(running(), 2),
     )
+
+
+def running(seconds: float = 3.0, statistics_file: Path = Path("/proc/stat")) -> float:
+    """How many processes ran or wanted to, this one left out, on average over some seconds from now.
+
+    The load average would still hold what ended a minute ago, such as the lab that the benchmark before this one made.
+    """
+    samples: list[int] = []
+    end = time.monotonic() + seconds
+    while not samples or time.monotonic() < end:
+        found = re.search(r"^procs_running (\d+)", statistics_file.read_text(), re.M)
+        samples.append(max(int(found[1]) - 1, 0) if found else 0)
+        time.sleep(0.05)
+    return fmean(samples)
 
 
 def _commit() -> str:

@@ -53,7 +53,7 @@ class Machine(BaseModel):
     date: str
     commit: str
     load_before: float
-    """Processes that wanted to run, averaged over the minute before: above zero, others were at work too."""
+    """Processes that wanted to run in the seconds before: above zero, others were at work too."""
 
 
 class Span(BaseModel):

@@ -36,7 +36,7 @@ JOIN: Mapping[str, object] = {
     "kube_node_address": "10.77.0.8",
     "kube_node_taints": ["nvidia.com/gpu=present:NoSchedule", "dedicated:NoExecute"],
     "_kube_node_token": "abcdef.0123456789abcdef",
-    "_kube_node_cluster_file": "/etc/kubernetes/cluster.yaml",
+    "__kube_node_authority": {"content": "Y2VydGlmaWNhdGU="},
 }
 
 
@@ -75,9 +75,11 @@ def test_kubeadm_accepts_the_control_plane(
 
 
 def test_kubeadm_accepts_a_join_with_taints(
-    render: Render, kubeadm: Kubeadm, configuration: Callable[[str], Path]
+    render: Render, kubeadm: Kubeadm, configuration: Callable[[str], Path], tmp_path: Path
 ) -> None:
-    text = render("kube_node/templates/join.yaml.j2", JOIN)
+    # named by a path that kubeadm looks up at once
+    cluster = configuration(render("kube_node/templates/cluster.yaml.j2", JOIN)).rename(tmp_path / "cluster.yaml")
+    text = render("kube_node/templates/join.yaml.j2", {**JOIN, "_kube_node_cluster_file": str(cluster)})
     done = kubeadm("config", "validate", "--config", str(configuration(text)))
     assert done.returncode == 0, done.stderr
     registration = documents(text)["JoinConfiguration"]["nodeRegistration"]

@@ -18,7 +18,7 @@ from strata.bench.command import measure
 from strata.bench.document import markdown, write
 from strata.bench.flame import flame
 from strata.bench.large_site import large_site
-from strata.bench.machine import describe
+from strata.bench.machine import describe, running
 from strata.bench.model import Bench, Machine, Measure, Results, Span
 from strata.engine.context import SiteContext
 from strata.engine.timeline import Part as TimelinePart
@@ -175,3 +175,11 @@ def test_results_can_be_kept_and_put_together(tmp_path: Path) -> None:
     done = bench("--add", str(kept), "--json")
     assert done.returncode == 0, done.stderr
     assert Results.model_validate_json(io.StringIO(done.stdout).read()).measures == measures
+
+
+def test_load_is_that_of_others(tmp_path: Path) -> None:
+    statistics_file = tmp_path / "stat"
+    statistics_file.write_text("cpu  1 2 3\nprocs_running 4\nprocs_blocked 0\n")
+    assert running(0, statistics_file) == 3
+    statistics_file.write_text("procs_running 1\n")
+    assert running(0, statistics_file) == 0

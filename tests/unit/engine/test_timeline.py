@@ -27,7 +27,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def test_tasks_follow_one_another(clock: list[float], tmp_path: Path) -> None:
     timeline = Timeline()
     timeline.start("starting Ansible")
-    events = [{"_event": "v2_playbook_on_task_start", "task": {"name": name}} for name in ("one", "two")]
+    events = [{"_event": "v2_playbook_on_task_start", "task": {"name": name, "id": name}} for name in ("one", "two")]
     lines = ansible._follow((json.dumps(e) for e in events), PlaybookResult(), Silent(), timeline)
     clock[0] += 1
     for _ in lines:

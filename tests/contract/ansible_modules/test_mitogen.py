@@ -1,0 +1,67 @@
+"""The engine's way to run a playbook, on the real Ansible with mitogen: its tasks, changes and failures are read."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from strata.engine.ansible import PlaybookResult, _follow, playbook_environment
+from strata.engine.timeline import Timeline
+from strata.paths import REPOSITORY
+from strata.progress import Silent
+
+COPY = {"content": "1", "dest": "{{ playbook_dir }}/{{ item }}"}
+TASKS = [
+    {"name": "Write files", "ansible.builtin.copy": COPY, "loop": [1, 2]},
+    {"name": "Change nothing", "ansible.builtin.ping": {}},
+    {"name": "Note it", "strata_files": {"files": [{"path": "{{ playbook_dir }}/noted", "content": "x"}]}},
+    {"name": "Fail", "ansible.builtin.command": {"argv": ["/bin/false"]}},
+]
+
+
+def follow(tmp_path: Path) -> tuple[PlaybookResult, list[str]]:
+    book = tmp_path / "book.yml"
+    book.write_text(yaml.safe_dump([{"hosts": "all", "gather_facts": False, "tasks": TASKS}]))
+    inventory = tmp_path / "hosts.ini"
+    hosts = "".join(f"{n} ansible_connection=local ansible_python_interpreter={sys.executable}\n" for n in ("a", "b"))
+    inventory.write_text(f"[all]\n{hosts}")
+    result = PlaybookResult()
+    with subprocess.Popen(
+        [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(inventory), str(book)],
+        cwd=REPOSITORY,
+        env=playbook_environment() | {"ANSIBLE_INVENTORY_ENABLED": "ini"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        lines = list(_follow(process.stdout, result, Silent(), Timeline()))
+    return result, lines
+
+
+@pytest.mark.parametrize("strategy", [None, "linear"], ids=["mitogen", "linear"])
+def test_tasks_and_failures_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, strategy: str | None) -> None:
+    monkeypatch.delenv("ANSIBLE_STRATEGY", raising=False)
+    if strategy:
+        monkeypatch.setenv("ANSIBLE_STRATEGY", strategy)
+    result, lines = follow(tmp_path)
+    begun = [line.split(" TASK ")[1] for line in lines if " TASK " in line]
+    assert begun == [str(task["name"]) for task in TASKS], "\n".join(lines)
+    # both hosts are this machine: whoever comes second finds the files
+    assert {task.split(": ", 1)[1] for task in result.changed_tasks} == {"Write files", "Note it"}
+    assert sorted(result.failed_hosts) == ["a", "b"]
+    assert all(": Fail: " in failure for failure in result.failures), result.failures
+    assert any("Use of strategy plugins not included" in line for line in lines) == (strategy is None)
+
+
+def test_the_operator_chooses_the_strategy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANSIBLE_STRATEGY", "linear")
+    assert playbook_environment()["ANSIBLE_STRATEGY"] == "linear"
+    monkeypatch.delenv("ANSIBLE_STRATEGY")
+    found = playbook_environment()
+    assert found["ANSIBLE_STRATEGY"] == "mitogen_linear"
+    assert (Path(found["ANSIBLE_STRATEGY_PLUGINS"]) / "mitogen_linear.py").is_file()
