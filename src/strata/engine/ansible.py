@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -25,6 +26,9 @@ from strata.progress import Progress
 
 TASK_STARTS = ("v2_playbook_on_task_start", "v2_playbook_on_handler_task_start", "v2_runner_on_start")
 """Events of a task that begins."""
+
+SSH_PREFACE = re.compile(r"Task failed: |EOF on stream; last \d+ lines received:\s*")
+"""What Ansible and mitogen say before that which ssh said."""
 
 
 @dataclass
@@ -155,6 +159,8 @@ def _host_results(
     for host, outcome in hosts.items():
         if kind in ("v2_runner_on_failed", "v2_runner_on_unreachable") and not outcome.get("ignore_errors"):
             message = _message(outcome)
+            if kind == "v2_runner_on_unreachable":
+                message = f"unreachable: {SSH_PREFACE.sub('', message)}"
             result.failures.append(f"{host}: {task}: {message}")
             result.failed_hosts.append(host)
             yield f"  FAILED {host}: {message}"
@@ -165,8 +171,11 @@ def _host_results(
 
 def _message(outcome: Mapping[str, Any]) -> str:
     """What a failed task said; a hidden result (no_log) says only that."""
-    parts = [str(outcome[k]).strip() for k in ("msg", "stderr", "stdout") if outcome.get(k)]
-    for item in outcome.get("results", []):
-        if isinstance(item, dict) and item.get("failed"):
-            parts.append(_message(item))
+    # of a loop, what the rounds said: the task itself says only that there were some
+    rounds = [
+        i for i in outcome.get("results", []) if isinstance(i, dict) and (i.get("failed") or i.get("unreachable"))
+    ]
+    parts = [_message(r) for r in rounds] or [
+        str(outcome[k]).strip() for k in ("msg", "stderr", "stdout") if outcome.get(k)
+    ]
     return " | ".join(p[-800:] for p in parts[:3]) or str(outcome.get("censored", "no message"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -23,12 +25,11 @@ TASKS = [
 ]
 
 
-def follow(tmp_path: Path) -> tuple[PlaybookResult, list[str]]:
+def follow(tmp_path: Path, host_variables: str) -> tuple[PlaybookResult, list[str]]:
     book = tmp_path / "book.yml"
     book.write_text(yaml.safe_dump([{"hosts": "all", "gather_facts": False, "tasks": TASKS}]))
     inventory = tmp_path / "hosts.ini"
-    hosts = "".join(f"{n} ansible_connection=local ansible_python_interpreter={sys.executable}\n" for n in ("a", "b"))
-    inventory.write_text(f"[all]\n{hosts}")
+    inventory.write_text("[all]\n" + "".join(f"{name} {host_variables}\n" for name in ("a", "b")))
     result = PlaybookResult()
     with subprocess.Popen(
         [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(inventory), str(book)],
@@ -43,12 +44,17 @@ def follow(tmp_path: Path) -> tuple[PlaybookResult, list[str]]:
     return result, lines
 
 
-@pytest.mark.parametrize("strategy", [None, "linear"], ids=["mitogen", "linear"])
-def test_tasks_and_failures_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, strategy: str | None) -> None:
+@pytest.fixture(params=[None, "linear"], ids=["mitogen", "linear"])
+def strategy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str | None:
     monkeypatch.delenv("ANSIBLE_STRATEGY", raising=False)
-    if strategy:
-        monkeypatch.setenv("ANSIBLE_STRATEGY", strategy)
-    result, lines = follow(tmp_path)
+    if request.param:
+        monkeypatch.setenv("ANSIBLE_STRATEGY", request.param)
+    chosen: str | None = request.param
+    return chosen
+
+
+def test_tasks_and_failures_are_read(tmp_path: Path, strategy: str | None) -> None:
+    result, lines = follow(tmp_path, f"ansible_connection=local ansible_python_interpreter={sys.executable}")
     begun = [line.split(" TASK ")[1] for line in lines if " TASK " in line]
     assert begun == [str(task["name"]) for task in TASKS], "\n".join(lines)
     # both hosts are this machine: whoever comes second finds the files
@@ -56,6 +62,17 @@ def test_tasks_and_failures_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert sorted(result.failed_hosts) == ["a", "b"]
     assert all(": Fail: " in failure for failure in result.failures), result.failures
     assert any("Use of strategy plugins not included" in line for line in lines) == (strategy is None)
+
+
+def test_a_host_without_ssh_is_named_with_what_ssh_said(tmp_path: Path, strategy: str | None) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+    result, _ = follow(tmp_path, f"ansible_host=127.0.0.1 ansible_port={port} ansible_user=root")
+    assert sorted(result.failed_hosts) == ["a", "b"]
+    for failure in result.failures:
+        assert re.match(rf"[ab]: Write files: unreachable: .*ssh: connect to host 127.0.0.1 port {port}: ", failure)
+        assert "EOF on stream" not in failure
 
 
 def test_the_operator_chooses_the_strategy(monkeypatch: pytest.MonkeyPatch) -> None:
