@@ -114,29 +114,34 @@ def test_the_site_works_with_them(turned: Turned, context: SiteContext) -> None:
 
 def test_the_authority_is_replaced_in_three_steps(context: SiteContext, http: requests.Session) -> None:
     """After each step the site answers to who trusts what was trusted before it; at the end the old one is gone."""
+    while context.secrets.authority_replacement is not None:
+        next_step(context, http)  # somebody began
     old = context.secrets.ca
-    replace = ("certificates", "renew", context.site_file, AUTHORITY)
-    while True:
-        trusted = context.paths.ca_file.read_text()
-        done = strata(*replace, seconds=60)
-        assert done.returncode == 0, done.stderr
-        # who asks too early is told so
-        if last := context.secrets.authority_replacement is None:
-            assert "that was the last of three" in done.stderr
-        else:
-            again = strata(*replace, seconds=60)
-            assert again.returncode == 2
-            assert "not every host knows yet" in again.stderr
-        up_again(context)
-        answer = http.get(f"https://ml-hub.{context.site.domain}/readyz", timeout=10)
-        assert answer.status_code == 200
-        shown = answers_to(context, trusted)
-        assert shown, "who trusts what was trusted before this step is answered"
+    while not next_step(context, http):
         assert passes_every_check(context)
-        if last:
-            break
     assert old not in context.secrets.ca
     assert not answers_to(context, old)
+    assert passes_every_check(context)
+
+
+def next_step(context: SiteContext, http: requests.Session) -> bool:
+    """Takes one step of the authority's replacement to the hosts; whether it was the last."""
+    replace = ("certificates", "renew", context.site_file, AUTHORITY)
+    trusted = context.paths.ca_file.read_text()
+    done = strata(*replace, seconds=60)
+    assert done.returncode == 0, done.stderr
+    # who asks too early is told so
+    if last := context.secrets.authority_replacement is None:
+        assert "that was the last of three" in done.stderr
+    else:
+        again = strata(*replace, seconds=60)
+        assert again.returncode == 2
+        assert "not every host knows yet" in again.stderr
+    up_again(context)
+    answer = http.get(f"https://ml-hub.{context.site.domain}/readyz", timeout=10)
+    assert answer.status_code == 200
+    assert answers_to(context, trusted), "who trusts what was trusted before this step is answered"
+    return last
 
 
 def passes_every_check(context: SiteContext) -> bool:
