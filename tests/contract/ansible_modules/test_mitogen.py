@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -17,7 +18,7 @@ from strata.paths import REPOSITORY
 from strata.progress import Silent
 
 COPY = {"content": "1", "dest": "{{ playbook_dir }}/{{ item }}"}
-TASKS = [
+TASKS: list[dict[str, Any]] = [
     {"name": "Write files", "ansible.builtin.copy": COPY, "loop": [1, 2]},
     {"name": "Change nothing", "ansible.builtin.ping": {}},
     {"name": "Note it", "strata_files": {"files": [{"path": "{{ playbook_dir }}/noted", "content": "x"}]}},
