@@ -67,6 +67,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no ty
             if path and checksum:
                 keys = {key: outcome.get(key) for key in ("mode", "owner", "group")}
                 manifest.note(host, files={path: manifest.ManagedFile(digest=f"sha1:{checksum}", **keys)})
+        elif action == "file" and outcome.get("state") == "absent" and outcome.get("path"):
+            manifest.note(host, removed=[outcome["path"]])
         elif action in UNIT_TASKS and outcome.get("name"):
             active = {"started": True, "stopped": False}.get(str(outcome.get("state")))
             unit = manifest.ManagedUnit(active=active, enabled=outcome.get("enabled"))

@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -90,9 +90,15 @@ def wanted_file(file: Mapping[str, str]) -> ManagedFile:
 
 
 def note(
-    host: str, *, files: Mapping[str, ManagedFile] | None = None, units: Mapping[str, ManagedUnit] | None = None
+    host: str,
+    *,
+    files: Mapping[str, ManagedFile] | None = None,
+    units: Mapping[str, ManagedUnit] | None = None,
+    removed: Sequence[str] = (),
 ) -> None:
     """Adds to the manifest of the run under way; does nothing outside of one.
+
+    `removed` are paths that the run itself has taken away again, such as a file with a token.
 
     One line per call: appending it is atomic, and Ansible's workers write side by side.
     """
@@ -101,7 +107,7 @@ def note(
         return
     entry = HostManifest(files=dict(files or {}), units=dict(units or {}))
     Path(run).mkdir(parents=True, exist_ok=True, mode=0o700)
-    line = entry.model_dump_json(exclude_none=True) + "\n"
+    line = json.dumps(entry.model_dump(exclude_none=True) | {"removed": list(removed)}) + "\n"
     descriptor = os.open(Path(run) / f"{host}.jsonl", os.O_APPEND | os.O_CREAT | os.O_WRONLY, 0o600)
     try:
         os.write(descriptor, line.encode())
@@ -129,6 +135,7 @@ def finish(paths: SitePaths, playbook: str, run: Path, failed: set[str], *, part
         for line in file.read_text().splitlines():
             entry: dict[str, Any] = json.loads(line)
             files |= {path: ManagedFile.model_validate(f) for path, f in entry["files"].items()}
+            files = {path: file for path, file in files.items() if path not in entry["removed"]}
             for name, unit in entry["units"].items():
                 units[name] = units.get(name, {}) | unit
         manifest = HostManifest(files=files, units={n: ManagedUnit.model_validate(u) for n, u in units.items()})

@@ -90,6 +90,24 @@ def test_files_of_our_modules_and_of_copy_are_recorded_without_their_content(tmp
     assert [p.name for p in (paths.root / "manifests").iterdir()] == ["hosts"]
 
 
+def test_a_file_that_the_run_takes_away_again_is_not_missed(tmp_path: Path, paths: SitePaths) -> None:
+    """A file with a token for the time of a join, in a loop and without one; what is put back afterwards counts."""
+    gone = [
+        {"name": "away", "ansible.builtin.file": {"path": str(tmp_path / "secret"), "state": "absent"}},
+        {
+            "name": "away in a loop",
+            "ansible.builtin.file": {"path": str(tmp_path / "{{ item }}"), "state": "absent"},
+            "loop": ["one", "two"],
+        },
+        {"name": "back", "ansible.builtin.copy": {"dest": str(tmp_path / "two"), "content": "y\n", "mode": "0640"}},
+    ]
+    assert play(tmp_path, tasks(tmp_path) + gone) == 0
+    found = manifest.load(paths, "hosts", "box")
+    assert found is not None
+    assert [Path(p).name for p in found.files] == ["two"]
+    assert compare(Layer.HOSTS, "box", found, probe(found)) == []
+
+
 def test_each_way_to_change_a_file_by_hand_is_found(tmp_path: Path, paths: SitePaths) -> None:
     play(tmp_path, tasks(tmp_path))
     found = manifest.load(paths, "hosts", "box")
