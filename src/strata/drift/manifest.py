@@ -135,7 +135,8 @@ def finish(paths: SitePaths, playbook: str, run: Path, failed: set[str], *, part
         for line in file.read_text().splitlines():
             entry: dict[str, Any] = json.loads(line)
             files |= {path: ManagedFile.model_validate(f) for path, f in entry["files"].items()}
-            files = {path: file for path, file in files.items() if path not in entry["removed"]}
+            for path in entry["removed"]:
+                files.pop(path, None)
             for name, unit in entry["units"].items():
                 units[name] = units.get(name, {}) | unit
         manifest = HostManifest(files=files, units={n: ManagedUnit.model_validate(u) for n, u in units.items()})

@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from importlib.util import find_spec
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -57,12 +57,11 @@ def playbook_environment() -> dict[str, str]:
         "ANSIBLE_FORCE_COLOR": "false",
         "PYTHONUNBUFFERED": "1",
     }
-    mitogen = find_spec("ansible_mitogen")
-    if "ANSIBLE_STRATEGY" not in environment and mitogen is not None and mitogen.submodule_search_locations:
+    if "ANSIBLE_STRATEGY" not in environment:
         # docs/decisions/0014: one interpreter per host for the whole playbook
         environment |= {
             "ANSIBLE_STRATEGY": "mitogen_linear",
-            "ANSIBLE_STRATEGY_PLUGINS": f"{mitogen.submodule_search_locations[0]}/plugins/strategy",
+            "ANSIBLE_STRATEGY_PLUGINS": str(files("ansible_mitogen") / "plugins" / "strategy"),
         }
     return environment
 

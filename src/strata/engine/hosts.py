@@ -65,11 +65,11 @@ def learn_host_keys(context: SiteContext, playbook: str) -> None:
         context: the site.
         playbook: `openstack` for the lab's controller, any other for the site's hosts.
     """
-    own = {"controller": controller_address(context.site)} if playbook == "openstack" else host_addresses(context)
+    own = host_addresses(context).values() if playbook != "openstack" else (controller_address(context.site),)
     known = context.paths.known_hosts
     calls = [
         _ssh(context, address)
-        for address in own.values()
+        for address in own
         if subprocess.run(["ssh-keygen", "-F", address, "-f", str(known)], capture_output=True, check=False).returncode
     ]
     for call in calls:
