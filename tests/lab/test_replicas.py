@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,11 +14,12 @@ import pytest
 import yaml
 
 from strata.engine.context import SiteContext
-from strata.lab.podman import podman, site_containers, site_networks, site_volumes
+from strata.lab.controller import container_name
+from strata.lab.podman import container_status, podman, site_containers, site_networks, site_volumes
 from strata.lab.revive import LEASES
 from strata.models import find_site
 
-from .commands import strata, strata_json
+from .commands import strata, strata_json, strata_line
 from .healing import eventually
 
 if TYPE_CHECKING:
@@ -53,6 +56,21 @@ def destroy(file: Path) -> None:
     """Removes a site; must succeed."""
     done = strata("destroy", file, "--yes")
     assert done.returncode == 0, done.stderr
+
+
+def cut_off_destroy(site: SiteContext) -> None:
+    """Starts `strata destroy` and kills it with all its children while it removes the controller."""
+    with subprocess.Popen(
+        strata_line(site, "destroy", "--yes"),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as run:
+        while run.poll() is None:
+            if container_status(container_name(site.site)) in (None, "removing"):
+                os.killpg(run.pid, signal.SIGKILL)
+                break
+    assert run.returncode == -signal.SIGKILL, "it ended before it was killed"
 
 
 def _one_instance(file: Path) -> None:
@@ -105,9 +123,10 @@ def test_both_are_up_and_share_nothing(
 
 
 def test_one_goes_and_the_other_stays(context: SiteContext, second: SiteContext, cloud: Connection) -> None:
-    """After `destroy` of the second, nothing of it is left, and the first one's machines ran on all the time."""
+    """After `destroy` of the second, cut off and called again, nothing of it is left; the first one's ran on."""
     before = containers(context)
     kept = networks(context)
+    cut_off_destroy(second)
     destroy(second.site_file)
     assert [*site_containers(NAME), *site_networks(NAME), *site_volumes(NAME)] == []
     assert not second.paths.root.exists()

@@ -113,7 +113,7 @@ def up(site: Site, paths: SitePaths, progress: Progress) -> bool:
     progress.update("preparing the host")
     changed = host.prepare(site.name)
     if dead := revive.settle(site.name):
-        progress.update(f"{len(dead)} containers ended unnoticed")
+        progress.update(f"{len(dead)} containers were not as podman says")
     name = container_name(site)
     if not exists("container", name):
         image = images.ensure_controller_image(progress)
@@ -248,7 +248,13 @@ def _create(site: Site, paths: SitePaths, image: str, public_key: str) -> None:
     cache = Path(subprocess.run([uv, "cache", "dir"], capture_output=True, text=True, check=True).stdout.strip())
     cache.mkdir(parents=True, exist_ok=True)
     mounts = {runtime: "/run/strata", environment: "/opt/openstack", cache: "/root/.cache/uv"}
-    name = container_name(site)
+    if paths.known_hosts.exists():
+        # the new container has new host keys
+        command = ["ssh-keygen", "-q", "-R", address, "-f", str(paths.known_hosts)]
+        subprocess.run(command, capture_output=True, check=False)
+    # it gets its name when it is complete: killed before that, the next call begins anew
+    name = f"{container_name(site)}-new"
+    podman("rm", "--force", "--ignore", name)
     try:
         podman(
             *("create", "--name", name, "--hostname", "controller", *BOOT),
@@ -259,13 +265,10 @@ def _create(site: Site, paths: SitePaths, image: str, public_key: str) -> None:
         )
         podman("cp", str(uv), f"{name}:/usr/local/bin/uv")
         copy_in(name, {"root/.ssh/authorized_keys": public_key})
+        podman("rename", name, container_name(site))
     except BaseException:
         podman("rm", "--force", "--ignore", name)
         raise
-    if paths.known_hosts.exists():
-        # the new container has new host keys
-        command = ["ssh-keygen", "-q", "-R", address, "-f", str(paths.known_hosts)]
-        subprocess.run(command, capture_output=True, check=False)
 
 
 def _ensure_network(site: Site, control: IPv4Network) -> None:

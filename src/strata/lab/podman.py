@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -85,9 +86,33 @@ def inspect(kind: str, name: str) -> Mapping[str, Any]:
 
 def container_status(name: str) -> str | None:
     """`running`, `exited`, `created`, …; None where there is no such container."""
-    if not exists("container", name):
-        return None
-    return podman("container", "inspect", "--format", "{{.State.Status}}", name).strip()
+    # inspect fails for a container whose removal was cut off
+    found = listed("--filter", f"name=^{name}$")
+    return str(found[0]["State"]) if found else None
+
+
+def listed(*options: str) -> list[dict[str, Any]]:
+    """What `podman ps --all` knows of containers, also of those that are there by half, which inspect refuses.
+
+    Args:
+        options: filters.
+    """
+    found: list[dict[str, Any]] | None = json.loads(podman("ps", "--all", "--format", "json", *options) or "[]")
+    return found or []
+
+
+def cut_off(site: str) -> list[str]:
+    """Names of a site's containers whose creation or removal a killed podman left half done.
+
+    Args:
+        site: nothing may create or remove containers of it meanwhile.
+    """
+    removed = [c for c in listed("--filter", f"label={SITE_LABEL}={site}") if c["State"] == "removing"]
+    # of what it has not finished creating podman knows no label, and its filters let all of it pass
+    own = re.compile(rf"strata-{re.escape(site)}-(controller(-new)?|network|[0-9a-f]{{8}}-[0-9a-f-]{{27}}(-before)?)")
+    unfinished = [c for c in listed("--external") if c["State"] == "storage" and c["Names"]]
+    created = [c for c in unfinished if own.fullmatch(c["Names"][0])]
+    return [c["Names"][0] for c in (*removed, *created)]
 
 
 def site_containers(site: str, *, running: bool = False) -> list[str]:

@@ -1,15 +1,14 @@
-"""Containers that ended without podman's knowledge: after a crash it calls them running and refuses to start them."""
+"""Containers that a crash left in another state than podman says: ended, half created or half removed."""
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import time
 from pathlib import Path
 from typing import Any
 
-from strata.lab.podman import podman, site_containers, site_networks
+from strata.lab.podman import SITE_LABEL, cut_off, listed, podman, site_networks
 
 EXITS = Path("/run/libpod/exits")
 """Where conmon, podman's monitor of a container, leaves the exit status when the container ends."""
@@ -24,32 +23,34 @@ ENDING_SECONDS = 30.0
 
 
 def settle(site: str) -> list[str]:
-    """Has podman know which containers of a site no longer run, and frees their addresses.
+    """Has podman know which containers of a site no longer run, frees their addresses and removes halves of containers.
 
     Args:
         site: nothing else may start containers of this site meanwhile, unless its controller runs.
 
     Returns:
-        Names of the containers that podman took for running.
+        Names of the containers that podman took for running, and of those that were there by half.
 
     Raises:
         PodmanError: podman refused.
     """
-    names = site_containers(site)
-    if not names:
-        return []
-    containers: list[dict[str, Any]] = json.loads(podman("container", "inspect", *names))
-    dead = [c for c in containers if c["State"]["Status"] in ("running", "stopping") and not _lives(c)]
+    containers = listed("--filter", f"label={SITE_LABEL}={site}")
+    dead = [c for c in containers if c["State"] in ("running", "stopping") and not _lives(c)]
     for container in dead:
         # what conmon would have written, had it not been killed
         EXITS.mkdir(parents=True, exist_ok=True)
         (EXITS / container["Id"]).write_text(KILLED)
     for container in dead:
-        podman("container", "cleanup", container["Name"])
-    alive = {c["Id"] for c in containers if c["State"]["Status"] == "running" and c not in dead}
-    if not any(c["Id"] in alive and c["Name"].endswith("-controller") for c in containers):
-        _free_addresses(site, alive)
-    return [c["Name"] for c in dead]
+        podman("container", "cleanup", container["Names"][0])
+    alive = {c["Id"]: c["Names"][0] for c in containers if c["State"] == "running" and c not in dead}
+    halves: list[str] = []
+    # nova starts, creates and removes instances
+    if not any(name.endswith("-controller") for name in alive.values()):
+        halves = cut_off(site)
+        for name in halves:
+            podman("rm", "--force", "--time", "0", "--volumes", name)
+        _free_addresses(site, set(alive))
+    return [c["Names"][0] for c in dead] + halves
 
 
 def _lives(container: dict[str, Any]) -> bool:
@@ -57,7 +58,7 @@ def _lives(container: dict[str, Any]) -> bool:
 
     A killed first process is there until the last process of its container has ended: seconds, on a busy machine.
     """
-    process = PROC / str(container["State"]["Pid"])
+    process = PROC / str(container["Pid"])
     end = time.monotonic() + ENDING_SECONDS
     while True:
         try:

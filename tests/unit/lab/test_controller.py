@@ -42,14 +42,17 @@ with (directory / "calls").open("a") as calls:
 objects = json.loads((directory / "objects").read_text())
 if arguments[1:2] == ["exists"]:
     sys.exit(0 if arguments[2] in objects[arguments[0]] else 1)
-if arguments[:2] == ["ps", "--all"] and "json" in arguments:
+if arguments[:2] == ["ps", "--all"] and any(argument.startswith("name=") for argument in arguments):
+    name = arguments[-1].removeprefix("name=^").removesuffix("$")
+    print(json.dumps([{"State": objects["status"]}] if name in objects["container"] else []))
+elif arguments[:2] == ["ps", "--all"] and "json" in arguments:
     print(json.dumps(objects["ps"]))
 elif arguments[:2] == ["ps", "--all"]:
     print("\\n".join(objects["container"]))
 elif arguments[1] == "ls":
     print("\\n".join(objects[arguments[0]]))
 elif arguments[:2] == ["container", "inspect"]:
-    print(objects["status"])
+    print(objects["image_of"])
 elif arguments[0] == "rm":
     objects["container"].remove(arguments[-1])
     (directory / "objects").write_text(json.dumps(objects))
@@ -63,7 +66,15 @@ class Fake:
         self.directory = directory
 
     def holds(self, **objects: object) -> None:
-        empty: dict[str, object] = {"container": [], "volume": [], "network": [], "image": [], "ps": [], "status": ""}
+        empty: dict[str, object] = {
+            "container": [],
+            "volume": [],
+            "network": [],
+            "image": [],
+            "ps": [],
+            "status": "",
+            "image_of": "",
+        }
         (self.directory / "objects").write_text(json.dumps(empty | objects))
 
     @property
@@ -186,7 +197,7 @@ def test_aliases_cover_what_flavors_ask_for(site: Site) -> None:
 
 def test_the_network_agents_rules_go_with_its_own_image(site: Site, paths: SitePaths, podman: Fake) -> None:
     """The image of newer code may not be there yet when an older site is destroyed."""
-    podman.holds(container=["strata-lab-network"], image=["localhost/older"], status="localhost/older")
+    podman.holds(container=["strata-lab-network"], image=["localhost/older"], image_of="localhost/older")
     assert controller.destroy(site, paths, Silent())
     (run,) = [call for call in podman.calls if call[0] == "run"]
     assert "localhost/older" in run

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +15,14 @@ CONTROLLER, INSTANCE, STOPPED = "c" * 64, "i" * 64, "s" * 64
 class Podman:
     """podman's answers, and what it was asked to do."""
 
-    def __init__(self, statuses: dict[str, tuple[str, str, int]]) -> None:
-        self.statuses = statuses
+    def __init__(self) -> None:
         self.cleaned: list[str] = []
+        self.removed: list[str] = []
 
     def __call__(self, *arguments: str) -> str:
-        if arguments[:2] == ("container", "cleanup"):
-            self.cleaned.append(arguments[2])
-            return ""
-        assert arguments[:2] == ("container", "inspect"), arguments
-        found: list[dict[str, Any]] = [
-            {"Id": key, "Name": name, "State": {"Status": status, "Pid": pid}}
-            for key, (name, status, pid) in self.statuses.items()
-        ]
-        return json.dumps(found)
+        assert arguments[:2] in {("container", "cleanup"), ("rm", "--force")}, arguments
+        (self.removed if arguments[0] == "rm" else self.cleaned).append(arguments[-1])
+        return ""
 
 
 def stat(pid: int, state: str = "S", flags: int = 0x400100) -> str:
@@ -57,9 +50,15 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def settled(monkeypatch: pytest.MonkeyPatch, **statuses: tuple[str, str, int]) -> tuple[list[str], Podman]:
-    podman = Podman({key[0] * 64: value for key, value in statuses.items()})
+    podman = Podman()
+    containers: list[dict[str, Any]] = [
+        {"Id": key[0] * 64, "Names": [name], "State": status, "Pid": pid}
+        for key, (name, status, pid) in statuses.items()
+    ]
+    halves = [c["Names"][0] for c in containers if c["State"] == "removing"]
     monkeypatch.setattr(revive, "podman", podman)
-    monkeypatch.setattr(revive, "site_containers", lambda _site: [value[0] for value in statuses.values()])
+    monkeypatch.setattr(revive, "listed", lambda *_: containers)
+    monkeypatch.setattr(revive, "cut_off", lambda _site: halves)
     monkeypatch.setattr(revive, "site_networks", lambda _site: ["strata-here-control"])
     return revive.settle("here"), podman
 
@@ -93,9 +92,28 @@ def test_addresses_of_the_dead_are_freed_after_a_reboot(machine: Path, monkeypat
     assert left == {"last_reserved_ip.0", "lock"}
 
 
-def test_site_without_containers_asks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_site_without_containers_has_nothing_to_settle(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dead, podman = settled(monkeypatch)
-    assert dead == podman.cleaned == []
+    assert dead == podman.cleaned == podman.removed == []
+
+
+def test_half_removed_containers_are_removed(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found, podman = settled(
+        monkeypatch,
+        controller=("strata-here-controller", "removing", 0),
+        instance=("strata-here-1", "exited", 0),
+    )
+    assert found == podman.removed == ["strata-here-controller"]
+    assert podman.cleaned == []
+
+
+def test_nova_finishes_what_it_is_removing_itself(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found, podman = settled(
+        monkeypatch,
+        controller=("strata-here-controller", "running", 11),
+        instance=("strata-here-1", "removing", 0),
+    )
+    assert found == podman.removed == []
 
 
 def test_networks_that_are_gone_leave_no_directory(machine: Path) -> None:

@@ -27,8 +27,9 @@ class PodmanError(Exception):
 
     @property
     def missing(self) -> bool:
-        """Whether the object that the command named is not there."""
-        return "no such " in self.stderr.lower() or "not found" in self.stderr.lower()
+        """Whether the object that the command named is not there, or only by half: its removal was cut off."""
+        said = self.stderr.lower()
+        return any(words in said for words in ("no such ", "not found", "container not known"))
 
 
 def podman(*arguments: str, stdin: bytes | None = None, check: bool = True) -> str:

@@ -1,0 +1,110 @@
+"""podman killed while it creates or removes a container, as by a power cut: what it leaves, and what we do."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import signal
+import subprocess
+import tarfile
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from strata.lab import revive
+from strata.lab.podman import (
+    SITE_LABEL,
+    PodmanError,
+    container_status,
+    cut_off,
+    exists,
+    listed,
+    podman,
+    site_containers,
+)
+
+pytestmark = pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("podman") is None, reason="needs podman, and root, whose podman the lab uses"
+)
+
+
+@pytest.fixture(scope="module")
+def image() -> Iterator[str]:
+    """An image with nothing in it."""
+    reference = f"localhost/strata-cut-off:{uuid.uuid4().hex[:12]}"
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w"):
+        pass
+    podman("import", "-", reference, stdin=archive.getvalue())
+    yield reference
+    podman("rmi", "--force", reference)
+
+
+@pytest.fixture
+def site() -> Iterator[str]:
+    """Name of a site that nobody has."""
+    name = f"cut-off-{uuid.uuid4().hex[:8]}"
+    yield name
+    for left in by_name(name):
+        podman("rm", "--force", "--time", "0", left)
+
+
+def by_name(site: str) -> list[str]:
+    """Names of all containers, halves included, that are called as those of the site."""
+    return [c["Names"][0] for c in listed("--external") if c["Names"][0].startswith(f"strata-{site}-")]
+
+
+def killed(*arguments: str, when: Callable[[str], bool]) -> None:
+    """Runs podman and kills it as soon as its index of storage is as said."""
+    index = Path(podman("info", "--format", "{{.Store.GraphRoot}}").strip(), "overlay-containers", "containers.json")
+    with subprocess.Popen(["podman", *arguments], stdout=subprocess.DEVNULL) as run:
+        while run.poll() is None:
+            if when(index.read_text()):
+                run.send_signal(signal.SIGKILL)
+                break
+    assert run.returncode == -signal.SIGKILL, "podman was not killed on its way"
+
+
+def create(site: str, name: str, image: str) -> str:
+    """A container as the lab labels it; returns its identifier."""
+    return podman("create", "--name", name, "--label", f"{SITE_LABEL}={site}", image, "/none").strip()
+
+
+def test_a_removal_that_was_cut_off_is_finished(site: str, image: str) -> None:
+    name, other = f"strata-{site}-controller", f"strata-{site}-network"
+    create(site, other, image)
+    identifier = create(site, name, image)
+    killed("rm", "--force", name, when=lambda index: identifier not in index)
+    with pytest.raises(PodmanError, match="container not known"):
+        podman("container", "inspect", name)
+    assert container_status(name) == "removing"
+    assert cut_off(site) == [name]
+    assert revive.settle(site) == [name]
+    assert not exists("container", name)
+    assert site_containers(site) == [other]
+    assert revive.settle(site) == []
+
+
+INSTANCE = "0d6cfa4e-6a43-4a3c-9b0b-3cf2b6f4f0a1"
+
+
+@pytest.mark.parametrize("last", ["controller", "controller-new", "network", INSTANCE, f"{INSTANCE}-before"])
+def test_a_creation_that_was_cut_off_is_taken_back(site: str, image: str, last: str) -> None:
+    name = f"strata-{site}-{last}"
+    killed("create", "--name", name, image, "/none", when=lambda index: name in index)
+    assert not exists("container", name)
+    assert container_status(name) is None
+    assert cut_off(site) == [name]
+    assert revive.settle(site) == [name]
+    assert by_name(site) == []
+    create(site, name, image)
+
+
+def test_another_sites_halves_are_not_ours(site: str, image: str) -> None:
+    name = f"strata-{site}-two-controller"
+    killed("create", "--name", name, image, "/none", when=lambda index: name in index)
+    assert cut_off(site) == []
+    assert cut_off(f"{site}-two") == [name]
