@@ -98,7 +98,7 @@ def note(
 ) -> None:
     """Adds to the manifest of the run under way; does nothing outside of one.
 
-    `removed` are paths that the run itself has taken away again, such as a file with a token.
+    `removed` are paths that the run itself has taken away again, such as a file with a token, or its directory.
 
     One line per call: appending it is atomic, and Ansible's workers write side by side.
     """
@@ -135,8 +135,8 @@ def finish(paths: SitePaths, playbook: str, run: Path, failed: set[str], *, part
         for line in file.read_text().splitlines():
             entry: dict[str, Any] = json.loads(line)
             files |= {path: ManagedFile.model_validate(f) for path, f in entry["files"].items()}
-            for path in entry["removed"]:
-                files.pop(path, None)
+            for removed in entry["removed"]:
+                files = {path: f for path, f in files.items() if not Path(path).is_relative_to(removed)}
             for name, unit in entry["units"].items():
                 units[name] = units.get(name, {}) | unit
         manifest = HostManifest(files=files, units={n: ManagedUnit.model_validate(u) for n, u in units.items()})

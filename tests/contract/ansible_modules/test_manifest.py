@@ -91,8 +91,16 @@ def test_files_of_our_modules_and_of_copy_are_recorded_without_their_content(tmp
 
 
 def test_a_file_that_the_run_takes_away_again_is_not_missed(tmp_path: Path, paths: SitePaths) -> None:
-    """A file with a token for the time of a join, in a loop and without one; what is put back afterwards counts."""
+    """A file with a token for the time of a join, in a loop, without one, with its directory; what is put back."""
+    directory = tmp_path / "join"
     gone = [
+        {"name": "directory", "ansible.builtin.file": {"path": str(directory), "state": "directory", "mode": "0700"}},
+        {
+            "name": "in it",
+            "ansible.builtin.copy": {"dest": f"{directory}/token", "content": "t\n", "mode": "0600"},
+        },
+        {"name": "beside it", "ansible.builtin.copy": {"dest": f"{directory}.conf", "content": "c\n", "mode": "0600"}},
+        {"name": "directory away", "ansible.builtin.file": {"path": str(directory), "state": "absent"}},
         {"name": "away", "ansible.builtin.file": {"path": str(tmp_path / "secret"), "state": "absent"}},
         {
             "name": "away in a loop",
@@ -104,7 +112,7 @@ def test_a_file_that_the_run_takes_away_again_is_not_missed(tmp_path: Path, path
     assert play(tmp_path, tasks(tmp_path) + gone) == 0
     found = manifest.load(paths, "hosts", "box")
     assert found is not None
-    assert [Path(p).name for p in found.files] == ["two"]
+    assert sorted(Path(p).name for p in found.files) == ["join.conf", "two"]
     assert compare(Layer.HOSTS, "box", found, probe(found)) == []
 
 

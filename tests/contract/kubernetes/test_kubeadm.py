@@ -5,10 +5,14 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
+from strata.paths import REPOSITORY
+
+ROLES = REPOSITORY / "ansible" / "roles"
 Render = Callable[[str, Mapping[str, object]], str]
 Kubeadm = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -28,6 +32,7 @@ CONTROL_PLANE: Mapping[str, object] = {
     "kube_control_plane_service_network": "10.96.0.0/16",
     "kube_control_plane_datastore": KINE,
     "_kube_control_plane_addons": True,
+    "_kube_control_plane_patch_files": [],
 }
 JOIN: Mapping[str, object] = {
     "inventory_hostname": "gpu-worker-1",
@@ -40,7 +45,7 @@ JOIN: Mapping[str, object] = {
 }
 
 
-def documents(text: str) -> dict[str, dict[str, object]]:
+def documents(text: str) -> dict[str, dict[str, Any]]:
     return {d["kind"]: d for d in yaml.safe_load_all(text) if d}
 
 
@@ -78,8 +83,8 @@ def test_kubeadm_accepts_a_join_with_taints(
     render: Render, kubeadm: Kubeadm, configuration: Callable[[str], Path], tmp_path: Path
 ) -> None:
     # named by a path that kubeadm looks up at once
-    cluster = configuration(render("kube_node/templates/cluster.yaml.j2", JOIN)).rename(tmp_path / "cluster.yaml")
-    text = render("kube_node/templates/join.yaml.j2", {**JOIN, "_kube_node_cluster_file": str(cluster)})
+    configuration(render("kube_node/templates/cluster.yaml.j2", JOIN)).rename(tmp_path / "cluster.yaml")
+    text = render("kube_node/templates/join.yaml.j2", {**JOIN, "_kube_node_join_directory": str(tmp_path)})
     done = kubeadm("config", "validate", "--config", str(configuration(text)))
     assert done.returncode == 0, done.stderr
     registration = documents(text)["JoinConfiguration"]["nodeRegistration"]
@@ -88,6 +93,75 @@ def test_kubeadm_accepts_a_join_with_taints(
         {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"},
         {"key": "dedicated", "value": "", "effect": "NoExecute"},
     ]
+
+
+def patches(render: Render, directory: Path) -> list[dict[str, str]]:
+    """Writes kubeadm's patches as the role does; returns its list of files."""
+    role = yaml.safe_load((ROLES / "kube_control_plane" / "vars" / "main.yml").read_text())
+    directory.mkdir()
+    files: list[dict[str, str]] = role["_kube_control_plane_patch_files"]
+    for file in files:
+        path = directory / Path(file["path"]).name
+        server = path.name.removesuffix("+strategic.yaml")
+        template = "coredns" if server == "corednsdeployment" else "server"
+        assert f"'{template}.yaml.j2'" in file["content"]
+        path.write_text(render(f"kube_control_plane/templates/{template}.yaml.j2", {"server": server}))
+    return files
+
+
+def test_kubeadm_takes_the_probes_from_the_patches(
+    render: Render,
+    kubeadm: Kubeadm,
+    configuration: Callable[[str], Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What a server may take to start is as with kubeadm's own probe; it is asked ten times as often."""
+    monkeypatch.setenv("KUBEADM_INIT_DRYRUN_DIR", str(tmp_path / "dry"))
+    (tmp_path / "none").mkdir()
+    files = patches(render, tmp_path / "ours")
+
+    def manifests(name: str) -> tuple[list[dict[str, int]], dict[str, int]]:
+        variables = {
+            **CONTROL_PLANE,
+            "kube_control_plane_datastore": {},
+            "_kube_control_plane_patch_files": files,
+            "kubernetes_common_patches_directory": str(tmp_path / name),
+        }
+        file = str(configuration(render("kube_control_plane/templates/kubeadm.yaml.j2", variables)))
+        servers = kubeadm("init", "phase", "control-plane", "all", "--dry-run", "--config", file)
+        assert servers.returncode == 0, servers.stderr
+        dns = kubeadm("init", "phase", "addon", "coredns", "--print-manifest", "--config", file)
+        assert dns.returncode == 0, dns.stderr
+        pods = [yaml.safe_load(manifest.read_text()) for manifest in sorted((tmp_path / "dry").glob("*.yaml"))]
+        text = "\n".join(line for line in dns.stdout.splitlines() if not line.startswith("[patches]"))
+        deployment = documents(text)["Deployment"]
+        startup = [pod["spec"]["containers"][0]["startupProbe"] for pod in pods]
+        return startup, deployment["spec"]["template"]["spec"]["containers"][0]["readinessProbe"]
+
+    theirs, their_dns = manifests("none")
+    ours, our_dns = manifests("ours")
+    assert len(theirs) == len(ours) == 3
+    for their, our in zip(theirs, ours, strict=True):
+        assert their["failureThreshold"] * their["periodSeconds"] == our["failureThreshold"] * our["periodSeconds"]
+        assert (our["periodSeconds"], our.get("initialDelaySeconds", 0)) == (1, 0)
+        assert our["timeoutSeconds"] == their["timeoutSeconds"]
+    assert our_dns["periodSeconds"] == 2
+    assert our_dns["failureThreshold"] * our_dns["periodSeconds"] == 30  # the API server's own 10 s, thrice, as theirs
+    assert "httpGet" in our_dns
+    assert "httpGet" in their_dns
+
+
+def test_other_patches_are_another_configuration(render: Render) -> None:
+    """So that a changed patch is brought to a cluster that is there."""
+    texts = {
+        render(
+            "kube_control_plane/templates/kubeadm.yaml.j2",
+            {**CONTROL_PLANE, "_kube_control_plane_patch_files": [{"content": content}]},
+        )
+        for content in ("one", "two")
+    }
+    assert len(texts) == 2
 
 
 def test_kubeadm_would_refuse_a_key_that_it_does_not_know(
