@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from strata.children import unmarked_environment
@@ -72,16 +72,6 @@ def exists(kind: str, name: str) -> bool:
             return False
         raise
     return True
-
-
-def inspect(kind: str, name: str) -> Mapping[str, Any]:
-    """What podman knows about one object.
-
-    Raises:
-        PodmanError: there is none of that name.
-    """
-    found: list[dict[str, Any]] = json.loads(podman(kind, "inspect", name))
-    return found[0]
 
 
 def container_status(name: str) -> str | None:
