@@ -96,11 +96,11 @@ def _files(paths: SitePaths) -> Iterator[Leftover]:
 
 
 def _podman(site: str, connection: Connection, servers: set[str]) -> Iterator[Leftover]:
-    from strata.lab.podman import SITE_LABEL, podman
+    from strata.lab.podman import SITE_LABEL, listed, podman
 
     label = f"label={SITE_LABEL}={site}"
     prefix = f"strata-{site}-"
-    for container in json.loads(podman("ps", "--all", "--filter", label, "--format", "json") or "[]"):
+    for container in listed("--filter", label):
         name, labels = container["Names"][0], container["Labels"]
         if "strata.role" not in labels and labels.get("strata.instance") not in servers:
             yield Leftover(

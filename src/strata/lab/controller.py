@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import shutil
 import socket
@@ -27,6 +26,7 @@ from strata.lab.podman import (
     PodmanError,
     container_status,
     exists,
+    listed,
     podman,
     site_containers,
     site_images,
@@ -112,8 +112,8 @@ def up(site: Site, paths: SitePaths, progress: Progress) -> bool:
         raise UserError(f"{public_key} does not exist", fix=f"strata up {site.name} makes it first")
     progress.update("preparing the host")
     changed = host.prepare(site.name)
-    if dead := revive.settle(site.name):
-        progress.update(f"{len(dead)} containers were not as podman says")
+    if settled := revive.settle(site.name):
+        progress.update(f"{len(settled)} containers were not as podman says")
     name = container_name(site)
     if not exists("container", name):
         image = images.ensure_controller_image(progress)
@@ -169,13 +169,13 @@ def destroy(site: Site, paths: SitePaths, progress: Progress) -> bool:
         changed = True
     changed = network.remove(site.name) or changed
     changed = podman_service.stop(paths) or changed
-    for kind, listed, options in (
+    for kind, names_of, options in (
         ("container", site_containers, ("--force", "--time", "0", "--volumes")),
         ("image", site_images, ("--force",)),
         ("volume", site_volumes, ("--force",)),
         ("network", site_networks, ("--force",)),
     ):
-        if names := listed(site.name):
+        if names := names_of(site.name):
             progress.update(f"removing {len(names)} {kind}s")
             try:
                 podman(kind, "rm", *options, *names)
@@ -192,9 +192,8 @@ def destroy(site: Site, paths: SitePaths, progress: Progress) -> bool:
 
 def status(site: Site, paths: SitePaths) -> LabStatus:
     """What stands now."""
-    listing = podman("ps", "--all", "--filter", f"label={SITE_LABEL}={site.name}", "--format", "json")
     instances = []
-    for container in json.loads(listing or "[]") or []:
+    for container in listed("--filter", f"label={SITE_LABEL}={site.name}"):
         labels = container["Labels"]
         # what a resize or a rescue set aside has another name than its instance
         if labels.get("strata.instance") and container["Names"] == [f"strata-{site.name}-{labels['strata.instance']}"]:

@@ -97,11 +97,11 @@ def cut_off(site: str) -> list[str]:
     Args:
         site: nothing may create or remove containers of it meanwhile.
     """
-    removed = [c for c in listed("--filter", f"label={SITE_LABEL}={site}") if c["State"] == "removing"]
-    # of what it has not finished creating podman knows no label, and its filters let all of it pass
+    # of what it has not finished creating podman knows no label, so its filters are of no use
     own = re.compile(rf"strata-{re.escape(site)}-(controller(-new)?|network|[0-9a-f]{{8}}-[0-9a-f-]{{27}}(-before)?)")
-    unfinished = [c for c in listed("--external") if c["State"] == "storage" and c["Names"]]
-    created = [c for c in unfinished if own.fullmatch(c["Names"][0])]
+    found = [c for c in listed("--external") if c["Names"]]
+    removed = [c for c in found if c["State"] == "removing" and (c["Labels"] or {}).get(SITE_LABEL) == site]
+    created = [c for c in found if c["State"] == "storage" and own.fullmatch(c["Names"][0])]
     return [c["Names"][0] for c in (*removed, *created)]
 
 

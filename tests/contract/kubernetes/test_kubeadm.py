@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from strata.paths import REPOSITORY
+from .conftest import ROLES
 
-ROLES = REPOSITORY / "ansible" / "roles"
 Render = Callable[[str, Mapping[str, object]], str]
 Kubeadm = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -147,7 +146,9 @@ def test_kubeadm_takes_the_probes_from_the_patches(
         assert (our["periodSeconds"], our.get("initialDelaySeconds", 0)) == (1, 0)
         assert our["timeoutSeconds"] == their["timeoutSeconds"]
     assert our_dns["periodSeconds"] == 2
-    assert our_dns["failureThreshold"] * our_dns["periodSeconds"] == 30  # the API server's own 10 s, thrice, as theirs
+    assert (
+        our_dns["failureThreshold"] * our_dns["periodSeconds"] == 30
+    )  # as theirs: the default of 10 s, thrice
     assert "httpGet" in our_dns
     assert "httpGet" in their_dns
 
