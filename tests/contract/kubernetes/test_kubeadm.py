@@ -146,9 +146,8 @@ def test_kubeadm_takes_the_probes_from_the_patches(
         assert (our["periodSeconds"], our.get("initialDelaySeconds", 0)) == (1, 0)
         assert our["timeoutSeconds"] == their["timeoutSeconds"]
     assert our_dns["periodSeconds"] == 2
-    assert (
-        our_dns["failureThreshold"] * our_dns["periodSeconds"] == 30
-    )  # as theirs: the default of 10 s, thrice
+    # as theirs: the default of 10 s, thrice
+    assert our_dns["failureThreshold"] * our_dns["periodSeconds"] == 30
     assert "httpGet" in our_dns
     assert "httpGet" in their_dns
 
