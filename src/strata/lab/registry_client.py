@@ -110,7 +110,8 @@ class RegistryClient:
             content = response.read()
         except (OSError, http.client.HTTPException) as error:
             self._connection.close()
-            if late.is_set():
+            # the socket's own limit is the same, and may be noticed first
+            if late.is_set() or isinstance(error, TimeoutError):
                 raise TimeoutError(f"no whole answer within {TIMEOUT:.0f} s") from error
             raise
         finally:
