@@ -159,6 +159,17 @@ def hosts_step(context: SiteContext, thorough: bool) -> Callable[[Progress], Ste
     return run
 
 
+def pod_image_builds_step() -> Callable[[Progress], StepResult]:
+    """A step that has every pod image built on this machine, while the cloud and the hosts come up."""
+
+    def run(progress: Progress) -> StepResult:
+        from strata.lab.pod_images import build_pod_images
+
+        return StepResult(0, f"{build_pod_images(progress)} images in the cache")
+
+    return run
+
+
 def pod_images_step(context: SiteContext) -> Callable[[Progress], StepResult]:
     """A step that has every pod image in the site's registry."""
 
@@ -275,7 +286,8 @@ def up_steps(
             )
         steps += [
             Step("pod base image", Layer.CLUSTER, image_step("ensure_pod_base_image")),
-            Step("pod images", Layer.CLUSTER, pod_images_step(context), ("hosts", "cluster tools", "pod base image")),
+            Step("pod image builds", Layer.CLUSTER, pod_image_builds_step(), ("cluster tools", "pod base image")),
+            Step("pod images", Layer.CLUSTER, pod_images_step(context), ("hosts", "pod image builds")),
             Step("cluster", Layer.CLUSTER, cluster_step(context, thorough), ("hosts", "pod images")),
             Step("platform", Layer.PLATFORM, platform_program_step(context), ("cluster",)),
         ]

@@ -1,7 +1,8 @@
-"""Pushes an image with podman, and does not wait for a registry that takes nothing."""
+"""Sends a packed image with skopeo, and does not wait for a registry that takes nothing."""
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import tempfile
 import time
@@ -14,7 +15,7 @@ from strata.lab.registry_client import REGISTRY_PORT, RegistryClient
 from strata.progress import Progress
 
 STALLED_SECONDS = 60.0
-"""How long a push may move next to nothing before it is given up; podman itself would wait for ever."""
+"""How long a push may move next to nothing before it is given up; skopeo itself would wait for ever."""
 MOVED_BYTES = 64 << 10
 """What counts as moving: Go's runtime writes a few bytes even when nothing happens."""
 TICK_SECONDS = 0.25
@@ -23,14 +24,14 @@ PAUSES = (2.0, 2.0)
 
 
 def push(
-    reference: str, repository: str, tag: str, registry: RegistryClient, certificates: Path, progress: Progress
+    layout: Path, repository: str, tag: str, registry: RegistryClient, certificates: Path, progress: Progress
 ) -> str:
-    """Pushes a local image to the registry by its address; returns the digest.
+    """Pushes a packed image to the registry by its address; returns the digest.
 
     The tag is given last, so a push that broke off is no image to anybody.
 
     Args:
-        reference: local name.
+        layout: directory of an OCI layout that holds the image alone.
         repository: name in the registry.
         tag: tag in the registry.
         registry: where to.
@@ -38,20 +39,20 @@ def push(
         progress: told for how long it has been pushed.
 
     Raises:
-        UserError: the registry did not take it although it was tried again, or takes nothing more.
+        UserError: the registry did not take it although it was tried again, or takes nothing more; skopeo is missing.
     """
+    if shutil.which("skopeo") is None:
+        raise UserError("skopeo is not installed", fix="apt-get install skopeo")
     for last in attempts(PAUSES):
         with tempfile.NamedTemporaryFile(prefix="strata-digest-") as digest:
-            # zstd packs the Kubernetes binaries several times as fast as gzip; containerd reads it since 1.5
             command = [
-                "podman", "push", "--quiet", f"--cert-dir={certificates}", "--compression-format=zstd",
-                f"--digestfile={digest.name}", reference,
-                f"docker://{registry.address}:{REGISTRY_PORT}/{repository}:{tag}",
+                "skopeo", "copy", "--quiet", f"--dest-cert-dir={certificates}", f"--digestfile={digest.name}",
+                f"oci:{layout}", f"docker://{registry.address}:{REGISTRY_PORT}/{repository}:{tag}",
             ]  # fmt: skip
             status, said = _run(command, repository, progress)
             if status == 0:
                 return Path(digest.name).read_text().strip()
-        # podman's own repetitions leave out most of what a registry may say
+        # skopeo's own repetitions leave out most of what a registry may say
         if status is None or last:
             break
         progress.update(f"pushing image {repository} again: {said.splitlines()[-1][:200] if said else status}")

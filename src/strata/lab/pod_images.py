@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from strata.lab.image_build import (
-    LOCAL_PREFIX,
-    ImageSource,
-    PythonPackages,
-    build,
-    image_exists,
-    load_digests,
-    podman,
-    save_digests,
-)
+from strata.lab.image_build import ImageSource, PythonPackages, load_digests, podman, save_digests
+from strata.lab.image_pack import packed
 from strata.lab.image_push import push
 from strata.lab.registry_client import REGISTRY_PORT, RegistryClient
 from strata.models import Site
@@ -108,13 +101,18 @@ def _context_files(directory: Path) -> dict[str, Path]:
     return {p.name: p for p in sorted(directory.iterdir()) if p.name not in skipped and not p.name.startswith(".")}
 
 
+def _content(source: ImageSource, base_id: str) -> str:
+    """Content hash of an image; the base is part of those that start from it."""
+    return source.content_hash(base_id if source.base else None)
+
+
 def as_one_set(sources: Sequence[ImageSource], base_id: str) -> list[ImageSource]:
     """Puts kubeadm's images into a folder named by the content of all of them.
 
     kubeadm asks for tags, and a node keeps the image that it has for a tag. So other content needs another
     imageRepository; then kubeadm's configuration differs, and the next run of the role brings the images in.
     """
-    own = [s.content_hash(base_id if s.base else None) for s in sources if s.name.startswith(KUBERNETES_REPOSITORY)]
+    own = [_content(s, base_id) for s in sources if s.name.startswith(KUBERNETES_REPOSITORY)]
     folder = f"{KUBERNETES_REPOSITORY}/{hashlib.sha256(' '.join(sorted(own)).encode()).hexdigest()[:12]}"
     return [
         replace(s, name=f"{folder}/{s.name.rpartition('/')[2]}") if s.name.startswith(KUBERNETES_REPOSITORY) else s
@@ -140,7 +138,7 @@ def push_images(
     digests: dict[str, str] = {}
     missing: list[tuple[ImageSource, str]] = []
     for source in sources:
-        content = source.content_hash(base_id if source.base else None)
+        content = _content(source, base_id)
         found = registry.digest(source.name, content)
         if found:
             digests[source.name] = found
@@ -164,14 +162,54 @@ def _sender(
 ) -> Callable[[tuple[ImageSource, str]], str]:
     def send(item: tuple[ImageSource, str]) -> str:
         source, content = item
-        # without the folder: an image that did not change is not built again when its set did
-        reference = f"{LOCAL_PREFIX}/{source.name.rpartition('/')[2]}:{content}"
-        if not image_exists(reference):
-            progress.update(f"building image {source.name}")
-            build(source, reference)
-        return push(reference, source.name, content, registry, certificates, progress)
+        return push(packed(source, content, progress), source.name, content, registry, certificates, progress)
 
     return send
+
+
+def _wanted(progress: Progress) -> tuple[list[ImageSource], str]:
+    """The images of a cluster, and the id of the base image."""
+    from strata.lab.images import ensure_pod_base_image
+    from strata.toolchain import ensure, load_versions
+
+    services = sorted(p.parent for p in (REPOSITORY / "services").glob("*/Containerfile"))
+    go_services = [p.name for p in services if (p / "go.mod").exists()]
+    tools = ensure((*STATIC_PODS, "kube-proxy", "coredns", *go_services), progress)
+    binaries = {name: tool.path for name, tool in tools.items()}
+    pinned = load_versions().tools
+    versions = {name: f"v{pinned[name].version.removeprefix('v')}" for name in binaries}
+    base = ensure_pod_base_image(progress)
+    sources = [
+        *kubernetes_images(binaries, versions, base),
+        *(service_image(p, binaries, base, (pinned["pause"].version,) if p.name == "pause" else ()) for p in services),
+        ImageSource(f"{SERVICE_REPOSITORY}/pod-base", _BASE, base=base),
+    ]
+    base_id = podman("image", "inspect", "--format={{.Id}}", base)
+    return as_one_set(sources, base_id), base_id
+
+
+def build_pod_images(progress: Progress) -> int:
+    """Has every image of the cluster and of our services packed in the cache, for whichever site; returns how many.
+
+    Args:
+        progress: told what is built.
+
+    Raises:
+        UserError: podman or uv refused.
+    """
+    with _kept_digests():
+        sources, base_id = _wanted(progress)
+        with ThreadPoolExecutor(max_workers=2) as pool:
+            return len(list(pool.map(lambda s: packed(s, _content(s, base_id), progress), sources)))
+
+
+@contextmanager
+def _kept_digests() -> Iterator[None]:
+    """Has the digests of big files that earlier runs computed, and keeps them with those computed inside."""
+    cache = cache_directory() / "images" / "digests.tsv"
+    load_digests(cache)
+    yield
+    save_digests(cache)
 
 
 def ensure_pod_images(site: Site, paths: SitePaths, registry_address: str, progress: Progress) -> ImageOutputs:
@@ -189,29 +227,10 @@ def ensure_pod_images(site: Site, paths: SitePaths, registry_address: str, progr
     Raises:
         UserError: podman, uv or the registry refused.
     """
-    from strata.lab.images import ensure_pod_base_image
-    from strata.toolchain import ensure, load_versions
-
-    cache = cache_directory() / "images" / "digests.tsv"
-    load_digests(cache)
-    services = sorted(p.parent for p in (REPOSITORY / "services").glob("*/Containerfile"))
-    go_services = [p.name for p in services if (p / "go.mod").exists()]
-    tools = ensure((*STATIC_PODS, "kube-proxy", "coredns", *go_services), progress)
-    binaries = {name: tool.path for name, tool in tools.items()}
-    pinned = load_versions().tools
-    versions = {name: f"v{pinned[name].version.removeprefix('v')}" for name in binaries}
-    base = ensure_pod_base_image(progress)
-    sources = [
-        *kubernetes_images(binaries, versions, base),
-        *(service_image(p, binaries, base, (pinned["pause"].version,) if p.name == "pause" else ()) for p in services),
-        ImageSource(f"{SERVICE_REPOSITORY}/pod-base", _BASE, base=base),
-    ]
-    base_id = podman("image", "inspect", "--format={{.Id}}", base)
-    sources = as_one_set(sources, base_id)
     host_name = f"registry.{site.domain}"
-    with RegistryClient(registry_address, host_name, paths.ca_file, progress) as registry:
+    with _kept_digests(), RegistryClient(registry_address, host_name, paths.ca_file, progress) as registry:
+        sources, base_id = _wanted(progress)
         digests = push_images(sources, base_id, registry, paths.ca_file.read_text(), progress)
-    save_digests(cache)
     prefix = f"{host_name}:{REGISTRY_PORT}"
     return ImageOutputs(
         images={name.rpartition("/")[2]: f"{prefix}/{name}@{digest}" for name, digest in sorted(digests.items())}

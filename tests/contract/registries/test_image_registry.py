@@ -1,15 +1,13 @@
-"""The real podman and the client of ours against an image registry that stumbles."""
+"""The real podman and skopeo, and the client of ours, against an image registry that stumbles."""
 
 from __future__ import annotations
 
 import hashlib
-import io
 import itertools
 import os
 import re
 import shutil
 import subprocess
-import tarfile
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -18,7 +16,9 @@ from pathlib import Path
 import pytest
 
 from strata.errors import UserError
-from strata.lab import image_push, registry_client
+from strata.lab import image_pack, image_push, registry_client
+from strata.lab.image_build import LOCAL_PREFIX, ImageSource
+from strata.lab.image_pack import packed
 from strata.lab.image_push import push
 from strata.lab.registry_client import REGISTRY_PORT, RegistryClient
 from strata.progress import Silent
@@ -125,19 +125,25 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 
 @pytest.fixture(scope="module")
-def image() -> Iterator[str]:
-    """A local image of 2 MiB that nothing can pack."""
-    if shutil.which("podman") is None or os.geteuid() != 0:
-        pytest.skip("podman as root is what the lab has")
-    reference = f"localhost/strata-test/push:{uuid.uuid4().hex[:12]}"
-    archive = io.BytesIO()
-    with tarfile.open(fileobj=archive, mode="w") as tar:
-        member = tarfile.TarInfo("noise")
-        member.size = 2 << 20
-        tar.addfile(member, io.BytesIO(os.urandom(member.size)))
-    subprocess.run(["podman", "import", "-", reference], input=archive.getvalue(), check=True, capture_output=True)
-    yield reference
-    subprocess.run(["podman", "image", "rm", "--force", reference], check=True, capture_output=True)
+def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An image of 2 MiB that nothing can pack, as the cache has it."""
+    if any(shutil.which(name) is None for name in ("podman", "skopeo")) or os.geteuid() != 0:
+        pytest.skip("podman and skopeo as root is what the lab has")
+    directory = tmp_path_factory.mktemp("image")
+    (directory / "noise").write_bytes(os.urandom(2 << 20))
+    source = ImageSource("strata/noise", "FROM scratch\nCOPY noise /noise\n", {"noise": directory / "noise"})
+    content = uuid.uuid4().hex[:24]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("STRATA_CACHE_DIR", str(directory / "cache"))
+        # what a run that was killed left
+        (directory / "cache" / "images" / "pods" / f"{content}.part" / "blobs").mkdir(parents=True)
+        layout = packed(source, content, Silent())
+        # as on a machine whose podman has been tidied up
+        subprocess.run(["podman", "image", "rm", f"{LOCAL_PREFIX}/noise:{content}"], check=True, capture_output=True)
+        patch.setattr(image_pack, "build", None)
+        assert packed(source, content, Silent()) == layout, "it is built once"
+    assert [p.name for p in layout.parent.iterdir() if p.is_dir()] == [layout.name]
+    return layout
 
 
 @pytest.fixture(autouse=True)
@@ -146,7 +152,7 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(image_push, "PAUSES", (0.1, 0.1))
 
 
-def send(site: Site, image: str, progress: Recorder | None = None) -> str:
+def send(site: Site, image: Path, progress: Recorder | None = None) -> str:
     """Pushes as `strata up` does."""
     with site.client() as client:
         return push(image, "strata/noise", "1", client, site.certificates, progress or Recorder())
@@ -162,14 +168,14 @@ def whole(site: Site, digest: str) -> bool:
 @pytest.mark.parametrize(
     "fault", [("PATCH /", Fault.RESET), ("POST /", Fault.ERROR), ("PUT /v2/strata/noise/manifests", Fault.ERROR)]
 )
-def test_push_passes_over_a_stumble(site: Site, image: str, fault: tuple[str, Fault]) -> None:
+def test_push_passes_over_a_stumble(site: Site, image: Path, fault: tuple[str, Fault]) -> None:
     """An error or a broken connection half way: it is sent again, and the image is whole."""
     site.server.faults[fault[0]] = [fault[1]]
     assert whole(site, send(site, image))
     assert not site.server.faults[fault[0]], "the fault did not happen"
 
 
-def test_push_that_fails_leaves_no_image_and_the_next_one_goes_on(site: Site, image: str) -> None:
+def test_push_that_fails_leaves_no_image_and_the_next_one_goes_on(site: Site, image: Path) -> None:
     """The message names registry, image and reason; no tag is there; then all of it is."""
     site.server.always["PUT /v2/strata/noise/manifests"] = Fault.ERROR
     with pytest.raises(UserError, match=rf"registry at {site.address}:5000 did not take strata/noise: .*500") as caught:
@@ -184,8 +190,8 @@ def test_push_that_fails_leaves_no_image_and_the_next_one_goes_on(site: Site, im
     assert sum(line.startswith("PATCH") for line in site.server.asked) == sent, "what was taken is sent again"
 
 
-def test_push_to_a_registry_that_takes_nothing_ends(site: Site, image: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """podman would wait for ever."""
+def test_push_to_a_registry_that_takes_nothing_ends(site: Site, image: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """skopeo would wait for ever."""
     monkeypatch.setattr(image_push, "STALLED_SECONDS", 2.0)
     site.server.always["POST /"] = Fault.SILENCE
     progress = Recorder()
@@ -193,6 +199,14 @@ def test_push_to_a_registry_that_takes_nothing_ends(site: Site, image: str, monk
         send(site, image, progress)
     assert link_for(caught.value) == ENTRY
     assert "pushing image strata/noise, 1 s" in progress.lines, "it must be seen that it goes on"
+
+
+def test_a_machine_without_skopeo_is_told(site: Site, image: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one whose checkout is newer than its last `scripts/lab up`."""
+    monkeypatch.setenv("PATH", str(image))
+    with pytest.raises(UserError, match="skopeo is not installed") as caught:
+        send(site, image)
+    assert caught.value.fix == "apt-get install skopeo"
 
 
 @pytest.fixture
@@ -209,7 +223,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> Callable[[float, float], None]:
 
 @pytest.mark.parametrize("fault", [Fault.ERROR, Fault.RESET, Fault.SHORT, Fault.TRICKLE, Fault.SILENCE])
 def test_answer_that_fails_is_asked_for_again(
-    site: Site, image: str, hasty: Callable[[float, float], None], fault: Fault
+    site: Site, image: Path, hasty: Callable[[float, float], None], fault: Fault
 ) -> None:
     """Half an answer is never taken for one: the manifest gets its second tag as it is."""
     hasty(0.8, 20)
@@ -234,7 +248,7 @@ def test_answer_that_fails_is_asked_for_again(
     ],
 )
 def test_registry_that_stays_so_is_told(
-    site: Site, image: str, hasty: Callable[[float, float], None], fault: Fault, reason: str
+    site: Site, image: Path, hasty: Callable[[float, float], None], fault: Fault, reason: str
 ) -> None:
     """With its address, the image and what happened, in little more than the time it was given."""
     digest = send(site, image)

@@ -37,16 +37,16 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> Registry:
     found = Registry()
 
     def push(
-        reference: str, repository: str, tag: str, registry: Registry, certificates: Path, progress: Progress
+        layout: Path, repository: str, tag: str, registry: Registry, certificates: Path, progress: Progress
     ) -> str:
         assert (certificates / "ca.crt").read_text() == "CA"
         digest = f"sha256:{tag}"
         registry.manifests[(repository, tag)] = digest
-        registry.pushed.append(reference)
+        registry.pushed.append(str(layout))
         return digest
 
     monkeypatch.setattr(pod_images, "push", push)
-    monkeypatch.setattr(pod_images, "image_exists", lambda _: True)
+    monkeypatch.setattr(pod_images, "packed", lambda _source, content, _progress: Path(content))
     return found
 
 
