@@ -11,7 +11,6 @@ import time
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +59,8 @@ def playbook_environment() -> dict[str, str]:
     if "ANSIBLE_STRATEGY" not in environment:
         # docs/decisions/0014: one interpreter per host for the whole playbook
         environment |= {
-            "ANSIBLE_STRATEGY": "mitogen_linear",
-            "ANSIBLE_STRATEGY_PLUGINS": str(files("ansible_mitogen") / "plugins" / "strategy"),
+            "ANSIBLE_STRATEGY": "strata_linear",
+            "ANSIBLE_STRATEGY_PLUGINS": str(REPOSITORY / "ansible" / "plugins" / "strategy"),
         }
     return environment
 

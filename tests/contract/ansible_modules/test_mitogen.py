@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 import subprocess
@@ -22,13 +23,17 @@ TASKS: list[dict[str, Any]] = [
     {"name": "Write files", "ansible.builtin.copy": COPY, "loop": [1, 2]},
     {"name": "Change nothing", "ansible.builtin.ping": {}},
     {"name": "Note it", "strata_files": {"files": [{"path": "{{ playbook_dir }}/noted", "content": "x"}]}},
+    # its imports begin in a package that no file makes
+    {"name": "Use a collection", "community.general.python_requirements_info": {}},
     {"name": "Fail", "ansible.builtin.command": {"argv": ["/bin/false"]}},
 ]
 
 
-def follow(tmp_path: Path, host_variables: str) -> tuple[PlaybookResult, list[str]]:
+def follow(
+    tmp_path: Path, host_variables: str, tasks: list[dict[str, Any]] = TASKS
+) -> tuple[PlaybookResult, list[str]]:
     book = tmp_path / "book.yml"
-    book.write_text(yaml.safe_dump([{"hosts": "all", "gather_facts": False, "tasks": TASKS}]))
+    book.write_text(yaml.safe_dump([{"hosts": "all", "gather_facts": False, "tasks": tasks}]))
     inventory = tmp_path / "hosts.ini"
     inventory.write_text("[all]\n" + "".join(f"{name} {host_variables}\n" for name in ("a", "b")))
     result = PlaybookResult()
@@ -55,7 +60,8 @@ def strategy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_tasks_and_failures_are_read(tmp_path: Path, strategy: str | None) -> None:
-    result, lines = follow(tmp_path, f"ansible_connection=local ansible_python_interpreter={sys.executable}")
+    # an interpreter that has nothing of Ansible: as on a host, all that modules import comes from here
+    result, lines = follow(tmp_path, "ansible_connection=local ansible_python_interpreter=/usr/bin/python3")
     begun = [line.split(" TASK ")[1] for line in lines if " TASK " in line]
     assert begun == [str(task["name"]) for task in TASKS], "\n".join(lines)
     # both hosts are this machine: whoever comes second finds the files
@@ -76,10 +82,30 @@ def test_a_host_without_ssh_is_named_with_what_ssh_said(tmp_path: Path, strategy
         assert "EOF on stream" not in failure
 
 
+def test_any_processor_is_used(tmp_path: Path, strategy: str | None) -> None:
+    """mitogen by itself has Ansible, all its workers and ssh share one of two processors."""
+    tasks: list[dict[str, Any]] = [
+        {"name": "Ask where modules run", "ansible.builtin.command": {"argv": ["nproc"]}, "register": "modules"},
+        {
+            "name": "Note it",
+            "ansible.builtin.copy": {
+                "content": "{{ lookup('pipe', 'nproc') }} {{ modules.stdout }}",
+                "dest": "{{ playbook_dir }}/{{ inventory_hostname }}",
+            },
+        },
+    ]
+    result, lines = follow(
+        tmp_path, f"ansible_connection=local ansible_python_interpreter={sys.executable}", tasks=tasks
+    )
+    assert not result.failures, "\n".join(lines)
+    available = len(os.sched_getaffinity(0))
+    assert [(tmp_path / name).read_text() for name in ("a", "b")] == [f"{available} {available}"] * 2
+
+
 def test_the_operator_chooses_the_strategy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANSIBLE_STRATEGY", "linear")
     assert playbook_environment()["ANSIBLE_STRATEGY"] == "linear"
     monkeypatch.delenv("ANSIBLE_STRATEGY")
     found = playbook_environment()
-    assert found["ANSIBLE_STRATEGY"] == "mitogen_linear"
-    assert (Path(found["ANSIBLE_STRATEGY_PLUGINS"]) / "mitogen_linear.py").is_file()
+    assert found["ANSIBLE_STRATEGY"] == "strata_linear"
+    assert (Path(found["ANSIBLE_STRATEGY_PLUGINS"]) / "strata_linear.py").is_file()
