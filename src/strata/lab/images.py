@@ -128,7 +128,7 @@ def ensure_node_image(release: str, progress: Progress) -> str:
 def controller_filesystem() -> RootFilesystem:
     """The root filesystem of the OpenStack controller and of the network agent."""
     packages = (*_SYSTEMD, *_NETWORK, *_CONTROLLER, *role_packages(controller=True))
-    return RootFilesystem("controller", "12", packages, ("customize.sh",))
+    return RootFilesystem("controller", "12", packages, ("customize.sh", "customize-controller.sh"))
 
 
 def ensure_controller_image(progress: Progress) -> str:
@@ -153,7 +153,7 @@ def ensure(filesystem: RootFilesystem, progress: Progress, *, command: str) -> s
     directory = cache_directory() / "images"
     directory.mkdir(parents=True, exist_ok=True)
     archive = directory / f"{filesystem.name}-{filesystem.digest()}.tar"
-    with _lock(directory / f"{filesystem.name}.lock", progress, f"another process to finish {filesystem.name}"):
+    with lock(directory / f"{filesystem.name}.lock", progress, f"another process to finish {filesystem.name}"):
         if podman.exists("image", reference):
             return reference
         if not archive.exists():
@@ -226,7 +226,14 @@ def _reported(progress: Progress, what: str) -> Iterator[None]:
 
 
 @contextmanager
-def _lock(file: Path, progress: Progress, waits_for: str) -> Iterator[None]:
+def lock(file: Path, progress: Progress, waits_for: str) -> Iterator[None]:
+    """Holds a file's lock; for what processes share in the cache.
+
+    Args:
+        file: is made where it is not there.
+        progress: told what is waited for.
+        waits_for: "another process to …".
+    """
     with file.open("w") as stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
