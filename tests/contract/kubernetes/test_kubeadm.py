@@ -20,6 +20,7 @@ CONTROL_PLANE: Mapping[str, object] = {
     "inventory_hostname": "control-1",
     "kubernetes_common_in_container": False,
     "kubernetes_common_systemd_cgroup": True,
+    "kubernetes_common_garbage_collection": 300,
     "kubernetes_common_patches_directory": "/etc/kubernetes/patches",
     "kube_control_plane_address": "10.77.0.6",
     "kube_control_plane_alternative_names": ["api.example.org"],
@@ -73,8 +74,13 @@ def test_kubeadm_accepts_the_control_plane(
         "KubeletConfiguration",
         "KubeProxyConfiguration",
     }
-    assert found["ClusterConfiguration"]["encryptionAlgorithm"] == "ECDSA-P256"
-    etcd = found["ClusterConfiguration"].get("etcd")
+    # a real control plane has memory to mind
+    cluster = found["ClusterConfiguration"]
+    for component in ("apiServer", "controllerManager", "scheduler"):
+        environment = cluster.get(component, {}).get("extraEnvs", [])
+        assert environment == ([{"name": "GOGC", "value": "300"}] if container else []), component
+    assert cluster["encryptionAlgorithm"] == "ECDSA-P256"
+    etcd = cluster.get("etcd")
     assert (etcd is None) == (not datastore)
 
 
