@@ -40,6 +40,11 @@ options:
     type: list
     elements: str
     default: []
+  absent:
+    description: Units of earlier releases, which are stopped, disabled and removed.
+    type: list
+    elements: str
+    default: []
 """
 
 RETURN = r"""
@@ -48,6 +53,9 @@ restart:
   type: list
 changed_files:
   description: Paths that were written.
+  type: list
+removed:
+  description: Units that were removed.
   type: list
 """
 
@@ -117,6 +125,16 @@ def must_start(state: dict[str, str], changed: bool) -> bool:
     return changed or not skipped
 
 
+def remove(module: AnsibleModule, units: list[str]) -> list[str]:
+    """Ends and removes those of the units that are there; returns their names."""
+    found = [unit for unit in units if (UNIT_DIRECTORY / unit).exists()]
+    if found and not module.check_mode:
+        module.run_command(["systemctl", "disable", "--quiet", "--now", *found], check_rc=True)
+        for unit in found:
+            (UNIT_DIRECTORY / unit).unlink()
+    return found
+
+
 def main() -> None:
     """Runs the module."""
     module = AnsibleModule(
@@ -124,6 +142,7 @@ def main() -> None:
             "user": {"type": "str"},
             "files": {"type": "list", "elements": "dict", "required": True, "options": FILE_OPTIONS},
             "units": {"type": "list", "elements": "str", "default": []},
+            "absent": {"type": "list", "elements": "str", "default": []},
         },
         supports_check_mode=True,
     )
@@ -145,12 +164,13 @@ def main() -> None:
             written.append(str(file))
             readers += entry["units"]
 
+    removed = remove(module, module.params["absent"])
     units: list[str] = module.params["units"]
     states = unit_states(module, list(dict.fromkeys([*units, *readers])))
     to_enable = [u for u in units if states[u]["UnitFileState"] not in ("enabled", "static")]
     to_start = [u for u in units if must_start(states[u], u in readers)]
     if not module.check_mode:
-        if any(Path(f).is_relative_to(UNIT_DIRECTORY) for f in written):
+        if removed or any(Path(f).is_relative_to(UNIT_DIRECTORY) for f in written):
             module.run_command(["systemctl", "daemon-reload"], check_rc=True)
         if to_enable:
             module.run_command(["systemctl", "enable", "--quiet", *to_enable], check_rc=True)
@@ -160,7 +180,8 @@ def main() -> None:
             module.run_command(["systemctl", "start", "--no-block", *to_start], check_rc=True)
     restart = [u for u in dict.fromkeys(readers) if states[u]["ActiveState"] in ("active", "activating")]
     result: dict[str, Any] = {"changed_files": written, "restart": restart, "started": to_start, "enabled": to_enable}
-    module.exit_json(changed=bool(changed or written or to_enable or to_start), **result)
+    done = changed or removed or written or to_enable or to_start
+    module.exit_json(changed=bool(done), removed=removed, **result)
 
 
 if __name__ == "__main__":

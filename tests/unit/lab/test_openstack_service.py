@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -54,3 +56,30 @@ def test_skipped_oneshot_is_done_until_its_files_change(module: ModuleType) -> N
     skipped = state(condition="no", since="5867101076")
     assert not module.must_start(skipped, False)
     assert module.must_start(skipped, True)
+
+
+class Runner:
+    """An Ansible module that notes what it is asked to run."""
+
+    def __init__(self, check_mode: bool) -> None:
+        self.check_mode = check_mode
+        self.ran: list[list[str]] = []
+
+    def run_command(self, command: list[str], **_: Any) -> tuple[int, str, str]:
+        """Runs nothing."""
+        self.ran.append(command)
+        return 0, "", ""
+
+
+@pytest.mark.parametrize("check_mode", [False, True])
+def test_units_of_earlier_releases_go(
+    module: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, check_mode: bool
+) -> None:
+    monkeypatch.setattr(module, "UNIT_DIRECTORY", tmp_path)
+    for name in ("old.service", "kept.service"):
+        (tmp_path / name).touch()
+    runner = Runner(check_mode)
+    assert module.remove(runner, ["old.service", "never.service"]) == ["old.service"]
+    assert runner.ran == ([] if check_mode else [["systemctl", "disable", "--quiet", "--now", "old.service"]])
+    assert (tmp_path / "old.service").exists() is check_mode
+    assert (tmp_path / "kept.service").exists()

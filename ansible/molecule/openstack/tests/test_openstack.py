@@ -44,7 +44,7 @@ DAEMONS = [
     *("nova-scheduler", "nova-compute@compute-1", "nova-compute@compute-gpu-1"),
 ]
 DEBIAN_DAEMONS = ["mariadb", "rabbitmq-server", "memcached"]
-ONCE = ["openstack-databases", "openstack-identity", "nova-hosts"]
+ONCE = ["openstack-databases", "openstack-identity"]
 """Units that run where their work has not been done yet."""
 
 

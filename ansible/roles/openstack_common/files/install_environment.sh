@@ -23,6 +23,7 @@ if ! cmp -s "$sources/requirements.lock" "$environment/requirements.lock"; then
     cp "$sources/requirements.lock" "$environment/requirements.lock"
 fi
 uv pip install --quiet --python "$environment/bin/python" --no-deps --no-build-isolation --reinstall "$sources/drivers"
+cp "$sources/garbage_collection.pth" "$environment/lib/python3.11/site-packages/"
 # uv would compile the whole environment again
-"$environment/bin/python" -m compileall -q "$environment"/lib/python3.11/site-packages/{nova_virt_lab,strata_openstack_lab}
+"$environment/bin/python" -m compileall -q "$environment"/lib/python3.11/site-packages/{nova/virt/lab,strata_openstack_lab}
 touch "$environment/.installed-$name"

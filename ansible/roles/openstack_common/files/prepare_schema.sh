@@ -1,7 +1,7 @@
 #!/bin/bash
 # Makes the schemas of one service: prepare_schema.sh USER KEPT DATABASE[=SAME]… -- COMMAND…
 # COMMAND, run as USER, makes or upgrades them. What it made of empty databases is kept as KEPT/DATABASE.sql, which belongs
-# to the code of this release: the next site of this machine loads it in the place of hundreds of migrations.
+# to the code of this release and to COMMAND: the next site of this machine loads it in the place of hundreds of migrations.
 # DATABASE=SAME loads the schema of SAME, which COMMAND does not make by itself.
 set -euo pipefail
 user=$1 kept=$2

@@ -49,33 +49,43 @@ class Identity:
         found: dict[str, Any] = answer.json() if answer.content else {}
         return found
 
-    def ensure(self, kind: str, query: str, attributes: dict[str, Any]) -> dict[str, Any]:
-        """The object of a kind that the query finds; made with the attributes where there is none."""
-        found = self.call("GET", f"{kind}s?{query}")[f"{kind}s"]
-        if found:
-            first: dict[str, Any] = found[0]
-            return first
+    def listed(self, kind: str, *keys: str) -> dict[tuple[str, ...], dict[str, Any]]:
+        """All objects of a kind by the values of these attributes; one request in the place of one per object."""
+        found: list[dict[str, Any]] = self.call("GET", f"{kind}s")[f"{kind}s"]
+        return {tuple(str(entry[key]) for key in keys): entry for entry in found}
+
+    def make(self, kind: str, attributes: dict[str, Any]) -> dict[str, Any]:
+        """A new object; returns it as keystone has it."""
         made: dict[str, Any] = self.call("POST", f"{kind}s", {kind: attributes})[kind]
         return made
 
 
 def seed(identity: Identity, region: str, services: list[dict[str, str]]) -> None:
     """Makes what is missing and sets passwords and URLs that differ."""
-    roles = [identity.ensure("role", f"name={name}", {"name": name})["id"] for name in ROLES]
-    project_attributes = {"name": "service", "domain_id": DOMAIN}
-    project = identity.ensure("project", f"name=service&domain_id={DOMAIN}", project_attributes)["id"]
+    roles = identity.listed("role", "name")
+    role_ids = [(roles.get((name,)) or identity.make("role", {"name": name}))["id"] for name in ROLES]
+    projects = identity.listed("project", "name", "domain_id")
+    of_services = {"name": "service", "domain_id": DOMAIN}
+    project = (projects.get(("service", DOMAIN)) or identity.make("project", of_services))["id"]
+    users = identity.listed("user", "name", "domain_id")
+    catalogue = identity.listed("service", "type")
+    endpoints = identity.listed("endpoint", "service_id", "interface")
     for entry in services:
-        attributes = {"name": entry["name"], "domain_id": DOMAIN, "password": entry["password"]}
-        user = identity.ensure("user", f"name={entry['name']}&domain_id={DOMAIN}", attributes)["id"]
-        identity.call("PATCH", f"users/{user}", {"user": {"password": entry["password"]}})
-        for role in roles:
-            identity.call("PUT", f"projects/{project}/users/{user}/roles/{role}")
-        entry_attributes = {"name": entry["name"], "type": entry["type"]}
-        service = identity.ensure("service", f"type={entry['type']}", entry_attributes)["id"]
+        password = {"password": entry["password"]}
+        if user := users.get((entry["name"], DOMAIN)):
+            identity.call("PATCH", f"users/{user['id']}", {"user": password})
+        else:
+            user = identity.make("user", {"name": entry["name"], "domain_id": DOMAIN, **password})
+        for role in role_ids:
+            identity.call("PUT", f"projects/{project}/users/{user['id']}/roles/{role}")
+        attributes = {"name": entry["name"], "type": entry["type"]}
+        service = (catalogue.get((entry["type"],)) or identity.make("service", attributes))["id"]
         for interface in INTERFACES:
-            wanted = {"service_id": service, "interface": interface, "url": entry["url"], "region_id": region}
-            endpoint = identity.ensure("endpoint", f"service_id={service}&interface={interface}", wanted)
-            if endpoint["url"] != entry["url"]:
+            endpoint = endpoints.get((service, interface))
+            if endpoint is None:
+                wanted = {"service_id": service, "interface": interface, "url": entry["url"], "region_id": region}
+                identity.make("endpoint", wanted)
+            elif endpoint["url"] != entry["url"]:
                 identity.call("PATCH", f"endpoints/{endpoint['id']}", {"endpoint": {"url": entry["url"]}})
 
 

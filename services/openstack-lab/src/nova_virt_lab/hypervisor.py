@@ -9,7 +9,7 @@ import os_resource_classes as orc
 from nova.objects import fields
 from nova.virt import node
 from nova.virt.lab.options import CONF, Device, devices
-from nova.virt.lab.podman import containers, podman
+from nova.virt.lab.podman import containers
 from oslo_serialization import jsonutils
 
 
@@ -24,7 +24,7 @@ class HypervisorMixin:
     def init_host(self, host: str) -> None:
         """Refuses to start where podman does not answer."""
         self._host = host
-        podman("version")
+        containers(host)
 
     def get_available_nodes(self, refresh: bool = False) -> list[str]:  # noqa: ARG002
         """One node, called as the host."""
