@@ -32,6 +32,8 @@ CLUSTER_TOOLS = (
     "pause",
     "gpu-device-plugin",
 )
+SENT_TOOLS = ("kubelet", "kubeadm", "kubectl")
+"""Those that go to hosts by strata_binaries."""
 
 
 def playbook_step(context: SiteContext, name: str, thorough: bool) -> Callable[[Progress], StepResult]:
@@ -62,9 +64,13 @@ def tools_step(names: Iterable[str]) -> Callable[[Progress], StepResult]:
 
     def run(progress: Progress) -> StepResult:
         from strata.toolchain import ensure
+        from strata.toolchain.packed import packed
 
         begin = time.time()
         tools = ensure(wanted, progress)
+        for name in sorted(tools.keys() & set(SENT_TOOLS)):
+            progress.update(f"compressing {name}")
+            packed(tools[name].path, tools[name].sha256)
         fresh = [t for t in tools.values() if t.path.stat().st_mtime >= begin]
         sources = sorted({str(t.source) for t in tools.values()})
         return StepResult(len(fresh), f"{len(tools)} tools ({', '.join(sources)})")

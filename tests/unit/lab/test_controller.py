@@ -12,7 +12,8 @@ import yaml
 
 from strata.errors import UserError
 from strata.inventory.openstack_controller import pci_devices, variables
-from strata.lab import controller, podman_service
+from strata.lab import controller, images, podman_service
+from strata.lab.network import container as network
 from strata.models import Site, load_site
 from strata.models.cloud import Hypervisor
 from strata.paths import REPOSITORY, SitePaths
@@ -202,3 +203,16 @@ def test_the_network_agents_rules_go_with_its_own_image(site: Site, paths: SiteP
     (run,) = [call for call in podman.calls if call[0] == "run"]
     assert "localhost/older" in run
     assert run[-3:] == ["remove", "--site", "lab"]
+
+
+def test_the_network_agent_starts_on_a_machine_without_networks(
+    site: Site, podman: Fake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """podman refuses to mount what is not there; its network plugins have not run yet."""
+    monkeypatch.setattr(network, "RESULTS", tmp_path / "cni" / "results")
+    podman.holds(container=[], image=[images.controller_filesystem().reference])
+    assert network.up(site, "secret", Silent())
+    (create,) = [call for call in podman.calls if call[0] == "create"]
+    mounted = [Path(create[i + 1].split(":")[0]) for i, option in enumerate(create) if option == "--volume"]
+    assert network.RESULTS in mounted
+    assert [directory for directory in mounted if not directory.is_dir()] == []

@@ -108,6 +108,8 @@ def _command(command: str, site_name: str) -> list[str]:
 def _create(site: Site, name: str, image: str) -> None:
     assert site.cloud is not None
     control = site.cloud.control_network
+    # podman's own plugins make it for the first container with a network, which on a new machine comes later
+    RESULTS.mkdir(mode=0o700, parents=True, exist_ok=True)
     podman(
         *("create", "--name", name, "--restart", "always"),
         *("--label", f"{SITE_LABEL}={site.name}", "--label", "strata.role=network"),
