@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
+from strata.toolchain import bin_directory
+
 from .conftest import ROLES
 
 Render = Callable[[str, Mapping[str, object]], str]
@@ -82,6 +84,22 @@ def test_kubeadm_accepts_the_control_plane(
     assert cluster["encryptionAlgorithm"] == "ECDSA-P256"
     etcd = cluster.get("etcd")
     assert (etcd is None) == (not datastore)
+
+
+@pytest.mark.parametrize(
+    ("server", "component"),
+    [("apiserver", "apiServer"), ("controller-manager", "controllerManager"), ("scheduler", "scheduler")],
+)
+def test_servers_know_the_arguments_that_they_are_given(render: Render, server: str, component: str) -> None:
+    """kubeadm passes on whatever it is told; a server would end at its start."""
+    program = bin_directory() / f"kube-{server}"
+    if not program.exists():
+        pytest.skip(f"the pinned {program.name} is not in the cache: `strata up lab` has it built")
+    text = render("kube_control_plane/templates/kubeadm.yaml.j2", CONTROL_PLANE)
+    given = documents(text)["ClusterConfiguration"][component]["extraArgs"]
+    known = subprocess.run([program, "--help"], capture_output=True, text=True, check=True).stdout
+    assert given
+    assert [a["name"] for a in given if f"--{a['name']} " not in known] == []
 
 
 def test_kubeadm_accepts_a_join_with_taints(

@@ -207,6 +207,7 @@ def test_secrets_of_the_cluster_are_private(machine: Callable[[str], Host], cont
             assert host.file(file).mode & 0o077 == 0, f"{name}: {file}"
     # the token that joined the worker
     assert not machine(WORKER).file("/etc/kubernetes/join").exists
+    assert not machine(WORKER).file("/etc/kubernetes/bootstrap-kubelet.conf").exists
 
 
 def test_tokens_for_joining_end_soon(kubectl: Kubectl) -> None:
