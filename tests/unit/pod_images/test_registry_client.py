@@ -56,7 +56,11 @@ def test_errors_half_way_are_passed_over(client: RegistryClient, monkeypatch: py
 
 @pytest.mark.parametrize(
     ("answer", "reason"),
-    [(503, "503 Said So"), (ConnectionRefusedError("refused"), "refused"), (TimeoutError("timed out"), "timed out")],
+    [
+        (503, "503 Said So"),
+        (ConnectionRefusedError("refused"), "refused"),
+        (TimeoutError("timed out"), "no whole answer within 15 s"),
+    ],
 )
 def test_one_that_stays_down_is_told(
     client: RegistryClient, monkeypatch: pytest.MonkeyPatch, answer: int | Exception, reason: str
