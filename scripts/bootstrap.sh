@@ -11,7 +11,7 @@ export PATH="$environment/bin:$PATH:/usr/local/sbin:/usr/sbin:/sbin" # root's PA
 # Not netavark: podman 4.3 would prefer it to the CNI plugins, which the lab's networks are made with.
 # shellcheck disable=SC2034  # read by the scripts that source this file
 packages=(ca-certificates containernetworking-plugins git iproute2 iptables mmdebstrap nftables openssh-client podman
-  procps python3 runc skopeo zstd)
+  procps python3 runc skopeo)
 # shellcheck disable=SC2034
 browser_packages=(chromium chromium-driver) # the tests look at pages as a user does
 

@@ -37,7 +37,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible ships no types
             directory = self._make_tmp_path()
             try:
                 for name in result["lacking"]:
-                    place = self._connection._shell.join_path(directory, f"{name}.zst")
+                    place = self._connection._shell.join_path(directory, f"{name}.gz")
                     wanted[name]["packed"] = self._transfer_file(str(sources[name][0]), place)
                 sent = {name: wanted[name] for name in result["lacking"]}
                 self._fixup_perms2([directory, *(binary["packed"] for binary in sent.values())])
@@ -45,7 +45,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible ships no types
             finally:
                 self._remove_tmp_path(directory)
             if second.get("failed"):
-                return second
+                kept = ", ".join(str(sources[name][0]) for name in sent)
+                return second | {"msg": f"{second.get('msg')} (if what was sent is broken, remove {kept})"}
             result = second | {"binaries": result["binaries"] + second["binaries"]}
         self._note(wanted, task_vars)
         return result
