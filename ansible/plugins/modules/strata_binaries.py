@@ -50,18 +50,6 @@ MODE = 0o755
 CHUNK = 1 << 17
 
 
-def digest_of(path: Path) -> str | None:
-    """SHA-256 of a file, None where there is none."""
-    digest = hashlib.sha256()
-    try:
-        with path.open("rb") as stream:
-            while chunk := stream.read(CHUNK):
-                digest.update(chunk)
-    except FileNotFoundError:
-        return None
-    return digest.hexdigest()
-
-
 def unpack(packed: Path, path: Path, sha256: str) -> str | None:
     """Puts the content of a file in gzip's format in the place of `path`, or returns what is wrong with it."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -106,7 +94,7 @@ def main() -> None:
             if wrong := unpack(Path(binary["packed"]), path, binary["sha256"]):
                 module.fail_json(msg=f"{path}: {wrong}")
             changed.append(name)
-        elif digest_of(path) != binary["sha256"]:
+        elif module.sha256(str(path)) != binary["sha256"]:
             lacking.append(name)
         else:
             arguments: dict[str, Any] = {"path": str(path), "mode": f"{MODE:04o}", "owner": "root", "group": "root"}
