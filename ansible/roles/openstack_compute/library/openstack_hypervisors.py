@@ -95,13 +95,19 @@ def stopped(module: AnsibleModule, units: list[str]) -> list[str]:
 
 
 def failed_unit(module: AnsibleModule, units: list[str]) -> str | None:
-    """The first unit that systemd gave up, with the last lines of its journal."""
-    for unit in units:
-        status, _, _ = module.run_command(["systemctl", "is-failed", "--quiet", unit])
-        if status == 0:
-            command = ["journalctl", "--unit", unit, "--lines", "5", "--output", "cat", "--no-pager"]
+    """The first unit that systemd gave up, with the last lines of its journal.
+
+    One that ended badly while it was being restarted counts as failed until its turn comes; it has a job.
+    """
+    if not units:
+        return None
+    _, out, _ = module.run_command(["systemctl", "show", "--property=Id,ActiveState,Job", *units])
+    for block in out.strip().split("\n\n"):
+        unit = dict(line.split("=", 1) for line in block.splitlines())
+        if unit["ActiveState"] == "failed" and unit.get("Job", "") in {"", "0"}:
+            command = ["journalctl", "--unit", unit["Id"], "--lines", "5", "--output", "cat", "--no-pager"]
             _, lines, _ = module.run_command(command)
-            return f"{unit} failed: {lines.strip()}"
+            return f"{unit['Id']} failed: {lines.strip()}"
     return None
 
 
