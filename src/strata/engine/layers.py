@@ -237,10 +237,13 @@ def platform_program_step(context: SiteContext) -> Callable[[Progress], StepResu
     def run(progress: Progress) -> StepResult:
         from strata.drift.platform import repair_releases
         from strata.engine import pulumi
+        from strata.engine.published import wait_for_services
 
         result = pulumi.up("platform", context.site, context.paths, progress, site_file=context.site_file)
         progress.update("comparing the cluster's objects with the releases")
         mended = repair_releases(context)
+        if result.changed or mended:
+            wait_for_services(context, progress)
         return StepResult(result.changed + len(mended), "; ".join(["Helm releases", *mended]))
 
     return run
