@@ -1,0 +1,62 @@
+"""Nodes that still send to pods that have gone, as after the API server was away: `up` says that it is done when the
+services answer."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import pytest
+import requests
+
+from strata.engine.context import SiteContext
+from strata.inventory.topology import hosts_with
+from strata.models import Site
+from strata.platform.token_issuer import CLIENT_SECRET
+
+from .commands import strata, up
+
+if TYPE_CHECKING:
+    from testinfra.host import Host
+
+pytestmark = pytest.mark.long
+
+STALE_SECONDS = 40.0
+"""From before `up` until the nodes hear of the new pods; rolling them takes about 15 s, the old ones' end as long."""
+
+
+@pytest.fixture
+def stale(context: SiteContext, site: Site, site_host: Callable[[str], Host]) -> Iterator[Callable[[], None]]:
+    """Stops each node's kube-proxy; what is called has them go on."""
+    if site.cloud is None or site.cloud.deployment != "lab":
+        pytest.skip(f"site {site.name} is no lab")
+    with ExitStack() as stack:
+        for node in hosts_with("kube_node", site, context.cloud_outputs):
+            host = site_host(node.name)
+            (process,) = host.check_output("pgrep -x kube-proxy").split()
+            stack.callback(host.run, f"kill -CONT {process}")
+            host.check_output(f"kill -STOP {process}")
+        yield stack.close
+
+
+def test_up_ends_when_every_node_knows_the_new_pods(
+    context: SiteContext, http: requests.Session, stale: Callable[[], None]
+) -> None:
+    issuer = context.site.platform.services.token_issuer
+    if issuer is None:
+        pytest.skip(f"site {context.site.name} has no platform.services.token_issuer")
+    done = strata("secrets", "rotate", context.site_file, CLIENT_SECRET)
+    assert done.returncode == 0, done.stderr
+    go_on = threading.Timer(STALE_SECONDS, stale)
+    go_on.start()
+    try:
+        up(context.site_file, "--layer", "platform")
+        assert not go_on.is_alive(), "it was done before any node could know of the new pods"
+        for _ in range(4):
+            answer = http.get(f"https://{issuer.hostname}.{context.site.domain}/healthz", timeout=10)
+            assert answer.status_code == 200
+    finally:
+        go_on.cancel()
+        go_on.join()
