@@ -56,20 +56,41 @@ def main_process(show: Callable[..., str], unit: str) -> int:
     return int(show("systemctl", "show", "--property", "MainPID", "--value", unit).strip() or 0)
 
 
-def killed_and_restarted(run: Callable[..., str], unit: str, seconds: float = 90) -> None:
-    """Kills a unit's main process and returns when systemd has another one and calls it active.
+def kill(run: Callable[..., str], unit: str) -> int:
+    """Kills a unit's main process; returns the process id that it had.
 
     Args:
         run: runs a command on the unit's machine and returns its output.
         unit: name of the unit.
-        seconds: how long it may take.
     """
-    before = main_process(run, unit)
-    assert before, f"{unit} does not run"
-    run("kill", "-9", str(before))
+    process = main_process(run, unit)
+    assert process, f"{unit} does not run"
+    run("kill", "-9", str(process))
+    return process
+
+
+def wait_for_restart(run: Callable[..., str], unit: str, before: int, seconds: float = 90) -> None:
+    """Returns when systemd has another main process than `before` and calls the unit active."""
 
     def back() -> bool:
         now = main_process(run, unit)
         return now not in (0, before) and run("systemctl", "is-active", unit).strip() == "active"
 
     eventually(back, seconds, f"{unit} is active again")
+
+
+def killed_and_restarted(run: Callable[..., str], unit: str, seconds: float = 90) -> float:
+    """Kills a unit's main process and returns when systemd has another one and calls it active.
+
+    Args:
+        run: runs a command on the unit's machine and returns its output.
+        unit: name of the unit.
+        seconds: how long it may take.
+
+    Returns:
+        when it was killed, in seconds since the epoch.
+    """
+    before = kill(run, unit)
+    killed = time.time()
+    wait_for_restart(run, unit, before, seconds)
+    return killed

@@ -75,6 +75,11 @@ class Machine:
         assert done.returncode == 0, f"{' '.join(command)}: {done.stdout}{done.stderr}"
         return done.stdout
 
+    def process(self) -> int:
+        """Process id of its first process on this machine; 0 where it does not run."""
+        inspect = ["podman", "container", "inspect", "--format", "{{.State.Pid}}", self.container]
+        return int(subprocess.run(inspect, capture_output=True, text=True, check=True).stdout)
+
     def fetch(self, url: str, **headers: str) -> str:
         """What a URL answers, asked from inside."""
         options = [
@@ -85,6 +90,14 @@ class Machine:
     def reaches(self, address: str, port: int) -> bool:
         """Whether TCP connects from inside."""
         return self.run("python3", "-c", CONNECT, address, str(port), str(ANSWER_SECONDS)).startswith("open")
+
+    def pings(self, address: str, *options: str) -> bool:
+        """Whether an address answers one ICMP echo request from inside."""
+        command = ["podman", "exec", self.container, "ping", "-c1", "-W1", *options, address]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+        # 1: no answer; all else is no finding about the network
+        assert done.returncode in (0, 1), done.stderr
+        return done.returncode == 0
 
 
 @dataclass

@@ -8,6 +8,7 @@ import os
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import openstack.exceptions
@@ -25,7 +26,10 @@ RAM, LARGER_RAM = 256, 384
 DISK, SMALLER_DISK = 2, 1
 """GiB."""
 ADA_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIEN9v3hA5p2Jm7eVjM2iX7Jj0S1o2u9W5sYbV7q3k0aa ada"
+HOST_NAME = "named-by-user-data"
+"""Not the instance's name in nova, which podman sets without cloud-init."""
 USER_DATA = f"""#cloud-config
+hostname: {HOST_NAME}
 users:
   - default
   - {{name: ada, shell: /bin/bash, ssh_authorized_keys: ["{ADA_KEY}"]}}
@@ -43,6 +47,8 @@ for process in [subprocess.Popen([sys.executable, "-c", loop]) for _ in range(3)
 used = resource.getrusage(resource.RUSAGE_CHILDREN)
 print((used.ru_utime + used.ru_stime) / (time.monotonic() - started))
 """
+TICKS = "/run/ticks"
+TICK = f"while :; do printf . >>{TICKS}; sleep 0.05; done"
 
 
 @dataclass(frozen=True)
@@ -169,7 +175,7 @@ def test_view_of_the_limits_comes_back(place: Place) -> None:
 
 
 def test_user_data_is_done_by_cloud_init(place: Place) -> None:
-    """Users, keys, files, commands and the host name are what user data and nova say."""
+    """Users, keys, files, commands and the host name are what the user data say."""
     status = place.machine.run("cloud-init", "status", "--long")
     assert "status: done" in status
     assert "DataSourceConfigDrive" in status
@@ -178,15 +184,24 @@ def test_user_data_is_done_by_cloud_init(place: Place) -> None:
         assert place.key in place.machine.run("cat", f"{home}/.ssh/authorized_keys")
     assert place.machine.run("cat", "/etc/strata-test") == "written by cloud-init"
     assert place.machine.run("stat", "-c", "%a", "/etc/strata-test").strip() == "640"
-    assert place.machine.run("cat", "/srv/commands-ran").strip() == "test-one"
-    assert place.machine.run("hostname").strip() == "test-one"
+    assert place.machine.run("cat", "/srv/commands-ran").strip() == HOST_NAME
+    assert place.machine.run("cat", "/proc/sys/kernel/hostname").strip() == HOST_NAME
+    assert place.machine.run("cat", "/etc/hostname").strip() == HOST_NAME
 
 
 def test_console_log_and_serial_console(place: Place) -> None:
-    """The console log holds the boot; a serial console to type on is refused, and nova says why."""
+    """The console log holds the boot and what is written to the serial console; one to type on is refused, with nova's
+    reason."""
     compute = place.tenant.cloud.compute
-    output = str(compute.get_server_console_output(place.machine.id)["output"])
-    assert "Cloud-init v." in output
+
+    def log() -> str:
+        return str(compute.get_server_console_output(place.machine.id)["output"])
+
+    assert "Cloud-init v." in log()
+    line = f"written to the serial console: {uuid.uuid4().hex}"
+    assert line not in log()
+    place.machine.run("tee", "/dev/console", stdin=f"{line}\n")
+    wait_until(lambda: line in log().splitlines())
     with pytest.raises(openstack.exceptions.BadRequestException, match="Unavailable console type serial"):
         compute.create_console(place.machine.id, console_type="serial")
 
@@ -234,16 +249,32 @@ def test_rescue_has_the_root_mounted(place: Place) -> None:
 
 
 def test_pause_freezes_and_stop_stops(place: Place) -> None:
-    """Pause, unpause, stop and start end in their states."""
-    compute = place.tenant.cloud.compute
-    for action, status in (
-        (compute.pause_server, "PAUSED"),
-        (compute.unpause_server, "ACTIVE"),
-        (compute.stop_server, "SHUTOFF"),
-        (compute.start_server, "ACTIVE"),
-    ):
-        action(place.machine.id)
-        place.settled(status)
+    """What runs inside stands still while the instance is paused and goes on afterwards; stopped, nothing runs."""
+    compute, machine = place.tenant.cloud.compute, place.machine
+    machine.run("touch", TICKS)
+    machine.run("systemd-run", "--quiet", "sh", "-c", TICK)
+    # read from outside: nothing can be started in what is frozen
+    seen = Path(f"/proc/{machine.process()}/root{TICKS}")
+
+    def ticks() -> int:
+        return seen.stat().st_size
+
+    begin = ticks()
+    pace = wait_until(lambda: ticks() >= begin + 10)
+    compute.pause_server(machine.id)
+    place.settled("PAUSED")
+    frozen = ticks()
+    with pytest.raises(AssertionError, match="not so after"):
+        wait_until(lambda: ticks() != frozen, 2 * pace)
+    compute.unpause_server(machine.id)
+    place.settled("ACTIVE")
+    wait_until(lambda: ticks() > frozen)
+    compute.stop_server(machine.id)
+    place.settled("SHUTOFF")
+    assert machine.process() == 0
+    compute.start_server(machine.id)
+    place.settled("ACTIVE")
+    machine.run("true")
 
 
 def test_suspend_is_refused(place: Place) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -15,7 +16,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from strata.engine.context import SiteContext
+from strata.inventory.build import controller_address
+from strata.lab.controller import container_name as controller_name
+from strata.lab.network import nft
+from strata.lab.network.filtering import table_name
+from strata.lab.network.metadata import NOVA_PORT
+from strata.lab.network.routing import PUBLIC_PORTS
 
+from .healing import in_controller
 from .tenants import Machine, Tenant, small_flavor, tenant, wait_until
 
 if TYPE_CHECKING:
@@ -24,6 +32,30 @@ if TYPE_CHECKING:
 SSH, WEB = 22, 8080
 """Every instance answers on both."""
 SERVE = f"python3 -m http.server {WEB} >/dev/null 2>&1"
+EVERYTHING = {"remote_ip_prefix": "0.0.0.0/0"}
+"""A rule that lets everybody in, by every protocol."""
+INNER_PORTS = {"SSH": SSH, "metadata": NOVA_PORT, "database": 3306, "message queue": 5672, "memcached": 11211}
+"""Of the controller; the last three on its loopback only."""
+STREAM = """
+import socket, sys
+stream = socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=2)
+print(stream.getsockname()[1], flush=True)
+input()
+stream.sendall(b"GET / HTTP/1.0\\r\\n\\r\\n")
+print(stream.recv(4))
+"""
+LISTEN = """
+import errno, socket, sys
+listening = []
+for port in sys.argv[2:]:
+    try:
+        listening.append(socket.create_server((sys.argv[1], int(port))))
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+print("ready", flush=True)
+sys.stdin.read()
+"""
 
 
 @dataclass(frozen=True)
@@ -39,6 +71,7 @@ class Place:
     stranger: Machine
     servers: Any
     clients: Any
+    strangers: Any
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +109,7 @@ def place(context: SiteContext, cloud: Connection) -> Iterator[Place]:
             stranger=machines["stranger"],
             servers=servers,
             clients=clients,
+            strangers=strangers,
         )
 
 
@@ -99,6 +133,19 @@ def opened(owner: Tenant, group: Any, **properties: Any) -> Iterator[Any]:
         owner.cloud.network.delete_security_group_rule(rule.id, ignore_missing=True)
 
 
+@contextlib.contextmanager
+def inside(container: str, code: str, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A Python program in a container and its first line; its standard input is closed in the end."""
+    command = ["podman", "exec", "-i", container, "python3", "-c", code, *arguments]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        first = process.stdout.readline().strip()
+        assert first, process.stderr.read()
+        yield process, first
+
+
 def test_what_no_group_opens_is_closed(place: Place, can_connect: Callable[[str, int], bool]) -> None:
     """A port that answers inside is closed to a neighbour on the same network and to this machine."""
     wait_until(lambda: place.server.reaches("127.0.0.1", WEB))
@@ -116,18 +163,16 @@ def test_a_rule_opens_one_port_at_once_and_its_end_closes_it(
         wait_until(lambda: can_connect(server, WEB))
         wait_until(lambda: place.client.reaches(server, WEB))
         assert not can_connect(server, SSH)
-        stream = f"import socket; s = socket.create_connection(('{server}', {WEB}), timeout=2); input(); "
-        stream += "s.sendall(b'GET / HTTP/1.0\\r\\n\\r\\n'); print(s.recv(4))"
-        command = ["podman", "exec", "-i", place.client.container, "python3", "-c", stream]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as held:
-            wait_until(
-                lambda: "ESTAB" in place.server.run("ss", "--tcp", "--no-header", "state", "established") or True
-            )
+        stream = (place.client.container, STREAM, server, str(WEB))
+        with inside(*stream) as (unhindered, one), inside(*stream) as (held, other):
+            ends = {f"{place.client.address}:{port}" for port in (one, other)}
+            wait_until(lambda: ends <= _established(place.server))
+            assert unhindered.communicate("\n", timeout=20)[0].strip() == "b'HTTP'"
             place.blue.cloud.network.delete_security_group_rule(rule.id)
             wait_until(lambda: not can_connect(server, WEB))
-            out, error = held.communicate(b"\n", timeout=20)
-        assert out == b""
-        assert b"timed out" in error
+            out, error = held.communicate("\n", timeout=20)
+        assert out == ""
+        assert "timed out" in error
 
 
 def test_a_remote_group_lets_its_members_in(place: Place, can_connect: Callable[[str, int], bool]) -> None:
@@ -154,18 +199,18 @@ def test_an_instance_cannot_take_anothers_address(place: Place) -> None:
     foreign = next(
         f"{subnet}.{n}" for n in range(10, 14) if f"{subnet}.{n}" not in (client.address, place.server.address)
     )
-    ping = ["ping", "-c1", "-W1", "-I", foreign, place.server.address]
+    server = place.server.address
     client.run("ip", "address", "add", f"{foreign}/28", "dev", "eth0")
     try:
         with opened(place.blue, place.servers, protocol="icmp"):
-            wait_until(lambda: _succeeds(client, "ping", "-c1", "-W1", place.server.address))
-            assert not _succeeds(client, *ping)
+            wait_until(lambda: client.pings(server))
+            assert not client.pings(server, "-I", foreign)
             network.update_port(client.port_id, security_groups=[], is_port_security_enabled=False)
             try:
-                wait_until(lambda: _succeeds(client, *ping))
+                wait_until(lambda: client.pings(server, "-I", foreign))
             finally:
                 network.update_port(client.port_id, is_port_security_enabled=True, security_groups=[place.clients.id])
-            wait_until(lambda: not _succeeds(client, *ping))
+            wait_until(lambda: not client.pings(server, "-I", foreign))
     finally:
         client.run("ip", "address", "delete", f"{foreign}/28", "dev", "eth0")
 
@@ -181,21 +226,45 @@ def test_without_port_security_everything_is_open(place: Place, can_connect: Cal
     wait_until(lambda: not can_connect(server.address, SSH))
 
 
-def test_networks_of_two_projects_are_apart(place: Place) -> None:
-    """Not even a group that lets everybody in makes a way between networks that no router joins."""
-    with opened(place.blue, place.servers, protocol="tcp", remote_ip_prefix="0.0.0.0/0"):
-        wait_until(lambda: place.client.reaches(place.server.address, WEB))
-        assert not place.stranger.reaches(place.server.address, WEB)
+def test_networks_of_two_projects_are_apart(place: Place, can_connect: Callable[[str, int], bool]) -> None:
+    """Not even groups that let everybody in make a way between networks that no router joins, in either direction."""
+    server, stranger = place.server, place.stranger
+    with opened(place.blue, place.servers, **EVERYTHING), opened(place.green, place.strangers, **EVERYTHING):
+        # both are open, and both find what leads out of their networks
+        wait_until(lambda: all(can_connect(m.address, WEB) for m in (server, stranger)))
+        wait_until(lambda: place.client.reaches(server.address, WEB) and place.client.pings(server.address))
+        assert server.pings(place.blue_subnet.gateway_ip)
+        assert stranger.pings(place.green_subnet.gateway_ip)
+        for one, other in ((stranger, server), (server, stranger)):
+            assert not one.reaches(other.address, WEB)
+            assert not one.pings(other.address)
 
 
-def test_instances_do_not_reach_the_controllers_inside(place: Place, context: SiteContext) -> None:
-    """SSH, databases and message queue of the controller and this machine's own ports are not theirs."""
-    from strata.inventory.build import controller_address
+def test_instances_do_not_reach_the_controllers_inside(
+    place: Place, context: SiteContext, external: str, can_connect: Callable[[str, int], bool]
+) -> None:
+    """Who may call OpenStack's APIs does not reach what else listens on the controller, nor this machine's own ports.
 
-    controller = controller_address(context.site)
-    gateway = place.blue_subnet.gateway_ip
-    for address, port in ((controller, SSH), (controller, 8775), (gateway, SSH)):
-        assert not place.client.reaches(address, port)
+    Where a service of the controller listens on its loopback only, another program stands in for it at the address that
+    instances see: what keeps them out is the border of their networks.
+    """
+    client, controller, gateway = place.client, controller_address(context.site), place.blue_subnet.gateway_ip
+    ports = list(map(str, INNER_PORTS.values()))
+    with (
+        place.blue.router(place.blue_subnet, external_network_id=external),
+        inside(controller_name(context.site), LISTEN, controller, *ports),
+        socket.create_server((gateway, 0)) as own,
+    ):
+        wait_until(lambda: all(client.reaches(controller, port) for port in PUBLIC_PORTS))
+        assert client.pings(gateway)
+        for name, port in INNER_PORTS.items():
+            # fails where nothing listens, as does the next
+            in_controller(context, "bash", "-c", f"</dev/tcp/{'127.0.0.1' if port != NOVA_PORT else controller}/{port}")
+            assert can_connect(controller, port), name
+            assert not client.reaches(controller, port), name
+        own_port = own.getsockname()[1]
+        assert can_connect(gateway, own_port)
+        assert not client.reaches(gateway, own_port)
 
 
 def test_a_floating_ip_answers_and_moves(place: Place, external: str) -> None:
@@ -243,7 +312,7 @@ def test_each_instance_finds_its_own_metadata(place: Place) -> None:
 
 
 def test_the_agent_comes_back(place: Place, context: SiteContext, can_connect: Callable[[str, int], bool]) -> None:
-    """Killed, it is started again and goes on; what somebody deletes of its rules is put back."""
+    """Killed, it is started again and goes on; what somebody deletes of its rules is put back, and closed again."""
     name = f"strata-{context.site.name}-network"
     inspect = ["podman", "container", "inspect", "--format", "{{.State.Pid}}", name]
 
@@ -256,8 +325,20 @@ def test_the_agent_comes_back(place: Place, context: SiteContext, can_connect: C
     with opened(place.blue, place.servers, protocol="tcp", port_range_min=WEB, port_range_max=WEB):
         wait_until(lambda: can_connect(place.server.address, WEB))
     wait_until(lambda: not can_connect(place.server.address, WEB))
-    subprocess.run(["nft", "delete", "table", "bridge", f"strata-{context.site.name}"], check=True)
+    table = table_name(context.site.name)
+    tables = {("bridge", table): ""}
+    before_deletion = nft.listing(tables)
+    agent = process()
+    # stopped meanwhile: it may be back at once
+    os.kill(agent, signal.SIGSTOP)
+    try:
+        nft.remove(("bridge",), table)
+        assert nft.listing(tables) == ""
+        wait_until(lambda: can_connect(place.server.address, WEB))
+    finally:
+        os.kill(agent, signal.SIGCONT)
     wait_until(lambda: not can_connect(place.server.address, WEB))
+    wait_until(lambda: nft.listing(tables) == before_deletion != "")
 
 
 def _who_answers(address: str) -> str | None:
@@ -269,9 +350,7 @@ def _who_answers(address: str) -> str | None:
         return None
 
 
-def _succeeds(machine: Machine, *command: str) -> bool:
-    try:
-        machine.run(*command)
-    except AssertionError:
-        return False
-    return True
+def _established(machine: Machine) -> set[str]:
+    """The other ends of a machine's TCP connections, as address:port."""
+    lines = machine.run("ss", "--tcp", "--numeric", "--no-header", "state", "established").splitlines()
+    return {line.split()[3] for line in lines}
