@@ -8,7 +8,13 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
 from urllib.parse import quote
+
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_ssh_private_key
 
 SHORTEST = 16
 """Characters of a form that is looked for; a shorter piece would be found by chance."""
@@ -28,9 +34,38 @@ def forms(value: str) -> set[bytes]:
 
 
 def distinctive(value: str) -> str:
-    """A piece of a secret that stands on one line: of a PEM text the longest inside its frame, which all have alike."""
+    """A piece of a secret that stands on one line: of a private key in PEM the line with the middle of what is private.
+
+    Its other lines hold what is public, or what all keys of its kind have alike.
+    """
     lines = value.strip().splitlines()
-    return max(lines[1:-1] or lines, key=len) if len(lines) > 2 else lines[0]
+    if len(lines) <= 2:
+        return lines[0]
+    body = lines[1:-1]
+    try:
+        private = private_part(value.encode())
+    except ValueError:
+        return max(body, key=len)
+    middle = (base64.b64decode("".join(body)).index(private) + len(private) // 2) * 4 // 3
+    return next(line for line, end in zip(body, accumulate(map(len, body)), strict=True) if middle < end)
+
+
+def private_part(text: bytes) -> bytes:
+    """The number or seed that a private key keeps to itself, as it stands in the key's encoding.
+
+    Raises:
+        ValueError: it is no private key in PEM or of OpenSSH.
+    """
+    load = load_ssh_private_key if b"OPENSSH" in text else load_pem_private_key
+    key = load(text, None)
+    if isinstance(key, Ed25519PrivateKey):
+        return key.private_bytes_raw()
+    if isinstance(key, EllipticCurvePrivateKey):
+        return key.private_numbers().private_value.to_bytes((key.key_size + 7) // 8, "big")
+    if isinstance(key, RSAPrivateKey):
+        exponent = key.private_numbers().d
+        return exponent.to_bytes((exponent.bit_length() + 7) // 8, "big")
+    raise ValueError(f"no kind of key that is known here: {type(key).__name__}")
 
 
 @dataclass
@@ -41,7 +76,7 @@ class Needles:
         secrets: name to value.
     """
 
-    secrets: Mapping[str, str]
+    secrets: Mapping[str, str] = field(repr=False)  # pytest prints the arguments of a test that fails
     _names: dict[bytes, str] = field(init=False, repr=False)
     _pattern: re.Pattern[bytes] = field(init=False, repr=False)
 

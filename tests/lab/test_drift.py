@@ -1,43 +1,93 @@
-"""What was changed or removed by hand is named by `strata status`, and mended by `strata up`, which leaves no drift.
+"""What was changed or removed by hand is named by `strata status`; `strata up` mends that, nothing else, and all of it.
 
-Everything is broken at once, looked at once and mended once: each look at a whole site takes seconds.
+Everything is broken at once and mended once: each look at a whole site takes seconds.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pytest
 
 from strata.engine.context import SiteContext
+from strata.engine.converged import why_not
 from strata.engine.kubectl import cluster_command
 from strata.lab.network.container import container_name
 from strata.lab.podman import podman
 from strata.paths import REPOSITORY
+from strata.report.browser import browser
 from strata.secrets import SecretStore
 
-from .commands import strata_json, up
+from .commands import strata, strata_json, up
+from .identities import Identities, identities
+from .pages import WIDTH, rows
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
     from testinfra.host import Host
 
 
+STATUS_SECONDS = 30.0
+"""Most that looking for drift may take."""
+GONE = "worker-1"
+"""The instance that is deleted by hand."""
+HAPROXY = "/etc/haproxy/haproxy.cfg"
+
+Row = tuple[str, str, str, str, str]
+"""Layer, object, property, wanted, found."""
+
+
 @dataclass
 class Seen:
-    """What `strata status` said."""
+    """What `strata status` said.
+
+    Args:
+        exit_status: of the command.
+        drift: everything that it named.
+        seconds: how long it looked.
+    """
 
     exit_status: int
-    drift: list[dict[str, str]]
-    changed: int = 0
-    by_layer: dict[str, set[tuple[str, str]]] = field(default_factory=dict)
+    drift: list[Row]
+    seconds: float
 
-    def __post_init__(self) -> None:
-        for one in self.drift:
-            self.by_layer.setdefault(one["layer"], set()).add((one["object"], one["property"]))
+    def layer(self, name: str) -> set[Row]:
+        """What was named of one layer."""
+        return {row for row in self.drift if row[0] == name}
+
+
+@dataclass
+class Broken:
+    """A site where something of every kind was changed by hand.
+
+    Args:
+        seen: what `status` says of it.
+        before: identities of the parts before anything was changed.
+        configuration: content of HAPROXY before and after the change.
+    """
+
+    seen: Seen
+    before: Identities = field(repr=False)
+    configuration: tuple[bytes, bytes] = field(repr=False)
+
+
+@dataclass
+class Mended:
+    """The same site after `up`.
+
+    Args:
+        seen: what `status` says then.
+        changed: how many changes `up` counted, by step.
+        after: identities of the parts.
+    """
+
+    seen: Seen
+    changed: dict[str, int]
+    after: Identities = field(repr=False)
 
 
 def look(context: SiteContext) -> Seen:
@@ -45,7 +95,8 @@ def look(context: SiteContext) -> Seen:
     status, answer, error = strata_json(context, "status")
     assert answer, error
     assert answer["drift"]["unreachable"] == {}, answer["drift"]
-    return Seen(status, answer["drift"]["drift"])
+    drift = [(d["layer"], d["object"], d["property"], d["wanted"], d["found"]) for d in answer["drift"]["drift"]]
+    return Seen(status, drift, answer["drift"]["seconds"])
 
 
 def break_openstack(context: SiteContext, cloud: Connection) -> None:
@@ -62,23 +113,26 @@ def break_openstack(context: SiteContext, cloud: Connection) -> None:
     group = next(cloud.network.security_groups(name=f"{name}-registry"))
     rules = cloud.network.security_group_rules(security_group_id=group.id, direction="ingress")
     cloud.network.delete_security_group_rule(next(r for r in rules if r.port_range_min))
-    server = next(s for s in cloud.compute.servers(all_projects=True) if s.name == "worker-1")
+    server = next(s for s in cloud.compute.servers(all_projects=True) if s.name == GONE)
     cloud.compute.delete_server(server)
     cloud.compute.wait_for_delete(server, wait=60)
     podman("rm", "--force", "--time", "0", container_name(name))
 
 
-def break_hosts(site_host: Callable[[str], Host]) -> None:
-    """A file's content, another's mode, a file that is gone, a service that was stopped."""
+def break_hosts(site_host: Callable[[str], Host]) -> tuple[bytes, bytes]:
+    """A file's content, which is returned as it was and as it is, another's mode, a file that is gone, a service that
+    was stopped."""
     services, gpu_worker = site_host("services-1"), site_host("gpu-worker-1")
+    before: bytes = services.file(HAPROXY).content
     for host, command in (
-        (services, "echo '# by hand' >> /etc/haproxy/haproxy.cfg"),
+        (services, f"echo '# by hand' >> {HAPROXY}"),
         (services, "chmod 0666 /etc/postgresql/*/main/pg_hba.conf"),
         (services, "systemctl stop docker-registry"),
         (gpu_worker, "rm /etc/systemd/system/kubelet.service"),
     ):
         done = host.run(command)
         assert done.rc == 0, done.stderr
+    return before, services.file(HAPROXY).content
 
 
 def break_cluster(context: SiteContext, kubectl: Callable[..., str]) -> None:
@@ -102,104 +156,197 @@ def broken(
     cloud: Connection,
     site_host: Callable[[str], Host],
     kubectl: Callable[..., str],
-) -> Iterator[Seen]:
-    """What `status` says of a site where something of every kind was changed by hand."""
-    before = look(context)
-    if before.exit_status != 0:  # what another test left is not ours to judge
+) -> Iterator[Broken]:
+    """A site where something of every kind was changed by hand."""
+    seen = look(context)
+    # what another test left, or an edit of the repository asks for, is not ours to judge
+    if seen.exit_status != 0 or any(why_not(context, playbook) for playbook in ("openstack", "hosts", "cluster")):
         up(context.site_file)
-        before = look(context)
-    assert (before.exit_status, before.drift) == (0, [])
+        seen = look(context)
+    assert (seen.exit_status, seen.drift) == (0, [])
+    before = identities(context, cloud, kubectl, without=GONE)
     try:
         break_cluster(context, kubectl)
-        break_hosts(site_host)
+        configuration = break_hosts(site_host)
         break_openstack(context, cloud)
-        yield look(context)
+        yield Broken(look(context), before, configuration)
     finally:
         up(context.site_file)
 
 
 @pytest.fixture(scope="module")
-def mended(context: SiteContext, broken: Seen) -> Seen:
-    """What `status` says after `up`."""
+def mended(context: SiteContext, cloud: Connection, kubectl: Callable[..., str], broken: Broken) -> Mended:
+    """The same site after `up`."""
     answer = up(context.site_file)
-    seen = look(context)
-    seen.changed = int(answer["changed"])
-    return seen
+    changed = {step["name"]: step["changed"] for step in answer["steps"] if step["changed"]}
+    return Mended(look(context), changed, identities(context, cloud, kubectl, without=GONE))
 
 
-def test_an_untouched_site_has_no_drift_and_a_touched_one_has(broken: Seen) -> None:
-    assert broken.exit_status == 1
-    assert broken.drift
+def test_an_untouched_site_has_no_drift_and_a_touched_one_has(broken: Broken) -> None:
+    """The fixture saw none before; the answer comes in time, and the exit status says that there is some."""
+    assert broken.seen.exit_status == 1
+    assert broken.seen.drift
+    assert 0 < broken.seen.seconds < STATUS_SECONDS
 
 
-def test_openstack(context: SiteContext, broken: Seen) -> None:
+def test_openstack(context: SiteContext, broken: Broken) -> None:
     """A flavor, a quota, an aggregate's metadata, a security rule, an instance and the network agent are named, and
     nothing else is."""
     assert context.site.cloud is not None
-    assert broken.by_layer["cloud"] == {
-        (f"flavor {context.site.cloud.flavors[-1].name}", 'extraSpecs["hw:by_hand"]'),
-        ("quota set project", "cores"),
-        ("aggregate none", "metadata.by_hand"),
-        ("sec group rule registry-registry", "state"),
-        ("instance worker-1", "state"),
-        (f"network agent: container {container_name(context.site.name)}", "state"),
-    }
     cores = context.site.cloud.project.quota.cores
-    quota = next(d for d in broken.drift if d["property"] == "cores")
-    assert (quota["wanted"], quota["found"]) == (str(cores), str(cores + 1))
-
-
-def test_hosts(broken: Seen, secrets: SecretStore) -> None:
-    """Files, a service and the host that is gone are named; no secret is shown."""
-    found = {(name.rpartition("/")[2], key) for name, key in broken.by_layer["hosts"]}
-    assert found == {
-        ("haproxy.cfg", "content"),
-        ("pg_hba.conf", "mode"),
-        ("services-1: docker-registry", "ActiveState"),
-        ("worker-1", "SSH"),
+    assert broken.seen.layer("cloud") == {
+        ("cloud", f"flavor {context.site.cloud.flavors[-1].name}", 'extraSpecs["hw:by_hand"]', "missing", "yes"),
+        ("cloud", "quota set project", "cores", str(cores), str(cores + 1)),
+        ("cloud", "aggregate none", "metadata.by_hand", "missing", "yes"),
+        ("cloud", "sec group rule registry-registry", "state", "present", "missing"),
+        ("cloud", f"instance {GONE}", "state", "present", "missing"),
+        (
+            "cloud",
+            f"network agent: container {container_name(context.site.name)}",
+            "state",
+            "running",
+            "missing",
+        ),
     }
-    text = json.dumps(broken.drift)
+
+
+def test_hosts(broken: Broken, secrets: SecretStore) -> None:
+    """Files, a service and the host that is gone are named, and nothing else is; no secret is shown."""
+    found = broken.seen.layer("hosts")
+    content = next(row for row in found if row[2] == "content")
+    algorithm = content[3].partition(":")[0]
+    wanted, changed = (hashlib.new(algorithm, text).hexdigest()[:12] for text in broken.configuration)
+    answer = next(row[4] for row in found if row[2] == "SSH")
+    assert "No route to host" in answer or "timed out" in answer, answer
+    assert found == {
+        ("hosts", f"services-1: {HAPROXY}", "content", f"{algorithm}:{wanted}", f"{algorithm}:{changed}"),
+        ("hosts", "services-1: /etc/postgresql/15/main/pg_hba.conf", "mode", "0640", "0666"),
+        ("hosts", "services-1: docker-registry", "ActiveState", "active", "inactive"),
+        ("hosts", GONE, "SSH", "answers", answer),
+    }
+    text = json.dumps(broken.seen.drift)
     assert not [name for name, value in secrets.known().items() if value in text]
 
 
-def test_cluster(context: SiteContext, broken: Seen) -> None:
-    """A node's label and taint, a unit's file, and the node that went with its instance are named."""
+def test_cluster(context: SiteContext, broken: Broken) -> None:
+    """A node's label and taint, a unit's file, and the node that went with its instance are named, and nothing else
+    is."""
     assert context.site.cluster is not None
-    label = next(iter(context.site.cluster.gpu_nodes.labels))
-    found = {(name.rpartition("/")[2], key) for name, key in broken.by_layer["cluster"]}
-    assert found >= {
-        ("node gpu-worker-1", f"label {label}"),
-        ("node gpu-worker-1", "taint"),
-        ("kubelet.service", "state"),
+    marks = context.site.cluster.gpu_nodes
+    label, value = next(iter(marks.labels.items()))
+    found = broken.seen.layer("cluster")
+    assert found - {node_gone(found)} == {
+        ("cluster", "node gpu-worker-1", f"label {label}", value, "by-hand"),
+        ("cluster", "node gpu-worker-1", "taint", marks.taints[0], "missing"),
+        ("cluster", "gpu-worker-1: /etc/systemd/system/kubelet.service", "state", "file", "missing"),
     }
 
 
-def test_platform(context: SiteContext, broken: Seen) -> None:
-    """A release's values, a tenant's quota and an object that is gone are named."""
+def node_gone(found: Iterable[tuple[str, ...]]) -> tuple[str, ...] | None:
+    """How the node of the instance that is gone is named, once its control plane has noticed."""
+    return next((row for row in found if row[:4] == ("cluster", f"node {GONE}", "state", "Ready")), None)
+
+
+def test_platform(context: SiteContext, broken: Broken) -> None:
+    """A release's values, a tenant's quota and an object that is gone are named, and nothing else is."""
     tenant = context.site.platform.tenants[0].name
-    found = {(name.partition(": ")[2] or name, key) for name, key in broken.by_layer["platform"]}
-    quotas = [key for name, key in found if name.startswith(f"ResourceQuota {tenant}/")]
-    assert "spec.hard.pods" in quotas, found
-    assert ("PriorityClass batch", "state") in found
-    assert any(name == f"release tenant-{tenant}" and "memory" in key for name, key in found), found
+    assert broken.seen.layer("platform") == {
+        ("platform", "release cluster-base", "revision", "the one that up made", "changed by hand"),
+        ("platform", "release cluster-base: PriorityClass batch", "state", "present", "missing"),
+        ("platform", f"release tenant-{tenant}", "values.quota.memory", "16Gi", "3Gi"),
+        ("platform", f"release tenant-{tenant}: ResourceQuota {tenant}/{tenant}", "spec.hard.pods", "100", "99"),
+    }
 
 
-def test_up_mends_it_and_leaves_no_drift(mended: Seen) -> None:
-    assert (mended.exit_status, mended.drift) == (0, [])
-    assert mended.changed >= 10
+def test_the_page_shows_what_has_drifted(
+    context: SiteContext, broken: Broken, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """`strata report` looks for itself: a row of its page for each object, property, wanted and found value."""
+    file = tmp_path_factory.mktemp("drifted") / "report.html"
+    done = strata("report", context.site_file, "-o", file)
+    assert done.returncode == 0, done.stderr
+    with browser() as window:
+        window.open(file, width=WIDTH)
+        found = rows(window, "drift")
+    assert set(found) - {node_gone(found)} == set(broken.seen.drift) - {node_gone(broken.seen.drift)}
+
+
+def test_up_mends_it_and_leaves_no_drift(mended: Mended) -> None:
+    """Five objects of the cloud, the network agent and two releases are changed; no step without drift changes any."""
+    assert (mended.seen.exit_status, mended.seen.drift) == (0, [])
+    assert mended.changed.keys() == {"controller", "cloud", "hosts", "cluster", "platform"}
+    assert {name: mended.changed[name] for name in ("controller", "cloud", "platform")} == {
+        "controller": 1,
+        "cloud": 5,
+        "platform": 2,
+    }
+
+
+def test_up_touches_nothing_else(context: SiteContext, broken: Broken, mended: Mended) -> None:
+    """Only what was broken was replaced, restarted, edited or written again; the load balancer and PostgreSQL take
+    their files while they run."""
+    before, after = broken.before, mended.after
+    changed = {part for part in before.keys() & after.keys() if before[part] != after[part]}
+    assert {part.partition(" for ")[0] for part in changed} == {
+        f"container {container_name(context.site.name)}",
+        f"rule {context.site.name}-registry: ingress IPv4 tcp 5000-5000 0.0.0.0/0",
+        f"file services-1:{HAPROXY}",
+        "file services-1:/etc/postgresql/15/main/pg_hba.conf",
+        "unit services-1:docker-registry.service",
+        "file gpu-worker-1:/etc/systemd/system/kubelet.service",
+        "unit gpu-worker-1:kubelet.service",
+        "PriorityClass /batch",
+        "release cluster-base",
+        f"release tenant-{context.site.platform.tenants[0].name}",
+    }
+    gone = before.keys() - after.keys()
+    # its daemon set has no pod on a node without its label
+    plugin = {part for part in gone if part.startswith("pod kube-system/cluster-base-device-plugin-")}
+    assert len(plugin) == 1
+    assert {part for part in gone - plugin if not rewritten(part)} == set()
+    assert {part for part in after.keys() - before.keys() if not (rewritten(part) or part.startswith("pod "))} == set()
+
+
+def rewritten(part: str) -> bool:
+    """A file that is wanted otherwise than before: the new instance may have another address."""
+    return part.startswith("file ")
 
 
 def test_what_was_mended_works(
-    mended: Seen, context: SiteContext, site_host: Callable[[str], Host], kubectl: Callable[..., str]
+    mended: Mended, context: SiteContext, site_host: Callable[[str], Host], kubectl: Callable[..., str]
 ) -> None:
     """The files are right, the services run, the worker has joined again, the tenant has its quota."""
-    services = site_host("services-1")
-    assert "by hand" not in services.file("/etc/haproxy/haproxy.cfg").content_string
+    services, gpu_worker = site_host("services-1"), site_host("gpu-worker-1")
+    assert "by hand" not in services.file(HAPROXY).content_string
+    assert services.file("/etc/postgresql/15/main/pg_hba.conf").mode == 0o640
     assert services.service("docker-registry").is_running
-    assert site_host("gpu-worker-1").service("kubelet").is_running
-    node = json.loads(kubectl("get", "node", "worker-1", "-o", "json"))
-    assert any(c["type"] == "Ready" and c["status"] == "True" for c in node["status"]["conditions"])
+    assert gpu_worker.file("/etc/systemd/system/kubelet.service").is_file
+    assert gpu_worker.service("kubelet").is_running
+    nodes = {n["metadata"]["name"]: n for n in json.loads(kubectl("get", "nodes", "-o", "json"))["items"]}
+    assert any(c["type"] == "Ready" and c["status"] == "True" for c in nodes[GONE]["status"]["conditions"])
+    assert context.site.cluster is not None
+    marks, marked = context.site.cluster.gpu_nodes, nodes["gpu-worker-1"]
+    assert marks.labels.items() <= marked["metadata"]["labels"].items()
+    assert marks.taints[0] in {f"{t['key']}={t.get('value', '')}:{t['effect']}" for t in marked["spec"]["taints"]}
+    assert kubectl("get", "priorityclass", "batch", "-o", "name")
     tenant = context.site.platform.tenants[0]
     hard = json.loads(kubectl("get", "resourcequota", "-n", tenant.name, "-o", "json"))["items"][0]["spec"]["hard"]
     assert hard["pods"] == "100"
     assert hard["requests.memory"] == "16Gi"
+
+
+def test_the_cloud_is_as_declared(mended: Mended, context: SiteContext, cloud: Connection) -> None:
+    """OpenStack itself has the flavor, quota, aggregate, rule and instance of the site file again."""
+    declared, name = context.site.cloud, context.site.name
+    assert declared is not None
+    flavor = next(f for f in cloud.compute.flavors(get_extra_specs=True) if f.name == declared.flavors[-1].name)
+    assert flavor.extra_specs
+    assert "hw:by_hand" not in flavor.extra_specs
+    project = cloud.get_project(declared.project.name)
+    assert project is not None
+    assert cloud.get_compute_quotas(project.id).cores == declared.project.quota.cores
+    assert "by_hand" not in next(a for a in cloud.compute.aggregates() if a.name == f"{name}-none").metadata
+    group = next(cloud.network.security_groups(name=f"{name}-registry"))
+    rules = cloud.network.security_group_rules(security_group_id=group.id, direction="ingress")
+    assert [r.port_range_min for r in rules] == [5000]
+    assert [s.status for s in cloud.compute.servers(all_projects=True) if s.name == GONE] == ["ACTIVE"]

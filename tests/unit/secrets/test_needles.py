@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Callable
 from urllib.parse import quote
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from ...lab.needles import Needles
 
@@ -35,3 +39,30 @@ def test_a_key_is_found_in_base64_and_json() -> None:
     assert NEEDLES.found(base64.b64encode(KEY.encode())) == {"key"}
     assert NEEDLES.found(json.dumps(KEY)) == {"key"}
     assert NEEDLES.found("-----BEGIN PRIVATE KEY-----\nanother\n-----END PRIVATE KEY-----") == set()
+
+
+def elliptic() -> PrivateKeyTypes:
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+@pytest.mark.parametrize(
+    ("generate", "layout"),
+    [
+        (ed25519.Ed25519PrivateKey.generate, PrivateFormat.OpenSSH),  # the site's SSH key
+        (elliptic, PrivateFormat.PKCS8),  # the store's certificates
+        (elliptic, PrivateFormat.TraditionalOpenSSL),  # kubeadm's
+        (lambda: rsa.generate_private_key(65537, 2048), PrivateFormat.TraditionalOpenSSL),
+    ],
+)
+def test_a_key_is_told_from_another_and_from_its_public_half(
+    generate: Callable[[], PrivateKeyTypes], layout: PrivateFormat
+) -> None:
+    key, other = generate(), generate()
+    text, another = (k.private_bytes(Encoding.PEM, layout, NoEncryption()).decode() for k in (key, other))
+    needles = Needles({"key": text})
+    assert needles.found(text) == needles.found(json.dumps(text)) == {"key"}
+    assert needles.found(base64.b64encode(b"key: " + text.encode())) == {"key"}
+    assert needles.found(another) == set()
+    public = key.public_key()
+    assert needles.found(public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)) == set()
+    assert needles.found(public.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)) == set()

@@ -1,0 +1,118 @@
+"""Identities of a site's parts: each changes when its part is replaced, restarted, written anew or edited."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from strata.drift.manifest import HostManifest, directory, load
+from strata.engine.context import SiteContext
+from strata.engine.kubectl import cluster_command
+from strata.inventory.build import build_inventory
+from strata.lab.podman import SITE_LABEL, listed
+from strata.observe.hosts import ssh
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+
+Identities = dict[str, str]
+"""Part to identity."""
+
+OBJECTS = "nodes,namespaces,deployments,daemonsets,services,configmaps,networkpolicies,priorityclasses,resourcequotas"
+"""Of the cluster, without those that replace themselves: leases, events, endpoints."""
+
+HOST_SCRIPT = """
+units=$(systemctl list-units --type=service --state=running --plain --no-legend | cut -d ' ' -f 1 | grep -v '^user@')
+for unit in $units; do
+  echo "unit $unit|$(systemctl show --property=MainPID,ActiveEnterTimestampMonotonic,InvocationID $unit | tr '\\n' ' ')"
+done
+"""
+
+
+def identities(context: SiteContext, cloud: Connection, kubectl: Callable[..., str], *, without: str) -> Identities:
+    """Of everything that Strata made of a running lab.
+
+    Args:
+        context: the site.
+        cloud: OpenStack's administrator.
+        kubectl: of the cluster.
+        without: an instance that is left out, with the units, files and pods on it.
+    """
+    found = {
+        **_containers(context, cloud, without),
+        **dict(_cloud_objects(cloud, context.site.name)),
+        **dict(_cluster_objects(kubectl, without)),
+    }
+    releases = json.loads(cluster_command(context, "helm", "list", "--all-namespaces", "--output", "json"))
+    found |= {f"release {r['name']}": r["revision"] for r in releases}
+    wanted = {name: manifests for name, manifests in recorded(context).items() if name != without}
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        answers = pool.map(lambda name: dict(_host(context, name, wanted[name])), wanted)
+        return found | {part: identity for answer in answers for part, identity in answer.items()}
+
+
+def recorded(context: SiteContext) -> dict[str, HostManifest]:
+    """What all playbooks together put on each host that the site has."""
+    inventory = build_inventory(context.site, context.cloud_outputs, context.site_file)
+    found: dict[str, HostManifest] = {}
+    for playbook in ("openstack", "hosts", "cluster"):
+        for file in sorted(directory(context.paths, playbook).glob("*.json")):
+            one = load(context.paths, playbook, file.stem)
+            if one is not None and file.stem in inventory.hosts:
+                found.setdefault(file.stem, HostManifest()).files.update(one.files)
+    return found
+
+
+def _host(context: SiteContext, name: str, manifest: HostManifest) -> Iterator[tuple[str, str]]:
+    inventory = build_inventory(context.site, context.cloud_outputs, context.site_file)
+    script = HOST_SCRIPT + f"stat --format 'file %n|%i %z' {' '.join(manifest.files)}\n"
+    output, error = ssh(context, str(inventory.hosts[name]["ansible_host"]), script)
+    assert "unit ssh.service|" in output, f"{name}: {error}"
+    for line in output.splitlines():
+        part, _, identity = line.partition("|")
+        kind, _, rest = part.partition(" ")
+        # a file that is wanted otherwise than before, such as one that names another host's address, is written anew
+        wanted = f" for {manifest.files[rest].digest}" if kind == "file" else ""
+        yield f"{kind} {name}:{rest}{wanted}", identity
+
+
+def _containers(context: SiteContext, cloud: Connection, without: str) -> Identities:
+    """Each container, an instance's by the name that nova has for it."""
+    servers = {f"strata-{context.site.name}-{s.id}": s.name for s in cloud.compute.servers(all_projects=True)}
+    found = listed("--filter", f"label={SITE_LABEL}={context.site.name}")
+    names = {c["Names"][0]: f"{c['Id']} {c['StartedAt']}" for c in found}
+    assert set(servers) <= set(names)
+    return {f"container {servers.get(n, n)}": identity for n, identity in names.items() if servers.get(n) != without}
+
+
+def _cloud_objects(cloud: Connection, site: str) -> Iterator[tuple[str, str]]:
+    kinds = {
+        "flavor": cloud.compute.flavors(),
+        "aggregate": cloud.compute.aggregates(),
+        "network": cloud.network.networks(),
+        "subnet": cloud.network.subnets(),
+        "router": cloud.network.routers(),
+    }
+    for kind, members in kinds.items():
+        yield from ((f"{kind} {one.name}", str(one.id)) for one in members)
+    # without the groups that neutron makes for each project
+    names = {g.id: g.name for g in cloud.network.security_groups() if g.name.startswith(f"{site}-")}
+    yield from ((f"security group {name}", str(identity)) for identity, name in names.items())
+    for rule in cloud.network.security_group_rules():
+        if group := names.get(rule.security_group_id):
+            ports = f"{rule.port_range_min}-{rule.port_range_max}"
+            source = rule.remote_ip_prefix or names.get(rule.remote_group_id)
+            yield f"rule {group}: {rule.direction} {rule.ether_type} {rule.protocol} {ports} {source}", str(rule.id)
+
+
+def _cluster_objects(kubectl: Callable[..., str], without: str) -> Iterator[tuple[str, str]]:
+    for item in json.loads(kubectl("get", OBJECTS, "--all-namespaces", "--output", "json"))["items"]:
+        metadata = item["metadata"]
+        name = f"{item['kind']} {metadata.get('namespace', '')}/{metadata['name']}"
+        yield name, f"{metadata['uid']} {metadata.get('generation', '')}"
+    for pod in json.loads(kubectl("get", "pods", "--all-namespaces", "--output", "json"))["items"]:
+        # without restarts of its containers: one that lost its lease on a slow machine starts again by itself
+        if pod["spec"].get("nodeName") not in (None, without):
+            yield f"pod {pod['metadata']['namespace']}/{pod['metadata']['name']}", str(pod["metadata"]["uid"])
