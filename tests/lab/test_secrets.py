@@ -44,13 +44,14 @@ IN_STATE = {
 }
 """Files of the state directory to the secrets that may stand in them in the clear."""
 
-TOKEN_ISSUER = {SIGNING_KEY, PREVIOUS_KEY, CLIENT_SECRET}  # there is a previous key once the other was rotated
+TOKEN_ISSUER = {SIGNING_KEY, CLIENT_SECRET}
 IN_KUBERNETES = {
     "strata-system/ml-hub-database": {"ml_hub_database_password"},  # the pod mounts it as a file
     "strata-system/token-issuer": TOKEN_ISSUER,  # likewise
     # Helm keeps a release's values, to compare and roll back: whoever reads Secrets there reads the ones above anyway
     "strata-system/sh.helm.release.v1.ml-hub": {"ml_hub_database_password"},
-    "strata-system/sh.helm.release.v1.token-issuer": TOKEN_ISSUER,
+    # and of the release before a rotation, to go back to it
+    "strata-system/sh.helm.release.v1.token-issuer": {*TOKEN_ISSUER, PREVIOUS_KEY},
 }
 """Secrets of the cluster, by the beginning of their name, to the site's secrets that may stand in them."""
 

@@ -18,7 +18,7 @@ from strata.platform.values import Secrets, SecretText, Values, image
 SIGNING_KEY = "token_issuer_signing_key"
 """Secret with the PEM of the key that signs tokens."""
 PREVIOUS_KEY = "token_issuer_signing_key_previous"
-"""Secret with the key before the last rotation; published on, so that tokens signed with it hold to their end."""
+"""Secret with the key before the last rotation; its public part is published, so that its tokens hold to their end."""
 CLIENT = "verify"
 """Client whose tokens `strata verify` and operators use."""
 CLIENT_SECRET = "token_issuer_verify_secret"  # noqa: S105 the name of a secret, not one
@@ -67,6 +67,12 @@ def signing_key(secrets: Secrets) -> str:
     return secrets.get(SIGNING_KEY)
 
 
+def public_part(key: str) -> str:
+    """PEM of the public key that belongs to a private one."""
+    public = serialization.load_pem_private_key(key.encode(), password=None).public_key()
+    return public.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo).decode()
+
+
 def values(site: Site, issuer: TokenIssuerModel, images: ImageOutputs, secrets: Secrets) -> Values:
     """Values of helm/token-issuer."""
     previous = secrets.peek(PREVIOUS_KEY)
@@ -74,7 +80,7 @@ def values(site: Site, issuer: TokenIssuerModel, images: ImageOutputs, secrets: 
         "image": image(images, "token-issuer"),
         "issuer": issuer_url(site, issuer),
         "signingKey": SecretText(signing_key(secrets)),
-        **({"previousKeys": {"previous": SecretText(previous)}} if previous else {}),
+        **({"previousKeys": {"previous": public_part(previous)}} if previous and "PRIVATE KEY" in previous else {}),
         "clients": {
             CLIENT: {
                 "secret": SecretText(secrets.get(CLIENT_SECRET)),

@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from strata.paths import REPOSITORY
+from strata.platform.token_issuer import public_part
 from strata.secrets import pki
 
 Objects = dict[tuple[str, str], dict[str, Any]]
@@ -94,6 +95,11 @@ def private_key() -> str:
     encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
     key = ec.generate_private_key(ec.SECP256R1())
     return key.private_bytes(encoding, form, serialization.NoEncryption()).decode()
+
+
+def public_key() -> str:
+    """PEM of a public key."""
+    return public_part(private_key())
 
 
 Change = Callable[[dict[str, Any]], object]

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 import yaml
-from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_pem_public_key
 
 from strata.inventory.ports import HEALTH_PATHS, NODE_PORTS
 from strata.paths import REPOSITORY
 
-from .conftest import CLIENT_SECRET, PASSWORD, Change, Helm, Objects, Refused, private_key
+from .conftest import CLIENT_SECRET, PASSWORD, Change, Helm, Objects, Refused, private_key, public_key
 
 CHARTS = ("ml-hub", "token-issuer")
 Values = dict[str, Any]
@@ -132,7 +132,8 @@ def test_wrong_values_of_the_hub_are_refused(helm: Helm, hub_values: Values, cha
         (lambda v: v["clients"]["verify"].update(secret="short"), "clients.verify.secret"),
         (lambda v: v.update(signingKey="x"), "signingKey"),
         (lambda v: v.update(lifetimeSeconds=7200), "lifetimeSeconds"),
-        (lambda v: v.update(previousKeys={"Last Year": private_key()}), "previousKeys"),
+        (lambda v: v.update(previousKeys={"Last Year": public_key()}), "previousKeys"),
+        (lambda v: v.update(previousKeys={"last-year": private_key()}), "previousKeys.last-year"),
     ],
 )
 def test_wrong_values_of_the_issuer_are_refused(helm: Helm, issuer_values: Values, change: Change, where: str) -> None:
@@ -222,14 +223,14 @@ def test_settings_are_those_that_the_service_reads(helm: Helm, hub_values: Value
 
 
 def test_settings_of_the_issuer_are_those_that_it_reads(helm: Helm, issuer_values: Values) -> None:
-    issuer_values["previousKeys"] = {"last-year": private_key()}
+    issuer_values["previousKeys"] = {"last-year": public_key()}
     objects = helm.template("token-issuer", issuer_values)
     (container,) = objects["Deployment", "token-issuer"]["spec"]["template"]["spec"]["containers"]
     names = {e["name"].removeprefix("TOKEN_ISSUER_").lower() for e in container["env"]}
     assert names == setting_names("token-issuer", "token_issuer")
     secret = objects["Secret", "token-issuer-keys"]["data"]
     load_pem_private_key(base64.b64decode(secret["signing-key.pem"]), None)
-    load_pem_private_key(base64.b64decode(secret["previous-last-year.pem"]), None)
+    load_pem_public_key(base64.b64decode(secret["previous-last-year.pem"]))
     assert json.loads(base64.b64decode(secret["clients.json"])) == issuer_values["clients"]
 
 

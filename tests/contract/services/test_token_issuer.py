@@ -18,6 +18,8 @@ import requests
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
+from strata.platform.token_issuer import public_part
+
 from .conftest import StartHub
 from .service_processes import Service, free_port, running
 
@@ -55,7 +57,7 @@ def login(
         key = rsa.generate_private_key(65537, 2048)
     previous = directory / "previous"
     previous.mkdir()
-    (previous / "2025.pem").write_text(pem(ec.generate_private_key(ec.SECP256R1())))
+    (previous / "2025.pem").write_text(public_part(pem(ec.generate_private_key(ec.SECP256R1()))))
     port = free_port()
     environment = settings(directory, pem(key), CLIENTS, port)
     environment["TOKEN_ISSUER_PREVIOUS_KEYS_DIRECTORY"] = str(previous)
@@ -204,6 +206,22 @@ def test_unusable_files_are_named(issuer_python: Path, tmp_path: Path, key: str,
     assert text in done.stderr
     assert "Traceback" not in done.stderr
     assert "short-one" not in done.stderr
+
+
+def test_a_private_key_is_not_taken_for_a_previous_one(issuer_python: Path, tmp_path: Path) -> None:
+    """Publishing needs its public part only, so no other is left with the service."""
+    environment = settings(tmp_path, KEYS["good"](), CLIENTS, free_port())
+    previous = tmp_path / "previous"
+    previous.mkdir()
+    (previous / "2025.pem").write_text(KEYS["good"]())
+    environment["TOKEN_ISSUER_PREVIOUS_KEYS_DIRECTORY"] = str(previous)
+    done = subprocess.run(
+        [str(issuer_python), "-m", "token_issuer"],
+        env={"PATH": os.environ["PATH"], **environment}, capture_output=True, text=True, check=False, timeout=30,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert f"{previous / '2025.pem'}: is no PEM public key; `openssl pkey -pubout`" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_lifetimes_above_an_hour_are_refused(issuer_python: Path, tmp_path: Path) -> None:

@@ -140,6 +140,23 @@ def test_signing_key_is_made_once_and_kept() -> None:
     assert token_issuer.signing_key(secrets) == first
 
 
+def test_of_the_key_before_only_the_public_part_leaves_the_store() -> None:
+    site = load_site(SITES["lab"])
+    issuer = site.platform.services.token_issuer
+    assert issuer is not None
+    secrets = Secrets()
+    before = token_issuer.signing_key(secrets)
+    secrets.kept |= {token_issuer.PREVIOUS_KEY: before}
+    del secrets.kept[token_issuer.SIGNING_KEY]
+    values = token_issuer.values(site, issuer, IMAGES, secrets)
+    assert values["previousKeys"] == {"previous": token_issuer.public_part(before)}
+    assert values["previousKeys"]["previous"].startswith("-----BEGIN PUBLIC KEY-----")
+    assert values["signingKey"] != before
+    # rotated before it was ever used: it signed nothing
+    secrets.put(token_issuer.PREVIOUS_KEY, "generated-by-the-store")
+    assert "previousKeys" not in token_issuer.values(site, issuer, IMAGES, secrets)
+
+
 def test_secrets_are_marked() -> None:
     site = load_site(SITES["lab"])
     issuer, hub = site.platform.services.token_issuer, site.platform.services.ml_hub

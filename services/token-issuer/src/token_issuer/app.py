@@ -76,7 +76,7 @@ def create_app(settings: Settings) -> FastAPI:
             "grant_types_supported": ["client_credentials"],
             "response_types_supported": [],
             "subject_types_supported": ["public"],
-            "id_token_signing_alg_values_supported": [keys.current.algorithm],
+            "id_token_signing_alg_values_supported": [keys.current.published.algorithm],
             "token_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post"],
         }
 
@@ -116,7 +116,8 @@ def create_app(settings: Settings) -> FastAPI:
             "scope": " ".join(wanted),
         }
         key = keys.current
-        token = jwt.encode(claims, key.private_key, key.algorithm, headers={"kid": key.key_id, "typ": "at+jwt"})
+        headers = {"kid": key.published.key_id, "typ": "at+jwt"}
+        token = jwt.encode(claims, key.private_key, key.published.algorithm, headers=headers)
         log.info("token issued to client %s for %s", client_id, chosen)
         answer = TokenResponse(access_token=token, expires_in=settings.lifetime_seconds, scope=" ".join(wanted))
         return JSONResponse(answer.model_dump(), headers=NO_STORE)

@@ -21,7 +21,7 @@ class Settings(BaseSettings):
     issuer: HttpUrl = Field(description="URL that callers reach the service at; the `iss` claim of its tokens.")
     signing_key_file: Path = Field(description="PEM file with an RSA (2048 bits or more) or EC P-256 private key.")
     previous_keys_directory: Path | None = Field(
-        default=None, description="PEM files of keys whose tokens may still be alive; published, not signed with."
+        default=None, description="PEM files of the public keys whose tokens may still be alive; published only."
     )
     clients_file: Path = Field(description="JSON file: client id to secret, audiences and scopes.")
     lifetime_seconds: Annotated[int, Field(ge=60, le=MAXIMUM_LIFETIME_SECONDS)] = Field(
