@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import resource
+import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,9 +16,53 @@ import pytest
 from strata.models import Problem, SiteError, load_site
 
 LONGEST_SECONDS = 1.0
-"""Processor time in which a wrong file is answered; other work on the machine does not count."""
+"""Processor time in which an input is answered, right or wrong; other work on the machine does not count."""
+STUCK_SECONDS = 60
+"""Processor time after which a read that Python cannot interrupt ends with its process: C that never returns."""
+MOST_MEBIBYTES = 256
+"""Memory that the process may take beyond what it has, for an input of a few kilobytes."""
 
 Answer = Callable[[Path], Sequence[Problem]]
+
+
+class _TooLong(BaseException):
+    """What `except Exception` does not hold up."""
+
+
+@contextmanager
+def bounded(shown: object) -> Iterator[None]:
+    """The block takes neither too much processor time nor too much memory, or fails and shows the input.
+
+    Raises:
+        AssertionError: it was stopped.
+    """
+
+    def late(*_: object) -> None:
+        raise _TooLong
+
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    most = pages * resource.getpagesize() + MOST_MEBIBYTES * 2**20
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    stuck = int(used.ru_utime + used.ru_stime) + STUCK_SECONDS
+    before = signal.signal(signal.SIGPROF, late)
+    limits = {kind: resource.getrlimit(kind) for kind in (resource.RLIMIT_AS, resource.RLIMIT_CPU)}
+    try:
+        resource.setrlimit(resource.RLIMIT_AS, (most, limits[resource.RLIMIT_AS][1]))
+        resource.setrlimit(resource.RLIMIT_CPU, (stuck, limits[resource.RLIMIT_CPU][1]))
+        # again and again, since Python drops what is raised in __del__
+        signal.setitimer(signal.ITIMER_PROF, LONGEST_SECONDS, LONGEST_SECONDS / 10)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+    except _TooLong:
+        raise AssertionError(f"more than {LONGEST_SECONDS} s of processor time: {shown!r}") from None
+    except MemoryError:
+        raise AssertionError(f"more than {MOST_MEBIBYTES} MiB of memory: {shown!r}") from None
+    finally:
+        for kind, limit in limits.items():
+            resource.setrlimit(kind, limit)
+        signal.signal(signal.SIGPROF, before)
 
 
 @pytest.fixture
@@ -24,12 +70,11 @@ def answer() -> Answer:
     """`answer(file)` → its problems, () for a right one; what every answer must be is checked here."""
 
     def ask(file: Path) -> Sequence[Problem]:
-        begin = time.process_time()
         try:
-            load_site(file)
+            with bounded(file.read_bytes()):
+                load_site(file)
             return ()
         except SiteError as error:
-            assert time.process_time() - begin < LONGEST_SECONDS
             check_problems(file, error)
             return error.problems
 

@@ -1,7 +1,9 @@
 """Wrong site files computed from the JSON Schema of the model: a new key is spoilt as soon as it is in the schema.
 
 The schema decides, not the loader: a value is wrong where jsonschema refuses it, and then the loader must refuse it at
-that key, in its line, with nothing else said.
+that key, in its line, with nothing else said. Conflicts, whose parts are each right for themselves, are computed from
+what the schema tells of relations: entries with a name, texts of any form, which are names of something else, and keys
+that no right site has side by side.
 """
 
 from __future__ import annotations
@@ -37,6 +39,10 @@ ANYTHING: tuple[Any, ...] = (
     *([], ["a"], [[]], [None], {}, {"a": 1}, {"": ""}),
 )
 """Values of all types; for each key those are taken that its schema refuses."""
+
+
+REMARKS = ("description", "examples")
+"""Keywords of a schema that allow and forbid nothing."""
 
 
 @dataclass(frozen=True)
@@ -188,6 +194,37 @@ class Spoiler:
             yield Spoilt(
                 f"{dotted(path)} missing", writer.text, dotted(path), place, "is missing", f"add {path[-1]}: …"
             )
+
+    def conflicts(self, key: Key) -> Iterator[Spoilt]:
+        """The ways in which a key, right for itself, can contradict others as far as the schema tells."""
+        if not self._there(key.path):
+            return
+        path, value = key.path, self._parent(self._site, key.path)[key.path[-1]]
+        if isinstance(value, list) and value:
+            again, site = (*path, len(value)), self._with(path, [*value, value[0]])
+            named = isinstance(value[0], dict) and "name" in value[0]
+            yield self._spoilt(f"{dotted(again)} as [0]", (*again, "name") if named else again, site, "stands twice")
+        if {word: key.schema[word] for word in key.schema if word not in REMARKS} == {"type": "string"}:
+            site = self._with(path, f"{value}-2")
+            yield self._spoilt(f"{dotted(path)} of nothing", path, site, "is no")
+
+    def sections(self) -> Iterator[tuple[int, Path, dict[str, Any]]]:
+        """Each section of the site, also in further entries of lists: identity as in `Key`, path, content."""
+        yield from self._sections((), self._schema, self._site)
+
+    def _sections(self, path: Path, schema: Schema, value: Any) -> Iterator[tuple[int, Path, dict[str, Any]]]:
+        schema = self._of(schema, value)
+        if isinstance(value, dict) and "properties" in schema:
+            yield id(schema["properties"]), path, value
+            for key in value:
+                yield from self._sections((*path, key), schema["properties"][key], value[key])
+        elif isinstance(value, list):
+            for index, entry in enumerate(value):
+                yield from self._sections((*path, index), schema["items"], entry)
+
+    def beside(self, path: Path, key: str, value: Any) -> Spoilt:
+        """The site with one key more in a section."""
+        return self._spoilt(f"{dotted(path)} with {key}", path, self._with((*path, key), value))
 
     def _parts(self, schema: Schema) -> Iterator[Schema]:
         """The schema and its alternatives, without references."""

@@ -20,7 +20,7 @@ from .spoil import Writer
 HERE = Path(__file__).parent
 COMPLETE = (HERE / "complete" / "existing.yaml").read_text()
 TREE: dict[str, Any] = yaml.safe_load(COMPLETE)
-# wall time says nothing on a loaded machine: `answer` measures processor time, big_files.py runs under limits
+# wall time says nothing on a loaded machine: `answer` bounds processor time and memory, big_files.py is under limits
 FUZZ = settings(
     max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )

@@ -1,8 +1,12 @@
-"""Wrong site files that are computed from the JSON Schema, each key in each way in which it can be wrong."""
+"""Wrong site files that are computed from the JSON Schema: each key in each way in which it can be wrong for itself,
+then in conflict with others."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -11,7 +15,7 @@ from strata.models import load_site
 from strata.models.schema import site_schema
 
 from .conftest import Answer
-from .spoil import Key, Schema, Spoiler, dotted
+from .spoil import Key, Schema, Spoiler, Spoilt, dotted
 
 COMPLETE = Path(__file__).parent / "complete"
 SCHEMA = site_schema()
@@ -21,6 +25,23 @@ KEYS: dict[str, tuple[Spoiler, Key]] = {}
 for _spoiler in SPOILERS:
     for _key in _spoiler.all_keys():
         KEYS.setdefault(dotted(_key.path), (_spoiler, _key))  # a key of several sites is spoilt in the first of them
+MAY_REPEAT = {
+    "cloud.networks[0].dns_servers",
+    "cluster.gpu_nodes.taints",
+    "hosts.operators[0].keys",
+    "hosts.slurm.partitions[0].nodes",
+}
+"""Lists that are accepted with the same entry twice."""
+MAY_STAND_BESIDE = {"cloud with control_network"}
+"""Keys that are accepted beside one that excludes them elsewhere: what only a lab reads."""
+
+
+@pytest.fixture
+def in_a_site(tmp_path: Path) -> Path:
+    """A site file to write, with the files that the complete sites name beside it."""
+    for name in ("authority.pem", "catalogue.json"):
+        (tmp_path / name).write_text((COMPLETE / name).read_text())
+    return tmp_path / "site.yaml"
 
 
 @pytest.mark.parametrize("name", SITES)
@@ -47,10 +68,8 @@ def test_there_are_many() -> None:
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_spoilt_key(key: str, tmp_path: Path, answer: Answer) -> None:
-    for name in ("authority.pem", "catalogue.json"):
-        (tmp_path / name).write_text((COMPLETE / name).read_text())
-    file = tmp_path / "site.yaml"
+def test_spoilt_key(key: str, in_a_site: Path, answer: Answer) -> None:
+    file = in_a_site
     wrong: list[object] = []
     spoiler, spoilt_key = KEYS[key]
     for spoilt in spoiler.spoil(spoilt_key):
@@ -68,3 +87,64 @@ def test_spoilt_key(key: str, tmp_path: Path, answer: Answer) -> None:
         if not right or len(right) < len(found):
             wrong.append((spoilt.title, spoilt.line, spoilt.why, spoilt.fix, [str(p)[len(str(file)) :] for p in found]))
     assert not wrong, "\n".join(map(str, wrong))
+
+
+def section(key: str) -> str:
+    """The key's list entry, or the section around it."""
+    return key[:-1].rpartition("[")[0] if key.endswith("]") else key.rpartition(".")[0]
+
+
+def test_conflicts(in_a_site: Path, answer: Answer) -> None:
+    """An entry twice, a name of nothing: told at the key, and of other keys only what is in its own entry or list."""
+    wrong: list[object] = []
+    accepted: set[str] = set()
+    told = 0
+    for spoiler, key in KEYS.values():
+        for spoilt in spoiler.conflicts(key):
+            in_a_site.write_text(spoilt.text)
+            found = answer(in_a_site)
+            told += bool(found)
+            if not found:
+                accepted.add(section(spoilt.key))
+                continue
+            right = [p for p in found if (p.key, p.line) == (spoilt.key, spoilt.line) and spoilt.why in p.why]
+            if not right or not all(p.key.startswith(section(spoilt.key)) for p in found):
+                wrong.append((spoilt.title, spoilt.line, [str(p) for p in found]))
+    assert not wrong, "\n".join(map(str, wrong))
+    assert accepted == MAY_REPEAT
+    assert told >= 15
+
+
+def exclusive() -> Iterator[tuple[Spoilt, tuple[str, str]]]:
+    """Two keys that each stand in a section of some complete site, and in none together: put together."""
+    seen: dict[int, list[tuple[Spoiler, tuple[str | int, ...], dict[str, Any]]]] = {}
+    for spoiler in SPOILERS:
+        for identity, path, content in spoiler.sections():
+            seen.setdefault(identity, []).append((spoiler, path, content))
+    for places in seen.values():
+        known = sorted({key for _, _, content in places for key in content})
+        for pair in combinations(known, 2):
+            if any(set(pair) <= set(content) for _, _, content in places):
+                continue
+            for key, other in (pair, pair[::-1]):
+                value = next(content[other] for _, _, content in places if other in content)
+                spoiler, path, _ = next(place for place in places if key in place[2])
+                yield spoiler.beside(path, other, value), pair
+
+
+def test_keys_that_exclude_each_other(in_a_site: Path, answer: Answer) -> None:
+    """Told at the section or a key of the two; a key without a conflict goes beside the others in a complete site."""
+    accepted: set[str] = set()
+    wrong: list[object] = []
+    cases = list(exclusive())
+    for spoilt, pair in cases:
+        at = {spoilt.key, *(f"{spoilt.key}.{key}" for key in pair)}
+        in_a_site.write_text(spoilt.text)
+        found = answer(in_a_site)
+        if not found:
+            accepted.add(spoilt.title)
+        elif not {p.key for p in found} <= at:
+            wrong.append((spoilt.title, [str(p) for p in found]))
+    assert not wrong, "\n".join(map(str, wrong))
+    assert accepted == MAY_STAND_BESIDE
+    assert len(cases) >= 8

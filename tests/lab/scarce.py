@@ -28,6 +28,13 @@ def run(host: Host, script: str) -> str:
     return str(done.stdout)
 
 
+def journal_cursor(host: Host) -> str:
+    """Where a host's journal ends now, for `--after-cursor`."""
+    _, found, cursor = run(host, "journalctl --lines 1 --show-cursor --output=cat").rpartition("-- cursor: ")
+    assert found
+    return cursor.strip()
+
+
 @contextmanager
 def small_disk(host: Host, directory: str, mebibytes: int) -> Iterator[None]:
     """Meanwhile the directory is a file system of this size, full, with all that was in it before.

@@ -1,16 +1,15 @@
 """The site file is edited, `plan` tells what will be, `up` makes it so; edited back, the site is as before.
 
-Everything is edited at once, since each run of `up` costs more than what it changes: a GPU node is added, two quotas
-grow, an operator gets a key, PostgreSQL gets settings of both kinds, a password is rotated, a certificate renewed. Back
-again, the node is drained before its instance goes.
+Nearly everything is edited at once, since each run of `up` costs more than what it changes: a GPU node is added, two
+quotas grow, an operator gets a key, PostgreSQL gets a setting that it takes over while it runs, a password is rotated,
+a certificate renewed. One that PostgreSQL takes over when it is started only comes after that. Back again, the node is
+drained before its instance goes.
 """
 
 from __future__ import annotations
 
 import copy
 import json
-import socket
-import ssl
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import requests
-from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
@@ -29,6 +27,7 @@ from strata.inventory.topology import database_secret
 from strata.outputs import ImageOutputs
 
 from .commands import psql, strata, up
+from .doors import served_certificate
 from .editing import edit
 from .healing import eventually
 
@@ -44,22 +43,12 @@ WORKLOAD = "change-test"
 Kubectl = Callable[..., str]
 
 
-def served_certificate(address: str, port: int) -> x509.Certificate:
-    """What a TLS server shows."""
-    with socket.create_connection((address, port), timeout=10) as plain:
-        sorting = ssl.create_default_context()
-        sorting.check_hostname, sorting.verify_mode = False, ssl.CERT_NONE
-        with sorting.wrap_socket(plain) as secure:
-            shown = secure.getpeercert(binary_form=True)
-    assert shown is not None
-    return x509.load_der_x509_certificate(shown)
-
-
 @dataclass(frozen=True)
 class Changed:
     """What the edited file led to.
 
     Args:
+        file: the edited one.
         plan: what `strata plan` said before.
         key_file: private key of the new operator.
         serial: of the registry's certificate before.
@@ -68,6 +57,7 @@ class Changed:
         nodes: names of the cluster's nodes before.
     """
 
+    file: Path
     plan: str
     key_file: Path
     serial: int
@@ -89,6 +79,11 @@ def setting(server: Host, name: str) -> str:
 def started(server: Host) -> str:
     """When PostgreSQL was started."""
     return psql(server, "postgres", "select pg_postmaster_start_time()")
+
+
+def ready(context: SiteContext, http: requests.Session) -> bool:
+    """Whether ml-hub answers from its database."""
+    return http.get(f"https://ml-hub.{context.site.domain}/readyz", timeout=10).status_code == 200
 
 
 @pytest.fixture(scope="module")
@@ -120,22 +115,22 @@ def changed(
         content["hosts"]["postgresql"]["settings"] = {"work_mem": "5MB"}
 
     server = site_host("services-1")
+    file = edit(context, directory / "more", more)
     before = Changed(
-        "",
+        file,
+        strata("plan", str(file)).stdout,
         key_file,
         served_certificate(context.cloud_outputs.instances["services-1"].address, 5000).serial_number,
         context.secrets.get(SECRET),
         started(server),
         node_names(kubectl),
     )
-    file = edit(context, directory / "more", more)
-    plan = strata("plan", str(file))
     try:
         for command in (("secrets", "rotate", SECRET), ("certificates", "renew", CERTIFICATE)):
             done = strata(command[0], command[1], str(file), command[2])
             assert done.returncode == 0, done.stderr
         up(file)
-        yield Changed(plan.stdout, key_file, before.serial, before.password, before.started, before.nodes)
+        yield before
     finally:
         kubectl("delete", "deployment", WORKLOAD, "--ignore-not-found", "--wait=false", check=False)
         up(context.site_file)
@@ -213,6 +208,40 @@ def test_postgresql_took_a_setting_over_without_a_restart(changed: Changed, site
     assert started(server) == changed.started
 
 
+def test_postgresql_is_restarted_for_a_setting_that_needs_it(
+    changed: Changed,
+    tmp_path: Path,
+    site_host: Callable[[str], Host],
+    kubectl: Kubectl,
+    context: SiteContext,
+    http: requests.Session,
+) -> None:
+    """Beside another that does not; who reads and writes its databases goes on."""
+    server = site_host("services-1")
+    before, connections = started(server), int(setting(server, "max_connections")) + 7
+    settings = {"work_mem": "6MB", "max_connections": connections}
+
+    def more(content: dict[str, Any]) -> None:
+        content["hosts"]["postgresql"]["settings"] = settings
+
+    up(edit(SiteContext.load(changed.file), tmp_path / "settings", more), "--layer", "hosts")
+    assert {name: setting(server, name) for name in settings} == {
+        "work_mem": "6MB",
+        "max_connections": str(connections),
+    }
+    assert started(server) != before
+
+    def kine_writes() -> bool:
+        kubectl("delete", "configmap", WORKLOAD, "--ignore-not-found")  # of a try whose answer was lost
+        return WORKLOAD in kubectl("create", "configmap", WORKLOAD, "-o", "name")
+
+    try:
+        eventually(kine_writes, 60, "the API server writes to kine's database")
+    finally:
+        kubectl("delete", "configmap", WORKLOAD, "--ignore-not-found")
+    eventually(lambda: ready(context, http), 60, "ml-hub reads its database")
+
+
 def test_a_rotated_password_is_the_only_one(changed: Changed, context: SiteContext, http: requests.Session) -> None:
     import psycopg
 
@@ -231,10 +260,7 @@ def test_a_rotated_password_is_the_only_one(changed: Changed, context: SiteConte
     with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
         connect(changed.password)
 
-    def ready() -> bool:
-        return http.get(f"https://ml-hub.{context.site.domain}/readyz", timeout=10).status_code == 200
-
-    eventually(ready, 120, "ml-hub reads its database with the new password")
+    eventually(lambda: ready(context, http), 120, "ml-hub reads its database with the new password")
 
 
 def test_a_renewed_certificate_is_served(changed: Changed, context: SiteContext) -> None:

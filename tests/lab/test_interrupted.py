@@ -24,7 +24,8 @@ from strata.models import Site
 from strata.platform.releases import SYSTEM_NAMESPACE
 
 from .commands import psql, strata, strata_json, strata_line
-from .healing import eventually, up_again
+from .healing import eventually, nothing_left_over, up_again
+from .orphans import orphans
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -123,7 +124,7 @@ def test_killed_in_each_layer(
 
 
 def test_two_runs_at_once(context: SiteContext) -> None:
-    """The second is refused within a second or two, and names the first one's command, process and start."""
+    """The second does not wait for the first: it is refused, and names the first one's command, process and start."""
     with subprocess.Popen(
         strata_line(context, "up", "--layer", "cloud", "--no-verify"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     ) as first:
@@ -132,7 +133,7 @@ def test_two_runs_at_once(context: SiteContext) -> None:
             # no `destroy`: had the first one failed, it would be carried out
             for options in ((), ("--layer", "hosts")):
                 assert first.poll() is None, "the first has ended"
-                second = strata("up", context.site_file, *options)
+                second = strata("up", context.site_file, *options, seconds=60)
                 assert second.returncode == 2
                 assert f"`strata up {context.site.name}` (process {first.pid}, since " in second.stderr
             assert first.poll() is None, "the first must not notice"
@@ -141,6 +142,19 @@ def test_two_runs_at_once(context: SiteContext) -> None:
             assert first.wait() == 0, said
         finally:
             first.kill()
+
+
+def test_what_belongs_to_nobody_is_named(
+    context: SiteContext, cloud: Connection, kubectl: Callable[..., str], tmp_path: Path
+) -> None:
+    """`doctor` names one thing of each kind that it compares, but servers, with reason and remedy; and nothing else."""
+    assert nothing_left_over(context)
+    with orphans(context, cloud, kubectl, tmp_path) as planted:
+        status, answer, error = strata_json(context, "doctor")
+        assert status == 1, error
+        assert {one["object"] for one in answer["leftovers"]} == planted
+        assert all(one["why"] and one["fix"] for one in answer["leftovers"])
+    assert nothing_left_over(context)
 
 
 def power_cut(context: SiteContext) -> None:

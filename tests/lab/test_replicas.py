@@ -1,12 +1,15 @@
-"""A second site beside the first, made without editing anything that could collide; one goes, the other stays."""
+"""A second site beside the first, made without editing anything that could collide, while the first one's `up` runs;
+one goes, the other stays."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +19,11 @@ import yaml
 from strata.engine.context import SiteContext
 from strata.lab.controller import container_name
 from strata.lab.podman import container_status, podman, site_containers, site_networks, site_volumes
+from strata.lab.ports import EVERYWHERE
 from strata.lab.revive import LEASES
-from strata.models import find_site
+from strata.paths import state_directory
 
-from .commands import strata, strata_json, strata_line
+from .commands import strata, strata_json, strata_line, up
 from .healing import eventually
 
 if TYPE_CHECKING:
@@ -34,7 +38,10 @@ NAME = "replica"
 
 @pytest.fixture(scope="module")
 def second(context: SiteContext, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SiteContext]:
-    """The cloud layer of a site like the first, with one instance to save memory; destroyed afterwards."""
+    """The cloud layer of a site like the first, with one instance to save memory; destroyed afterwards.
+
+    Meanwhile the first site's `up` runs: both succeed, and there is nothing to do for the first one.
+    """
     if context.site.cloud is None or context.site.cloud.deployment != "lab":
         pytest.skip(f"site {context.site.name} is no lab")
     directory = tmp_path_factory.mktemp("sites")
@@ -44,8 +51,11 @@ def second(context: SiteContext, tmp_path_factory: pytest.TempPathFactory) -> It
     _one_instance(file)
     made = SiteContext.load(file)
     try:
-        status, answer, error = strata_json(made, "up", "--layer", "cloud", "--no-verify")
+        with ThreadPoolExecutor() as pool:
+            first = pool.submit(up, context.site_file)
+            status, answer, error = strata_json(made, "up", "--layer", "cloud", "--no-verify")
         assert status == 0, error or answer
+        assert first.result()["changed"] == 0
         yield made
     finally:
         if made.paths.root.exists():
@@ -96,20 +106,41 @@ def containers(context: SiteContext) -> dict[str, tuple[str, str]]:
     return {c["Name"]: (c["Id"], c["State"]["StartedAt"]) for c in found}
 
 
+def ports(context: SiteContext) -> set[tuple[str, str]]:
+    """Address and port of this machine on which a process of the site listens, or that podman publishes for it."""
+    names = site_containers(context.site.name)
+    pids = {pid for name in names for pid in podman("top", name, "hpid").split()[1:]}
+    said = subprocess.run(["ss", "-H", "-ltunp"], capture_output=True, text=True, check=True).stdout
+    found = set()
+    for line in said.splitlines():
+        if pids & set(re.findall(r"pid=(\d+)", line)):
+            address, _, port = line.split()[4].rpartition(":")
+            found.add((address.partition("%")[0], port))
+    for container in json.loads(podman("container", "inspect", *names)):
+        for bindings in (container["HostConfig"]["PortBindings"] or {}).values():
+            found |= {(binding["HostIp"] or "*", binding["HostPort"]) for binding in bindings}
+    return found
+
+
 def test_both_are_up_and_share_nothing(
     context: SiteContext, second: SiteContext, cloud: Connection, site_host: Callable[[str], Host]
 ) -> None:
-    """Networks, names, state and secrets differ; each cloud has its own instances, and both answer."""
+    """Networks, names, ports, state and secrets differ; each cloud has its own instances, and both answer."""
     assert not set(networks(context)) & set(networks(second))
     assert not set(containers(context)) & set(containers(second))
+    eventually(lambda: bool(ports(context) and ports(second)), 30, "instances of both find their metadata")
+    assert not ports(context) & ports(second)
+    assert not {address for address, _ in ports(context) | ports(second)} & {*EVERYWHERE, "[::]"}
     assert context.paths.root != second.paths.root
     ours, others = dict(context.secrets.known()), dict(second.secrets.known())
     assert set(ours) & set(others)
     assert not set(ours.values()) & set(others.values())
-    first_names = {s.name for s in cloud.compute.servers(all_projects=True)}
-    assert first_names >= {i.name for i in context.site.cloud.instances} if context.site.cloud else False
-    instance = next(iter(second.cloud_outputs.instances.values())) if second.cloud_outputs else None
-    assert instance is not None
+    assert context.site.cloud is not None
+    assert second.cloud_outputs is not None
+    servers = {s.name: s.id for s in cloud.compute.servers(all_projects=True)}
+    assert set(servers) >= {i.name for i in context.site.cloud.instances}
+    (instance,) = second.cloud_outputs.instances.values()
+    assert instance.id not in servers.values()
     key = ["-i", str(second.paths.ssh_key), "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null"]
 
     def answers() -> bool:
@@ -118,8 +149,11 @@ def test_both_are_up_and_share_nothing(
 
     eventually(answers, 60, "the second site's instance answers to its own key")
     # the first site's instance of the same name is another machine
-    same = site_host(instance.name) if instance.name in first_names else None
-    assert same is None or same.check_output("hostname -I") != instance.address
+    same = site_host(instance.name)
+    assert same.check_output("hostname") == instance.name
+    addresses = same.check_output("hostname -I").split()
+    assert addresses
+    assert instance.address not in addresses
 
 
 def test_one_goes_and_the_other_stays(context: SiteContext, second: SiteContext, cloud: Connection) -> None:
@@ -141,8 +175,10 @@ def test_one_goes_and_the_other_stays(context: SiteContext, second: SiteContext,
 
 def test_another_site_of_the_machine_is_not_taken_over(context: SiteContext) -> None:
     """`strata new` refuses the name of a site that has state."""
+    file, known = context.site_file.read_bytes(), state_directory() / "sites.json"
     done = strata("new", context.site.name, "--like", "lab", "--directory", context.paths.root / "none")
     assert done.returncode == 2
     assert f"a site called {context.site.name} is or was up" in done.stderr
     assert not (context.paths.root / "none").exists()
-    assert find_site("lab").is_file()
+    assert context.site_file.read_bytes() == file
+    assert str(context.paths.root) not in (known.read_text() if known.exists() else "")

@@ -11,6 +11,7 @@ import json
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -93,6 +94,7 @@ class Place:
     Args:
         file: the edited site file.
         before: each host before.
+        begun: when, in RFC 3339, as the cluster's events have it.
         plan: what `strata plan` said where the host with data was to have another flavor too.
         refused: what `up --yes` said to that.
         restored: not empty once the site is as its own file says.
@@ -100,6 +102,7 @@ class Place:
 
     file: Path
     before: dict[str, Known]
+    begun: str
     plan: str
     refused: subprocess.CompletedProcess[str] = field(init=False)
     restored: list[bool] = field(default_factory=list)
@@ -143,7 +146,8 @@ def place(
     too_much = edit(context, directory / "too-much", more_and_services)
     before = hosts(context, site_host, cloud)
     site_host(RESIZED).check_output(f"touch {MARKER}")
-    found = Place(file, before, strata("plan", str(too_much)).stdout)
+    begun = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    found = Place(file, before, begun, strata("plan", str(too_much)).stdout)
     try:
         found.refused = strata("up", str(too_much), "--no-verify", "--yes")
         assert hosts(context, site_host, cloud) == before
@@ -200,11 +204,23 @@ def test_the_instance_is_resized_and_no_other_is_touched(
     assert (server.flavor.original_name, server.flavor.ram) == (name, larger)
     assert memory_mib(site_host(RESIZED)) == larger
     assert site_host(RESIZED).file(MARKER).exists
-    # drained before it was stopped, and it takes pods again
-    events = json.loads(kubectl("get", "events", "-n", "default", "-o", "json"))["items"]
-    told = {e["reason"] for e in events if e["involvedObject"]["name"] == RESIZED}
-    assert {"NodeNotSchedulable", "NodeSchedulable"} <= told
+
+    # drained before it was stopped, as its kubelet still saw when it was started, and it takes pods again
+    def told() -> bool:
+        cordoned, uncordoned = (last_event(kubectl, reason) for reason in ("NodeNotSchedulable", "NodeSchedulable"))
+        return place.begun <= cordoned <= uncordoned  # texts that compare as times do
+
+    eventually(told, 60, f"{RESIZED} tells that it took no pods, then that it does")
     eventually(lambda: offers_its_card(kubectl), 120, f"{RESIZED} is ready and offers one card")
+
+
+def last_event(kubectl: Kubectl, reason: str) -> str:
+    """When the node last told this of itself; "" where it never did."""
+    events = json.loads(kubectl("get", "events", "-n", "default", "-o", "json"))["items"]
+    return max(
+        (e["lastTimestamp"] or "" for e in events if e["involvedObject"]["name"] == RESIZED and e["reason"] == reason),
+        default="",
+    )
 
 
 def offers_its_card(kubectl: Kubectl) -> bool:

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pytest
 import requests
 
 from strata.engine.context import SiteContext
-from strata.engine.rotation import AUTHORITY, KUBERNETES
+from strata.engine.rotation import AUTHORITY, PASSPHRASE, SSH_KEY
 from strata.inventory.ports import REGISTRY
-from strata.inventory.topology import address_of
+from strata.inventory.topology import address_of, database_secret
 from strata.models import Site
 from strata.platform.token_issuer import PREVIOUS_KEY, SIGNING_KEY
 
 from .commands import strata, strata_json
+from .doors import doors, served_certificates
 from .healing import up_again
 
-if TYPE_CHECKING:
-    from testinfra.host import Host
-
 pytestmark = pytest.mark.long
+
+WITHOUT_A_DOOR = {
+    *(SIGNING_KEY, PREVIOUS_KEY),  # nobody presents them, and tokens that the previous one signed stay good
+    database_secret("change_test"),  # of a database that another test has had removed
+}
 
 
 @dataclass(frozen=True)
@@ -32,43 +33,33 @@ class Turned:
     """A site before and after.
 
     Args:
-        before, after: its secrets by name.
+        before, after: its secrets by name, SSH key and passphrase among them.
         certificates_before, certificates_after: in PEM, by name.
-        ssh_key_before: the private key's text.
-        passphrase_before: of store and state.
-        api_server_before, api_server_after: fingerprint of its certificate.
+        served_before, served_after: serial numbers of the certificates that its servers show, by server.
     """
 
     before: dict[str, str]
     after: dict[str, str]
     certificates_before: dict[str, str]
     certificates_after: dict[str, str]
-    ssh_key_before: str
-    passphrase_before: str
-    api_server_before: str
-    api_server_after: str
+    served_before: dict[str, int]
+    served_after: dict[str, int]
 
 
 def values(context: SiteContext) -> dict[str, str]:
-    """The generated secrets by name."""
-    return {name: context.secrets.get(name) for name in context.secrets.names()}
-
-
-def api_server(site_host: Callable[[str], Host], name: str) -> str:
-    """Fingerprint of the certificate that the API server shows."""
-    command = "openssl x509 -noout -fingerprint -sha256 -in /etc/kubernetes/pki/apiserver.crt"
-    return str(site_host(name).check_output(command))
+    """The generated secrets by name, as `strata secrets list` has them."""
+    kept = {name: context.secrets.get(name) for name in context.secrets.names()}
+    files = {SSH_KEY: context.paths.ssh_key, PASSPHRASE: context.paths.passphrase_file}
+    return kept | {name: file.read_text() for name, file in files.items()}
 
 
 @pytest.fixture(scope="module")
-def turned(context: SiteContext, site: Site, site_host: Callable[[str], Host]) -> Turned:
+def turned(context: SiteContext, site: Site) -> Turned:
     """The site after rotating and renewing all, and `up`."""
     if site.cloud is None or site.cloud.deployment != "lab":
         pytest.skip(f"site {site.name} is no lab")
-    control_plane = next(i.name for i in site.cloud.instances if "kube_control_plane" in i.roles)
     before, certificates = values(context), dict(context.secrets.certificates())
-    key, passphrase = context.paths.ssh_key.read_text(), context.paths.passphrase_file.read_text()
-    api_server_before = api_server(site_host, control_plane)
+    served = served_certificates(context)
     try:
         for command in (("secrets", "rotate"), ("certificates", "renew")):
             done = strata(*command, context.site_file, "all", seconds=300)
@@ -81,26 +72,37 @@ def turned(context: SiteContext, site: Site, site_host: Callable[[str], Host]) -
         values(fresh),
         certificates,
         dict(fresh.secrets.certificates()),
-        key,
-        passphrase,
-        api_server_before,
-        api_server(site_host, control_plane),
+        served,
+        served_certificates(fresh),
     )
 
 
-def test_every_secret_is_another(turned: Turned, context: SiteContext) -> None:
+def test_every_secret_is_another(turned: Turned) -> None:
     same = {name for name, value in turned.before.items() if turned.after.get(name) == value}
     assert not same
     assert turned.after[PREVIOUS_KEY] == turned.before[SIGNING_KEY]
-    assert context.paths.ssh_key.read_text() != turned.ssh_key_before
-    assert context.paths.passphrase_file.read_text() != turned.passphrase_before
+
+
+def test_the_old_secrets_open_nothing(turned: Turned, context: SiteContext, http: requests.Session) -> None:
+    """Each place that asks for a secret accepts the new value and refuses the old one."""
+    found = doors(context, http)
+    assert set(turned.before) - set(found) <= WITHOUT_A_DOOR
+    accepted = {
+        (secret, place): (opens(turned.after[secret]), opens(turned.before[secret]))
+        for secret, places in found.items()
+        for place, opens in places.items()
+    }
+    assert {place: answers for place, answers in accepted.items() if answers != (True, False)} == {}
 
 
 def test_every_certificate_is_another_but_the_authority(turned: Turned) -> None:
     same = {name for name, text in turned.certificates_before.items() if turned.certificates_after.get(name) == text}
     assert same == {AUTHORITY}
-    assert KUBERNETES not in turned.certificates_before
-    assert turned.api_server_after != turned.api_server_before
+
+
+def test_every_server_shows_another_certificate(turned: Turned) -> None:
+    same = {server for server, serial in turned.served_before.items() if turned.served_after[server] == serial}
+    assert not same
 
 
 def test_the_site_works_with_them(turned: Turned, context: SiteContext) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
@@ -26,6 +27,7 @@ from .healing import eventually
 from .scarce import (
     fill,
     is_whole,
+    journal_cursor,
     make_space,
     notes,
     remove_image,
@@ -205,9 +207,11 @@ def test_address_taken_on_this_machine(context: SiteContext, afterwards: ExitSta
 def test_memory_of_an_instance(
     context: SiteContext, with_role: Callable[[str], tuple[str, Host]], afterwards: ExitStack
 ) -> None:
-    """The kernel ends a service for lack of memory: systemd starts it again, and status notes it for the host."""
+    """The kernel ends a service for lack of memory: systemd starts it again, status notes it for the host, `up` goes
+    on."""
     name, host = with_role("registry")
     hog = "strata-test-hog"
+    begin, ended = journal_cursor(host), ended_processes(context, name)[0]
     before = host.run("systemctl show -p MainPID --value docker-registry").stdout.strip()
     afterwards.callback(host.run, f"systemctl stop {hog}; systemctl reset-failed {hog}")
     # the one that the kernel is to take first
@@ -223,10 +227,21 @@ def test_memory_of_an_instance(
     eventually(again, 60, "systemd starts the registry again")
     eventually(lambda: host.run(f"systemctl is-active {hog}").stdout.strip() != "active", 60, "the kernel ends the hog")
     eventually(lambda: notes(context)[0] == [], 60, "all is as wanted")
-    _, noted = notes(context)
-    mine = [note for note in noted if note.startswith(f"{name}: the kernel ended ")]
-    assert "docker-registry.service" in mine[0], noted
-    assert host.run("journalctl -u docker-registry -n 20 --output=cat").stdout.count("Scheduled restart job")
+    more, noted = ended_processes(context, name)
+    assert more > ended, "an earlier test's"
+    assert "docker-registry.service" in noted
+    said = run(host, f"journalctl --unit docker-registry --after-cursor='{begin}' --output=cat")
+    assert "Scheduled restart job" in said
+    assert up(context, "--layer", "hosts").status == 0
+    status, answer, error = strata_json(context, "status")
+    assert (status, answer["drift"]["drift"]) == (0, []), error
+
+
+def ended_processes(context: SiteContext, name: str) -> tuple[int, str]:
+    """How many processes the kernel ended on a host for lack of memory, and the note that tells so."""
+    mine = [note for note in notes(context)[1] if note.startswith(f"{name}: the kernel ended ")]
+    number = re.search(r"\((\d+) processes\)", mine[0]) if mine else None
+    return (int(number[1]), mine[0]) if number else (0, "")
 
 
 def test_memory_of_this_machine(context: SiteContext, tmp_path: Path) -> None:

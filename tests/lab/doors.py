@@ -1,0 +1,206 @@
+"""What opens the lab's doors, and what they show: secrets that are accepted, certificates that are served."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import socket
+import ssl
+import struct
+import subprocess
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psycopg
+import requests
+import yaml
+from ansible.parsing.vault import AnsibleVaultError, VaultLib, VaultSecret
+from cryptography import x509
+
+from strata.engine.context import SiteContext
+from strata.engine.hosts import host_addresses
+from strata.engine.pulumi_recovery import connect
+from strata.engine.rotation import PASSPHRASE, SSH_KEY
+from strata.inventory.build import controller_address
+from strata.inventory.openstack_controller import METADATA_SECRET, SERVICES
+from strata.inventory.ports import DATASTORE, HTTPS, POSTGRESQL, REGISTRY
+from strata.inventory.topology import address_of, database_secret
+from strata.lab.controller import container_name
+from strata.platform.token_issuer import CLIENT, CLIENT_SECRET
+
+Door = Callable[[str], bool]
+"""Whether a value is accepted; raises where neither yes nor no was said."""
+SSL_REQUEST = struct.pack("!ii", 8, 80877103)
+"""PostgreSQL's message that asks for TLS."""
+ONLY_THE_AGENT = (
+    *("BatchMode=yes", "IdentityFile=none", "LogLevel=ERROR"),
+    *("StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null"),
+)
+METADATA_PORT = 8775
+"""nova's metadata API."""
+
+
+def served_certificate(address: str, port: int, *, postgresql: bool = False) -> x509.Certificate:
+    """What a TLS server shows, trusted or not.
+
+    Args:
+        address: of the server.
+        port: TCP port.
+        postgresql: whether TLS begins on request only, as PostgreSQL does it.
+    """
+    with socket.create_connection((address, port), timeout=10) as plain:
+        if postgresql:
+            plain.sendall(SSL_REQUEST)
+            assert plain.recv(1) == b"S", "PostgreSQL refuses TLS"
+        sorting = ssl.create_default_context()
+        sorting.check_hostname, sorting.verify_mode = False, ssl.CERT_NONE
+        with sorting.wrap_socket(plain) as secure:
+            shown = secure.getpeercert(binary_form=True)
+    assert shown is not None
+    return x509.load_der_x509_certificate(shown)
+
+
+def served_certificates(context: SiteContext) -> dict[str, int]:
+    """Serial number of the certificate of each server of the site, by the certificate's name or the server's."""
+    ports = {"load_balancer": HTTPS, "registry": REGISTRY, "postgresql": POSTGRESQL, "kine": DATASTORE}
+    found = {}
+    for role, port in ports.items():
+        address = address_of(role, context.site, context.cloud_outputs)
+        assert address is not None
+        found[role] = served_certificate(address, port, postgresql=role == "postgresql").serial_number
+    api = urlsplit(yaml.safe_load(context.paths.kubeconfig.read_text())["clusters"][0]["cluster"]["server"])
+    assert api.hostname is not None
+    found["kube-apiserver"] = served_certificate(api.hostname, api.port or HTTPS).serial_number
+    return found
+
+
+def doors(context: SiteContext, http: requests.Session) -> dict[str, dict[str, Door]]:
+    """By name of the secret, as `strata secrets list` has it: where it is asked for.
+
+    Args:
+        context: the lab.
+        http: finds its names and trusts its authority.
+    """
+    controller = controller_address(context.site)
+    found: dict[str, dict[str, Door]] = {
+        SSH_KEY: {n: partial(_ssh, a) for n, a in {"controller": controller, **host_addresses(context)}.items()},
+        PASSPHRASE: {"secret store": partial(_vault, context.paths.secrets_file)},
+        METADATA_SECRET: {"nova": partial(_metadata, context, controller)},
+        CLIENT_SECRET: {"token issuer": partial(_client, context, http)},
+        "openstack_messaging_password": {"RabbitMQ": partial(_rabbitmq, context)},
+    }
+    for user in ("admin", *SERVICES.values()):
+        found[f"openstack_{user}_password"] = {"keystone": partial(_keystone, controller, user)}
+    for user in ("keystone", *SERVICES.values()):
+        found[f"openstack_{user}_database_password"] = {"MariaDB": partial(_mariadb, context, user)}
+    for name in ("kine", *(context.site.hosts.postgresql.databases if context.site.hosts.postgresql else ())):
+        found[database_secret(name)] = {"PostgreSQL": partial(_postgresql, context, name)}
+    return found
+
+
+def _ssh(address: str, key: str) -> bool:
+    # the agent holds the key, so that it stands in no file
+    with subprocess.Popen(["ssh-agent", "-D"], stdout=subprocess.PIPE, text=True) as agent:
+        assert agent.stdout is not None
+        path = agent.stdout.readline().split(";")[0].partition("=")[2]
+        environment = {**os.environ, "SSH_AUTH_SOCK": path}
+        try:
+            subprocess.run(["ssh-add", "-q", "-"], input=key, env=environment, text=True, check=True)
+            done = subprocess.run(
+                ["ssh", "-F", "none", *(f"-o{option}" for option in ONLY_THE_AGENT), f"root@{address}", "true"],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                env=environment,
+                timeout=60,
+                check=False,
+            )
+        finally:
+            agent.terminate()
+    return _said(done.returncode == 0, "Permission denied" in done.stderr, done.stderr)
+
+
+def _vault(file: Path, passphrase: str) -> bool:
+    try:
+        VaultLib([("default", VaultSecret(passphrase.strip().encode()))]).decrypt(file.read_bytes())
+    except AnsibleVaultError as error:
+        return _said(False, "no vault secrets were found that could decrypt" in str(error), str(error))
+    return True
+
+
+def _metadata(context: SiteContext, controller: str, secret: str) -> bool:
+    """nova is told about an instance only by who signs its id."""
+    assert context.cloud_outputs is not None
+    instance = next(iter(context.cloud_outputs.instances.values()))
+    with connect(context) as cloud:
+        project = cloud.compute.get_server(instance.id).project_id
+    headers = {
+        "X-Forwarded-For": instance.address,
+        "X-Instance-ID": instance.id,
+        "X-Tenant-ID": project,
+        "X-Instance-ID-Signature": hmac.new(secret.encode(), instance.id.encode(), hashlib.sha256).hexdigest(),
+    }
+    url = f"http://{controller}:{METADATA_PORT}/openstack/latest/meta_data.json"
+    return _answered(requests.get(url, headers=headers, timeout=30), yes=200, no=403)
+
+
+def _client(context: SiteContext, http: requests.Session, secret: str) -> bool:
+    issuer = context.site.platform.services.token_issuer
+    assert issuer is not None
+    url = f"https://{issuer.hostname}.{context.site.domain}/token"
+    data = {"grant_type": "client_credentials"}
+    return _answered(http.post(url, data=data, auth=(CLIENT, secret), timeout=30), yes=200, no=401)
+
+
+def _keystone(controller: str, user: str, password: str) -> bool:
+    who = {"name": user, "domain": {"name": "Default"}, "password": password}
+    body = {"auth": {"identity": {"methods": ["password"], "password": {"user": who}}}}
+    return _answered(requests.post(f"http://{controller}:5000/v3/auth/tokens", json=body, timeout=30), yes=201, no=401)
+
+
+def _rabbitmq(context: SiteContext, password: str) -> bool:
+    command = ["podman", "exec", "--interactive", container_name(context.site), "rabbitmqctl", "authenticate_user"]
+    done = subprocess.run(
+        [*command, "openstack"], input=f"{password}\n", capture_output=True, text=True, timeout=60, check=False
+    )
+    said = done.stdout + done.stderr
+    return _said(done.returncode == 0, "Error: failed to authenticate user" in said, said)
+
+
+def _mariadb(context: SiteContext, user: str, password: str) -> bool:
+    # not by podman's --env NAME=VALUE, which anybody would see among its arguments
+    command = ["podman", "exec", "--env", "MYSQL_PWD", container_name(context.site), "mariadb", "--no-defaults"]
+    done = subprocess.run(
+        [*command, "--protocol=tcp", "--host=127.0.0.1", f"--user={user}", "--execute=SELECT 1"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "MYSQL_PWD": password},
+        timeout=60,
+        check=False,
+    )
+    return _said(done.returncode == 0, "Access denied for user" in done.stderr, done.stderr)
+
+
+def _postgresql(context: SiteContext, name: str, password: str) -> bool:
+    host = address_of("postgresql", context.site, context.cloud_outputs)
+    try:
+        psycopg.connect(
+            host=host, port=POSTGRESQL, dbname=name, user=name, password=password, sslmode="require", connect_timeout=30
+        ).close()
+    except psycopg.OperationalError as error:
+        return _said(False, "password authentication failed" in str(error), str(error))
+    return True
+
+
+def _answered(answer: requests.Response, *, yes: int, no: int) -> bool:
+    return _said(answer.status_code == yes, answer.status_code == no, f"{answer.status_code}: {answer.text}")
+
+
+def _said(yes: bool, no: bool, text: str) -> bool:
+    """Yes or no; anything else, for instance no answer, is neither."""
+    assert yes or no, text[-600:]
+    return yes
