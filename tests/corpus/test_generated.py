@@ -25,15 +25,6 @@ KEYS: dict[str, tuple[Spoiler, Key]] = {}
 for _spoiler in SPOILERS:
     for _key in _spoiler.all_keys():
         KEYS.setdefault(dotted(_key.path), (_spoiler, _key))  # a key of several sites is spoilt in the first of them
-MAY_REPEAT = {
-    "cloud.networks[0].dns_servers",
-    "cluster.gpu_nodes.taints",
-    "hosts.operators[0].keys",
-    "hosts.slurm.partitions[0].nodes",
-}
-"""Lists that are accepted with the same entry twice."""
-MAY_STAND_BESIDE = {"cloud with control_network"}
-"""Keys that are accepted beside one that excludes them elsewhere: what only a lab reads."""
 
 
 @pytest.fixture
@@ -111,7 +102,7 @@ def test_conflicts(in_a_site: Path, answer: Answer) -> None:
             if not right or not all(p.key.startswith(section(spoilt.key)) for p in found):
                 wrong.append((spoilt.title, spoilt.line, [str(p) for p in found]))
     assert not wrong, "\n".join(map(str, wrong))
-    assert accepted == MAY_REPEAT
+    assert accepted == set()
     assert told >= 15
 
 
@@ -146,5 +137,5 @@ def test_keys_that_exclude_each_other(in_a_site: Path, answer: Answer) -> None:
         elif not {p.key for p in found} <= at:
             wrong.append((spoilt.title, [str(p) for p in found]))
     assert not wrong, "\n".join(map(str, wrong))
-    assert accepted == MAY_STAND_BESIDE
+    assert accepted == set()
     assert len(cases) >= 8

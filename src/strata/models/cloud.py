@@ -232,4 +232,10 @@ class Cloud(Model):
                 "is for an existing cloud; a lab makes its own",
                 {"key": "credentials", "fix": "remove the line"},
             )
+        if self.deployment == "existing" and self.control_network is not None:
+            raise PydanticCustomError(
+                "existing_control",
+                "is for a lab; an existing cloud has a controller of its own",
+                {"key": "control_network", "fix": "remove the line"},
+            )
         return self

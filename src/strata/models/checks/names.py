@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from strata.models.checks.finding import Finding, hosts
@@ -41,18 +42,28 @@ def _named(site: Site) -> Iterator[list[tuple[str, KeyPath]]]:
     if site.cloud is not None:
         for section in ("hypervisors", "networks", "images", "flavors"):
             yield _names(getattr(site.cloud, section), ("cloud", section))
+        for index, network in enumerate(site.cloud.networks):
+            yield _values(network.dns_servers, ("cloud", "networks", index, "dns_servers"))
     yield [(host.name, (*host.path, "name")) for host in hosts(site)]
     for host in hosts(site):
-        yield [(role, (*host.path, "roles", index)) for index, role in enumerate(host.roles)]
+        yield _values(host.roles, (*host.path, "roles"))
     yield [(str(m.address), ("hosts", "machines", i, "address")) for i, m in enumerate(site.hosts.machines)]
     yield _names(site.hosts.operators, ("hosts", "operators"))
+    for index, operator in enumerate(site.hosts.operators):
+        yield _values(operator.keys, ("hosts", "operators", index, "keys"))
     if site.hosts.nfs is not None:
         yield _names(site.hosts.nfs.exports, ("hosts", "nfs", "exports"))
         yield [(str(e.path), ("hosts", "nfs", "exports", i, "path")) for i, e in enumerate(site.hosts.nfs.exports)]
     if site.hosts.postgresql is not None:
-        yield [(n, ("hosts", "postgresql", "databases", i)) for i, n in enumerate(site.hosts.postgresql.databases)]
+        yield _values(site.hosts.postgresql.databases, ("hosts", "postgresql", "databases"))
     if site.hosts.slurm is not None:
         yield _names(site.hosts.slurm.partitions, ("hosts", "slurm", "partitions"))
+        for index, partition in enumerate(site.hosts.slurm.partitions):
+            yield _values(partition.nodes, ("hosts", "slurm", "partitions", index, "nodes"))
+    if site.cluster is not None:
+        # Kubernetes tells taints apart by key and effect
+        marks = [re.sub("=[^:]*", "", taint) for taint in site.cluster.gpu_nodes.taints]
+        yield _values(marks, ("cluster", "gpu_nodes", "taints"))
     yield _names(site.platform.tenants, ("platform", "tenants"))
     yield _names(site.secrets, ("secrets",))
     yield [("registry", ("domain",))] + [
@@ -63,6 +74,10 @@ def _named(site: Site) -> Iterator[list[tuple[str, KeyPath]]]:
 
 def _names(entries: Iterable[object], path: KeyPath) -> list[tuple[str, KeyPath]]:
     return [(str(getattr(entry, "name", "")), (*path, index, "name")) for index, entry in enumerate(entries)]
+
+
+def _values(values: Iterable[object], path: KeyPath) -> list[tuple[str, KeyPath]]:
+    return [(str(value), (*path, index)) for index, value in enumerate(values)]
 
 
 def _duplicates(entries: list[tuple[str, KeyPath]]) -> Iterator[Finding]:

@@ -27,7 +27,7 @@ def check(site: Site) -> Iterator[Finding]:
     """Roles against each other and against the sections that they carry out."""
     by_role: dict[str, list[Host]] = {}
     for host in hosts(site):
-        for role in host.roles:
+        for role in dict.fromkeys(host.roles):  # one that stands twice is told as such
             by_role.setdefault(role, []).append(host)
     for role in SINGLE:
         for host in by_role.get(role, [])[1:]:
