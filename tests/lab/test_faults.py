@@ -8,12 +8,14 @@ import signal
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import requests
 
 from strata.engine.context import SiteContext
+from strata.inventory.services import published_services
 from strata.inventory.topology import hosts_with
 from strata.lab.podman import site_containers
 from strata.models import Site
@@ -228,6 +230,36 @@ def all_ready(kubectl: Callable[..., str]) -> bool:
     nodes = json.loads(kubectl("get", "nodes", "-o", "json"))["items"]
     ready = [c["status"] == "True" for n in nodes for c in n["status"]["conditions"] if c["type"] == "Ready"]
     return bool(ready) and all(ready)
+
+
+def test_proxy_of_the_nodes(
+    context: SiteContext, on: Callable[[str], Callable[..., str]], kubectl: Callable[..., str]
+) -> None:
+    """Killed on every node, kube-proxy writes all its rules anew, as it does once an hour: each node still leads to the
+    services."""
+    nodes = hosts_with("kube_node", context.site, context.cloud_outputs)
+    killed = {node.name: float(on(node.name)("date", "+%s.%N")) for node in nodes}
+    for node in nodes:
+        on(node.name)("kill", "-9", on(node.name)("pgrep", "-x", "kube-proxy").strip())
+    dns = json.loads(kubectl("get", "service", "kube-dns", "-n", "kube-system", "-o", "json"))["spec"]["clusterIP"]
+    for node in nodes:
+        run = on(node.name)
+        synced = partial(wrote_all_rules, run, killed[node.name])
+        eventually(synced, HEALED_SECONDS, f"kube-proxy of {node.name} has written all rules")
+        run(f"timeout 5 bash -c '</dev/tcp/{dns}/53'")
+        for service in published_services(context.site):
+            run("curl", "-sSf", "--max-time", "5", f"http://{node.address}:{service.node_port}{service.health_path}")
+
+
+def wrote_all_rules(run: Callable[..., str], since: float) -> bool:
+    """Whether a node's kube-proxy has started since then and written its rules once."""
+    figures = dict(
+        line.rsplit(" ", 1)
+        for line in run("curl", "-s", "http://127.0.0.1:10249/metrics").splitlines()
+        if not line.startswith("#")
+    )
+    written = figures['kubeproxy_sync_full_proxy_rules_duration_seconds_count{ip_family="IPv4"}']
+    return float(figures["process_start_time_seconds"]) > since - 1 and float(written) >= 1
 
 
 def test_pod_of_a_service(

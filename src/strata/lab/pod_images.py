@@ -35,10 +35,12 @@ ENV PATH=/usr/local/bin
 COPY {name} /usr/local/bin/{name}
 ENTRYPOINT ["/usr/local/bin/{name}"]
 """
-# as upstream's distroless-iptables: the program and what it calls, not a whole Debian for every node to unpack
+# as upstream's distroless-iptables: the program and what it calls, not a whole Debian for every node to unpack. Without
+# /etc/protocols nft lists "6" where kube-proxy wrote "tcp"; at each of its full syncs, at its start and every hour, it then
+# takes its own elements for somebody's left over and deletes them, and no service answers any more
 _KUBE_PROXY = """ARG BASE
 FROM ${BASE} AS base
-RUN set -e; for file in /usr/sbin/nft $(ldd /usr/sbin/nft | grep -o '/[^ ]*'); do \\
+RUN set -e; for file in /etc/protocols /usr/sbin/nft $(ldd /usr/sbin/nft | grep -o '/[^ ]*'); do \\
     mkdir -p "/only$(dirname "$file")"; cp -L "$file" "/only$file"; done
 FROM scratch
 ENV PATH=/usr/local/bin:/usr/sbin

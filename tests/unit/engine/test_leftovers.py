@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from importlib.metadata import distributions
 from types import SimpleNamespace
 from typing import Any
 
@@ -93,6 +94,10 @@ def test_every_kind_is_named_with_its_remedy(context: SiteContext, cloud: dict[s
     replaced = {"urn": URN + "a::old-flavor", "id": "1", "delete": True}
     save_state(context, "cloud", resources=[replaced, {"urn": "n", "id": "net"}], pending_operations=[pending])
     cloud["ports"] = [named("port", device_owner="")]
+    for kind in ("subnet", "router", "security_group"):
+        cloud[f"{kind}s"] = [named(kind)]
+    cloud["networks"].append(named("other"))
+    cloud["ips"] = [SimpleNamespace(id="ip", name="192.0.2.7", floating_ip_address="192.0.2.7")]
     cloud["providers"] = [named("provider")]
     cloud["containers"] = [{"Names": ["strata-lab-ghost"], "Labels": {"strata.instance": "ghost"}}]
     cloud["volumes"] = ["strata-lab-ghost-kubelet"]
@@ -110,7 +115,15 @@ def test_every_kind_is_named_with_its_remedy(context: SiteContext, cloud: dict[s
         "resources of name-provider for ghost": "openstack resource provider allocation delete ghost",
         "server name-server": "openstack server delete server",
         "port name-port": "openstack port delete port",
+        "subnet name-subnet": "openstack subnet delete subnet",
+        "network name-other": "openstack network delete other",
+        "router name-router": "openstack router delete router",
+        "floating ip 192.0.2.7": "openstack floating ip delete ip",
+        "security group name-security_group": "openstack security group delete security_group",
     }
+    known = {p.name for one in distributions() for p in one.entry_points if p.group.startswith("openstack.")}
+    fixes = [fix.split() for fix in found.values() if fix.startswith("openstack ")]
+    assert {"_".join(words[1:-1]) for words in fixes} <= known, "the client that is installed has no such command"
 
 
 def test_nodes_and_releases(context: SiteContext, cloud: dict[str, list[Any]], monkeypatch: pytest.MonkeyPatch) -> None:
