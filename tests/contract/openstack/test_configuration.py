@@ -104,6 +104,23 @@ def test_only_the_conductor_side_reaches_the_databases(rendered: Path) -> None:
     assert re.findall(r"--config-file (\S+)", unit) == ["/etc/nova/nova.conf", "/etc/nova/compute-%i.conf"]
 
 
+@pytest.mark.parametrize(
+    ("service", "file"),
+    [
+        *(("keystone", "keystone.conf"), ("placement", "placement.conf"), ("glance", "glance-api.conf")),
+        *(("neutron", "neutron.conf"), ("nova", "nova-database.conf")),
+    ],
+)
+def test_threads_of_an_api_do_not_wait_for_each_others_connections(rendered: Path, service: str, file: str) -> None:
+    """keystone was seen to need two for a request, with a third in reserve; eight threads with fifteen stood still."""
+    threads = re.search(r"^threads = (\d+)$", (rendered / "etc" / service / "gunicorn.py").read_text(), re.MULTILINE)
+    assert threads
+    parser = configparser.RawConfigParser(strict=False)
+    parser.read(rendered / "etc" / service / file)
+    pool = parser["database"].getint("max_pool_size") + parser["database"].getint("max_overflow")
+    assert pool >= 3 * int(threads[1])
+
+
 def test_no_password_on_a_command_line(rendered: Path) -> None:
     """No unit carries a secret: they stand in files that only their reader may open."""
     seed = json.loads((rendered / "etc/openstack/identity.json").read_text())
