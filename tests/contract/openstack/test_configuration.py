@@ -117,8 +117,8 @@ def test_threads_of_an_api_do_not_wait_for_each_others_connections(rendered: Pat
     assert threads
     parser = configparser.RawConfigParser(strict=False)
     parser.read(rendered / "etc" / service / file)
-    pool = parser["database"].getint("max_pool_size") + parser["database"].getint("max_overflow")
-    assert pool >= 3 * int(threads[1])
+    options = parser["placement_database" if service == "placement" else "database"]
+    assert int(options["max_pool_size"]) + int(options["max_overflow"]) >= 3 * int(threads[1])
 
 
 def test_no_password_on_a_command_line(rendered: Path) -> None:
