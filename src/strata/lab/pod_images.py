@@ -36,8 +36,8 @@ COPY {name} /usr/local/bin/{name}
 ENTRYPOINT ["/usr/local/bin/{name}"]
 """
 # as upstream's distroless-iptables: the program and what it calls, not a whole Debian for every node to unpack. Without
-# /etc/protocols nft lists "6" where kube-proxy wrote "tcp"; at each of its full syncs, at its start and every hour, it then
-# takes its own elements for somebody's left over and deletes them, and no service answers any more
+# /etc/protocols nft lists "6" where kube-proxy wrote "tcp"; at each of its full syncs, at its start and every hour, it
+# then takes its own elements for somebody's left over and deletes them, and no service answers any more
 _KUBE_PROXY = """ARG BASE
 FROM ${BASE} AS base
 RUN set -e; for file in /etc/protocols /usr/sbin/nft $(ldd /usr/sbin/nft | grep -o '/[^ ]*'); do \\
