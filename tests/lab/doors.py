@@ -29,6 +29,7 @@ from strata.inventory.openstack_controller import METADATA_SECRET, SERVICES
 from strata.inventory.ports import DATASTORE, HTTPS, POSTGRESQL, REGISTRY
 from strata.inventory.topology import address_of, database_secret
 from strata.lab.controller import container_name
+from strata.lab.network.metadata import NOVA_PORT
 from strata.platform.token_issuer import CLIENT, CLIENT_SECRET
 
 Door = Callable[[str], bool]
@@ -39,8 +40,6 @@ ONLY_THE_AGENT = (
     *("BatchMode=yes", "IdentityFile=none", "LogLevel=ERROR"),
     *("StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null"),
 )
-METADATA_PORT = 8775
-"""nova's metadata API."""
 
 
 def served_certificate(address: str, port: int, *, postgresql: bool = False) -> x509.Certificate:
@@ -143,7 +142,7 @@ def _metadata(context: SiteContext, controller: str, secret: str) -> bool:
         "X-Tenant-ID": project,
         "X-Instance-ID-Signature": hmac.new(secret.encode(), instance.id.encode(), hashlib.sha256).hexdigest(),
     }
-    url = f"http://{controller}:{METADATA_PORT}/openstack/latest/meta_data.json"
+    url = f"http://{controller}:{NOVA_PORT}/openstack/latest/meta_data.json"
     return _answered(requests.get(url, headers=headers, timeout=30), yes=200, no=403)
 
 

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 from types import ModuleType
 
 import pytest
 
 from strata.paths import REPOSITORY
 
+from .ansible_modules import loaded
+
 
 @pytest.fixture(scope="module")
 def module() -> ModuleType:
     """The module of the role openstack_compute."""
-    file = REPOSITORY / "ansible" / "roles" / "openstack_compute" / "library" / "openstack_hypervisors.py"
-    spec = importlib.util.spec_from_file_location("openstack_hypervisors", file)
-    assert spec is not None
-    assert spec.loader is not None
-    found = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(found)
-    return found
+    return loaded(REPOSITORY / "ansible" / "roles" / "openstack_compute" / "library" / "openstack_hypervisors.py")
 
 
 class Systemd:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -11,17 +10,13 @@ import pytest
 
 from strata.paths import REPOSITORY
 
+from .ansible_modules import loaded
+
 
 @pytest.fixture(scope="module")
 def module() -> ModuleType:
     """The module of the role openstack_common."""
-    file = REPOSITORY / "ansible" / "plugins" / "modules" / "openstack_service.py"
-    spec = importlib.util.spec_from_file_location("openstack_service", file)
-    assert spec is not None
-    assert spec.loader is not None
-    found = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(found)
-    return found
+    return loaded(REPOSITORY / "ansible" / "plugins" / "modules" / "openstack_service.py")
 
 
 def state(active: str = "inactive", job: str = "", condition: str = "no", since: str = "0") -> dict[str, str]:
