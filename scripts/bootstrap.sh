@@ -42,7 +42,7 @@ logged() {
 
 preflight() {
   command -v python3 >/dev/null || die "there is no python3" "apt-get install --no-install-recommends python3"
-  python3 -I -B "$root/src/strata/lab/preflight.py" || exit 1
+  python3 -I -B "$root/lab/src/strata_lab/preflight.py" || exit 1
 }
 
 install_packages() { # Debian packages that are to be there

@@ -17,8 +17,8 @@ from strata.cloud.network import Network
 from strata.cloud.project import Project, ProjectArgs
 from strata.cloud.router import Router, RouterArgs
 from strata.cloud.security_group import SecurityGroup
-from strata.paths import SitePaths
-from strata.program import required_cloud, stack_site
+from strata.pulumi_program import required_cloud, stack_site
+from strata.site.paths import SitePaths
 
 site, _ = stack_site()
 cloud = required_cloud(site)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from strata.outputs import CloudOutputs
-from strata.paths import SitePaths
 from strata.platform import cluster_base, ml_hub, releases, tenant, token_issuer
-from strata.program import required_cluster, required_images, shown_plainly, stack_site
-from strata.secrets import SecretStore
+from strata.pulumi_program import required_cluster, required_images, shown_plainly, stack_site
+from strata.site.outputs import CloudOutputs
+from strata.site.paths import SitePaths
+from strata.site.secrets import SecretStore
 
 site, site_file = stack_site()
 cluster = required_cluster(site)

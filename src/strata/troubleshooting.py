@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from strata.errors import UserError
-from strata.paths import REPOSITORY
+from strata.site.paths import REPOSITORY
 
 FILE = REPOSITORY / "docs" / "troubleshooting.md"
 GAP = "…"

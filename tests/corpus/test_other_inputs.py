@@ -16,8 +16,8 @@ from strata.errors import UserError
 from strata.models import SiteError, explain, find_site, load_site
 from strata.models.catalogue import MAXIMUM_CHARACTERS, read_catalogue
 from strata.models.secret import Secret
-from strata.paths import REPOSITORY
-from strata.secrets.store import MAXIMUM_BYTES, read_declared
+from strata.site.paths import REPOSITORY
+from strata.site.secrets.store import MAXIMUM_BYTES, read_declared
 from strata.toolchain.versions import load_versions
 
 from .conftest import bounded

@@ -21,7 +21,7 @@ from pathlib import Path
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from strata.paths import REPOSITORY
+from strata.site.paths import REPOSITORY
 from strata.troubleshooting import anchor
 
 GAP = "…"

@@ -14,7 +14,7 @@ import pytest
 import typer
 
 from strata.cli.main import app
-from strata.paths import REPOSITORY
+from strata.site.paths import REPOSITORY
 
 from .markdown import Block, anchors, blocks, code_spans, documents, links, missing_line, tokens
 from .runner import run_blocks

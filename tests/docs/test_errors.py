@@ -12,7 +12,7 @@ import pytest
 from strata.errors import UserError
 from strata.models import load_site
 from strata.models.problems import SiteError
-from strata.paths import REPOSITORY
+from strata.site.paths import REPOSITORY
 from strata.troubleshooting import FILE, GAP, entries, entry_for, link_for
 
 from .markdown import anchors
@@ -103,7 +103,9 @@ SITES = list(raise_sites())
 
 def test_the_search_finds_them() -> None:
     assert len(SITES) > 70
-    assert {"src/strata/engine", "src/strata/models", "src/strata/lab"} <= {str(Path(s.place).parent) for s in SITES}
+    assert {"src/strata/engine", "src/strata/models", "lab/src/strata_lab"} <= {
+        str(Path(s.place).parent) for s in SITES
+    }
 
 
 @pytest.mark.parametrize("site", SITES, ids=lambda s: s.place)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from strata.engine.context import SiteContext
-from strata.paths import REPOSITORY
+from strata.site.context import SiteContext
+from strata.site.paths import REPOSITORY
 
 from .markdown import Block, blocks, documents
 from .runner import run_blocks

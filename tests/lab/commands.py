@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from strata.engine.context import SiteContext
+from strata.site.context import SiteContext
 
 if TYPE_CHECKING:
     from testinfra.host import Host

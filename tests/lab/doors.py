@@ -20,17 +20,17 @@ import yaml
 from ansible.parsing.vault import AnsibleVaultError, VaultLib, VaultSecret
 from cryptography import x509
 
-from strata.engine.context import SiteContext
-from strata.engine.hosts import host_addresses
+from strata.access.ssh import host_addresses
 from strata.engine.pulumi_recovery import connect
 from strata.engine.rotation import PASSPHRASE, SSH_KEY
 from strata.inventory.build import controller_address
 from strata.inventory.openstack_controller import METADATA_SECRET, SERVICES
 from strata.inventory.ports import DATASTORE, HTTPS, POSTGRESQL, REGISTRY
 from strata.inventory.topology import address_of, database_secret
-from strata.lab.controller import container_name
-from strata.lab.network.metadata import NOVA_PORT
 from strata.platform.token_issuer import CLIENT, CLIENT_SECRET
+from strata.site.context import SiteContext
+from strata_lab.controller import container_name
+from strata_lab.network.metadata import NOVA_PORT
 
 Door = Callable[[str], bool]
 """Whether a value is accepted; raises where neither yes nor no was said."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from strata.engine.context import SiteContext
+from strata.site.context import SiteContext
 
 
 def edit(context: SiteContext, directory: Path, change: Callable[[dict[str, Any]], None]) -> Path:

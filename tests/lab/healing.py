@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from strata.engine.context import SiteContext
-from strata.lab.controller import container_name
-from strata.lab.podman import podman
+from strata.access.podman import podman
+from strata.site.context import SiteContext
+from strata_lab.controller import container_name
 
 from .commands import strata_json, up
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from strata.drift.manifest import HostManifest, directory, load
-from strata.engine.context import SiteContext
-from strata.engine.kubectl import cluster_command
+from strata.access.kubectl import cluster_command
+from strata.access.podman import SITE_LABEL, listed
+from strata.drift.baseline import HostManifest, directory, load
 from strata.inventory.build import build_inventory
-from strata.lab.podman import SITE_LABEL, listed
 from strata.observe.hosts import ssh
+from strata.site.context import SiteContext
 
 if TYPE_CHECKING:
     from openstack.connection import Connection

@@ -9,13 +9,13 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from strata.engine.context import SiteContext
-from strata.engine.kubectl import cluster_command
+from strata.access.kubectl import cluster_command
+from strata.access.podman import SITE_LABEL, podman
 from strata.engine.pulumi_state import project_name, state_file
-from strata.lab.network.attachments import NETWORK_LABEL
-from strata.lab.network.container import container_name
-from strata.lab.podman import SITE_LABEL, podman
-from strata.outputs import PARTIAL
+from strata.site.context import SiteContext
+from strata.site.outputs import PARTIAL
+from strata_lab.network.attachments import NETWORK_LABEL
+from strata_lab.network.container import container_name
 
 if TYPE_CHECKING:
     from openstack.connection import Connection

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import requests
 
-from strata.engine.context import SiteContext
 from strata.inventory.services import published_services
 from strata.inventory.topology import hosts
+from strata.site.context import SiteContext
 from strata.verify import pods
 
 from .commands import psql

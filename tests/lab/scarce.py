@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from strata.engine.context import SiteContext
+from strata.images.registry_client import RegistryClient
 from strata.inventory.topology import address_of
-from strata.lab.registry_client import RegistryClient
+from strata.site.context import SiteContext
 
 from .commands import strata, strata_json
 

@@ -21,10 +21,10 @@ import requests
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
-from strata.engine.context import SiteContext
 from strata.inventory.ports import POSTGRESQL
 from strata.inventory.topology import database_secret
-from strata.outputs import ImageOutputs
+from strata.site.context import SiteContext
+from strata.site.outputs import ImageOutputs
 
 from .commands import psql, strata, up
 from .doors import served_certificate

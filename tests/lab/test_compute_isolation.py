@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import openstack.exceptions
 import pytest
 
-from strata.engine.context import SiteContext
+from strata.site.context import SiteContext
 
 from .tenants import BUILD_SECONDS, Machine, Tenant, small_flavor, tenant, wait_until
 

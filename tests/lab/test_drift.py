@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from strata.engine.context import SiteContext
-from strata.engine.converged import why_not
-from strata.engine.kubectl import cluster_command
-from strata.lab.network.container import container_name
-from strata.lab.podman import podman
-from strata.paths import REPOSITORY
+from strata.access.kubectl import cluster_command
+from strata.access.podman import podman
+from strata.engine.playbook_state import why_not
 from strata.report.browser import browser
-from strata.secrets import SecretStore
+from strata.site.context import SiteContext
+from strata.site.paths import REPOSITORY
+from strata.site.secrets import SecretStore
+from strata_lab.network.container import container_name
 
 from .commands import strata, strata_json, up
 from .identities import Identities, identities

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import requests
 
-from strata.engine.context import SiteContext
+from strata.access.podman import site_containers
 from strata.inventory.services import published_services
 from strata.inventory.topology import hosts_with
-from strata.lab.podman import site_containers
 from strata.models import Site
 from strata.platform.releases import SYSTEM_NAMESPACE
+from strata.site.context import SiteContext
 
 from .healing import (
     eventually,

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from strata.children import MARK
-from strata.engine.context import SiteContext
-from strata.engine.kubectl import cluster_command
+from strata.access.kubectl import cluster_command
+from strata.access.podman import podman, site_containers
 from strata.inventory.topology import hosts_with
-from strata.lab.podman import podman, site_containers
-from strata.lab.podman_service import socket_path
 from strata.models import Site
 from strata.platform.releases import SYSTEM_NAMESPACE
+from strata.processes import MARK
+from strata.site.context import SiteContext
+from strata_lab.podman_service import socket_path
 
 from .commands import psql, strata, strata_json, strata_line
 from .healing import eventually, nothing_left_over, up_again

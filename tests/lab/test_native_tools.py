@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from strata.engine.context import SiteContext
-from strata.engine.environment import site_environment
-from strata.paths import REPOSITORY
+from strata.access.environment import site_environment
+from strata.site.context import SiteContext
+from strata.site.paths import REPOSITORY
 
 from .commands import STRATA
 

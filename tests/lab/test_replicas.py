@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from strata.engine.context import SiteContext
-from strata.lab.controller import container_name
-from strata.lab.podman import container_status, podman, site_containers, site_networks, site_volumes
-from strata.lab.ports import EVERYWHERE
-from strata.lab.revive import LEASES
-from strata.paths import state_directory
+from strata.access.podman import container_status, podman, site_containers, site_networks, site_volumes
+from strata.site.context import SiteContext
+from strata.site.paths import state_directory
+from strata_lab.container_recovery import LEASES
+from strata_lab.controller import container_name
+from strata_lab.ports import EVERYWHERE
 
 from .commands import strata, strata_json, strata_line, up
 from .healing import eventually

@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from strata.engine.context import SiteContext
-from strata.engine.kubectl import cluster_command
+from strata.access.kubectl import cluster_command
 from strata.models import Site
 from strata.observe.hosts import UNITS
-from strata.outputs import ImageOutputs
-from strata.paths import REPOSITORY
 from strata.platform.releases import SYSTEM_NAMESPACE
 from strata.report import build_report
 from strata.report.browser import Browser, browser
 from strata.report.inspect import look_at
 from strata.report.model import SiteReport
 from strata.report.page import render_page
+from strata.site.context import SiteContext
+from strata.site.outputs import ImageOutputs
+from strata.site.paths import REPOSITORY
 from strata.toolchain import bin_directory
 from strata.verify.pods import PodRequest
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from strata.engine.context import SiteContext
+from strata.site.context import SiteContext
 from strata.verify.pods import Kubectl
 
 from .commands import psql, strata, up

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from strata.engine.context import SiteContext
+from strata.access.podman import podman, site_containers, site_networks
 from strata.inventory.topology import hosts_with
-from strata.lab.memory import available
-from strata.lab.network.container import container_name as network_agent
-from strata.lab.network.metadata import PROXY_PORT
-from strata.lab.podman import podman, site_containers, site_networks
 from strata.models import Site
-from strata.paths import SitePaths
+from strata.site.context import SiteContext
+from strata.site.paths import SitePaths
+from strata_lab.memory import available
+from strata_lab.network.container import container_name as network_agent
+from strata_lab.network.metadata import PROXY_PORT
 
 from .commands import strata, strata_json, strata_line
 from .healing import eventually

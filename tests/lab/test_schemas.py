@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from strata.engine.context import SiteContext
-from strata.lab.podman import PodmanError
+from strata.access.podman import PodmanError
 from strata.models import Site
+from strata.site.context import SiteContext
 
 from .healing import in_controller
 

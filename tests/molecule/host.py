@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from strata.lab import host
+from strata_lab import host
 
 USER = "molecule"
 """Stands in the host's record beside the names of sites."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from strata.lab.images import ensure_node_image
+from strata_lab.images import ensure_node_image
 
 
 class Silent:

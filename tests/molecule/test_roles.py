@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from strata.paths import REPOSITORY
+from strata.site.paths import REPOSITORY
 
 SCENARIOS = sorted(p.parent.name for p in (REPOSITORY / "ansible" / "molecule").glob("*/molecule.yml"))
 # one after the other, beside the tests of the running site

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-from strata.secrets import pki
+from strata.site.secrets import pki
 from strata.toolchain import bin_directory
 
 DOMAIN = "molecule.strata.test"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from strata.engine.context import SiteContext
 from strata.models import find_site
+from strata.site.context import SiteContext
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from strata.engine.lock import site_lock
-from strata.paths import SitePaths, make_private
+from strata.site.paths import SitePaths, make_private
 
 
 def mode(path: Path) -> int:

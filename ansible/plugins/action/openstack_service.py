@@ -6,7 +6,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 
-from strata.drift.manifest import ManagedUnit, note, wanted_file
+from strata.drift.baseline import ManagedUnit, note, wanted_file
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible ships no types

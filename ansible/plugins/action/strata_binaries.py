@@ -8,7 +8,7 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
-from strata.drift.manifest import ManagedFile, note
+from strata.drift.baseline import ManagedFile, note
 from strata.errors import UserError
 from strata.toolchain.packed import packed
 

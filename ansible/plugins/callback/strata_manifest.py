@@ -9,14 +9,14 @@ from typing import Any
 from ansible import context
 from ansible.plugins.callback import CallbackBase
 
-from strata.drift import manifest
-from strata.paths import SitePaths
+from strata.drift import baseline
+from strata.site.paths import SitePaths
 
 DOCUMENTATION = """
 name: strata_manifest
 type: aggregate
 short_description: records managed files and units of a site's hosts
-description: Files that copy and template put there, units that systemd_service starts; see strata.drift.manifest.
+description: Files that copy and template put there, units that systemd_service starts; see strata.drift.baseline.
 """
 
 FILE_TASKS = ("copy", "template")
@@ -36,7 +36,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no ty
 
     def v2_playbook_on_play_start(self, play: Any) -> None:
         """Notes from here on belong to the play's playbook; of plays on no site nothing is noted."""
-        os.environ.pop(manifest.RUN_VARIABLE, None)
+        os.environ.pop(baseline.RUN_VARIABLE, None)
         arguments = context.CLIARGS
         if arguments.get("check") or arguments.get("syntax"):
             return
@@ -47,7 +47,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no ty
         playbook = Path(play.get_path().rpartition(":")[0]).stem
         run = SitePaths(str(site)).root / "manifests" / f".run-{os.getpid()}" / playbook
         self._runs[str(site), playbook] = run
-        os.environ[manifest.RUN_VARIABLE] = str(run)
+        os.environ[baseline.RUN_VARIABLE] = str(run)
 
     def v2_runner_on_ok(self, result: Any) -> None:
         """A task without a loop."""
@@ -66,13 +66,13 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no ty
             path, checksum = outcome.get("dest") or outcome.get("path"), outcome.get("checksum")
             if path and checksum:
                 keys = {key: outcome.get(key) for key in ("mode", "owner", "group")}
-                manifest.note(host, files={path: manifest.ManagedFile(digest=f"sha1:{checksum}", **keys)})
+                baseline.note(host, files={path: baseline.ManagedFile(digest=f"sha1:{checksum}", **keys)})
         elif action == "file" and outcome.get("state") == "absent" and outcome.get("path"):
-            manifest.note(host, removed=[outcome["path"]])
+            baseline.note(host, removed=[outcome["path"]])
         elif action in UNIT_TASKS and outcome.get("name"):
             active = {"started": True, "stopped": False}.get(str(outcome.get("state")))
-            unit = manifest.ManagedUnit(active=active, enabled=outcome.get("enabled"))
-            manifest.note(host, units={outcome["name"]: unit})
+            unit = baseline.ManagedUnit(active=active, enabled=outcome.get("enabled"))
+            baseline.note(host, units={outcome["name"]: unit})
 
     def v2_playbook_on_stats(self, stats: Any) -> None:
         """The run is over: hosts without a failure get their new manifest."""
@@ -81,6 +81,6 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no ty
         tags = tuple(arguments.get("tags") or ("all",))
         partial = tags != ("all",) or bool(arguments.get("skip_tags") or arguments.get("start_at_task"))
         for (site, playbook), run in self._runs.items():
-            manifest.finish(SitePaths(site), playbook, run, failed, partial=partial)
+            baseline.finish(SitePaths(site), playbook, run, failed, partial=partial)
             if run.parent.is_dir() and not any(run.parent.iterdir()):
                 run.parent.rmdir()

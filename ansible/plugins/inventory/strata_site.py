@@ -13,8 +13,8 @@ from strata.errors import UserError
 from strata.inventory import Template
 from strata.inventory.build import build_inventory
 from strata.models import load_site
-from strata.outputs import CloudOutputs
-from strata.paths import SitePaths
+from strata.site.outputs import CloudOutputs
+from strata.site.paths import SitePaths
 
 DOCUMENTATION = """
 name: strata_site

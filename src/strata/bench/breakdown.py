@@ -8,10 +8,10 @@ import subprocess
 import time
 from datetime import datetime
 
+from strata.access.ssh import ssh_arguments
 from strata.bench.model import Span
-from strata.engine.context import SiteContext
-from strata.engine.hosts import ssh_arguments
 from strata.engine.timeline import Parts, load
+from strata.site.context import SiteContext
 
 PARTS = {
     "OpenStack": "openstack",

@@ -8,7 +8,7 @@ from pathlib import Path
 from strata.bench.breakdown import tree
 from strata.bench.flame import flame
 from strata.bench.model import Measure, Results
-from strata.paths import REPOSITORY
+from strata.site.paths import REPOSITORY
 
 DOCUMENT = REPOSITORY / "docs" / "benchmarks.md"
 PICTURE = "images/benchmarks.svg"

@@ -9,12 +9,12 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from strata.access.ssh import ssh_arguments
 from strata.bench.breakdown import boot_spans
 from strata.bench.model import Bench, Measure
 from strata.bench.site import bench_site
-from strata.engine.context import SiteContext
-from strata.engine.hosts import ssh_arguments
 from strata.errors import UserError
+from strata.site.context import SiteContext
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -57,7 +57,7 @@ def _measure(context: SiteContext, connection: Connection, bench: Bench) -> Iter
 def _connect(context: SiteContext) -> Connection:
     import openstack
 
-    from strata.engine.environment import site_environment
+    from strata.access.environment import site_environment
 
     variables = site_environment(context)
     files = [variables["OS_CLIENT_CONFIG_FILE"]] if "OS_CLIENT_CONFIG_FILE" in variables else None

@@ -6,8 +6,8 @@ import json
 import math
 from pathlib import Path
 
-from strata.outputs import CloudOutputs, InstanceOutput
-from strata.paths import SitePaths
+from strata.site.outputs import CloudOutputs, InstanceOutput
+from strata.site.paths import SitePaths
 
 PER_HYPERVISOR = 20
 EVERY_GPU = 4

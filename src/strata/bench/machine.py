@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import fmean
 
 from strata.bench.model import Machine
-from strata.paths import REPOSITORY
+from strata.site.paths import REPOSITORY
 
 
 def describe() -> Machine:

@@ -27,7 +27,7 @@ def offline(name: str, bench: Bench) -> Iterator[Measure]:
         name: key of COMMANDS.
         bench: where and how often.
     """
-    from strata.paths import REPOSITORY
+    from strata.site.paths import REPOSITORY
 
     state = bench.directory / "state"
     environment = {"STRATA_STATE_DIR": str(state), "ANSIBLE_CONFIG": str(REPOSITORY / "ansible.cfg")}

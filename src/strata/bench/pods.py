@@ -10,8 +10,8 @@ from typing import Any
 
 from strata.bench.model import Bench, Measure
 from strata.bench.site import bench_site
-from strata.engine.context import SiteContext
 from strata.errors import UserError
+from strata.site.context import SiteContext
 
 COUNTS = (10, 100)
 LIMIT_SECONDS = 600.0

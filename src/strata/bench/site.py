@@ -10,7 +10,7 @@ from pathlib import Path
 
 from strata.bench.command import Outcome, measure
 from strata.bench.model import Bench
-from strata.engine.context import SiteContext
+from strata.site.context import SiteContext
 
 LAYERS = ("cloud", "hosts", "cluster", "platform")
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from strata.engine.steps import Layer
-from strata.paths import REPOSITORY
+from strata.site.paths import REPOSITORY
 
 
 def complete_site(incomplete: str) -> list[str]:

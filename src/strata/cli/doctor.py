@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from strata.engine.context import SiteContext
-    from strata.engine.leftovers import Leftover
+    from strata.engine.orphans import Leftover
+    from strata.site.context import SiteContext
 
 
 def run_doctor(site: str | None, *, as_json: bool) -> bool:
@@ -22,10 +22,10 @@ def run_doctor(site: str | None, *, as_json: bool) -> bool:
         site: when given, the checks that this site needs (a lab needs more of the machine than a remote cloud).
         as_json: for programs.
     """
-    from strata.engine.context import SiteContext
-    from strata.lab.preflight import machine_problems
     from strata.models import find_site
+    from strata.site.context import SiteContext
     from strata.toolchain import report
+    from strata_lab.preflight import machine_problems
 
     lab = True
     leftovers: list[Leftover] = []
@@ -73,9 +73,9 @@ def _leftovers(context: SiteContext) -> tuple[list[Leftover], str | None]:
     from keystoneauth1.exceptions import ClientException
     from openstack.exceptions import SDKException
 
-    from strata.engine.kubectl import Unanswered
-    from strata.engine.leftovers import find_leftovers
+    from strata.access.kubectl import Unanswered
     from strata.engine.lock import holder
+    from strata.engine.orphans import find_leftovers
     from strata.errors import UserError
 
     if who := holder(context.paths):

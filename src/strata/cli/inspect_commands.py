@@ -54,9 +54,9 @@ def plan(
     ] = False,
 ) -> None:
     """Show what each layer would create; where the site can be reached, the real difference too."""
-    from strata.engine.context import SiteContext
     from strata.plan import plan as make_plan
     from strata.plan import render
+    from strata.site.context import SiteContext
 
     context = SiteContext.load(site_file(site))
     made = make_plan(context.site)
@@ -88,10 +88,10 @@ def status(
     frames: Annotated[int | None, typer.Option("--frames", min=1, help="With --watch: end after so many.")] = None,
 ) -> None:
     """Show what runs, what does not, and what was changed by hand; status 1 if something is not as wanted."""
-    from strata.engine.context import SiteContext
     from strata.engine.status import print_status
     from strata.report import SiteReport, build_report
     from strata.report.drift import look_for_drift, print_drift
+    from strata.site.context import SiteContext
 
     context = SiteContext.load(site_file(site))
     with_drift = drift if drift is not None else not watch
@@ -125,10 +125,10 @@ def report(
     drift: Annotated[bool, typer.Option("--drift/--no-drift", help="Look for what was changed by hand too.")] = True,
 ) -> None:
     """Write one page of HTML with the site's picture, health, drift, versions, addresses and times."""
-    from strata.engine.context import SiteContext
     from strata.report import build_report
     from strata.report.drift import look_for_drift
     from strata.report.page import render_page, write_page
+    from strata.site.context import SiteContext
 
     context = SiteContext.load(site_file(site))
     with Console(stderr=True).status("looking at the site"):
@@ -147,7 +147,7 @@ def verify(
     keyword: Annotated[str | None, typer.Option("-k", help="Only checks whose names match, as pytest -k.")] = None,
 ) -> None:
     """Prove from the outside that the site does what it claims; status 1 if a check fails."""
-    from strata.engine.context import SiteContext
+    from strata.site.context import SiteContext
     from strata.verify.run import as_json as to_json
     from strata.verify.run import run_checks
 
@@ -175,8 +175,8 @@ def explain(
 
 def env(site: SiteArgument, as_json: JsonOption = False) -> None:
     """Print shell exports, so that the native tools work on this site: eval "$(strata env SITE)"."""
-    from strata.engine.context import SiteContext
-    from strata.engine.environment import site_environment
+    from strata.access.environment import site_environment
+    from strata.site.context import SiteContext
 
     variables = site_environment(SiteContext.load(site_file(site)))
     if as_json:
@@ -206,10 +206,10 @@ def new(
 ) -> None:
     """Write a new site file like another one; a lab gets networks that are free on this machine."""
     from strata.engine.lock import machine_lock
-    from strata.lab.addresses import networks_in_use, remember_file, site_networks
     from strata.models import load_site
     from strata.models.new import new_site
-    from strata.paths import REPOSITORY
+    from strata.site.paths import REPOSITORY
+    from strata_lab.addresses import networks_in_use, remember_file, site_networks
 
     with machine_lock("new"):  # two at once would choose the same networks
         taken = [used.network for used in networks_in_use()]

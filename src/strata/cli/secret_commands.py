@@ -40,8 +40,8 @@ def _show(entries: list[Any], as_json: bool, *columns: str) -> None:
 @secrets_app.command("list")
 def list_(site: SiteArgument, as_json: JsonOption = False) -> None:
     """Show the names of the secrets, who makes them, and when a new value is applied; never a value."""
-    from strata.engine.context import SiteContext
     from strata.engine.rotation import list_secrets
+    from strata.site.context import SiteContext
 
     _show(list_secrets(SiteContext.load(site_file(site))), as_json, "name", "source", "applied")
 
@@ -50,8 +50,8 @@ def list_(site: SiteArgument, as_json: JsonOption = False) -> None:
 def rotate(site: SiteArgument, names: NamesArgument) -> None:
     """Give secrets other values; `strata up` then brings them to every service."""
     from strata.engine import rotation
-    from strata.engine.context import SiteContext
     from strata.engine.lock import site_lock
+    from strata.site.context import SiteContext
 
     context = SiteContext.load(site_file(site))
     if names == [ALL]:
@@ -68,8 +68,8 @@ def rotate(site: SiteArgument, names: NamesArgument) -> None:
 @certificates_app.command("list")
 def certificates_list(site: SiteArgument, as_json: JsonOption = False) -> None:
     """Show each certificate's end and days left; `up` renews one with less than a third of its life left."""
-    from strata.engine.context import SiteContext
     from strata.engine.rotation import list_certificates
+    from strata.site.context import SiteContext
 
     _show(list_certificates(SiteContext.load(site_file(site))), as_json, "name", "ends", "days", "due")
 
@@ -82,8 +82,8 @@ def renew(site: SiteArgument, names: NamesArgument) -> None:
     the old one is trusted no longer. `all` leaves it out.
     """
     from strata.engine import rotation
-    from strata.engine.context import SiteContext
     from strata.engine.lock import site_lock
+    from strata.site.context import SiteContext
 
     context = SiteContext.load(site_file(site))
     if names == [ALL]:

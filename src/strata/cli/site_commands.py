@@ -63,19 +63,19 @@ def up(
 ) -> None:
     """Bring the site up through its layers; run again, it repairs or changes nothing."""
     from strata.cli.summary import print_summary
-    from strata.engine.change import Consent
-    from strata.engine.changing import run_changes
-    from strata.engine.context import SiteContext
+    from strata.engine.disruption import Consent
     from strata.engine.layers import up_steps
     from strata.engine.lock import site_lock
     from strata.engine.record import record_run
     from strata.engine.steps import RunReport, run_steps
-    from strata.lab.addresses import check_networks
-    from strata.lab.memory import check_memory
-    from strata.lab.ports import check_ports
-    from strata.lab.preflight import check_for_site
+    from strata.engine.up import run_changes
     from strata.models import check_secrets
+    from strata.site.context import SiteContext
     from strata.verify.run import last_verified, run_checks
+    from strata_lab.addresses import check_networks
+    from strata_lab.memory import check_memory
+    from strata_lab.ports import check_ports
+    from strata_lab.preflight import check_for_site
 
     context = SiteContext.load(site_file(site))
     check_secrets(context.site)
@@ -129,7 +129,7 @@ def up(
 
 
 def _lab_only(site: str, command: str) -> object:
-    from strata.engine.context import SiteContext
+    from strata.site.context import SiteContext
 
     context = SiteContext.load(site_file(site))
     if context.site.cloud is None or context.site.cloud.deployment != "lab":
@@ -142,9 +142,9 @@ def _lab_only(site: str, command: str) -> object:
 
 def down(site: SiteArgument) -> None:
     """Stop a lab site's containers and processes; its data stays, `up` starts it again."""
-    from strata.engine.context import SiteContext
     from strata.engine.lock import site_lock
-    from strata.lab import controller
+    from strata.site.context import SiteContext
+    from strata_lab import controller
 
     context = _lab_only(site, "down")
     assert isinstance(context, SiteContext)
@@ -161,10 +161,10 @@ def destroy(site: SiteArgument, yes: YesOption = False) -> None:
     """Remove everything of the site: containers, networks, volumes, mounts, processes and its state."""
     import shutil
 
-    from strata.engine.context import SiteContext
     from strata.engine.lock import site_lock
     from strata.engine.pulumi import Program, stack_settings_file
     from strata.models import find_site
+    from strata.site.context import SiteContext
 
     context = SiteContext.load(find_site(site))
     lab = context.site.cloud is not None and context.site.cloud.deployment == "lab"
@@ -175,7 +175,7 @@ def destroy(site: SiteArgument, yes: YesOption = False) -> None:
     console = Console(stderr=True)
     with site_lock(context.paths, "destroy"), console.status("removing") as status:
         if lab:
-            from strata.lab import controller
+            from strata_lab import controller
 
             # the lab's cloud goes as a whole, so its objects need not be deleted one by one
             controller.destroy(context.site, context.paths, status)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
-from strata.engine.context import SiteContext
 from strata.engine.steps import Layer, RunReport
-from strata.outputs import ClusterOutputs
+from strata.site.context import SiteContext
+from strata.site.outputs import ClusterOutputs
 
 
 def print_summary(context: SiteContext, report: RunReport) -> None:

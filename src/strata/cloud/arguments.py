@@ -15,8 +15,8 @@ from strata.errors import UserError
 from strata.inventory.build import CONTROLLER_OFFSET
 from strata.models import Site
 from strata.models.cloud import Cloud, Flavor
-from strata.paths import SitePaths
-from strata.program import shown_plainly
+from strata.pulumi_program import shown_plainly
+from strata.site.paths import SitePaths
 
 IMAGE_PROPERTY = "strata_image"
 """Property of an image in the lab's glance: the podman image that nova's lab driver boots."""
@@ -110,7 +110,7 @@ def image_arguments(cloud: Cloud) -> list[ImageArgs]:
     """One entry per image: in a lab a placeholder that names the podman image, else the cloud's own."""
     if cloud.deployment != "lab":
         return [ImageArgs(name=image.name) for image in cloud.images]
-    from strata.lab.images import node_filesystem
+    from strata_lab.images import node_filesystem
 
     return [
         ImageArgs(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from strata.cloud.clouds_file import Credentials, entries
 from strata.errors import UserError
 from strata.models.cloud import Cloud
-from strata.program import shown_plainly
+from strata.pulumi_program import shown_plainly
 
 
 @shown_plainly

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from strata.access.kubectl import kubectl_json
 from strata.drift.model import MISSING, Drift
-from strata.engine.context import SiteContext
-from strata.engine.kubectl import kubectl_json
 from strata.engine.steps import Layer
 from strata.inventory.build import Inventory, build_inventory
+from strata.site.context import SiteContext
 
 
 def cluster_drift(context: SiteContext) -> list[Drift]:

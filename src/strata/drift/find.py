@@ -6,16 +6,16 @@ import concurrent.futures
 import time
 from collections.abc import Callable, Iterable
 
+from strata.access.kubectl import Unanswered
 from strata.drift.cluster import cluster_drift
 from strata.drift.hosts import PLAYBOOKS, hosts_drift
 from strata.drift.lab import lab_drift
 from strata.drift.model import Drift, DriftReport
 from strata.drift.platform import objects_drift
-from strata.drift.programs import program_drift
-from strata.engine.context import SiteContext
-from strata.engine.kubectl import Unanswered
+from strata.drift.pulumi import program_drift
 from strata.engine.steps import Layer
 from strata.errors import UserError
+from strata.site.context import SiteContext
 
 
 def find_drift(context: SiteContext, layers: Iterable[Layer] = tuple(Layer)) -> DriftReport:

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from strata.drift import host_probe, manifest
-from strata.drift.manifest import HostManifest, ManagedFile, ManagedUnit
+from strata.access.ssh import ssh_arguments
+from strata.drift import baseline, host_probe
+from strata.drift.baseline import HostManifest, ManagedFile, ManagedUnit
 from strata.drift.model import MISSING, Drift
-from strata.engine.context import SiteContext
-from strata.engine.hosts import ssh_arguments
 from strata.engine.steps import Layer
 from strata.inventory.build import build_inventory
+from strata.site.context import SiteContext
 
 PLAYBOOKS: Mapping[str, Layer] = {"openstack": Layer.CLOUD, "hosts": Layer.HOSTS, "cluster": Layer.CLUSTER}
 """The playbooks of ansible/playbooks and the layer whose `up` runs them."""
@@ -40,7 +40,7 @@ def hosts_drift(context: SiteContext, playbooks: Iterable[str]) -> list[Drift]:
     manifests: dict[str, dict[str, HostManifest]] = {}
     for playbook in playbooks:
         for host in inventory.groups.get(GROUPS[playbook], []):
-            found = manifest.load(context.paths, playbook, host)
+            found = baseline.load(context.paths, playbook, host)
             if found is None:
                 what = f"playbook {playbook}"
                 drift.append(

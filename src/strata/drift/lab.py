@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from strata.access.podman import container_status
 from strata.drift.model import MISSING, Drift
-from strata.engine.context import SiteContext
 from strata.engine.steps import Layer
-from strata.lab import controller
-from strata.lab.network import container
-from strata.lab.podman import container_status
+from strata.site.context import SiteContext
+from strata_lab import controller
+from strata_lab.network import container
 
 RUNNING = "running"
 

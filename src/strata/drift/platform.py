@@ -8,11 +8,11 @@ from typing import Any
 
 import yaml
 
+from strata.access.kubectl import Unanswered, cluster_command, kubectl_json
 from strata.drift.model import MISSING, Drift
-from strata.engine.context import SiteContext
-from strata.engine.kubectl import Unanswered, cluster_command, kubectl_json
 from strata.engine.steps import Layer
 from strata.errors import UserError
+from strata.site.context import SiteContext
 
 FIELD_MANAGER = "helm"
 _IGNORED = ("managedFields", "resourceVersion", "generation", "creationTimestamp", "uid", "selfLink")

@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from strata.children import bound
-from strata.engine.context import SiteContext
-from strata.engine.hosts import learn_host_keys
-from strata.engine.lacking import explained
+from strata.access.ssh import learn_host_keys
+from strata.engine.diagnosis import explained
 from strata.engine.timeline import Timeline
 from strata.errors import UserError
-from strata.paths import REPOSITORY
+from strata.processes import bound
 from strata.progress import Progress
+from strata.site.context import SiteContext
+from strata.site.paths import REPOSITORY
 
 TASK_STARTS = ("v2_playbook_on_task_start", "v2_playbook_on_handler_task_start", "v2_runner_on_start")
 """Events of a task that begins."""

@@ -7,12 +7,12 @@ from typing import Any
 
 from rich.console import Console
 
-from strata.engine.change import disturbances, file_changes, warnings
-from strata.engine.context import SiteContext
+from strata.engine.disruption import disturbances, file_changes, warnings
 from strata.engine.hypervisors import occupied_hypervisors
 from strata.engine.pulumi_events import label, urn_name
 from strata.engine.steps import Layer
 from strata.errors import UserError
+from strata.site.context import SiteContext
 
 
 def show_changes(context: SiteContext, console: Console, layers: Sequence[Layer]) -> None:

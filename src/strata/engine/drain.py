@@ -7,12 +7,12 @@ import subprocess
 import time
 from collections.abc import Iterable
 
-from strata.engine.change import Consent, Disturbance, leaving_nodes, require_consent
-from strata.engine.context import SiteContext
-from strata.engine.hosts import host_addresses, ssh_arguments
-from strata.engine.kubectl import Unanswered, kubectl_json
+from strata.access.kubectl import Unanswered, kubectl_json
+from strata.access.ssh import host_addresses, ssh_arguments
+from strata.engine.disruption import Consent, Disturbance, leaving_nodes, require_consent
 from strata.errors import UserError
 from strata.progress import Progress
+from strata.site.context import SiteContext
 
 DRAIN_SECONDS = 180
 """How long pods may take to end, their disruption budgets included."""
@@ -147,7 +147,7 @@ def _reset(context: SiteContext, name: str) -> None:
 
 
 def _kubectl(context: SiteContext, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-    from strata.engine.environment import site_environment
+    from strata.access.environment import site_environment
     from strata.toolchain import tools_environment
 
     done = subprocess.run(

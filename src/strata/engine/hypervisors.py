@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from strata.engine.change import leaving_hypervisors, leaving_instances
-from strata.engine.context import SiteContext
+from strata.engine.disruption import leaving_hypervisors, leaving_instances
 from strata.errors import UserError
 from strata.observe.cloud import observe_cloud
 from strata.progress import Progress
+from strata.site.context import SiteContext
 
 
 class HypervisorOccupied(UserError):
@@ -53,14 +53,14 @@ def forget_emptied(context: SiteContext, progress: Progress) -> int:
     Raises:
         UserError: the playbook failed.
     """
-    from strata.engine import converged
+    from strata.engine import playbook_state
     from strata.engine.ansible import run_playbook
 
     leaving = leaving_hypervisors(context)
     if not leaving or not set(leaving) & set(observe_cloud(context).hypervisors):
         return 0
     progress.update(f"removing {', '.join(leaving)}")
-    converged.forget(context, "openstack")
+    playbook_state.forget(context, "openstack")
     result = run_playbook(context, "openstack", progress)
-    converged.remember(context, "openstack")
+    playbook_state.remember(context, "openstack")
     return result.changed

@@ -5,8 +5,8 @@ from __future__ import annotations
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
-from strata.outputs import write_private
-from strata.paths import SitePaths
+from strata.site.outputs import write_private
+from strata.site.paths import SitePaths
 
 
 def ensure_ssh_key(paths: SitePaths) -> bool:

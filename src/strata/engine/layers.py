@@ -5,18 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 
+from strata.access.ssh import wait_for_ssh
 from strata.engine.ansible import run_playbook
-from strata.engine.change import Consent, remember_cloud
-from strata.engine.cluster_ready import wait_for_system_pods
-from strata.engine.context import SiteContext
-from strata.engine.hosts import wait_for_ssh
+from strata.engine.diagnosis import explained
+from strata.engine.disruption import Consent, remember_cloud
 from strata.engine.hypervisors import forget_emptied, require_empty
-from strata.engine.lacking import explained
+from strata.engine.pod_readiness import wait_for_system_pods
 from strata.engine.steps import Layer, Step, StepResult
 from strata.errors import UserError
 from strata.inventory.topology import address_of, hosts_with
-from strata.outputs import CloudOutputs, ClusterOutputs
 from strata.progress import Progress
+from strata.site.context import SiteContext
+from strata.site.outputs import CloudOutputs, ClusterOutputs
 
 PULUMI_TOOLS = ("pulumi", "pulumi-language-python", "pulumi-resource-openstack")
 CLUSTER_TOOLS = (
@@ -40,19 +40,19 @@ def playbook_step(context: SiteContext, name: str, thorough: bool) -> Callable[[
     """A step that runs one playbook, if it has anything to do or `thorough` asks for it."""
 
     def run(progress: Progress) -> StepResult:
-        from strata.engine import converged
+        from strata.engine import playbook_state
 
         reason = "asked for"
         if not thorough:
             progress.update("asking the hosts what has changed")
-            why = converged.why_not(context, name)
+            why = playbook_state.why_not(context, name)
             if why is None:
-                return StepResult(0, converged.summary(context, name))
+                return StepResult(0, playbook_state.summary(context, name))
             reason = why
         progress.update(f"running the playbook: {reason}")
-        converged.forget(context, name)
+        playbook_state.forget(context, name)
         result = run_playbook(context, name, progress)
-        converged.remember(context, name)
+        playbook_state.remember(context, name)
         return StepResult(result.changed, f"{result.ok} tasks ok, {result.changed} changed; run because: {reason}")
 
     return run
@@ -82,7 +82,7 @@ def image_step(build: str, argument: str | None = None) -> Callable[[Progress], 
     """A step that has a root filesystem image in podman."""
 
     def run(progress: Progress) -> StepResult:
-        from strata.lab import images
+        from strata_lab import images
 
         function = getattr(images, build)
         before = time.time()
@@ -110,7 +110,7 @@ def controller_step(context: SiteContext) -> Callable[[Progress], StepResult]:
     """A step that has the lab's controller container running."""
 
     def run(progress: Progress) -> StepResult:
-        from strata.lab import controller
+        from strata_lab import controller
 
         changed = controller.up(context.site, context.paths, progress)
         return StepResult(int(changed), "container strata-" + context.site.name + "-controller")
@@ -123,7 +123,7 @@ def clouds_file_step(context: SiteContext, thorough: bool) -> Callable[[Progress
     playbook = playbook_step(context, "openstack", thorough)
 
     def run(progress: Progress) -> StepResult:
-        from strata.lab import controller
+        from strata_lab import controller
 
         result = playbook(progress)
         password = context.secrets.get("openstack_admin_password")
@@ -169,7 +169,7 @@ def pod_image_builds_step() -> Callable[[Progress], StepResult]:
     """A step that has every pod image built on this machine, while the cloud and the hosts come up."""
 
     def run(progress: Progress) -> StepResult:
-        from strata.lab.pod_images import build_pod_images
+        from strata.images.pod_images import build_pod_images
 
         return StepResult(0, f"{build_pod_images(progress)} images in the cache")
 
@@ -180,7 +180,7 @@ def pod_images_step(context: SiteContext) -> Callable[[Progress], StepResult]:
     """A step that has every pod image in the site's registry."""
 
     def run(progress: Progress) -> StepResult:
-        from strata.lab.pod_images import ensure_pod_images
+        from strata.images.pod_images import ensure_pod_images
 
         before = context.image_outputs
         address = registry_address(context)
@@ -237,7 +237,7 @@ def platform_program_step(context: SiteContext) -> Callable[[Progress], StepResu
     def run(progress: Progress) -> StepResult:
         from strata.drift.platform import repair_releases
         from strata.engine import pulumi
-        from strata.engine.published import wait_for_services
+        from strata.engine.service_readiness import wait_for_services
 
         result = pulumi.up("platform", context.site, context.paths, progress, site_file=context.site_file)
         progress.update("comparing the cluster's objects with the releases")

@@ -10,10 +10,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from strata.children import end_orphans, marked
 from strata.errors import UserError
-from strata.outputs import remove_partial
-from strata.paths import SitePaths, make_private, state_directory
+from strata.processes import end_orphans, marked
+from strata.site.outputs import remove_partial
+from strata.site.paths import SitePaths, make_private, state_directory
 
 
 @contextmanager

@@ -14,10 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from strata.children import bound
-from strata.engine.context import SiteContext
-from strata.engine.pending import forget_pending
 from strata.engine.pulumi_events import Events
+from strata.engine.pulumi_pending import forget_pending
 from strata.engine.pulumi_recovery import (
     drop_foreign_salt,
     end_orphaned_plugins,
@@ -28,8 +26,10 @@ from strata.engine.pulumi_recovery import (
 from strata.engine.pulumi_state import lock_files, project_name, state_file
 from strata.errors import UserError
 from strata.models import Site
-from strata.paths import REPOSITORY, SitePaths
+from strata.processes import bound
 from strata.progress import Progress
+from strata.site.context import SiteContext
+from strata.site.paths import REPOSITORY, SitePaths
 
 Program = Literal["cloud", "platform"]
 
@@ -168,7 +168,7 @@ class _Run:
     def __init__(
         self, program: Program, site: Site, paths: SitePaths, progress: Progress, site_file: Path | None
     ) -> None:
-        from strata.engine.environment import site_environment
+        from strata.access.environment import site_environment
         from strata.toolchain import tools_environment
 
         self.program = program

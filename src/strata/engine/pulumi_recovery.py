@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from strata.engine.context import SiteContext
 from strata.engine.pulumi_events import Failure, label
 from strata.engine.pulumi_state import lock_files, read_deployment
+from strata.site.context import SiteContext
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -140,7 +140,7 @@ def connect(context: SiteContext) -> Connection:
     """openstacksdk's connection to the site's cloud as its administrator."""
     import openstack
 
-    from strata.engine.environment import site_environment
+    from strata.access.environment import site_environment
 
     variables = site_environment(context)
     files = [variables["OS_CLIENT_CONFIG_FILE"]] if "OS_CLIENT_CONFIG_FILE" in variables else None

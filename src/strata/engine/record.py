@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 
 from strata.engine.steps import Layer, RunReport
-from strata.paths import SitePaths
+from strata.site.paths import SitePaths
 
 RUNS = "runs.jsonl"
 

@@ -9,17 +9,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from strata.engine.context import SiteContext
-from strata.engine.hosts import host_addresses, ssh_arguments
+from strata.access.ssh import host_addresses, ssh_arguments
 from strata.engine.keys import new_ssh_key
 from strata.engine.record import last_complete_run
 from strata.engine.steps import Layer
 from strata.errors import UserError
-from strata.outputs import write_private
 from strata.platform.token_issuer import PREVIOUS_KEY, SIGNING_KEY
 from strata.progress import Progress
-from strata.secrets.pki import validity
-from strata.secrets.store import AuthorityPhase
+from strata.site.context import SiteContext
+from strata.site.outputs import write_private
+from strata.site.secrets.pki import validity
+from strata.site.secrets.store import AuthorityPhase
 
 SSH_KEY = "ssh_key"
 PASSPHRASE = "passphrase"  # noqa: S105 the name of a secret, not one

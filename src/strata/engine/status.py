@@ -7,10 +7,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from strata.engine.context import SiteContext
 from strata.engine.steps import Layer
 from strata.observe import HostFacts, Observation, observe
 from strata.observe.hosts import host_roles, units_of
+from strata.site.context import SiteContext
 
 NODE_ROLES = frozenset({"kube_control_plane", "kube_node"})
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from strata.outputs import write_private
+from strata.site.outputs import write_private
 
 
 class Part(BaseModel):

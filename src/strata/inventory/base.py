@@ -6,7 +6,7 @@ from strata.inventory import Template
 from strata.inventory.services import published_services
 from strata.inventory.topology import address_of, hosts
 from strata.models import Site
-from strata.outputs import CloudOutputs
+from strata.site.outputs import CloudOutputs
 
 SERVICE_NAMES = {"nfs": "nfs_server", "postgresql": "postgresql", "kine": "kine", "registry": "registry"}
 """Name below the site's domain to the role that answers there."""

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from strata.inventory.topology import hosts
 from strata.models import Site
-from strata.outputs import CloudOutputs
-from strata.paths import SitePaths
+from strata.site.outputs import CloudOutputs
+from strata.site.paths import SitePaths
 
 PARENTS: Mapping[str, tuple[str, ...]] = {"kubernetes": ("kube_control_plane", "kube_node")}
 """Groups of groups."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from strata.inventory.kubernetes import cluster_of
 from strata.models import Site
 from strata.models.accelerators import CATALOGUE
-from strata.outputs import CloudOutputs
+from strata.site.outputs import CloudOutputs
 
 
 def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:  # noqa: ARG001  # every group's signature

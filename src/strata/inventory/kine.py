@@ -6,7 +6,7 @@ from strata.inventory.ports import DATASTORE, POSTGRESQL
 from strata.inventory.postgresql import KINE_DATABASE
 from strata.inventory.topology import database_secret, hosts_with, secret, service_certificate
 from strata.models import Site
-from strata.outputs import CloudOutputs
+from strata.site.outputs import CloudOutputs
 from strata.toolchain import bin_directory
 
 

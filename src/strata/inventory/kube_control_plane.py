@@ -7,8 +7,8 @@ from strata.inventory.kubernetes import cluster_of, endpoint, image_repository
 from strata.inventory.ports import DATASTORE
 from strata.inventory.topology import certificate, hosts_with
 from strata.models import Site
-from strata.outputs import CloudOutputs
-from strata.paths import SitePaths
+from strata.site.outputs import CloudOutputs
+from strata.site.paths import SitePaths
 from strata.toolchain import bin_directory, load_versions
 
 CLIENT_CERTIFICATE = "kube-apiserver-datastore"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from strata.models import Site
-from strata.outputs import CloudOutputs
+from strata.site.outputs import CloudOutputs
 
 
 def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:  # noqa: ARG001  # every group's signature

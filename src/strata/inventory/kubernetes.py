@@ -9,8 +9,8 @@ from strata.inventory.ports import REGISTRY
 from strata.inventory.topology import address_of
 from strata.models import Site
 from strata.models.cluster import Cluster
-from strata.outputs import CloudOutputs, ImageOutputs
-from strata.paths import SitePaths
+from strata.site.outputs import CloudOutputs, ImageOutputs
+from strata.site.paths import SitePaths
 from strata.toolchain import bin_directory, load_versions
 
 UPSTREAM_REPOSITORY = "registry.k8s.io"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from strata.inventory.services import published_services
 from strata.inventory.topology import certificate, hosts_with
 from strata.models import Site
-from strata.outputs import CloudOutputs
+from strata.site.outputs import CloudOutputs
 
 
 def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from strata.errors import UserError
 from strata.models import load_site
-from strata.secrets import SecretStore
+from strata.site.secrets import SecretStore
 
 
 @functools.cache

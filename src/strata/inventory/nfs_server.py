@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from strata.inventory.topology import client_networks
 from strata.models import Site
-from strata.outputs import CloudOutputs
+from strata.site.outputs import CloudOutputs
 
 
 def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:  # noqa: ARG001  # one signature for all groups

@@ -10,7 +10,7 @@ from strata.inventory.build import controller_address
 from strata.models import Site
 from strata.models.accelerators import CATALOGUE, Accelerator
 from strata.models.cloud import Cloud, Hypervisor
-from strata.outputs import CloudOutputs
+from strata.site.outputs import CloudOutputs
 
 SERVICES = {"placement": "placement", "image": "glance", "network": "neutron", "compute": "nova"}
 """Part of OpenStack to the name of its user in keystone and in the database."""

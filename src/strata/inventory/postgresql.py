@@ -5,9 +5,9 @@ from __future__ import annotations
 from strata.inventory.ports import POSTGRESQL
 from strata.inventory.topology import client_networks, database_secret, secret, service_certificate
 from strata.models import Site
-from strata.outputs import CloudOutputs
-from strata.paths import SitePaths
-from strata.protection import Ledger
+from strata.site.data_protection import Ledger
+from strata.site.outputs import CloudOutputs
+from strata.site.paths import SitePaths
 
 KINE_DATABASE = "kine"
 DEFAULT_SETTINGS: dict[str, object] = {"max_connections": 200}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from strata.inventory.ports import REGISTRY
 from strata.inventory.topology import service_certificate
 from strata.models import Site
-from strata.outputs import CloudOutputs
+from strata.site.outputs import CloudOutputs
 
 
 def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:

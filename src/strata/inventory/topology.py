@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from strata.inventory import Template
 from strata.models import Site
-from strata.outputs import CloudOutputs
+from strata.site.outputs import CloudOutputs
 
 
 @dataclass(frozen=True)

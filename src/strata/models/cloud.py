@@ -133,7 +133,7 @@ class Image(Model):
     """An operating system image."""
 
     layer: ClassVar[str] = "cloud"
-    consumers: ClassVar[tuple[str, ...]] = ("image (pulumi/cloud)", "root filesystem (strata.lab)")
+    consumers: ClassVar[tuple[str, ...]] = ("image (pulumi/cloud)", "root filesystem (strata_lab)")
     name: Annotated[ResourceName, Field(description="Name in glance.")]
     distribution: Annotated[
         Literal["debian", "ubuntu", "rocky"], Field(description="Distribution; the lab builds debian.")

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import yaml
 
-from strata.models.events import KeyPath, Marks, Place, build, dotted
 from strata.models.problems import Problem, SiteError, shorten
-from strata.models.syntax import syntax_problem
+from strata.models.yaml_errors import syntax_problem
+from strata.models.yaml_events import KeyPath, Marks, Place, build, dotted
 
 MAXIMUM_BYTES = 4 * 2**20
 """Larger files are refused: a site of 5,000 nodes takes less than 1 MiB."""

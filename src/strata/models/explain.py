@@ -13,13 +13,13 @@ from pydantic.fields import FieldInfo
 from strata.errors import UserError
 from strata.models.base import Model, Unit
 from strata.models.document import Document, read_document
-from strata.models.events import KeyPath, dotted
 from strata.models.find import inventories
 from strata.models.loader import load_site
-from strata.models.messages import strip_optional
 from strata.models.problems import suggestion
+from strata.models.pydantic_errors import strip_optional
 from strata.models.site import Site
 from strata.models.types import Duration, Quantity, Size
+from strata.models.yaml_events import KeyPath, dotted
 
 
 class Explanation(BaseModel):

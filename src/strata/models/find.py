@@ -6,7 +6,7 @@ from pathlib import Path
 
 from strata.errors import UserError
 from strata.models.problems import suggestion
-from strata.paths import REPOSITORY
+from strata.site.paths import REPOSITORY
 
 SITE_FILE = "site.yaml"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from strata.models.reference import reference_text
 from strata.models.schema import schema_text
-from strata.paths import REPOSITORY
+from strata.site.paths import REPOSITORY
 
 
 def generated() -> Mapping[Path, str]:

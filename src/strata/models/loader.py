@@ -11,10 +11,10 @@ from pydantic import ValidationError
 
 from strata.models.checks import Finding, cross_check
 from strata.models.document import Document, read_document
-from strata.models.events import KeyPath
-from strata.models.messages import field_model, meant_paths, model_problems
 from strata.models.problems import MAXIMUM, Problem, SiteError
+from strata.models.pydantic_errors import field_model, meant_paths, model_problems
 from strata.models.site import Site
+from strata.models.yaml_events import KeyPath
 
 PRUNING_ROUNDS = 4
 """How often wrong parts are cut off to check the rest."""

@@ -17,7 +17,7 @@ from strata.models.loader import load_site
 from strata.models.renumber import IPNetwork, free_network, renumber
 from strata.models.site import Site
 from strata.models.types import DnsLabel
-from strata.paths import SitePaths
+from strata.site.paths import SitePaths
 
 
 def new_site(name: str, like: Path, directory: Path, taken: Iterable[IPNetwork] = ()) -> Path:

@@ -16,7 +16,7 @@ def check_secrets(site: Site) -> None:
     if not declared:
         return
     # imported late: cryptography takes longer than a whole site without declared secrets
-    from strata.secrets.store import read_declared
+    from strata.site.secrets.store import read_declared
 
     missing: list[str] = []
     fixes: list[str] = []

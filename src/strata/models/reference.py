@@ -11,7 +11,7 @@ from pydantic_core import PydanticUndefined
 from strata.models.accelerators import CATALOGUE
 from strata.models.base import Model
 from strata.models.explain import choices_of, type_name, unit_of
-from strata.models.messages import strip_optional
+from strata.models.pydantic_errors import strip_optional
 from strata.models.site import Site
 
 HEADER = """# Site file

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, GetCoreSchemaHandle
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from strata.models import hints
+from strata.models import suggestions
 
 MAXIMUM_QUANTITY = 2**63 - 1
 """Largest size in bytes or duration in seconds: what a database column of OpenStack can hold."""
@@ -63,7 +63,7 @@ class Quantity:
     def _validate(cls, value: object) -> Self:
         if isinstance(value, cls):
             return value
-        fix = hints.quantity(value, cls.units) or f"for instance {cls.example}"
+        fix = suggestions.quantity(value, cls.units) or f"for instance {cls.example}"
         if not isinstance(value, str):
             raise PydanticCustomError(
                 "quantity_type",
@@ -172,7 +172,7 @@ _LABEL = _named(
     "must be lower-case letters, digits and dashes, at most 63, as DNS and Kubernetes accept (RFC 1123)",
     "gpu-worker-1",
     63,
-    hints.label,
+    suggestions.label,
 )
 _RESOURCE = _named(
     RESOURCE_NAME_PATTERN,
@@ -185,7 +185,7 @@ _DOMAIN = _named(
     "must be a lower-case domain name with at least one dot, its last part beginning with a letter",
     "ml.example.org",
     253,
-    hints.domain,
+    suggestions.domain,
 )
 _DATABASE = _named(
     DATABASE_PATTERN,
@@ -296,7 +296,7 @@ def _parse_network(value: object) -> object:
         return value
     if not isinstance(value, str):
         raise PydanticCustomError("network", "is not a network", {"fix": "for instance 10.0.0.0/24"})
-    fix = hints.network(value) or "for instance 10.0.0.0/24"
+    fix = suggestions.network(value) or "for instance 10.0.0.0/24"
     try:
         found = ip_network(value, strict=False)
     except ValueError:

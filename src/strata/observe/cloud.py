@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from strata.engine.context import SiteContext
 from strata.observe.facts import NOT_UP, CloudFacts, ServerFacts
+from strata.site.context import SiteContext
 
 
 def observe_cloud(context: SiteContext) -> CloudFacts:
@@ -15,7 +15,7 @@ def observe_cloud(context: SiteContext) -> CloudFacts:
     from keystoneauth1.exceptions import ClientException
     from openstack.exceptions import ForbiddenException, SDKException
 
-    from strata.engine.environment import site_environment
+    from strata.access.environment import site_environment
 
     variables = site_environment(context)
     outputs = context.cloud_outputs

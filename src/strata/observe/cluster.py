@@ -7,9 +7,9 @@ import subprocess
 from collections.abc import Mapping
 from typing import Any
 
-from strata.engine.context import SiteContext
 from strata.models.accelerators import CATALOGUE
 from strata.observe.facts import NOT_UP, ClusterFacts, PlatformFacts, PodFacts
+from strata.site.context import SiteContext
 
 ANSWER_SECONDS = 20
 RESOURCES = frozenset(card.resource for card in CATALOGUE.values())
@@ -17,7 +17,7 @@ RESOURCES = frozenset(card.resource for card in CATALOGUE.values())
 
 def _json(context: SiteContext, *command: str) -> tuple[Any, str | None]:
     """The answer, or None and the reason."""
-    from strata.engine.environment import site_environment
+    from strata.access.environment import site_environment
     from strata.toolchain import tools_environment
 
     if not context.paths.kubeconfig.exists():

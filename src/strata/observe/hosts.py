@@ -7,11 +7,11 @@ import fnmatch
 import json
 import subprocess
 
-from strata.engine.context import SiteContext
-from strata.engine.hosts import host_addresses, ssh_arguments
+from strata.access.ssh import host_addresses, ssh_arguments
 from strata.models import Site
-from strata.observe import scarcity
+from strata.observe import exhaustion
 from strata.observe.facts import HostFacts
+from strata.site.context import SiteContext
 
 UNITS = {
     "nfs_server": "nfs-ganesha",
@@ -67,7 +67,7 @@ def observe_hosts(context: SiteContext) -> dict[str, HostFacts]:
         if not context.paths.ssh_key.exists():
             return HostFacts(reason="not up: there is no SSH key yet")
         units = units_of(roles[name])
-        script = "echo reached\n" + scarcity.SCRIPT
+        script = "echo reached\n" + exhaustion.SCRIPT
         if units:
             patterns = " ".join(f"'{u}.service'" for u in units)
             script += f"systemctl list-units --all --plain --no-legend {patterns} | sed 's/^/unit /'\n"
@@ -75,7 +75,7 @@ def observe_hosts(context: SiteContext) -> dict[str, HostFacts]:
             script += CARDS_SCRIPT
         output, error = ssh(context, address, script)
         facts = parse_answer(units, output, error)
-        lacking = scarcity.parse(roles[name], output.splitlines())
+        lacking = exhaustion.parse(roles[name], output.splitlines())
         return facts.model_copy(
             update={"lacks": (*map(str, (*lacking.full, *lacking.taken)),), "killed": lacking.killed}
         )

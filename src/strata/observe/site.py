@@ -5,11 +5,11 @@ from __future__ import annotations
 import concurrent.futures
 import time
 
-from strata.engine.context import SiteContext
 from strata.observe.cloud import observe_cloud
 from strata.observe.cluster import observe_cluster, observe_platform
 from strata.observe.facts import NOT_UP, CloudFacts, ClusterFacts, HostFacts, Observation, PlatformFacts
 from strata.observe.hosts import host_roles, observe_hosts
+from strata.site.context import SiteContext
 
 
 def observe(context: SiteContext) -> Observation:

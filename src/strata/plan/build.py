@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from strata.models import Site
 from strata.models.cloud import Cloud
 from strata.models.cluster import Cluster
-from strata.paths import REPOSITORY
 from strata.plan.model import (
     AggregatePlan,
     CloudPlan,
@@ -27,6 +26,7 @@ from strata.plan.model import (
     RouterPlan,
     SecurityGroupPlan,
 )
+from strata.site.paths import REPOSITORY
 
 if TYPE_CHECKING:
     from strata.cloud.security_group import Ingress

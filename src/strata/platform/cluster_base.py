@@ -9,10 +9,10 @@ import pulumi
 from strata.models import Site
 from strata.models.accelerators import CATALOGUE, NVIDIA_RESOURCE
 from strata.models.cluster import Cluster
-from strata.outputs import ImageOutputs
 from strata.platform.accelerators import cluster_kinds
 from strata.platform.releases import KUBERNETES_NAMESPACE, ChartRelease, ReleaseArgs
 from strata.platform.values import Values, image
+from strata.site.outputs import ImageOutputs
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from strata.models import Site
 from strata.models.catalogue import read_catalogue
 from strata.models.platform import Catalogue, ExternalIssuer, TokenIssuer
 from strata.models.platform import MlHub as MlHubModel
-from strata.outputs import CloudOutputs, ImageOutputs
 from strata.platform.releases import SYSTEM_NAMESPACE, ChartRelease, ReleaseArgs
 from strata.platform.token_issuer import AUDIENCE, issuer_url, keys_url
 from strata.platform.values import Secrets, SecretText, Values, image
+from strata.site.outputs import CloudOutputs, ImageOutputs
 
 DATABASE = "ml_hub"
 """Database and role in the site's PostgreSQL."""

@@ -11,9 +11,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from strata.inventory.ports import NODE_PORTS
 from strata.models import Site
 from strata.models.platform import TokenIssuer as TokenIssuerModel
-from strata.outputs import ImageOutputs
 from strata.platform.releases import SYSTEM_NAMESPACE, ChartRelease, ReleaseArgs
 from strata.platform.values import Secrets, SecretText, Values, image
+from strata.site.outputs import ImageOutputs
 
 SIGNING_KEY = "token_issuer_signing_key"
 """Secret with the PEM of the key that signs tokens."""

@@ -9,7 +9,7 @@ import pulumi
 
 from strata.errors import UserError
 from strata.models.types import Size
-from strata.outputs import ImageOutputs
+from strata.site.outputs import ImageOutputs
 
 Values = dict[str, Any]
 

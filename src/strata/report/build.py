@@ -7,14 +7,12 @@ import json
 from pathlib import Path
 
 from strata.drift import DriftReport
-from strata.engine.context import SiteContext
 from strata.engine.status import ObjectStatus, memory_notes, site_status
 from strata.engine.steps import Layer
 from strata.inventory.services import published_services
 from strata.observe import Observation, nothing_seen, observe
 from strata.observe.facts import NOT_UP
-from strata.outputs import ClusterOutputs
-from strata.paths import REPOSITORY
+from strata.report.locations import places
 from strata.report.model import (
     AddressReport,
     ImageReport,
@@ -25,7 +23,9 @@ from strata.report.model import (
     StepTime,
     ToolReport,
 )
-from strata.report.places import places
+from strata.site.context import SiteContext
+from strata.site.outputs import ClusterOutputs
+from strata.site.paths import REPOSITORY
 
 SHOWN_RUNS = 10
 """Runs that a report remembers."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from rich.console import Console
 
 from strata.drift import DriftReport
-from strata.engine.context import SiteContext
 from strata.report.terminal import drift_lines
+from strata.site.context import SiteContext
 
 
 def look_for_drift(context: SiteContext) -> DriftReport | None:

@@ -9,8 +9,8 @@ import jinja2
 from markupsafe import Markup
 
 from strata.errors import UserError
-from strata.outputs import write_private
 from strata.report.model import CardReport, PlaceReport, SiteReport
+from strata.site.outputs import write_private
 
 TEMPLATES = Path(__file__).parent / "templates"
 

@@ -6,13 +6,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-from strata.engine.context import SiteContext
 from strata.models import find_site
-from strata.paths import REPOSITORY
 from strata.report.browser import browser
 from strata.report.build import build_report
 from strata.report.drift import look_for_drift
 from strata.report.page import render_page
+from strata.site.context import SiteContext
+from strata.site.paths import REPOSITORY
 
 WIDTH, HEIGHT = 1280, 1180
 """Of the picture, in pixels: layers, machines and cards."""

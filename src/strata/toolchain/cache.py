@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from strata.paths import REPOSITORY, cache_directory
+from strata.site.paths import REPOSITORY, cache_directory
 from strata.toolchain.versions import Component, architecture
 
 _RECORD = "tool.json"

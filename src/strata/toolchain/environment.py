@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from strata.paths import REPOSITORY, cache_directory
+from strata.site.paths import REPOSITORY, cache_directory
 from strata.toolchain import cache
 from strata.toolchain.versions import load_versions
 

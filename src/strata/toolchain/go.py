@@ -12,9 +12,9 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-from strata.attempts import attempts
 from strata.errors import UserError
-from strata.paths import REPOSITORY, cache_directory
+from strata.retry import attempts
+from strata.site.paths import REPOSITORY, cache_directory
 from strata.toolchain.process import Processes
 from strata.toolchain.versions import Build, Component, Versions, architecture, go_directive
 

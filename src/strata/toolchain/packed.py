@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 from strata.errors import UserError
-from strata.paths import cache_directory
+from strata.site.paths import cache_directory
 from strata.toolchain.cache import component_lock, file_digest
 
 _LEVEL = 6

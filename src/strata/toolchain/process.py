@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from strata.children import bound
+from strata.processes import bound
 
 _GRACE_SECONDS = 5
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import urlsplit
 
-from strata.attempts import attempts
-from strata.paths import cache_directory
+from strata.retry import attempts
+from strata.site.paths import cache_directory
 from strata.toolchain.cache import file_digest
 from strata.toolchain.versions import Component, Release, architecture
 

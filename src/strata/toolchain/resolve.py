@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from strata.errors import UserError
-from strata.paths import REPOSITORY
 from strata.progress import Progress
+from strata.site.paths import REPOSITORY
 from strata.toolchain import cache, go, mirror, release
 from strata.toolchain.cache import Source, Tool
 from strata.toolchain.process import Processes

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from strata.errors import UserError
 from strata.models.document import read_document
 from strata.models.problems import SiteError, printable, shorten
-from strata.paths import REPOSITORY
+from strata.site.paths import REPOSITORY
 
 VERSIONS_FILE = REPOSITORY / "versions.yaml"
 

@@ -15,12 +15,12 @@ import pytest
 import requests
 import testinfra
 
-from strata.engine.context import SiteContext
-from strata.engine.site_http import site_session
+from strata.access.https import site_session
 from strata.models import Site, find_site
-from strata.outputs import CloudOutputs, ImageOutputs
-from strata.paths import SitePaths
-from strata.secrets import SecretStore
+from strata.site.context import SiteContext
+from strata.site.outputs import CloudOutputs, ImageOutputs
+from strata.site.paths import SitePaths
+from strata.site.secrets import SecretStore
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -117,7 +117,7 @@ def _ssh_options(context: SiteContext, directory: str) -> str:
 @pytest.fixture(scope="session")
 def site_host(context: SiteContext, ssh_config: str) -> Callable[[str], Host]:
     """The checks' `host`: `host("services-1")` → testinfra's Host, over SSH as root."""
-    from strata.engine.hosts import host_addresses
+    from strata.access.ssh import host_addresses
 
     def connect(name: str) -> Host:
         return testinfra.get_host(f"ssh://root@{host_addresses(context)[name]}", ssh_config=ssh_config)

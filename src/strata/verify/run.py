@@ -15,9 +15,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from strata.engine.context import SiteContext
-from strata.outputs import write_private
-from strata.paths import SitePaths
+from strata.site.context import SiteContext
+from strata.site.outputs import write_private
+from strata.site.paths import SitePaths
 from strata.verify.plugin import CHECKS
 
 

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 import yaml
 
-from strata.drift import host_probe, manifest
+from strata.drift import baseline, host_probe
+from strata.drift.baseline import HostManifest
 from strata.drift.hosts import compare
-from strata.drift.manifest import HostManifest
 from strata.engine.steps import Layer
-from strata.paths import REPOSITORY, SitePaths
+from strata.site.paths import REPOSITORY, SitePaths
 
 SITE = "manifested"
 
@@ -79,14 +79,14 @@ def tasks(tmp_path: Path) -> list[dict[str, Any]]:
 
 def test_files_of_our_modules_and_of_copy_are_recorded_without_their_content(tmp_path: Path, paths: SitePaths) -> None:
     assert play(tmp_path, tasks(tmp_path)) == 0
-    found = manifest.load(paths, "hosts", "box")
+    found = baseline.load(paths, "hosts", "box")
     assert found is not None
     assert {Path(p).name: f.mode for p, f in found.files.items()} == {"secret": "0600", "one": "0640", "two": "0640"}
-    text = (manifest.directory(paths, "hosts") / "box.json").read_text()
+    text = (baseline.directory(paths, "hosts") / "box.json").read_text()
     assert "do not tell" not in text
     assert compare(Layer.HOSTS, "box", found, probe(found)) == []
     assert play(tmp_path, tasks(tmp_path)) == 0  # unchanged tasks are recorded as well
-    assert manifest.load(paths, "hosts", "box") == found
+    assert baseline.load(paths, "hosts", "box") == found
     assert [p.name for p in (paths.root / "manifests").iterdir()] == ["hosts"]
 
 
@@ -110,7 +110,7 @@ def test_a_file_that_the_run_takes_away_again_is_not_missed(tmp_path: Path, path
         {"name": "back", "ansible.builtin.copy": {"dest": str(tmp_path / "two"), "content": "y\n", "mode": "0640"}},
     ]
     assert play(tmp_path, tasks(tmp_path) + gone) == 0
-    found = manifest.load(paths, "hosts", "box")
+    found = baseline.load(paths, "hosts", "box")
     assert found is not None
     assert sorted(Path(p).name for p in found.files) == ["join.conf", "two"]
     assert compare(Layer.HOSTS, "box", found, probe(found)) == []
@@ -118,7 +118,7 @@ def test_a_file_that_the_run_takes_away_again_is_not_missed(tmp_path: Path, path
 
 def test_each_way_to_change_a_file_by_hand_is_found(tmp_path: Path, paths: SitePaths) -> None:
     play(tmp_path, tasks(tmp_path))
-    found = manifest.load(paths, "hosts", "box")
+    found = baseline.load(paths, "hosts", "box")
     assert found is not None
     (tmp_path / "secret").write_text("another\n")
     (tmp_path / "one").chmod(0o666)
@@ -134,9 +134,9 @@ def test_each_way_to_change_a_file_by_hand_is_found(tmp_path: Path, paths: SiteP
 
 def test_a_failed_run_leaves_the_manifest_of_the_last_success(tmp_path: Path, paths: SitePaths) -> None:
     play(tmp_path, tasks(tmp_path)[:1])
-    before = manifest.load(paths, "hosts", "box")
+    before = baseline.load(paths, "hosts", "box")
     assert play(tmp_path, [*tasks(tmp_path), {"name": "no", "ansible.builtin.fail": {}}]) != 0
-    assert manifest.load(paths, "hosts", "box") == before
+    assert baseline.load(paths, "hosts", "box") == before
 
 
 def test_a_run_with_tags_adds_and_forgets_nothing(tmp_path: Path, paths: SitePaths) -> None:
@@ -144,14 +144,14 @@ def test_a_run_with_tags_adds_and_forgets_nothing(tmp_path: Path, paths: SitePat
     tagged = tasks(tmp_path)
     tagged[1]["tags"] = ["some"]
     assert play(tmp_path, tagged, "--tags", "some") == 0
-    found = manifest.load(paths, "hosts", "box")
+    found = baseline.load(paths, "hosts", "box")
     assert found is not None
     assert {Path(p).name for p in found.files} == {"secret", "one", "two"}
 
 
 def test_a_dry_run_records_nothing(tmp_path: Path, paths: SitePaths) -> None:
     assert play(tmp_path, tasks(tmp_path), "--check") == 0
-    assert manifest.load(paths, "hosts", "box") is None
+    assert baseline.load(paths, "hosts", "box") is None
 
 
 def test_a_unit_is_compared_with_what_systemd_says() -> None:

@@ -15,8 +15,8 @@ import yaml
 
 from strata.engine.ansible import PlaybookResult, _follow, playbook_environment
 from strata.engine.timeline import Timeline
-from strata.paths import REPOSITORY
 from strata.progress import Silent
+from strata.site.paths import REPOSITORY
 
 COPY = {"content": "1", "dest": "{{ playbook_dir }}/{{ item }}"}
 TASKS: list[dict[str, Any]] = [

@@ -16,7 +16,7 @@ import yaml
 
 from strata.engine.ansible import playbook_environment
 from strata.errors import UserError
-from strata.paths import REPOSITORY
+from strata.site.paths import REPOSITORY
 from strata.toolchain.packed import packed
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="binaries belong to root")

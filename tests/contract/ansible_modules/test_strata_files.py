@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from strata.paths import REPOSITORY
+from strata.site.paths import REPOSITORY
 
 
 def run(files: list[dict[str, str]], *options: str, **arguments: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from strata.paths import REPOSITORY
+from strata.site.paths import REPOSITORY
 
 HERE = Path(__file__).parent
 HELM = Path(sys.executable).parent / "helm"

@@ -14,9 +14,9 @@ import yaml
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from strata.paths import REPOSITORY
 from strata.platform.token_issuer import public_part
-from strata.secrets import pki
+from strata.site.paths import REPOSITORY
+from strata.site.secrets import pki
 
 Objects = dict[tuple[str, str], dict[str, Any]]
 """Manifests by kind and name."""

@@ -16,7 +16,7 @@ import yaml
 from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_pem_public_key
 
 from strata.inventory.ports import HEALTH_PATHS, NODE_PORTS
-from strata.paths import REPOSITORY
+from strata.site.paths import REPOSITORY
 
 from .conftest import CLIENT_SECRET, PASSWORD, Change, Helm, Objects, Refused, private_key, public_key
 

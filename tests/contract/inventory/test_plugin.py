@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from strata.outputs import CloudOutputs, InstanceOutput
-from strata.paths import REPOSITORY, SitePaths
+from strata.site.outputs import CloudOutputs, InstanceOutput
+from strata.site.paths import REPOSITORY, SitePaths
 
 SITES = sorted((REPOSITORY / "inventories").glob("*/site.yaml"))
 

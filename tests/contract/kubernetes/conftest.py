@@ -10,7 +10,7 @@ import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar, trust_as_template
 
-from strata.paths import REPOSITORY
+from strata.site.paths import REPOSITORY
 from strata.toolchain import bin_directory
 
 ROLES = REPOSITORY / "ansible" / "roles"

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from strata.paths import REPOSITORY
+from strata.site.paths import REPOSITORY
 
 
 @pytest.mark.parametrize("service", ["gpu-device-plugin", "pause"])

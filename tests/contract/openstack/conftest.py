@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from strata.lab.controller import environment_directory
-from strata.paths import REPOSITORY
+from strata.site.paths import REPOSITORY
+from strata_lab.controller import environment_directory
 
 HERE = Path(__file__).parent
 

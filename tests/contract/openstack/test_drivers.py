@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from strata.paths import REPOSITORY
+from strata.site.paths import REPOSITORY
 
 HERE = Path(__file__).parent
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from strata.lab.network import nft
-from strata.lab.network.attachments import attachments
-from strata.lab.network.filtering import filter_table
-from strata.lab.network.model import State
-from strata.lab.network.routing import Surroundings, routing_table
+from strata_lab.network import nft
+from strata_lab.network.attachments import attachments
+from strata_lab.network.filtering import filter_table
+from strata_lab.network.model import State
+from strata_lab.network.routing import Surroundings, routing_table
 
 from ...unit.lab import network_objects as small
 

@@ -15,8 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from strata.lab import revive
-from strata.lab.podman import (
+from strata.access.podman import (
     SITE_LABEL,
     PodmanError,
     container_status,
@@ -26,6 +25,7 @@ from strata.lab.podman import (
     podman,
     site_containers,
 )
+from strata_lab import container_recovery
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or shutil.which("podman") is None, reason="needs podman, and root, whose podman the lab uses"
@@ -125,10 +125,10 @@ def test_a_removal_that_was_cut_off_is_finished(site: str, image: str) -> None:
         podman("container", "inspect", name)
     assert container_status(name) == "removing"
     assert cut_off(site) == [name]
-    assert revive.settle(site) == [name]
+    assert container_recovery.settle(site) == [name]
     assert not exists("container", name)
     assert site_containers(site) == [other]
-    assert revive.settle(site) == []
+    assert container_recovery.settle(site) == []
 
 
 INSTANCE = "0d6cfa4e-6a43-4a3c-9b0b-3cf2b6f4f0a1"
@@ -141,7 +141,7 @@ def test_a_creation_that_was_cut_off_is_taken_back(site: str, image: str, last: 
     assert not exists("container", name)
     assert container_status(name) is None
     assert cut_off(site) == [name]
-    assert revive.settle(site) == [name]
+    assert container_recovery.settle(site) == [name]
     assert by_name(site) == []
     create(site, name, image)
 

@@ -13,10 +13,10 @@ import yaml
 
 from strata.inventory.ports import NODE_PORTS
 from strata.models import load_site
-from strata.outputs import CloudOutputs, ImageOutputs, InstanceOutput
-from strata.paths import REPOSITORY
 from strata.platform import cluster_base, ml_hub, tenant, token_issuer
 from strata.platform.values import Values
+from strata.site.outputs import CloudOutputs, ImageOutputs, InstanceOutput
+from strata.site.paths import REPOSITORY
 
 DIGEST = "sha256:" + "0" * 64
 IMAGES = ImageOutputs(

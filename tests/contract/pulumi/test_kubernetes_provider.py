@@ -263,7 +263,7 @@ def test_missing_chart_is_named(stack: Stack) -> None:
 
 def test_plugin_prints_its_port_and_ends_on_signal() -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "strata.lab.kubernetes_provider", "127.0.0.1:1"],
+        [sys.executable, "-m", "strata_lab.kubernetes_provider", "127.0.0.1:1"],
         stdout=subprocess.PIPE,
         text=True,
         env=os.environ | {"PYTHONPATH": "src"},

@@ -16,13 +16,14 @@ from pathlib import Path
 import pytest
 
 from strata.errors import UserError
-from strata.lab import image_pack, image_push, registry_client
-from strata.lab.image_build import LOCAL_PREFIX, ImageSource
-from strata.lab.image_pack import packed
-from strata.lab.image_push import push
-from strata.lab.registry_client import REGISTRY_PORT, RegistryClient
+from strata.images import oci_layout, registry_client
+from strata.images import push as push_module
+from strata.images.build import LOCAL_PREFIX, ImageSource
+from strata.images.oci_layout import packed
+from strata.images.push import push
+from strata.images.registry_client import REGISTRY_PORT, RegistryClient
 from strata.progress import Silent
-from strata.secrets import pki
+from strata.site.secrets import pki
 from strata.troubleshooting import link_for
 
 from .faulty import Answer, Fault, Server, running
@@ -140,7 +141,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
         layout = packed(source, content, Silent())
         # as on a machine whose podman has been tidied up
         subprocess.run(["podman", "image", "rm", f"{LOCAL_PREFIX}/noise:{content}"], check=True, capture_output=True)
-        patch.setattr(image_pack, "build", None)
+        patch.setattr(oci_layout, "build", None)
         assert packed(source, content, Silent()) == layout, "it is built once"
     assert [p.name for p in layout.parent.iterdir() if p.is_dir()] == [layout.name]
     return layout
@@ -149,7 +150,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Between two attempts to push."""
-    monkeypatch.setattr(image_push, "PAUSES", (0.1, 0.1))
+    monkeypatch.setattr(push_module, "PAUSES", (0.1, 0.1))
 
 
 def send(site: Site, image: Path, progress: Recorder | None = None) -> str:
@@ -192,7 +193,7 @@ def test_push_that_fails_leaves_no_image_and_the_next_one_goes_on(site: Site, im
 
 def test_push_to_a_registry_that_takes_nothing_ends(site: Site, image: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """skopeo would wait for ever."""
-    monkeypatch.setattr(image_push, "STALLED_SECONDS", 2.0)
+    monkeypatch.setattr(push_module, "STALLED_SECONDS", 2.0)
     site.server.always["POST /"] = Fault.SILENCE
     progress = Recorder()
     with pytest.raises(UserError, match="did not take strata/noise: nothing moved for 2 s") as caught:

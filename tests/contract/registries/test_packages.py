@@ -16,14 +16,15 @@ from pathlib import Path
 
 import pytest
 
+from strata.access import podman
 from strata.errors import UserError
-from strata.lab import images, podman
-from strata.lab.image_build import PythonPackages, install_packages
+from strata.images.build import PythonPackages, install_packages
 from strata.toolchain import go, release
 from strata.toolchain.process import Processes
 from strata.toolchain.release import Unavailable, download
 from strata.toolchain.versions import Binary, Build, Component, Versions, load_versions
 from strata.troubleshooting import link_for
+from strata_lab import images
 
 from .faulty import Answer, Fault, Server, running
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from strata.drift import Drift, DriftReport
-from strata.engine.context import SiteContext
 from strata.engine.steps import Layer
 from strata.models import find_site
 from strata.observe import CloudFacts, ClusterFacts, HostFacts, Observation, PlatformFacts, PodFacts, ServerFacts
@@ -16,6 +15,7 @@ from strata.report import SiteReport, build_report
 from strata.report.browser import Browser
 from strata.report.inspect import look_at
 from strata.report.page import render_page
+from strata.site.context import SiteContext
 
 SITES = ("lab", "tacc", "cnaf", "nautilus", "csc")
 HOSTILE = "</style><script>document.title='taken'</script><img src=//example.org/x onerror=alert(2)>"

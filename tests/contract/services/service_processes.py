@@ -25,8 +25,8 @@ import requests
 from cryptography.hazmat.primitives.asymmetric import ec
 from jwt.algorithms import ECAlgorithm
 
-from strata.paths import REPOSITORY
-from strata.secrets import pki
+from strata.site.paths import REPOSITORY
+from strata.site.secrets import pki
 
 SERVICES = REPOSITORY / "services"
 CATALOGUE = REPOSITORY / "inventories/lab/catalogue.json"

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import requests
 
-from strata.secrets import pki
+from strata.site.secrets import pki
 
 from .conftest import StartHub
 from .service_processes import CATALOGUE, Issuer, PostgreSQL, free_port, http_server

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from strata.paths import REPOSITORY
+from strata.site.paths import REPOSITORY
 from strata.toolchain import cache, go, tools_environment
 from strata.toolchain.process import Processes
 from strata.toolchain.versions import go_directive, load_versions

@@ -20,12 +20,12 @@ from strata.bench.flame import flame
 from strata.bench.large_site import large_site
 from strata.bench.machine import describe, running
 from strata.bench.model import Bench, Machine, Measure, Results, Span
-from strata.engine.context import SiteContext
 from strata.engine.timeline import Part as TimelinePart
 from strata.engine.timeline import Parts, file_of
 from strata.errors import UserError
 from strata.models import find_site, load_site
 from strata.progress import Silent
+from strata.site.context import SiteContext
 
 MACHINE = Machine(
     processor="a processor", processors=2, memory_gib=23.5, kernel="6.1", system="Debian", date="2026-01-01",

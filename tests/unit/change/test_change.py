@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from strata.engine.change import (
+from strata.engine.difference import step_lines
+from strata.engine.disruption import (
     Applied,
     Consent,
     ConsentNeeded,
@@ -18,13 +19,12 @@ from strata.engine.change import (
     remember_cloud,
     require_consent,
 )
-from strata.engine.changing import run_changes
-from strata.engine.context import SiteContext
-from strata.engine.difference import step_lines
 from strata.engine.pulumi import PulumiResult
 from strata.engine.steps import Layer, RunReport, StepFailed
-from strata.outputs import CloudOutputs, InstanceOutput
+from strata.engine.up import run_changes
 from strata.progress import Silent
+from strata.site.context import SiteContext
+from strata.site.outputs import CloudOutputs, InstanceOutput
 
 PARENT = "urn:pulumi:lab::strata-cloud::strata:cloud:Instance$openstack:compute/instance:Instance::"
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from strata.access.kubectl import Unanswered
 from strata.engine import drain
-from strata.engine.change import Consent, Disturbance
-from strata.engine.context import SiteContext
+from strata.engine.disruption import Consent, Disturbance
 from strata.engine.drain import prepare_cloud
-from strata.engine.kubectl import Unanswered
 from strata.errors import UserError
 from strata.progress import Silent
+from strata.site.context import SiteContext
 
 DISTURBED = [
     Disturbance("worker-1", "resized", ("flavorId",)),

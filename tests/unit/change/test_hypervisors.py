@@ -6,13 +6,13 @@ import pytest
 
 from strata.engine import hypervisors
 from strata.engine.ansible import PlaybookResult
-from strata.engine.change import leaving_hypervisors, remember, warnings
-from strata.engine.context import SiteContext
+from strata.engine.disruption import leaving_hypervisors, remember, warnings
 from strata.engine.hypervisors import HypervisorOccupied, forget_emptied, occupied_hypervisors, require_empty
 from strata.engine.steps import Layer
 from strata.observe.facts import CloudFacts, ServerFacts
-from strata.outputs import CloudOutputs, InstanceOutput
 from strata.progress import Silent
+from strata.site.context import SiteContext
+from strata.site.outputs import CloudOutputs, InstanceOutput
 
 GONE = "compute-1"
 
@@ -68,7 +68,7 @@ def test_an_instance_that_leaves_too_goes_first_and_then_the_hypervisor(
         return PlaybookResult(changed=1)
 
     monkeypatch.setattr("strata.engine.ansible.run_playbook", run_playbook)
-    monkeypatch.setattr("strata.engine.converged.remember", lambda *_: None)
+    monkeypatch.setattr("strata.engine.playbook_state.remember", lambda *_: None)
     nova_says(monkeypatch, (GONE, "compute-gpu-1"), spare_1=GONE)
     require_empty(context)
     assert forget_emptied(context, Silent()) == 1

@@ -10,9 +10,9 @@ import yaml
 
 from strata.errors import UserError
 from strata.models import Site, load_site
-from strata.outputs import CloudOutputs, InstanceOutput
-from strata.paths import REPOSITORY, SitePaths
-from strata.protection import Ledger, ProtectedLoss, accept, losses
+from strata.site.data_protection import Ledger, ProtectedLoss, accept, losses
+from strata.site.outputs import CloudOutputs, InstanceOutput
+from strata.site.paths import REPOSITORY, SitePaths
 
 LAB = REPOSITORY / "inventories" / "lab" / "site.yaml"
 ALL = ("cloud", "hosts", "cluster", "platform")

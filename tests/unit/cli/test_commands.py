@@ -12,7 +12,7 @@ import pytest
 
 from strata.engine.lock import site_lock
 from strata.errors import UserError
-from strata.paths import REPOSITORY, SitePaths
+from strata.site.paths import REPOSITORY, SitePaths
 
 
 def strata(*arguments: str, state: Path) -> subprocess.CompletedProcess[str]:

@@ -9,7 +9,7 @@ import yaml
 
 from strata.cloud import clouds_file
 from strata.models import load_site
-from strata.paths import REPOSITORY, SitePaths
+from strata.site.paths import REPOSITORY, SitePaths
 
 SITES = sorted(file.parent.name for file in (REPOSITORY / "inventories").glob("*/site.yaml"))
 SITES_WITH_CLOUD = [s for s in SITES if load_site(REPOSITORY / "inventories" / s / "site.yaml").cloud is not None]

@@ -11,7 +11,7 @@ from typing import Any
 import pulumi
 from pulumi.runtime import mocks, settings, stack
 
-from strata.paths import REPOSITORY
+from strata.site.paths import REPOSITORY
 
 Recorded = dict[tuple[str, str], dict[str, Any]]
 

@@ -9,9 +9,9 @@ import pytest
 
 from strata.cloud.arguments import external_network_arguments
 from strata.cloud.external_network import ExternalNetworkArgs
-from strata.engine import pending
+from strata.engine import pulumi_pending
 from strata.models import load_site
-from strata.outputs import CloudOutputs
+from strata.site.outputs import CloudOutputs
 
 from .conftest import PASSWORD, PUBLIC_KEY, SITES_WITH_CLOUD, cloud_entry, write_clouds, write_key
 from .recorder import Recorder, run_program, site_file
@@ -49,7 +49,7 @@ def test_a_killed_creation_of_every_type_can_be_taken_back(site: str) -> None:
     run_program("cloud", site, recorder)
     made = {kind for kind, _ in recorder.resources if kind.startswith("openstack:")}
     assert made
-    assert made <= pending.IN_PROJECT.keys() | pending.CLOUD_WIDE.keys() | pending.REPEATABLE
+    assert made <= pulumi_pending.IN_PROJECT.keys() | pulumi_pending.CLOUD_WIDE.keys() | pulumi_pending.REPEATABLE
 
 
 @pytest.mark.usefixtures("operator")

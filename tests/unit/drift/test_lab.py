@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strata.drift import lab
-from strata.engine.context import SiteContext
+from strata.site.context import SiteContext
 
 
 @pytest.mark.parametrize(("status", "found"), [("running", []), ("exited", ["exited"]), (None, ["missing"])])

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from strata.engine import hosts
-from strata.engine.context import SiteContext
+from strata.access import ssh
+from strata.site.context import SiteContext
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIEU2oTxwRBPdyyc8YYpNqvdOWWYxpZqzZzYMDRqwHNTv"
 
@@ -26,7 +26,7 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_host_without_a_known_key_is_asked(context: SiteContext, asked: Path) -> None:
-    hosts.learn_host_keys(context, "openstack")
+    ssh.learn_host_keys(context, "openstack")
     (call,) = asked.read_text().splitlines()
     assert "StrictHostKeyChecking=accept-new" in call
     assert f"UserKnownHostsFile={context.paths.known_hosts}" in call
@@ -35,10 +35,10 @@ def test_a_host_without_a_known_key_is_asked(context: SiteContext, asked: Path) 
 
 def test_a_host_whose_key_is_known_is_left_alone(context: SiteContext, asked: Path) -> None:
     context.paths.known_hosts.write_text(f"10.87.0.10 {KEY}\n")
-    hosts.learn_host_keys(context, "openstack")
+    ssh.learn_host_keys(context, "openstack")
     assert asked.read_text() == ""
 
 
 def test_without_instances_there_is_nobody_to_ask(context: SiteContext, asked: Path) -> None:
-    hosts.learn_host_keys(context, "cluster")
+    ssh.learn_host_keys(context, "cluster")
     assert asked.read_text() == ""

@@ -14,16 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from strata.children import MARK, bound, end_orphans, marked, unmarked_environment
 from strata.engine.lock import holder, machine_lock, site_lock
 from strata.errors import UserError
-from strata.outputs import remove_partial, write_private
-from strata.paths import SitePaths
+from strata.processes import MARK, bound, end_orphans, marked, unmarked_environment
+from strata.site.outputs import remove_partial, write_private
+from strata.site.paths import SitePaths
 
 HOLD = """
 import subprocess, sys
 from strata.engine.lock import site_lock
-from strata.paths import SitePaths
+from strata.site.paths import SitePaths
 with site_lock(SitePaths("here"), "up"):
     child = subprocess.Popen(["sleep", "100"], stdout=subprocess.DEVNULL)
     print(child.pid, flush=True)
@@ -92,7 +92,7 @@ def test_what_a_killed_run_left_is_ended(
 
 
 def test_process_that_ignores_the_signal_is_killed(paths: SitePaths, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("strata.children.GRACE_SECONDS", 0.2)
+    monkeypatch.setattr("strata.processes.GRACE_SECONDS", 0.2)
     with marked(paths):
         line = "import signal, time; signal.signal(15, signal.SIG_IGN); print(flush=True); time.sleep(100)"
         process = subprocess.Popen([sys.executable, "-c", line], stdout=subprocess.PIPE)
@@ -120,7 +120,7 @@ def test_others_are_left_alone(paths: SitePaths) -> None:
 
 
 def test_bound_command_ends_with_its_parent() -> None:
-    line = "import subprocess, sys; from strata.children import bound\n"
+    line = "import subprocess, sys; from strata.processes import bound\n"
     line += "child = subprocess.Popen(bound(['sleep', '100']), stdout=subprocess.DEVNULL)\n"
     line += "print(child.pid, flush=True); sys.stdin.read()"
     parent = subprocess.Popen([sys.executable, "-c", line], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

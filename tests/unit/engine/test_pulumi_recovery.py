@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from strata.engine import pulumi_recovery
-from strata.engine.context import SiteContext
 from strata.engine.pulumi_events import Failure
+from strata.site.context import SiteContext
 
 URN = "urn:pulumi:lab::strata-cloud::"
 INSTANCE = pulumi_recovery.INSTANCE

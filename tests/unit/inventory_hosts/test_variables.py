@@ -14,8 +14,8 @@ from strata.inventory.ports import NODE_PORTS
 from strata.inventory.services import published_services
 from strata.inventory.topology import address_of, client_networks, database_secret, host_networks, hosts_with
 from strata.models import Site, load_site
-from strata.outputs import CloudOutputs, InstanceOutput
-from strata.paths import REPOSITORY
+from strata.site.outputs import CloudOutputs, InstanceOutput
+from strata.site.paths import REPOSITORY
 
 LAB = REPOSITORY / "inventories" / "lab" / "site.yaml"
 ROLES = ("base", "nfs_server", "postgresql", "kine", "registry", "load_balancer")

@@ -9,8 +9,8 @@ import yaml
 
 from strata.inventory import Template, gpu_node, kube_control_plane, kube_node, kubernetes
 from strata.models import Site, load_site
-from strata.outputs import CloudOutputs, ImageOutputs, InstanceOutput
-from strata.paths import REPOSITORY, SitePaths
+from strata.site.outputs import CloudOutputs, ImageOutputs, InstanceOutput
+from strata.site.paths import REPOSITORY, SitePaths
 from strata.toolchain import load_versions
 
 ROLES = REPOSITORY / "ansible" / "roles"

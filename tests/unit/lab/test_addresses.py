@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from strata.errors import UserError
-from strata.lab import addresses
 from strata.models import find_site, load_site
+from strata_lab import addresses
 
 IPV4 = """Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT
 eth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\t0\t0\t0

@@ -12,12 +12,12 @@ import yaml
 
 from strata.errors import UserError
 from strata.inventory.openstack_controller import pci_devices, variables
-from strata.lab import controller, images, podman_service
-from strata.lab.network import container as network
 from strata.models import Site, load_site
 from strata.models.cloud import Hypervisor
-from strata.paths import REPOSITORY, SitePaths
 from strata.progress import Silent
+from strata.site.paths import REPOSITORY, SitePaths
+from strata_lab import controller, images, podman_service
+from strata_lab.network import container as network
 
 
 @pytest.fixture
@@ -94,10 +94,10 @@ def podman(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Fake:
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{directory}:{os.environ['PATH']}")
     monkeypatch.setenv("FAKE_PODMAN_DIRECTORY", str(directory))
-    monkeypatch.setattr("strata.lab.host.restore", lambda _: [])
+    monkeypatch.setattr("strata_lab.host.restore", lambda _: [])
     # these look at the machine itself, where a lab may run
-    monkeypatch.setattr("strata.lab.revive.settle", lambda _: [])
-    monkeypatch.setattr("strata.lab.revive.LEASES", tmp_path / "leases")
+    monkeypatch.setattr("strata_lab.container_recovery.settle", lambda _: [])
+    monkeypatch.setattr("strata_lab.container_recovery.LEASES", tmp_path / "leases")
     monkeypatch.setattr(podman_service, "runtime_directory", lambda name: tmp_path / "run" / name)
     return Fake(directory)
 

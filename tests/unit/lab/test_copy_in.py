@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import tarfile
 
-from strata.lab.copy_in import archive
+from strata_lab.copy_in import archive
 
 FILES = {"root/.ssh/authorized_keys": "ssh-ed25519 AAAA\n", "etc/strata/pci/devices/0000:3b:00.0/vendor": "0x10de\n"}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from strata.errors import UserError
-from strata.lab import host
+from strata_lab import host
 
 CGROUPS = "#subsys_name hierarchy num_cgroups enabled\nhugetlb 0 1 1\nperf_event 0 1 1\nnet_cls 0 1 0\nmemory 4 1 1\n"
 

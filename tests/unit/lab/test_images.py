@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from strata.access import podman
 from strata.errors import UserError
-from strata.lab import images, podman
-from strata.lab.apt_sources import sources_for
 from strata.progress import Silent
+from strata_lab import images
+from strata_lab.apt_sources import sources_for
 
 
 def role(directory: Path, name: str, text: str) -> None:

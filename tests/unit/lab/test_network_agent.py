@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from strata.lab.network import nft
-from strata.lab.network.agent import Agent, Places
-from strata.lab.network.attachments import Attachment, attachments
-from strata.lab.network.filtering import filter_table, link_local, rule_expression
-from strata.lab.network.metadata import Door, MetadataProxies
-from strata.lab.network.model import Rule, State
-from strata.lab.network.routing import Surroundings, routing_table
+from strata_lab.network import nft
+from strata_lab.network.agent import Agent, Places
+from strata_lab.network.attachments import Attachment, attachments
+from strata_lab.network.filtering import filter_table, link_local, rule_expression
+from strata_lab.network.metadata import Door, MetadataProxies
+from strata_lab.network.model import Rule, State
+from strata_lab.network.routing import Surroundings, routing_table
 
 from . import network_objects as small
 
@@ -219,7 +219,7 @@ def test_tables_that_somebody_changed_are_put_back(
     agent.look()
     kernel.held = ""
     assert not agent.look()
-    monkeypatch.setattr("strata.lab.network.agent.AUDIT_SECONDS", 0.0)
+    monkeypatch.setattr("strata_lab.network.agent.AUDIT_SECONDS", 0.0)
     assert agent.look()
     assert len(kernel.applied) == 2
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from strata.lab.network import metadata
-from strata.lab.network.metadata import Door, MetadataProxies, Upstream
-from strata.lab.network.model import Port
+from strata_lab.network import metadata
+from strata_lab.network.metadata import Door, MetadataProxies, Upstream
+from strata_lab.network.model import Port
 
 SECRET = "shared"
 PORT = Port("port", "network", "fa:16:3e:00:00:01", ("127.0.0.1",), device_id="instance-1", project_id="project-1")

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from strata.paths import REPOSITORY
+from strata.site.paths import REPOSITORY
 
 SOURCE = REPOSITORY / "services/openstack-lab/src/strata_openstack_lab/objects.py"
 

@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 
-from strata.paths import REPOSITORY
+from strata.site.paths import REPOSITORY
 
 from .ansible_modules import loaded
 

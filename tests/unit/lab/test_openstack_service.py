@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from strata.paths import REPOSITORY
+from strata.site.paths import REPOSITORY
 
 from .ansible_modules import loaded
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from strata.errors import UserError
-from strata.lab import memory, ports
 from strata.models import Site, find_site, load_site
 from strata.troubleshooting import link_for
+from strata_lab import memory, ports
 
 SS = """LISTEN 0      5      10.77.0.1%cni-podman2:9697 0.0.0.0:* users:(("python3",pid=2660,fd=3))
 LISTEN 0      128          *:9697       *:*    users:(("nginx",pid=12,fd=6),("nginx",pid=13,fd=6))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from strata.models import Problem, SiteError, load_site
-from strata.paths import REPOSITORY
+from strata.site.paths import REPOSITORY
 
 LAB = (REPOSITORY / "inventories" / "lab" / "site.yaml").read_text()
 Edit = tuple[str, str]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from strata.models import Problem, SiteError, find_site, load_site
 from strata.models.document import MAXIMUM_BYTES
-from strata.paths import REPOSITORY
+from strata.site.paths import REPOSITORY
 
 Reader = Callable[[Path], Sequence[Problem]]
 LAB = (REPOSITORY / "inventories" / "lab" / "site.yaml").read_text()

@@ -10,7 +10,7 @@ import pytest
 from strata.errors import UserError
 from strata.models import explain, find_site, load_site
 from strata.models.base import Model
-from strata.models.events import dotted
+from strata.models.yaml_events import dotted
 
 LAB = find_site("lab")
 LINES = LAB.read_text().splitlines()

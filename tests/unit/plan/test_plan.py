@@ -11,8 +11,8 @@ import pytest
 from rich.console import Console
 
 from strata.models import Site, find_site, load_site, site_names
-from strata.paths import REPOSITORY
 from strata.plan import plan, render
+from strata.site.paths import REPOSITORY
 
 
 def _text(site: Site, layers: tuple[str, ...] = ("cloud", "hosts", "cluster", "platform")) -> str:

@@ -8,10 +8,10 @@ import pulumi
 import pytest
 
 from strata.models import load_site
-from strata.outputs import CloudOutputs, ImageOutputs
-from strata.paths import SitePaths
 from strata.platform.releases import release_names
-from strata.secrets import SecretStore
+from strata.site.outputs import CloudOutputs, ImageOutputs
+from strata.site.paths import SitePaths
+from strata.site.secrets import SecretStore
 
 from ..cloud.recorder import Recorder, run_program
 from .test_values import CLUSTER_SITES, IMAGES, SITES, outputs

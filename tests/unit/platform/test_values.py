@@ -13,10 +13,10 @@ import yaml
 from strata.errors import UserError
 from strata.models import Site, load_site
 from strata.models.platform import ExternalIssuer
-from strata.outputs import CloudOutputs, ImageOutputs, InstanceOutput
-from strata.paths import REPOSITORY
 from strata.platform import cluster_base, ml_hub, releases, tenant, token_issuer
 from strata.platform.values import SecretText, memory
+from strata.site.outputs import CloudOutputs, ImageOutputs, InstanceOutput
+from strata.site.paths import REPOSITORY
 
 SITES = {file.parent.name: file for file in sorted((REPOSITORY / "inventories").glob("*/site.yaml"))}
 CLUSTER_SITES = [name for name, file in SITES.items() if load_site(file).cluster is not None]

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from strata.errors import UserError
-from strata.lab import image_build, pod_images
-from strata.lab.image_build import ImageSource, PythonPackages
-from strata.lab.registry_client import RegistryClient
-from strata.paths import REPOSITORY
+from strata.images import build, pod_images
+from strata.images.build import ImageSource, PythonPackages
+from strata.images.registry_client import RegistryClient
 from strata.progress import Progress, Silent
+from strata.site.paths import REPOSITORY
 
 
 class Registry(RegistryClient):
@@ -129,9 +129,9 @@ def test_a_missing_input_is_named(tmp_path: Path) -> None:
 
 def test_a_broken_cache_of_digests_counts_as_empty(tmp_path: Path) -> None:
     cache = tmp_path / "digests.tsv"
-    image_build.load_digests(cache)
+    build.load_digests(cache)
     cache.write_text("no\ttab separated\nfile\n")
-    image_build.load_digests(cache)
+    build.load_digests(cache)
 
 
 def test_every_service_with_a_containerfile_makes_an_image(binaries: dict[str, Path]) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from strata.errors import UserError
-from strata.lab import registry_client
-from strata.lab.registry_client import RegistryClient
-from strata.secrets import pki
+from strata.images import registry_client
+from strata.images.registry_client import RegistryClient
+from strata.site.secrets import pki
 
 
 class Connection:

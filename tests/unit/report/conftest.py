@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from strata.engine.context import SiteContext
 from strata.observe import CloudFacts, ClusterFacts, HostFacts, Observation, PlatformFacts, PodFacts, ServerFacts
 from strata.observe.hosts import host_roles, units_of
-from strata.outputs import CloudOutputs, InstanceOutput
 from strata.platform.releases import release_names
+from strata.site.context import SiteContext
+from strata.site.outputs import CloudOutputs, InstanceOutput
 
 V100 = ("10de", "1db4")
 

@@ -9,15 +9,15 @@ from html.parser import HTMLParser
 import pytest
 
 from strata.drift import Drift, DriftReport
-from strata.engine.context import SiteContext
 from strata.engine.steps import Layer
 from strata.models import find_site
 from strata.observe import ClusterFacts, HostFacts, Observation, PodFacts, nothing_seen
 from strata.observe.hosts import parse_answer
 from strata.report import SiteReport, build_report
-from strata.report.cards import node_cards
+from strata.report.accelerators import node_cards
 from strata.report.model import State
 from strata.report.page import render_page
+from strata.site.context import SiteContext
 
 See = Callable[..., Observation]
 HOSTILE = "<script>alert(1)</script>\"'&<img src=x onerror=alert(2)>{{ 7*7 }}"

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from strata.engine.context import SiteContext
 from strata.observe import Observation
 from strata.report import build_report
 from strata.report.terminal import frame
+from strata.site.context import SiteContext
 
 STRATA = str(Path(sys.executable).parent / "strata")
 

@@ -16,14 +16,14 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.serialization import load_ssh_public_key
 
 from strata.engine import rotation
-from strata.engine.context import SiteContext
 from strata.engine.keys import ensure_ssh_key
 from strata.engine.steps import Layer, StepReport
 from strata.errors import UserError
-from strata.paths import SitePaths
 from strata.platform import token_issuer
 from strata.progress import Silent
-from strata.secrets import SecretStore, pki
+from strata.site.context import SiteContext
+from strata.site.paths import SitePaths
+from strata.site.secrets import SecretStore, pki
 
 
 @pytest.fixture
@@ -175,7 +175,7 @@ def test_an_authority_is_replaced_without_a_moment_of_mistrust(
     old, trusted = store.ca, [store.ca]
     shown = [store.certificate("registry", ["registry.lab"]).certificate]
     clock = itertools.count(time.time() + 10, 10)
-    monkeypatch.setattr("strata.secrets.store.time.time", lambda: next(clock))
+    monkeypatch.setattr("strata.site.secrets.store.time.time", lambda: next(clock))
     for _ in range(3):
         assert rotation.renew(context, ["authority"], Silent()) == ["authority"]
         if store.authority_replacement:

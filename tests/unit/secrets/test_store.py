@@ -13,8 +13,8 @@ import pytest
 from cryptography import x509
 
 from strata.errors import UserError
-from strata.paths import REPOSITORY, SitePaths
-from strata.secrets import SecretStore
+from strata.site.paths import REPOSITORY, SitePaths
+from strata.site.secrets import SecretStore
 
 
 @dataclass

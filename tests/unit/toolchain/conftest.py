@@ -33,7 +33,7 @@ DEFINITION = {
         "plugin": {
             "version": "4.5.6",
             "release": {"url": "https://releases.invalid/plugin-{version}"},
-            "substitute": "strata.lab.kubernetes_provider",
+            "substitute": "strata_lab.kubernetes_provider",
             "binaries": {"pulumi-resource-plugin": {}},
         },
     },

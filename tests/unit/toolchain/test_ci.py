@@ -9,7 +9,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from strata.paths import REPOSITORY
+from strata.site.paths import REPOSITORY
 
 LAB = """#!/bin/bash
 # up lasts and has a child that outlives it; destroy is at once

@@ -44,7 +44,7 @@ def test_bin_directory_changes_with_the_tools_only(pinned: Versions, tmp_path: P
 
 def test_plugins_lie_where_pulumi_looks_for_installed_ones(pinned: Versions, tmp_path: Path) -> None:
     place = pulumi_home() / "plugins/resource-plugin-v4.5.6/pulumi-resource-plugin"
-    assert "-m strata.lab.kubernetes_provider" in place.read_text()
+    assert "-m strata_lab.kubernetes_provider" in place.read_text()
     assert os.access(place, os.X_OK)
     path = add("pulumi-resource-plugin", pinned, tmp_path)
     assert pulumi_home() / "plugins" == place.parents[1]
@@ -62,7 +62,7 @@ def test_report_tells_what_is_there(pinned: Versions, tmp_path: Path, monkeypatc
     assert rows == {
         "alpha": ("build", path, ""),
         "beta": (None, None, "not there yet"),
-        "pulumi-resource-plugin": ("substitute", None, "strata.lab.kubernetes_provider takes its place"),
+        "pulumi-resource-plugin": ("substitute", None, "strata_lab.kubernetes_provider takes its place"),
     }
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from strata.errors import UserError
-from strata.lab import preflight
-from strata.paths import REPOSITORY, cache_directory
+from strata.site.paths import REPOSITORY, cache_directory
+from strata_lab import preflight
 
 FILES = {
     "/etc/os-release": 'ID=debian\nVERSION_ID="12"\nPRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\n',
@@ -126,7 +126,7 @@ def test_the_caches_place_is_the_one_of_strata(monkeypatch: pytest.MonkeyPatch, 
 def test_it_runs_without_anything_installed() -> None:
     """Isolated and without site-packages, as scripts/lab runs it; it says something or nothing, and changes nothing."""
     done = subprocess.run(
-        [sys.executable, "-I", "-S", "-B", str(REPOSITORY / "src/strata/lab/preflight.py")],
+        [sys.executable, "-I", "-S", "-B", str(REPOSITORY / "lab/src/strata_lab/preflight.py")],
         capture_output=True,
         text=True,
         check=False,

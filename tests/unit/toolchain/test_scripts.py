@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from strata.paths import REPOSITORY
+from strata.site.paths import REPOSITORY
 from strata.toolchain.versions import load_versions
 
 BASH = shutil.which("bash", path="/usr/bin:/bin") or "bash"
@@ -76,7 +76,7 @@ def test_up_as_a_plain_user_is_refused_before_anything() -> None:
     with tempfile.TemporaryDirectory() as copy:
         root = Path(copy)
         root.chmod(0o755)
-        for name in ("scripts/bootstrap.sh", "scripts/lab", "src/strata/lab/preflight.py"):
+        for name in ("scripts/bootstrap.sh", "scripts/lab", "lab/src/strata_lab/preflight.py"):
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(REPOSITORY / name, root / name)
         done = bare(root, *user, BASH, str(root / "scripts/lab"), "up")

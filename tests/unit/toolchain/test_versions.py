@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from strata.errors import UserError
-from strata.paths import REPOSITORY
+from strata.site.paths import REPOSITORY
 from strata.toolchain.versions import Versions, go_directive, load_versions
 
 OURS = load_versions()

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 import testinfra
 
-from strata.engine.context import SiteContext
 from strata.models.find import SITE_FILE
+from strata.site.context import SiteContext
 
 if TYPE_CHECKING:
     from testinfra.host import Host

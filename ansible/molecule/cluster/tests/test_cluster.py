@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from strata.models.accelerators import NVIDIA_RESOURCE
-from strata.outputs import ImageOutputs
-from strata.paths import REPOSITORY
 from strata.platform import cluster_base
+from strata.site.outputs import ImageOutputs
+from strata.site.paths import REPOSITORY
 from strata.toolchain import load_versions
 from strata.verify import pods
 from strata.verify.pods import Kubectl, PodRequest
@@ -27,7 +27,7 @@ from strata.verify.pods import Kubectl, PodRequest
 if TYPE_CHECKING:
     from testinfra.host import Host
 
-    from strata.engine.context import SiteContext
+    from strata.site.context import SiteContext
 
 CONTROL, WORKER = "control-1", "gpu-worker-1"
 READY_SECONDS = 300

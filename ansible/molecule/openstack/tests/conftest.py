@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 import testinfra
 
-from strata.engine.context import SiteContext
-from strata.lab.controller import container_name
 from strata.models.find import SITE_FILE
+from strata.site.context import SiteContext
+from strata_lab.controller import container_name
 
 if TYPE_CHECKING:
     from testinfra.host import Host

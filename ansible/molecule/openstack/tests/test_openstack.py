@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import requests
 
+from strata.access.podman import podman
 from strata.inventory.build import controller_address
-from strata.lab.images import ensure_node_image
-from strata.lab.podman import podman
 from strata.progress import Silent
+from strata_lab.images import ensure_node_image
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
     from testinfra.host import Host
 
-    from strata.engine.context import SiteContext
+    from strata.site.context import SiteContext
 
 RECOVERY_SECONDS = 300
 """How long services may take until they stand again after the side effect killed some, in seconds."""

@@ -1,7 +1,7 @@
 """ML2 mechanism driver without an agent on the hypervisors.
 
 nova's lab driver wires each port itself, as an address in a podman network of the same subnet; so a port is active as
-soon as neutron has bound it to a host. What may pass is up to the network agent on the host (src/strata/lab/network),
+soon as neutron has bound it to a host. What may pass is up to the network agent on the host (strata_lab.network),
 which reads neutron's objects from a file that this driver keeps up to date.
 """
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from strata.models.checks.finding import INSTANCES, MACHINES, Finding
 from strata.models.cloud import Cloud
-from strata.models.events import KeyPath
 from strata.models.problems import suggestion
 from strata.models.site import Site
+from strata.models.yaml_events import KeyPath
 
 HYPERVISORS: KeyPath = ("cloud", "hypervisors")
 FLAVORS: KeyPath = ("cloud", "flavors")

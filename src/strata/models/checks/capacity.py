@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from strata.models.checks.finding import Finding
 from strata.models.cloud import Cloud, Flavor
-from strata.models.events import KeyPath
 from strata.models.site import Site
 from strata.models.types import Size
+from strata.models.yaml_events import KeyPath
 
 FLAVORS: KeyPath = ("cloud", "flavors")
 HYPERVISORS: KeyPath = ("cloud", "hypervisors")

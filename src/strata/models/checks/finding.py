@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from strata.models.events import KeyPath
 from strata.models.site import Site
+from strata.models.yaml_events import KeyPath
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Iterator
 
 from strata.models.checks.finding import Finding, hosts
-from strata.models.events import KeyPath
 from strata.models.problems import suggestion
 from strata.models.site import Site
+from strata.models.yaml_events import KeyPath
 
 RESERVED_NAMESPACES = frozenset({"default", "kube-system", "kube-public", "kube-node-lease", "strata-system"})
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 from strata.models.checks.finding import INSTANCES, Finding, hosts
-from strata.models.events import KeyPath, dotted
 from strata.models.site import Site
+from strata.models.yaml_events import KeyPath, dotted
 
 CONTROL_ADDRESSES = 16
 """The lab's controller takes address 10 of the control network."""

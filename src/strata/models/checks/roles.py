@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from strata.models.checks.finding import INSTANCES, MACHINES, Finding, Host, hosts
-from strata.models.events import KeyPath
 from strata.models.site import Site
+from strata.models.yaml_events import KeyPath
 
 SINGLE = ("nfs_server", "postgresql", "kine", "registry", "load_balancer", "slurm_controller", "condor_manager")
 """Roles that one host of a site has at most."""

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from strata.models.catalogue import read_catalogue
 from strata.models.checks.finding import INSTANCES, MACHINES, Finding, hosts
-from strata.models.events import KeyPath
 from strata.models.platform import Services
 from strata.models.site import Site
+from strata.models.yaml_events import KeyPath
 
 ML_HUB_DATABASE = "ml_hub"
 MAXIMUM_PEM = 2**20

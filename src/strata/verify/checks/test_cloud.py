@@ -17,7 +17,7 @@ from strata.inventory.build import controller_address
 from strata.models import Site
 from strata.models.accelerators import CATALOGUE
 from strata.models.cloud import Cloud, Flavor, Instance
-from strata.outputs import CloudOutputs
+from strata.site.outputs import CloudOutputs
 
 if TYPE_CHECKING:
     from openstack.connection import Connection

@@ -18,7 +18,7 @@ from strata.inventory.topology import hosts, hosts_with
 from strata.models import Site
 from strata.models.accelerators import CATALOGUE
 from strata.models.platform import Tenant
-from strata.outputs import CloudOutputs, ImageOutputs
+from strata.site.outputs import CloudOutputs, ImageOutputs
 from strata.toolchain import load_versions
 from strata.verify import pods
 from strata.verify.pods import Kubectl, PodRequest

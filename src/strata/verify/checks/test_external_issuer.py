@@ -13,7 +13,7 @@ from strata.models import Site
 from strata.models.platform import ExternalIssuer
 
 if TYPE_CHECKING:
-    from strata.engine.context import SiteContext
+    from strata.site.context import SiteContext
 
 
 @pytest.fixture(scope="module")

@@ -15,16 +15,16 @@ import psycopg
 import pytest
 import requests
 
-from strata.engine.hosts import ssh_arguments
+from strata.access.ssh import ssh_arguments
 from strata.inventory.ports import DATASTORE, POSTGRESQL, REGISTRY
 from strata.inventory.postgresql import databases
 from strata.inventory.services import PublishedService, published_services
 from strata.inventory.topology import Host as SiteHost
 from strata.inventory.topology import database_secret, hosts, hosts_with
 from strata.models import Site
-from strata.outputs import CloudOutputs
-from strata.paths import SitePaths
-from strata.secrets import SecretStore
+from strata.site.outputs import CloudOutputs
+from strata.site.paths import SitePaths
+from strata.site.secrets import SecretStore
 
 if TYPE_CHECKING:
     from testinfra.host import Host

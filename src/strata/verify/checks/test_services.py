@@ -19,18 +19,18 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from strata.inventory.topology import address_of, hosts_with
 from strata.models import Site
 from strata.models.platform import MlHub, TokenIssuer
-from strata.outputs import CloudOutputs, ImageOutputs
-from strata.paths import SitePaths
 from strata.platform.ml_hub import DATABASE
 from strata.platform.releases import SYSTEM_NAMESPACE
 from strata.platform.token_issuer import AUDIENCE, CLIENT, CLIENT_SECRET, issuer_url
-from strata.secrets import SecretStore
+from strata.site.outputs import CloudOutputs, ImageOutputs
+from strata.site.paths import SitePaths
+from strata.site.secrets import SecretStore
 from strata.verify.pods import Kubectl
 
 if TYPE_CHECKING:
     from testinfra.host import Host
 
-    from strata.engine.context import SiteContext
+    from strata.site.context import SiteContext
 
 LONGEST_TOKEN_SECONDS = 3600
 T5_MODELS = ("Voicelab/vlt5-base-keywords", "google/flan-t5-large", "grammarly/coedit-large")

@@ -1,0 +1,1 @@
+"""Runners of the tools that reach a site: ssh, kubectl, helm, podman, HTTPS."""

@@ -1,0 +1,30 @@
+"""The environment in which the native tools work on a site."""
+
+from __future__ import annotations
+
+from strata.site.context import SiteContext
+from strata.site.paths import REPOSITORY
+
+
+def site_environment(context: SiteContext) -> dict[str, str]:
+    """Variables of `strata env SITE`; none of them holds a secret, some name private files.
+
+    Raises:
+        UserError: versions.yaml does not parse.
+    """
+    from strata.toolchain import tools_variables
+
+    paths = context.paths
+    variables = tools_variables() | {
+        "STRATA_SITE_FILE": str(context.site_file),
+        "PULUMI_BACKEND_URL": f"file://{paths.pulumi}",
+        "PULUMI_CONFIG_PASSPHRASE_FILE": str(paths.passphrase_file),
+        "KUBECONFIG": str(paths.kubeconfig),
+        "ANSIBLE_CONFIG": str(REPOSITORY / "ansible.cfg"),
+    }
+    if context.site.cloud is not None:
+        lab = context.site.cloud.deployment == "lab"
+        if lab:
+            variables["OS_CLIENT_CONFIG_FILE"] = str(paths.clouds_file)
+        variables["OS_CLOUD"] = context.site.name if lab else (context.site.cloud.credentials or context.site.name)
+    return variables

@@ -1,0 +1,61 @@
+"""HTTPS to a site's services by their names, as its users ask."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import requests
+from requests.adapters import HTTPAdapter
+
+from strata.inventory.topology import address_of
+from strata.site.context import SiteContext
+
+
+class _SiteAdapter(HTTPAdapter):
+    """Sends the names below the site's domain to the load balancer, as its DNS would."""
+
+    def __init__(self, domain: str, address: str) -> None:
+        self.domain, self.address = domain, address
+        super().__init__()
+
+    def get_connection_with_tls_context(
+        self,
+        request: requests.PreparedRequest,
+        verify: Any,
+        proxies: Any = None,  # noqa: ARG002  # the base class names it
+        cert: Any = None,
+    ) -> Any:
+        host, pool_arguments = self.build_connection_pool_key_attributes(request, verify, cert)
+        name = str(host["host"])
+        if name.endswith("." + self.domain):
+            request.headers.setdefault("Host", name)
+            names = {"server_hostname": name, "assert_hostname": name}
+            return self.poolmanager.connection_from_host(
+                self.address, port=host["port"], scheme=host["scheme"], pool_kwargs={**pool_arguments, **names}
+            )
+        return self.poolmanager.connection_from_host(**host, pool_kwargs=pool_arguments)
+
+
+def load_balancer_address(context: SiteContext) -> str:
+    """Address of the host with the role load_balancer.
+
+    Raises:
+        LookupError: there is none.
+    """
+    address = address_of("load_balancer", context.site, context.cloud_outputs)
+    if address is None:
+        raise LookupError("no host has the role load_balancer")
+    return address
+
+
+def site_session(context: SiteContext) -> requests.Session:
+    """A session that trusts the site's authority and finds its names at the load balancer.
+
+    Raises:
+        LookupError: no host has the role load_balancer.
+    """
+    session = requests.Session()
+    session.trust_env = False
+    session.verify = str(context.paths.ca_file)
+    session.mount("https://", _SiteAdapter(context.site.domain, load_balancer_address(context)))
+    return session

@@ -1,0 +1,117 @@
+"""Reaches the hosts of a site over SSH."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Mapping
+
+from strata.errors import UserError
+from strata.inventory.build import controller_address
+from strata.inventory.topology import hosts
+from strata.progress import Progress
+from strata.site.context import SiteContext
+from strata.site.outputs import write_private
+from strata.site.paths import SitePaths
+
+SSH_SECONDS = 120.0
+"""How long a fresh instance may take to answer, in seconds."""
+
+
+def ssh_arguments(paths: SitePaths) -> list[str]:
+    """Options of every `ssh` to a host of the site."""
+    return [
+        "-i",
+        str(paths.ssh_key),
+        "-o",
+        "BatchMode=yes",
+        "-o",
+        f"UserKnownHostsFile={paths.known_hosts}",
+        "-o",
+        "StrictHostKeyChecking=accept-new",
+        "-o",
+        "LogLevel=ERROR",
+        "-o",
+        "ConnectTimeout=3",
+    ]
+
+
+def host_addresses(context: SiteContext) -> dict[str, str]:
+    """Name and address of every host the site has now, the lab's controller excepted."""
+    return {host.name: host.address for host in hosts(context.site, context.cloud_outputs)}
+
+
+def forget_changed_keys(paths: SitePaths, ids: Mapping[str, str]) -> None:
+    """Drops the known host key of each instance that was made anew.
+
+    Args:
+        paths: the site's.
+        ids: address to instance id; compared with those seen last.
+    """
+    seen_file = paths.root / "known_instances"
+    seen = dict(line.split() for line in seen_file.read_text().splitlines()) if seen_file.exists() else {}
+    for address, identifier in ids.items():
+        if seen.get(address) != identifier and paths.known_hosts.exists():
+            subprocess.run(
+                ["ssh-keygen", "-q", "-R", address, "-f", str(paths.known_hosts)], capture_output=True, check=False
+            )
+    write_private(seen_file, "".join(f"{a} {i}\n" for a, i in sorted(ids.items())))
+
+
+def learn_host_keys(context: SiteContext, playbook: str) -> None:
+    """Has the keys of a playbook's hosts in known_hosts, those that answer: mitogen's ssh takes no new ones.
+
+    Args:
+        context: the site.
+        playbook: `openstack` for the lab's controller, any other for the site's hosts.
+    """
+    own = host_addresses(context).values() if playbook != "openstack" else (controller_address(context.site),)
+    known = context.paths.known_hosts
+    calls = [
+        _ssh(context, address)
+        for address in own
+        if subprocess.run(["ssh-keygen", "-F", address, "-f", str(known)], capture_output=True, check=False).returncode
+    ]
+    for call in calls:
+        call.communicate()
+
+
+def _ssh(context: SiteContext, address: str) -> subprocess.Popen[str]:
+    """A connection to a host that does nothing."""
+    return subprocess.Popen(
+        ["ssh", *ssh_arguments(context.paths), f"root@{address}", "true"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait_for_ssh(context: SiteContext, progress: Progress) -> None:
+    """Returns when every host answers on SSH.
+
+    Raises:
+        UserError: some do not within two minutes; names them and what ssh said.
+    """
+    addresses = host_addresses(context)
+    outputs = context.cloud_outputs
+    if outputs:
+        forget_changed_keys(context.paths, {i.address: i.id for i in outputs.instances.values()})
+    end = time.monotonic() + SSH_SECONDS
+    said: dict[str, str] = {}
+    while addresses:
+        progress.update(f"waiting for SSH on {', '.join(addresses)}")
+        calls = {name: _ssh(context, address) for name, address in addresses.items()}
+        for name, call in calls.items():
+            said[name] = call.communicate()[1].strip()
+            if call.returncode == 0:
+                del addresses[name]
+        if addresses and time.monotonic() > end:
+            name = next(iter(addresses))
+            silent = ", ".join(f"{n} ({a})" for n, a in addresses.items())
+            raise UserError(
+                f"no SSH on {silent} after {SSH_SECONDS:.0f} s: {said[name]}",
+                fix=f"`openstack console log show {name}` shows what the instance does",
+            )
+        if addresses:
+            time.sleep(0.5)

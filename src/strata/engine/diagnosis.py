@@ -1,0 +1,70 @@
+"""Finds out whether a step failed since a host has no disk space, port or memory left, which tools tell badly."""
+
+from __future__ import annotations
+
+import concurrent.futures
+from collections.abc import Iterable
+
+from strata.access.ssh import host_addresses
+from strata.errors import UserError
+from strata.inventory.build import controller_address
+from strata.observe import exhaustion
+from strata.observe.exhaustion import Scarcity, TakenPort
+from strata.observe.hosts import host_roles, ssh
+from strata.site.context import SiteContext
+
+CONTROLLER = "controller"
+"""The lab's OpenStack controller, in the inventory."""
+
+
+def explained(context: SiteContext, error: UserError, hosts: Iterable[str]) -> UserError:
+    """The error that says what the hosts lack; the same error where they lack nothing or do not answer.
+
+    Args:
+        context: the site.
+        error: what a step failed with.
+        hosts: names of those where it failed.
+    """
+    found = ask(context, hosts)
+    for name, lacking in found.items():
+        for full in lacking.full:
+            return UserError(
+                f"{name} has no disk space left at {full}: {error.message}",
+                fix=f"on {name}, `du -xh --max-depth=2 {full.mount} | sort -h | tail` shows what takes the space; "
+                "remove what is not needed or enlarge it, then run the same command again: it goes on from there",
+                see="the-disk-is-full",
+            )
+        for taken in lacking.taken:
+            return UserError(
+                f"{name}: {taken}: {error.message}",
+                fix=f"on {name}, {_end(taken)} frees the port; then run the same command again: it goes on from there",
+                see="a-port-or-address-is-already-taken",
+            )
+    if killed := [f"{unit} of {name}" for name, lacking in found.items() for unit in dict.fromkeys(lacking.killed)]:
+        error.fix = (
+            f"{error.fix or ''}\n       the kernel has ended {', '.join(killed)} for lack of memory; if that is why, "
+            "choose a larger flavor"
+        ).lstrip()
+    return error
+
+
+def ask(context: SiteContext, hosts: Iterable[str]) -> dict[str, Scarcity]:
+    """What each of the hosts lacks; those that do not answer are left out."""
+    addresses = host_addresses(context)
+    roles = host_roles(context)
+    if context.site.cloud is not None and context.site.cloud.deployment == "lab":
+        addresses[CONTROLLER] = controller_address(context.site)
+    known = [name for name in dict.fromkeys(hosts) if name in addresses]
+    if not known:
+        return {}
+    with concurrent.futures.ThreadPoolExecutor(len(known)) as pool:
+        answers = pool.map(lambda name: ssh(context, addresses[name], exhaustion.SCRIPT)[0], known)
+        return {
+            name: exhaustion.parse(roles.get(name, ()), output.splitlines())
+            for name, output in zip(known, answers, strict=True)
+            if output
+        }
+
+
+def _end(taken: TakenPort) -> str:
+    return f"`systemctl disable --now {taken.holder}`" if taken.holder.endswith(".service") else f"`kill {taken.pid}`"

@@ -1,0 +1,291 @@
+"""What `up` would disturb, and whether that was allowed; nothing here changes the site."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from strata.engine.pulumi_events import urn_name, urn_type
+from strata.engine.steps import Layer
+from strata.errors import UserError
+from strata.progress import Progress
+from strata.site.context import SiteContext
+from strata.site.data_protection import DATA_ROLES, LAYERS, current, losses
+from strata.site.outputs import Outputs
+from strata.site.paths import REPOSITORY
+
+INSTANCE = "openstack:compute/instance:Instance"
+"""Type of the resource that stands for a server."""
+KUBERNETES_ROLES = frozenset({"kube_control_plane", "kube_node"})
+_CODE = ("pulumi/cloud", "src/strata/cloud", "versions.yaml")
+Effect = Literal["replaced", "rebuilt", "resized"]
+_MEANING: Mapping[Effect, str] = {
+    "replaced": "deleted and made anew; what is on its disk is lost",
+    "rebuilt": "given a new root disk; what is on the old one is lost",
+    "resized": "stopped and started with the new size; its disk stays",
+}
+
+
+@dataclass(frozen=True)
+class Disturbance:
+    """What a run would do to an instance that stays in the site.
+
+    Args:
+        instance: its name.
+        effect: what nova would do to it.
+        because: properties that differ.
+        holds: its roles that hold data.
+    """
+
+    instance: str
+    effect: Effect
+    because: tuple[str, ...]
+    holds: tuple[str, ...] = ()
+
+    def text(self) -> str:
+        """For people."""
+        data = f"; it holds the data of {', '.join(self.holds)}" if self.holds else ""
+        return f"{self.instance} is {self.effect} ({', '.join(self.because)}): {_MEANING[self.effect]}{data}"
+
+
+class ConsentNeeded(UserError):
+    """A change would disturb instances, and nobody allowed it.
+
+    Args:
+        disturbances: those that were not allowed.
+        site: for the fix.
+    """
+
+    exit_status = 4
+    see = "an-instance-would-be-disturbed"
+
+    def __init__(self, disturbances: Iterable[Disturbance], site: str) -> None:
+        self.disturbances = tuple(disturbances)
+        options = " ".join(f"--replace {one.instance}" for one in self.disturbances)
+        super().__init__(
+            "; ".join(one.text() for one in self.disturbances),
+            fix=f"take the change back, or allow it: strata up {site} {options}",
+        )
+
+    @property
+    def askable(self) -> bool:
+        """Whether a question will do; an instance that would lose data must be named."""
+        return not any(one.holds and one.effect != "resized" for one in self.disturbances)
+
+
+@dataclass(frozen=True)
+class Consent:
+    """What the operator allowed.
+
+    Args:
+        instances: named by `--replace`.
+        everything: `--yes`; does not cover instances that hold data: even a resize stops their servers.
+    """
+
+    instances: frozenset[str] = frozenset()
+    everything: bool = False
+
+    def covers(self, one: Disturbance) -> bool:
+        """Whether it was allowed."""
+        return one.instance in self.instances or (self.everything and not one.holds)
+
+    def with_instances(self, names: Iterable[str]) -> Consent:
+        """This, and these instances too."""
+        return replace(self, instances=self.instances | set(names))
+
+
+class Applied(Outputs):
+    """The site file as each layer's last success saw it."""
+
+    file_name: ClassVar[str] = "applied.json"
+    sections: dict[str, Any] = Field(default_factory=dict)
+    """Section of the site file to its content."""
+    cloud: str = ""
+    """Digest of what led to the cloud's resources."""
+
+
+SECTIONS: Mapping[Layer, str] = {
+    Layer.CLOUD: "cloud",
+    Layer.HOSTS: "hosts",
+    Layer.CLUSTER: "cluster",
+    Layer.PLATFORM: "platform",
+}
+
+
+def remember(context: SiteContext, layers: Iterable[Layer]) -> None:
+    """After these layers have succeeded."""
+    whole = context.site.model_dump(mode="json")
+    known = Applied.load(context.paths) or Applied()
+    sections = known.sections | {SECTIONS[layer]: whole[SECTIONS[layer]] for layer in layers}
+    known.model_copy(update={"sections": sections}).save(context.paths)
+
+
+def remember_cloud(context: SiteContext) -> None:
+    """After the cloud's program has succeeded."""
+    known = Applied.load(context.paths) or Applied()
+    known.model_copy(update={"cloud": cloud_digest(context)}).save(context.paths)
+
+
+def cloud_digest(context: SiteContext) -> str:
+    """Of what leads to the cloud's resources: without a difference a run only repairs."""
+    from strata.cloud.arguments import image_arguments
+
+    site = context.site
+    parts = [site.name, site.domain, site.cloud.model_dump_json() if site.cloud else ""]
+    if site.cluster is not None:
+        parts.append(str(site.cluster.pod_network))
+    if site.cloud is not None:
+        parts += [repr(image) for image in image_arguments(site.cloud)]
+    for name in _CODE:
+        path = REPOSITORY / name
+        files = [path] if path.is_file() else sorted(path.rglob("*.py"))
+        parts += [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class FileChange:
+    """One key of the site file that differs from the last success."""
+
+    path: str
+    before: str
+    now: str
+
+
+def file_changes(context: SiteContext) -> list[FileChange]:
+    """What was edited in the site file since each layer's last success."""
+    known = Applied.load(context.paths)
+    if known is None:
+        return []
+    whole = context.site.model_dump(mode="json")
+    found: list[FileChange] = []
+    for section, before in known.sections.items():
+        found += _differences(section, before, whole.get(section))
+    return found
+
+
+def _differences(path: str, before: Any, now: Any) -> Iterator[FileChange]:
+    before, now = _by_name(before), _by_name(now)
+    if isinstance(before, dict) and isinstance(now, dict):
+        for key in dict.fromkeys([*before, *now]):
+            yield from _differences(f"{path}.{key}", before.get(key), now.get(key))
+    elif before != now:
+        yield FileChange(path, _shown(before), _shown(now))
+
+
+def _by_name(value: Any) -> Any:
+    """A list of named things as a mapping, so that a removed one does not shift the rest."""
+    if isinstance(value, list) and value and all(isinstance(v, dict) and "name" in v for v in value):
+        return {v["name"]: v for v in value}
+    return value
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"{{{', '.join(value)}}}"
+    text = "none" if value is None else str(value)
+    return text if len(text) <= 60 else text[:59] + "…"
+
+
+def disturbances(context: SiteContext, steps: Iterable[Mapping[str, Any]]) -> list[Disturbance]:
+    """Instances of the site that the steps of a preview replace, rebuild or resize.
+
+    Args:
+        context: the site.
+        steps: metadata of the engine's events.
+    """
+    roles = {i.name: i.roles for i in context.site.cloud.instances} if context.site.cloud else {}
+    found: dict[str, Disturbance] = {}
+    for step in steps:
+        name = urn_name(step["urn"])
+        if urn_type(step["urn"]) != INSTANCE or name not in roles:
+            continue
+        because = tuple(
+            sorted({str(path).split("[")[0] for path in step.get("diffs") or step.get("detailedDiff") or ()})
+        )
+        effect = _effect(step["op"], because)
+        if effect is not None and (name not in found or found[name].effect != "replaced"):
+            holds = tuple(role for role in DATA_ROLES if role in roles[name])
+            found[name] = Disturbance(name, effect, because or ("a resource that it needs is replaced",), holds)
+    return list(found.values())
+
+
+def _effect(operation: str, because: tuple[str, ...]) -> Effect | None:
+    if operation in ("replace", "create-replacement", "delete-replaced"):
+        return "replaced"
+    if operation == "update" and {"imageId", "imageName"} & set(because):
+        return "rebuilt"
+    if operation == "update" and {"flavorId", "flavorName"} & set(because):
+        return "resized"
+    return None
+
+
+def leaving_instances(context: SiteContext) -> list[str]:
+    """Names of instances that stand and are no longer in the site file."""
+    outputs = context.cloud_outputs
+    wanted = {i.name for i in context.site.cloud.instances} if context.site.cloud else set()
+    return [name for name in (outputs.instances if outputs else {}) if name not in wanted]
+
+
+def leaving_nodes(context: SiteContext) -> list[str]:
+    """Names of Kubernetes nodes that stand and are no longer nodes in the site file."""
+    outputs = context.cloud_outputs
+    wanted = {i.name: i.roles for i in context.site.cloud.instances} if context.site.cloud else {}
+    return [
+        name
+        for name, instance in (outputs.instances if outputs else {}).items()
+        if KUBERNETES_ROLES & set(instance.roles) and not KUBERNETES_ROLES & set(wanted.get(name, ()))
+    ]
+
+
+def leaving_hypervisors(context: SiteContext) -> list[str]:
+    """Names of a lab's hypervisors that stood at the cloud's last success and are no longer in the site file."""
+    known = Applied.load(context.paths)
+    cloud = context.site.cloud
+    if known is None or cloud is None or cloud.deployment != "lab":
+        return []
+    before = (known.sections.get("cloud") or {}).get("hypervisors", [])
+    wanted = {h.name for h in cloud.hypervisors}
+    return [h["name"] for h in before if h["name"] not in wanted]
+
+
+def warnings(context: SiteContext, layers: Iterable[Layer]) -> list[str]:
+    """For `strata plan`: data that would be lost, nodes that would leave; from the site's state alone."""
+    work = {layer.value for layer in layers}
+    found = [
+        f"{one.key} is no longer in the site file: {one.loss()}; `up` refuses that without --remove {one.key}"
+        for one in losses(current(context.site, context.paths), context.site)
+        if LAYERS[one.kind] in work
+    ]
+    if "cloud" in work:
+        found += [f"node {name}: drained, then taken out of the cluster" for name in leaving_nodes(context)]
+        found += [f"instance {name}: deleted" for name in leaving_instances(context)]
+        found += [f"hypervisor {name}: removed, once no instance is on it" for name in leaving_hypervisors(context)]
+    return found
+
+
+def require_consent(context: SiteContext, consent: Consent, progress: Progress) -> list[Disturbance]:
+    """Before the cloud's program runs: what it would disturb.
+
+    A preview costs seconds, so it is asked for only where the program or what it is given has changed.
+
+    Raises:
+        ConsentNeeded: naming each instance that nobody allowed to be disturbed.
+        UserError: the preview failed.
+    """
+    from strata.engine import pulumi
+
+    known = Applied.load(context.paths)
+    if context.cloud_outputs is None or (known is not None and known.cloud == cloud_digest(context)):
+        return []
+    progress.update("asking what would be replaced")
+    result = pulumi.preview("cloud", context.site, context.paths, progress, site_file=context.site_file)
+    found = disturbances(context, result.planned)
+    refused = [one for one in found if not consent.covers(one)]
+    if refused:
+        raise ConsentNeeded(refused, context.site.name)
+    return found

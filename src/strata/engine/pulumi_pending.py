@@ -1,0 +1,175 @@
+"""What a killed run was about to create in OpenStack and did not write down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from strata.engine.pulumi_events import label, urn_type
+from strata.engine.pulumi_recovery import INSTANCE, connect
+from strata.engine.pulumi_state import read_deployment
+from strata.progress import Progress
+from strata.site.context import SiteContext
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+
+Inputs = Mapping[str, Any]
+"""What the resource was to be created with; names as in Pulumi's state."""
+
+
+def forget_pending(state_file: Path, context: SiteContext, progress: Progress) -> bool:
+    """Deletes what a killed run was about to create and did not write down, so that it can be created again.
+
+    Returns:
+        Whether the state has pending creations that have to be cleared.
+    """
+    deployment = read_deployment(state_file)
+    creations = [
+        operation["resource"]
+        for operation in deployment.get("pending_operations") or ()
+        if operation["type"] == "creating"
+    ]
+    if not creations:
+        return False
+    removers = _removers(context)
+    orphans = [r for r in creations if urn_type(r["urn"]) in removers]
+    if orphans:
+        known = {str(r["id"]) for r in deployment.get("resources") or () if r.get("id")}
+        with connect(context) as connection:
+            for resource in orphans:
+                kind = urn_type(resource["urn"])
+                progress.update(f"removing half-made {label(kind)} {resource['urn'].rpartition('::')[2]}")
+                removers[kind](connection, context, resource.get("inputs") or {}, known)
+    return True
+
+
+Remover = Callable[["Connection", SiteContext, Inputs, set[str]], None]
+"""Deletes what matches the inputs and is none of the known ids."""
+
+
+def _project_id(connection: Connection, context: SiteContext) -> str | None:
+    assert context.site.cloud is not None
+    identity: Any = connection.identity  # the SDK types it as either version's
+    project = identity.find_project(context.site.cloud.project.name)
+    return str(project.id) if project else None
+
+
+def _server(connection: Connection, context: SiteContext, inputs: Inputs, known: set[str]) -> None:
+    project = _project_id(connection, context)
+    for server in connection.compute.servers(all_projects=True, details=True):
+        if server.name == inputs.get("name") and server.project_id == project and server.id not in known:
+            connection.compute.delete_server(server)
+            connection.compute.wait_for_delete(server, wait=60)
+
+
+def _in_project(connection: Connection, context: SiteContext, kind: str, inputs: Inputs) -> Iterator[Any]:
+    """Objects of neutron with the wanted name in the site's project."""
+    project, name = _project_id(connection, context), inputs.get("name")
+    if project is not None and name:
+        yield from getattr(connection.network, f"{kind}s")(name=name, project_id=project)
+
+
+def _network_resource(kind: str) -> Remover:
+    def remove(connection: Connection, context: SiteContext, inputs: Inputs, known: set[str]) -> None:
+        for found in _in_project(connection, context, kind, inputs):
+            if found.id not in known:
+                getattr(connection.network, f"delete_{kind}")(found)
+
+    return remove
+
+
+def _network(connection: Connection, context: SiteContext, inputs: Inputs, known: set[str]) -> None:
+    """The project's, or the external one, which is the administrator's and no other than a lab's."""
+    if not inputs.get("external"):
+        _network_resource("network")(connection, context, inputs, known)
+    elif _is_lab(context):
+        for found in connection.network.networks(name=inputs["name"], is_router_external=True):
+            if found.id not in known:
+                connection.network.delete_network(found)
+
+
+def _subnet(connection: Connection, _context: SiteContext, inputs: Inputs, known: set[str]) -> None:
+    for found in connection.network.subnets(network_id=inputs["networkId"], cidr=inputs["cidr"]):
+        if found.id not in known:
+            connection.network.delete_subnet(found)
+
+
+def _router(connection: Connection, context: SiteContext, inputs: Inputs, known: set[str]) -> None:
+    for router in _in_project(connection, context, "router", inputs):
+        if router.id not in known:
+            for port in connection.network.ports(device_id=router.id, device_owner="network:router_interface"):
+                connection.network.remove_interface_from_router(router, port=port.id)
+            connection.network.delete_router(router)
+
+
+def _router_interface(connection: Connection, _context: SiteContext, inputs: Inputs, known: set[str]) -> None:
+    """The router itself is known; its port in the subnet is not."""
+    router, subnet = inputs["routerId"], inputs["subnetId"]
+    for port in connection.network.ports(device_id=router, device_owner="network:router_interface"):
+        if port.id not in known and any(ip["subnet_id"] == subnet for ip in port.fixed_ips):
+            connection.network.remove_interface_from_router(router, port=port.id)
+
+
+def _rule(connection: Connection, _context: SiteContext, inputs: Inputs, known: set[str]) -> None:
+    """Neutron refuses the same rule twice; the description is the site's own name of the rule."""
+    group, description = inputs["securityGroupId"], inputs.get("description")
+    for rule in connection.network.security_group_rules(security_group_id=group, direction=inputs["direction"]):
+        if rule.id not in known and rule.description == description:
+            connection.network.delete_security_group_rule(rule)
+
+
+def _named(service: str, kind: str) -> Remover:
+    def remove(connection: Connection, _context: SiteContext, inputs: Inputs, known: set[str]) -> None:
+        proxy = getattr(connection, service)
+        found = getattr(proxy, f"find_{kind}")(inputs["name"])
+        if found is not None and str(found.id) not in known and found.name == inputs["name"]:
+            getattr(proxy, f"delete_{kind}")(found)
+
+    return remove
+
+
+def _aggregate(connection: Connection, _context: SiteContext, inputs: Inputs, known: set[str]) -> None:
+    for aggregate in connection.compute.aggregates():
+        if aggregate.name == inputs["name"] and str(aggregate.id) not in known:
+            for host in aggregate.hosts or ():
+                connection.compute.remove_host_from_aggregate(aggregate, host)
+            connection.compute.delete_aggregate(aggregate)
+
+
+IN_PROJECT: dict[str, Remover] = {
+    INSTANCE: _server,
+    "openstack:networking/port:Port": _network_resource("port"),
+    "openstack:networking/subnet:Subnet": _subnet,
+    "openstack:networking/network:Network": _network,
+    "openstack:networking/router:Router": _router,
+    "openstack:networking/routerInterface:RouterInterface": _router_interface,
+    "openstack:networking/secGroup:SecGroup": _network_resource("security_group"),
+    "openstack:networking/secGroupRule:SecGroupRule": _rule,
+    "openstack:compute/keypair:Keypair": _named("compute", "keypair"),
+}
+"""Types whose creation cannot simply be repeated, and whose objects are the site's own."""
+CLOUD_WIDE: dict[str, Remover] = {
+    "openstack:identity/project:Project": _named("identity", "project"),
+    "openstack:compute/flavor:Flavor": _named("compute", "flavor"),
+    "openstack:images/image:Image": _named("image", "image"),
+    "openstack:compute/aggregateV2:AggregateV2": _aggregate,
+}
+"""The same for the whole cloud; on one that others use too, an object of that name may be theirs and stays."""
+REPEATABLE = frozenset(
+    {
+        "openstack:compute/quotaSetV2:QuotaSetV2",
+        "openstack:networking/quotaV2:QuotaV2",
+        "openstack:identity/roleAssignment:RoleAssignment",
+    }
+)
+"""Types whose creation sets what is there already; a second time does no harm."""
+
+
+def _is_lab(context: SiteContext) -> bool:
+    return context.site.cloud is not None and context.site.cloud.deployment == "lab"
+
+
+def _removers(context: SiteContext) -> dict[str, Remover]:
+    return IN_PROJECT | (CLOUD_WIDE if _is_lab(context) else {})

@@ -1,0 +1,80 @@
+"""Whether the platform's services answer at the site's door once their pods have changed."""
+
+from __future__ import annotations
+
+import time
+
+import requests
+
+from strata.access.https import site_session
+from strata.access.kubectl import Unanswered, kubectl_json
+from strata.errors import UserError
+from strata.inventory.services import PublishedService, published_services
+from strata.inventory.topology import hosts_with
+from strata.platform.releases import SYSTEM_NAMESPACE
+from strata.progress import Progress
+from strata.site.context import SiteContext
+
+PUBLISHED_SECONDS = 150.0
+"""Longest wait in seconds: a kube-proxy that lost the API server asks for the pods' addresses again after up to 60 s
+(client-go's reflector: 30 s, doubled by its jitter), twice if it met one that was just starting."""
+REQUEST_SECONDS = 5.0
+"""How long one request may take."""
+
+
+def wait_for_services(context: SiteContext, progress: Progress) -> None:
+    """Returns when each published service answers by every node, and no pod that ends can be the one that does.
+
+    Helm is content with pods that are ready; nodes may still send requests to those that went.
+
+    Raises:
+        UserError: one does not answer in time; names it and why.
+    """
+    services = published_services(context.site)
+    if not services or not hosts_with("load_balancer", context.site, context.cloud_outputs):
+        return
+    # the load balancer takes the nodes in turn
+    times = max(1, len(hosts_with("kube_node", context.site, context.cloud_outputs)))
+    end = time.monotonic() + PUBLISHED_SECONDS
+    with site_session(context) as session:
+        while True:
+            waiting = _ending(context) or _unanswered(session, context, services, times)
+            if not waiting:
+                return
+            if time.monotonic() > end:
+                raise UserError(
+                    f"the site's services do not answer: {'; '.join(waiting)}",
+                    fix="`kubectl get pods --all-namespaces --output wide` shows which pod or node is down; mend it "
+                    "and run the same command again",
+                )
+            progress.update(f"waiting for {waiting[0]}")
+            time.sleep(0.5)
+
+
+def _ending(context: SiteContext) -> list[str]:
+    """Pods of the platform that were told to end and still may answer."""
+    try:
+        pods = kubectl_json(context, "get", "pods", "--namespace", SYSTEM_NAMESPACE)["items"]
+    except Unanswered as error:
+        return [f"the API server: {error}"]
+    return [f"{p['metadata']['name']} to end" for p in pods if p["metadata"].get("deletionTimestamp")]
+
+
+def _unanswered(
+    session: requests.Session, context: SiteContext, services: tuple[PublishedService, ...], times: int
+) -> list[str]:
+    """Name and reason of each service that misses one of so many requests."""
+    found = []
+    for service in services:
+        url = f"https://{service.hostname}.{context.site.domain}{service.health_path or '/'}"
+        bad = 400 if service.health_path else 500
+        for _ in range(times):
+            try:
+                status = session.get(url, headers={"Connection": "close"}, timeout=REQUEST_SECONDS).status_code
+            except requests.RequestException as error:
+                found.append(f"{url}: {type(error).__name__}")
+                break
+            if status >= bad:
+                found.append(f"{url}: {status}")
+                break
+    return found

@@ -1,0 +1,55 @@
+"""A run of `up`: refuses losses first, asks where a question will do, and settles the books at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from strata.engine.disruption import Consent, ConsentNeeded, remember
+from strata.engine.hypervisors import HypervisorOccupied
+from strata.engine.steps import Layer, RunReport, StepFailed
+from strata.site.context import SiteContext
+from strata.site.data_protection import Ledger, accept
+
+
+def run_changes(
+    context: SiteContext,
+    layers: Sequence[Layer],
+    *,
+    remove: Iterable[str],
+    consent: Consent,
+    run: Callable[[Consent], RunReport],
+    ask: Callable[[str], bool] | None,
+) -> RunReport:
+    """Runs the steps of `up` with what the operator allows.
+
+    Args:
+        context: the site.
+        layers: those to bring up.
+        remove: names of data that may go.
+        consent: what was allowed from the start.
+        run: runs the steps; called again, they go on from where they were.
+        ask: puts a question to the operator; None where nobody can answer.
+
+    Raises:
+        ProtectedLoss: something with data left the site file unnamed; nothing was changed.
+        ConsentNeeded: an instance would be disturbed, and it was not allowed.
+        HypervisorOccupied: a hypervisor left the site file before its instances.
+        StepFailed: a step failed.
+    """
+    accept(context.site, context.paths, layers, remove).save(context.paths.create())
+    while True:
+        try:
+            report = run(consent)
+            break
+        except StepFailed as error:
+            needed = error.__cause__
+            if isinstance(needed, HypervisorOccupied):
+                raise needed from None
+            if not isinstance(needed, ConsentNeeded):
+                raise
+            if ask is None or not needed.askable or not ask(needed.message):
+                raise needed from None
+            consent = consent.with_instances(one.instance for one in needed.disturbances)
+    remember(context, layers)
+    Ledger.of(context.paths).settled(layers).save(context.paths)
+    return report

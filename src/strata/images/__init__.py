@@ -1,0 +1,1 @@
+"""Pod images: built, laid out, pushed to the registry of a site."""

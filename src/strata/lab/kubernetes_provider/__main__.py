@@ -1,7 +1,0 @@
-"""`python -m strata.lab.kubernetes_provider ENGINE`, as the plugin's launcher calls it."""
-
-import sys
-
-from strata.lab.kubernetes_provider.provider import serve
-
-serve(sys.argv[1:])

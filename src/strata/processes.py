@@ -1,0 +1,101 @@
+"""Processes that a run starts, and what a killed run leaves of them: it would work on the site beside the next run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from strata.site.paths import SitePaths
+
+MARK = "STRATA_RUN"
+"""Environment variable of everything that a run starts for a while; its value is the site's state directory."""
+GRACE_SECONDS = 10.0
+STAYING = frozenset({"conmon"})
+"""Belong to a container, which outlives the run that made it."""
+
+
+def bound(command: Sequence[str | Path]) -> list[str | Path]:
+    """The command, so that it is told to end when this process is killed; what it started itself may run on."""
+    setpriv = shutil.which("setpriv")
+    return [*([setpriv, "--pdeathsig", "TERM"] if setpriv else []), *command]
+
+
+@contextmanager
+def marked(paths: SitePaths) -> Iterator[None]:
+    """Marks the processes that are started meanwhile as parts of a run on the site."""
+    before = os.environ.get(MARK)
+    os.environ[MARK] = str(paths.root)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[MARK]
+        else:
+            os.environ[MARK] = before
+
+
+def unmarked_environment() -> dict[str, str]:
+    """The environment for what stays when the run has ended."""
+    return {name: value for name, value in os.environ.items() if name != MARK}
+
+
+def end_orphans(paths: SitePaths) -> list[str]:
+    """Ends what is left of runs on the site; for the holder of its lock, which no other run can be.
+
+    Returns:
+        The programs that were ended; the first word of each command.
+    """
+    orphans = _find(paths)
+    for pid in orphans:
+        _signal(pid, signal.SIGTERM)
+    end = time.monotonic() + GRACE_SECONDS
+    left = orphans
+    while left and time.monotonic() < end:
+        time.sleep(0.05)
+        # those that ended may have left children of their own, which carry the mark too
+        left = _find(paths)
+    for pid in left:
+        _signal(pid, signal.SIGKILL)
+    return sorted(orphans.values())
+
+
+def _find(paths: SitePaths) -> dict[int, str]:
+    mark = f"{MARK}={paths.root}".encode()
+    family = _ancestors()
+    found = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if int(process.name) in family or mark not in (process / "environ").read_bytes().split(b"\0"):
+                continue
+            command = (process / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue  # ended meanwhile, or another user's
+        name = Path(command[0].decode(errors="replace")).name
+        if name and name not in STAYING:  # a zombie has no command
+            found[int(process.name)] = name
+    return found
+
+
+def _ancestors() -> set[int]:
+    """This process and those that it comes from."""
+    found, pid = set[int](), os.getpid()
+    while pid > 0 and pid not in found:
+        found.add(pid)
+        try:
+            # the name in brackets may hold anything; the parent is the second field after it
+            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            break
+    return found
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return

@@ -1,0 +1,1 @@
+"""One site: its paths, outputs, secrets and the data it must not lose."""

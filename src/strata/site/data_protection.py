@@ -1,0 +1,206 @@
+"""What of a site holds data and must not go without being named.
+
+The ledger in the state directory lists it from the moment on that `up` is asked for it; an entry leaves only when the
+site file no longer has it, `up --remove NAME` allows that, and `up` has succeeded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from strata.errors import UserError
+from strata.models import Site
+from strata.site.outputs import CloudOutputs, Outputs
+from strata.site.paths import SitePaths
+
+Kind = Literal["project", "host", "database", "export", "tenant"]
+LAYERS: dict[Kind, str] = {
+    "project": "cloud",
+    "host": "cloud",
+    "database": "hosts",
+    "export": "hosts",
+    "tenant": "platform",
+}
+"""Kind to the layer whose `up` would remove it."""
+DATA_ROLES = ("nfs_server", "postgresql", "kube_control_plane")
+"""Roles whose hosts cannot be made again from the site file alone."""
+KINE_DATABASE = "kine"
+
+
+class Kept(BaseModel):
+    """One thing that holds data.
+
+    Args:
+        kind: what it is.
+        name: in the site file.
+        detail: a host's data roles, an export's directory.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    kind: Kind
+    name: str
+    detail: str = ""
+
+    @property
+    def key(self) -> str:
+        """What `--remove` takes."""
+        return f"{self.kind}/{self.name}"
+
+    def loss(self) -> str:
+        """What goes with it, in words."""
+        return {
+            "project": "every instance, network and volume in it is made anew",
+            "host": f"all data of its roles ({self.detail})",
+            "database": "the database is dropped with all its tables",
+            "export": f"clients lose {self.detail}; its files stay on the server",
+            "tenant": "the namespace goes with all its pods, volumes and secrets",
+        }[self.kind]
+
+
+class Ledger(Outputs):
+    """What holds data now, and what was allowed to go."""
+
+    file_name: ClassVar[str] = "protected.json"
+    kept: tuple[Kept, ...] = ()
+    removing: tuple[Kept, ...] = ()
+
+    @classmethod
+    def of(cls, paths: SitePaths) -> Ledger:
+        """The site's ledger; empty for one that was never up."""
+        return cls.load(paths) or cls()
+
+    def leaving(self, kind: Kind) -> tuple[str, ...]:
+        """Names of a kind that were allowed to go."""
+        return tuple(one.name for one in self.removing if one.kind == kind)
+
+    def settled(self, layers: Iterable[str]) -> Ledger:
+        """After these layers have succeeded: what was allowed to go is gone."""
+        done = set(layers)
+        gone = {one for one in self.removing if LAYERS[one.kind] in done}
+        return Ledger(
+            kept=tuple(one for one in self.kept if one not in gone),
+            removing=tuple(one for one in self.removing if one not in gone),
+        )
+
+
+def data_of(site: Site) -> tuple[Kept, ...]:
+    """Everything in a site file that will hold data."""
+    found: list[Kept] = []
+    if site.cloud is not None:
+        found.append(Kept(kind="project", name=site.cloud.project.name))
+        found += _hosts((i.name, i.roles) for i in site.cloud.instances)
+    found += _hosts((m.name, m.roles) for m in site.hosts.machines)
+    if site.hosts.nfs is not None:
+        found += [Kept(kind="export", name=e.name, detail=str(e.path)) for e in site.hosts.nfs.exports]
+    databases = list(site.hosts.postgresql.databases) if site.hosts.postgresql else []
+    if site.cluster is not None:
+        if site.cluster.datastore == "kine":
+            databases.append(KINE_DATABASE)
+        found += [Kept(kind="tenant", name=t.name) for t in site.platform.tenants]
+    return (*found, *(Kept(kind="database", name=name) for name in dict.fromkeys(databases)))
+
+
+def _hosts(hosts: Iterable[tuple[str, tuple[str, ...]]]) -> list[Kept]:
+    found = []
+    for name, roles in hosts:
+        holds = [role for role in DATA_ROLES if role in roles]
+        if holds:
+            found.append(Kept(kind="host", name=name, detail=", ".join(holds)))
+    return found
+
+
+def current(site: Site, paths: SitePaths) -> Ledger:
+    """The ledger; for a site that was up before there was one, what its cloud has."""
+    ledger = Ledger.load(paths)
+    if ledger is not None:
+        return ledger
+    outputs = CloudOutputs.load(paths)
+    if outputs is None:
+        return Ledger()
+    hosts = _hosts((i.name, i.roles) for i in outputs.instances.values())
+    return Ledger(kept=(*hosts, *(one for one in data_of(site) if one.kind != "host")))
+
+
+def losses(ledger: Ledger, site: Site) -> list[Kept]:
+    """What the ledger has and the site file no longer; a host that gives up a data role counts, one more role not."""
+    wanted = {one.key: one for one in data_of(site)}
+    return [one for one in ledger.kept if not _stays(one, wanted.get(one.key))]
+
+
+def _stays(kept: Kept, wanted: Kept | None) -> bool:
+    if wanted is None:
+        return False
+    if kept.kind == "host":
+        return set(kept.detail.split(", ")) <= set(wanted.detail.split(", "))
+    return kept.detail == wanted.detail
+
+
+class ProtectedLoss(UserError):
+    """The site file no longer has something that holds data, and nobody named it."""
+
+
+def accept(site: Site, paths: SitePaths, layers: Iterable[str], names: Iterable[str]) -> Ledger:
+    """Refuses the loss of what was not named; else notes what the site holds and what may go.
+
+    Args:
+        site: as it is to be.
+        paths: where the ledger is.
+        layers: names of the layers that `up` is going to bring up; losses in others are not its work.
+        names: of `--remove`: `kind/name`, or the name alone where it is the only one.
+
+    Returns:
+        The new ledger, not yet saved.
+
+    Raises:
+        ProtectedLoss: naming each thing, what goes with it, and the option that allows it.
+        UserError: a name that is not leaving.
+    """
+    ledger = current(site, paths)
+    work = set(layers)
+    going = [one for one in losses(ledger, site) if LAYERS[one.kind] in work]
+    named = set(names)
+    # a run that failed after it was allowed need not be told again
+    allowed = [one for one in going if {one.key, one.name} & named or one in ledger.removing]
+    unknown = named - {n for one in going for n in (one.key, one.name)}
+    if unknown:
+        there = ", ".join(one.key for one in going) or "nothing"
+        raise UserError(
+            f"--remove {', '.join(sorted(unknown))}: no such thing with data leaves the site; what leaves: {there}",
+            fix="take it out of the site file first, and name it as `strata plan` does",
+        )
+    refused = [one for one in going if one not in allowed]
+    _keep_a_control_plane(ledger, going, site)
+    if refused:
+        lost = "; ".join(f"{one.key}: {one.loss()}" for one in refused)
+        options = " ".join(f"--remove {one.key}" for one in refused)
+        raise ProtectedLoss(
+            f"site {site.name}: the site file no longer has {lost}",
+            fix=f"put it back, or allow the loss: strata up {site.name} {options}",
+        )
+    removing = (*ledger.removing, *(one for one in allowed if one not in ledger.removing))
+    wanted = data_of(site)
+    kept = {one.key: one for one in (*ledger.kept, *(w for w in wanted if LAYERS[w.kind] in work))}
+    kept |= {one.key: one for one in removing}
+    # what was taken out, and came back before it went
+    back = {one for one in removing if _stays(one, {w.key: w for w in wanted}.get(one.key))}
+    return Ledger(kept=tuple(kept.values()), removing=tuple(one for one in removing if one not in back))
+
+
+def _keep_a_control_plane(ledger: Ledger, going: list[Kept], site: Site) -> None:
+    """A cluster whose control planes all go is no longer that cluster: its authority's key is on them alone."""
+    if site.cluster is None or not going:
+        return
+    leaving = [one for one in going if one.kind == "host" and "kube_control_plane" in one.detail.split(", ")]
+    hosts = [(i.name, i.roles) for i in site.cloud.instances] if site.cloud else []
+    hosts += [(m.name, m.roles) for m in site.hosts.machines]
+    stays = {name for name, roles in hosts if "kube_control_plane" in roles}
+    before = {one.name for one in ledger.kept if one.kind == "host" and "kube_control_plane" in one.detail}
+    if leaving and not stays & before - {one.name for one in leaving}:
+        names = ", ".join(one.name for one in leaving)
+        raise ProtectedLoss(
+            f"site {site.name}: {names} is the last control plane of the cluster {site.cluster.name}",
+            fix=f"put {names} back; to give up the cluster, `strata destroy {site.name}`",
+        )

@@ -1,0 +1,95 @@
+"""What a layer hands up to the next: typed values, kept as JSON in the site's state directory."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import ClassVar, Self
+
+from pydantic import BaseModel, ConfigDict
+
+from strata.site.paths import SitePaths
+
+
+class Outputs(BaseModel):
+    """Base of all layer outputs; `load` and `save` know the file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    file_name: ClassVar[str]
+
+    @classmethod
+    def load(cls, paths: SitePaths) -> Self | None:
+        """The stored value, or None where the layer has not run."""
+        file = paths.outputs / cls.file_name
+        if not file.exists():
+            return None
+        return cls.model_validate_json(file.read_text())
+
+    def save(self, paths: SitePaths) -> bool:
+        """Writes the value atomically; returns whether it differs from what stood there."""
+        return write_private(paths.outputs / self.file_name, self.model_dump_json(indent=1) + "\n")
+
+
+class InstanceOutput(BaseModel):
+    """One instance as OpenStack made it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    id: str
+    name: str
+    address: str
+    flavor: str
+    roles: tuple[str, ...]
+
+
+class CloudOutputs(Outputs):
+    """What the cloud layer hands to the hosts layer."""
+
+    file_name = "cloud.json"
+    instances: dict[str, InstanceOutput]
+    networks: dict[str, str]
+    """Network name to id."""
+
+
+class ImageOutputs(Outputs):
+    """Images pushed to the site's registry."""
+
+    file_name = "images.json"
+    images: dict[str, str]
+    """Short name to full reference with digest, `registry.<domain>:5000/strata/ml-hub@sha256:…`."""
+
+
+class ClusterOutputs(Outputs):
+    """What the cluster layer hands to the platform layer."""
+
+    file_name = "cluster.json"
+    api_endpoint: str
+    kubernetes_version: str
+
+
+PARTIAL = ".partial"
+"""Ends the names of files that are being written."""
+
+
+def remove_partial(directory: Path) -> int:
+    """Removes what a killed run had half written below a directory; returns how many files."""
+    files = list(directory.rglob(f".*{PARTIAL}"))
+    for file in files:
+        file.unlink(missing_ok=True)
+    return len(files)
+
+
+def write_private(file: Path, text: str) -> bool:
+    """Writes a file (mode 0600) atomically; returns whether its content changed."""
+    if file.exists() and file.read_text() == text:
+        return False
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    descriptor, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.", suffix=PARTIAL)
+    try:
+        with os.fdopen(descriptor, "w") as stream:
+            stream.write(text)
+        Path(temporary).replace(file)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    return True

@@ -1,0 +1,96 @@
+"""What a killed run was about to create goes; what the state knows, and what is others', stays."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+
+from strata.engine import pulumi_pending
+from strata.engine.pulumi_recovery import INSTANCE
+from strata.progress import Silent
+from strata.site.context import SiteContext
+
+URN = "urn:pulumi:lab::strata-cloud::"
+KNOWN, HALF_MADE = "known", "half-made"
+
+
+@pytest.fixture
+def cloud(monkeypatch: pytest.MonkeyPatch) -> MagicMock:
+    """openstacksdk's connection; its lists are what a test says."""
+    connection = MagicMock()
+    connection.__enter__.return_value = connection
+    connection.identity.find_project.return_value = SimpleNamespace(id="project")
+    monkeypatch.setattr(pulumi_pending, "connect", lambda _: connection)
+    return connection
+
+
+def forget(file: Path, context: SiteContext, kind: str, **inputs: object) -> bool:
+    """A state that knows one object, and a run that was killed while it created one."""
+    creation = {"type": "creating", "resource": {"urn": f"{URN}{kind}::some", "inputs": inputs}}
+    latest = {"resources": [{"urn": f"{URN}other::known", "id": KNOWN}], "pending_operations": [creation]}
+    file.write_text(json.dumps({"checkpoint": {"latest": latest}}))
+    return pulumi_pending.forget_pending(file, context, Silent())
+
+
+def deleted(method: MagicMock) -> list[str]:
+    return [call.args[0].id for call in method.call_args_list]
+
+
+def objects(**attributes: Any) -> list[SimpleNamespace]:
+    return [SimpleNamespace(id=id, **attributes) for id in (KNOWN, HALF_MADE)]
+
+
+def test_an_instance(tmp_path: Path, context: SiteContext, cloud: MagicMock) -> None:
+    others = SimpleNamespace(id="foreign", name="worker-1", project_id="other")
+    cloud.compute.servers.return_value = [*objects(name="worker-1", project_id="project"), others]
+    assert forget(tmp_path / "state.json", context, INSTANCE, name="worker-1")
+    assert deleted(cloud.compute.delete_server) == [HALF_MADE]
+
+
+def test_a_router_goes_with_its_interfaces(tmp_path: Path, context: SiteContext, cloud: MagicMock) -> None:
+    cloud.network.routers.return_value = objects(name="lab")
+    cloud.network.ports.return_value = [SimpleNamespace(id="port")]
+    assert forget(tmp_path / "state.json", context, "openstack:networking/router:Router", name="lab")
+    assert deleted(cloud.network.delete_router) == [HALF_MADE]
+    assert cloud.network.remove_interface_from_router.call_args.kwargs == {"port": "port"}
+
+
+def test_an_interface_of_a_known_router(tmp_path: Path, context: SiteContext, cloud: MagicMock) -> None:
+    here, elsewhere = [{"subnet_id": "subnet"}], [{"subnet_id": "other"}]
+    others = SimpleNamespace(id="other", fixed_ips=elsewhere)
+    cloud.network.ports.return_value = [*objects(fixed_ips=here), others]
+    kind = "openstack:networking/routerInterface:RouterInterface"
+    assert forget(tmp_path / "state.json", context, kind, routerId=KNOWN, subnetId="subnet")
+    assert [c.kwargs["port"] for c in cloud.network.remove_interface_from_router.call_args_list] == [HALF_MADE]
+    cloud.network.delete_router.assert_not_called()
+
+
+def test_a_rule(tmp_path: Path, context: SiteContext, cloud: MagicMock) -> None:
+    by_hand = SimpleNamespace(id="by-hand", description="")
+    cloud.network.security_group_rules.return_value = [*objects(description="registry"), by_hand]
+    kind = "openstack:networking/secGroupRule:SecGroupRule"
+    inputs = {"securityGroupId": KNOWN, "direction": "ingress", "description": "registry"}
+    assert forget(tmp_path / "state.json", context, kind, **inputs)
+    assert deleted(cloud.network.delete_security_group_rule) == [HALF_MADE]
+
+
+@pytest.mark.parametrize("external", [True, False])
+def test_a_network(tmp_path: Path, context: SiteContext, cloud: MagicMock, external: bool) -> None:
+    cloud.network.networks.return_value = objects(name="n")
+    kind = "openstack:networking/network:Network"
+    assert forget(tmp_path / "state.json", context, kind, name="n", external=external)
+    assert deleted(cloud.network.delete_network) == [HALF_MADE]
+    asked = cloud.network.networks.call_args.kwargs
+    assert asked == ({"name": "n", "is_router_external": True} if external else {"name": "n", "project_id": "project"})
+
+
+def test_without_pending_creations_nothing_is_asked(tmp_path: Path, context: SiteContext, cloud: MagicMock) -> None:
+    file = tmp_path / "state.json"
+    file.write_text(json.dumps({"checkpoint": {"latest": {"resources": [], "pending_operations": []}}}))
+    assert not pulumi_pending.forget_pending(file, context, Silent())
+    cloud.__enter__.assert_not_called()

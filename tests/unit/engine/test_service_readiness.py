@@ -1,0 +1,157 @@
+"""`up` ends when the services answer by every node, and not by a pod that is about to go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from types import SimpleNamespace, TracebackType
+from typing import Any, cast
+
+import pytest
+import requests
+
+from strata.access.kubectl import Unanswered
+from strata.engine import service_readiness
+from strata.errors import UserError
+from strata.inventory.services import PublishedService
+from strata.site.context import SiteContext
+
+SERVICES = (PublishedService("ml_hub", "ml-hub", 30080, "/healthz"), PublishedService("plain", "plain", 30099, ""))
+NODES = ("worker-1", "gpu-worker-1")
+
+
+class Clock:
+    """Time that only passes when it is slept."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        """Seconds."""
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        """At once."""
+        self.now += seconds
+
+
+@dataclass
+class Door:
+    """A load balancer: answers in turn, the last one for ever; an exception is raised."""
+
+    answers: Iterator[int | Exception]
+    asked: list[str] = field(default_factory=list)
+
+    def __enter__(self) -> Door:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Nothing to close."""
+
+    def get(self, url: str, **_: Any) -> SimpleNamespace:
+        """Notes the request."""
+        self.asked.append(url)
+        answer = next(self.answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return SimpleNamespace(status_code=answer)
+
+
+class Quiet:
+    """A progress that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def update(self, text: str) -> None:
+        """Keeps it."""
+        self.told.append(text)
+
+
+def then_good(*first: int | Exception) -> Iterator[int | Exception]:
+    """These answers, then 200 for ever."""
+    yield from first
+    while True:
+        yield 200
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """A site of two nodes and two services, whose pods are as they shall be."""
+    clock = Clock()
+    monkeypatch.setattr(service_readiness, "time", clock)
+    monkeypatch.setattr(service_readiness, "published_services", lambda _: SERVICES)
+    monkeypatch.setattr(
+        service_readiness, "hosts_with", lambda role, *_: NODES if role == "kube_node" else ("services-1",)
+    )
+    monkeypatch.setattr(service_readiness, "kubectl_json", lambda *_: {"items": [{"metadata": {"name": "ml-hub-1"}}]})
+    return clock
+
+
+def wait(monkeypatch: pytest.MonkeyPatch, door: Door) -> Quiet:
+    """Waits at this door."""
+    progress = Quiet()
+    monkeypatch.setattr(service_readiness, "site_session", lambda _: door)
+    site = SimpleNamespace(domain="lab.test")
+    context = cast("SiteContext", SimpleNamespace(site=site, cloud_outputs=None))
+    service_readiness.wait_for_services(context, cast("Any", progress))
+    return progress
+
+
+def test_each_service_is_asked_once_for_each_node(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    door = Door(then_good())
+    wait(monkeypatch, door)
+    assert door.asked == 2 * ["https://ml-hub.lab.test/healthz"] + 2 * ["https://plain.lab.test/"]
+    assert clock.now == 0
+
+
+@pytest.mark.parametrize("bad", [503, 404, requests.ConnectionError("refused")])
+def test_a_node_that_still_sends_to_a_pod_that_went_is_waited_for(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, bad: int | Exception
+) -> None:
+    door = Door(then_good(200, bad, 200, 200, 200, bad))
+    progress = wait(monkeypatch, door)
+    assert clock.now == 1.0
+    assert progress.told[0].startswith("waiting for https://ml-hub.lab.test/healthz: ")
+
+
+def test_a_service_without_a_path_may_have_no_page(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    wait(monkeypatch, Door(then_good(200, 200, 404, 404)))
+    assert clock.now == 0
+
+
+def test_nothing_is_asked_while_a_pod_ends(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would answer, and be gone when `up` says that it is done."""
+    going = {"items": [{"metadata": {"name": "ml-hub-0", "deletionTimestamp": "2026-11-22T09:12:02Z"}}]}
+    found = iter([going, Unanswered("unreachable: refused"), {"items": []}])
+
+    def pods(*_: Any) -> Any:
+        answer = next(found)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(service_readiness, "kubectl_json", pods)
+    progress = wait(monkeypatch, Door(then_good()))
+    assert clock.now == 1.0
+    assert progress.told == [
+        "waiting for ml-hub-0 to end",
+        "waiting for the API server: unreachable: refused",
+    ]
+
+
+def test_who_never_answers_is_named(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UserError, match=r"do not answer: https://ml-hub\.lab\.test/healthz: 503") as raised:
+        wait(monkeypatch, Door(iter([503] * 1000)))
+    assert "kubectl get pods" in str(raised.value.fix)
+    assert clock.now >= service_readiness.PUBLISHED_SECONDS
+
+
+def test_a_site_without_a_load_balancer_has_no_door(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
+    monkeypatch.setattr(service_readiness, "hosts_with", lambda *_: ())
+    door = Door(iter([]))
+    wait(monkeypatch, door)
+    assert door.asked == []
+    assert clock.now == 0
