@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from strata.models.catalogue import MAXIMUM_CHARACTERS, read_catalogue
 
 from strata.errors import UserError
 from strata.models import SiteError, explain, find_site, load_site
-from strata.models.catalogue import MAXIMUM_CHARACTERS, read_catalogue
 from strata.models.secret import Secret
 from strata.site.paths import REPOSITORY
 from strata.site.secrets.store import MAXIMUM_BYTES, read_declared

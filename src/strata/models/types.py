@@ -256,6 +256,19 @@ Audience = Annotated[str, _AUDIENCE[0], _AUDIENCE[1]]
 LabelKey = Annotated[str, _LABEL_KEY[0], _LABEL_KEY[1]]
 LabelValue = Annotated[str, _LABEL_VALUE[0], _LABEL_VALUE[1]]
 Taint = Annotated[str, _TAINT[0], _TAINT[1]]
+
+
+class SiteFile(str):
+    """Path of a file that belongs to a site, relative to its site.yaml."""
+
+    __slots__ = ()
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """As a text."""
+        return core_schema.no_info_after_validator_function(cls, core_schema.str_schema(min_length=1, max_length=4096))
+
+
 Count = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
 """A positive number of things."""
 

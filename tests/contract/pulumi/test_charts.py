@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 import yaml
+from strata.platform.values import Values
 
 from strata.inventory.ports import NODE_PORTS
 from strata.models import load_site
 from strata.platform import cluster_base, ml_hub, tenant, token_issuer
-from strata.platform.values import Values
 from strata.site.outputs import CloudOutputs, ImageOutputs, InstanceOutput
 from strata.site.paths import REPOSITORY
 

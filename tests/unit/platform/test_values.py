@@ -9,12 +9,12 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
+from strata.platform.values import SecretText, memory
 
 from strata.errors import UserError
 from strata.models import Site, load_site
 from strata.models.platform import ExternalIssuer
 from strata.platform import cluster_base, ml_hub, releases, tenant, token_issuer
-from strata.platform.values import SecretText, memory
 from strata.site.outputs import CloudOutputs, ImageOutputs, InstanceOutput
 from strata.site.paths import REPOSITORY
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from strata.catalogue.needs.database import KINE_DATABASE
 from strata.inventory.kubernetes import endpoint, registry_name
 from strata.inventory.ports import DATASTORE
-from strata.inventory.postgresql import KINE_DATABASE
 from strata.inventory.topology import Host as SiteHost
 from strata.inventory.topology import hosts, hosts_with
 from strata.models import Site
