@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
+
 from strata.catalogue.needs import Audience, Database, Hostname, Need
 from strata.catalogue.service import Service, ServiceContext, Values
 from strata.models.base import Model, Unit

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field
+
 from strata.catalogue.needs import Client, Hostname, Need, Secret
 from strata.catalogue.needs.audience import Issuer, audiences
 from strata.catalogue.service import SYSTEM_NAMESPACE, Service, ServiceContext, Values

@@ -19,7 +19,6 @@ import requests
 import yaml
 from ansible.parsing.vault import AnsibleVaultError, VaultLib, VaultSecret
 from cryptography import x509
-from strata.platform.token_issuer import CLIENT, CLIENT_SECRET
 
 from strata.access.ssh import host_addresses
 from strata.engine.pulumi_recovery import connect
@@ -28,6 +27,7 @@ from strata.inventory.build import controller_address
 from strata.inventory.openstack_controller import METADATA_SECRET, SERVICES
 from strata.inventory.ports import DATASTORE, HTTPS, POSTGRESQL, REGISTRY
 from strata.inventory.topology import address_of, database_secret
+from strata.platform.token_issuer import CLIENT, CLIENT_SECRET
 from strata.site.context import SiteContext
 from strata_lab.controller import container_name
 from strata_lab.network.metadata import NOVA_PORT

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import pytest
 import requests
-from strata.platform.token_issuer import PREVIOUS_KEY, SIGNING_KEY
 
 from strata.engine.rotation import AUTHORITY, PASSPHRASE, SSH_KEY
 from strata.inventory.ports import REGISTRY
 from strata.inventory.topology import address_of, database_secret
 from strata.models import Site
+from strata.platform.token_issuer import PREVIOUS_KEY, SIGNING_KEY
 from strata.site.context import SiteContext
 
 from .commands import strata, strata_json

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 import requests
-from strata.platform.token_issuer import CLIENT_SECRET
 
 from strata.inventory.topology import hosts_with
 from strata.models import Site
+from strata.platform.token_issuer import CLIENT_SECRET
 from strata.site.context import SiteContext
 
 from .commands import strata, up

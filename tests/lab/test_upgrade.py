@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 import requests
-from strata.platform.ml_hub import DATABASE
-from strata.platform.token_issuer import CLIENT, CLIENT_SECRET, issuer_url
 
+from strata.platform.ml_hub import DATABASE
 from strata.platform.releases import SYSTEM_NAMESPACE
+from strata.platform.token_issuer import CLIENT, CLIENT_SECRET, issuer_url
 from strata.site.context import SiteContext
 from strata.site.outputs import ImageOutputs
 from strata.site.paths import REPOSITORY

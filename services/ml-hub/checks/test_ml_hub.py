@@ -12,6 +12,7 @@ import jwt
 import pytest
 import requests
 from cryptography.hazmat.primitives.asymmetric import ec
+
 from strata.catalogue.site import issuer
 from strata.inventory.topology import hosts_with
 from strata.models import Site
@@ -21,8 +22,9 @@ from strata.verify.pods import Kubectl, running_pods
 from strata_services.ml_hub.service import AUDIENCE, DATABASE, SERVICE, MlHub
 
 if TYPE_CHECKING:
-    from strata.site.context import SiteContext
     from testinfra.host import Host
+
+    from strata.site.context import SiteContext
 
 T5_MODELS = ("Voicelab/vlt5-base-keywords", "google/flan-t5-large", "grammarly/coedit-large")
 """The models that the ML Hub's authors serve; the lab's catalogue holds them."""

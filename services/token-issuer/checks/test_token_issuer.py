@@ -5,6 +5,7 @@ from __future__ import annotations
 import jwt
 import pytest
 import requests
+
 from strata.catalogue.needs.audience import audiences
 from strata.catalogue.site import issuer as site_issuer
 from strata.models import Site

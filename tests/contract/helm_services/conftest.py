@@ -13,8 +13,8 @@ import pytest
 import yaml
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from strata.platform.token_issuer import public_part
 
+from strata.platform.token_issuer import public_part
 from strata.site.paths import REPOSITORY
 from strata.site.secrets import pki
 

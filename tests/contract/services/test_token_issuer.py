@@ -17,6 +17,7 @@ import pytest
 import requests
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
 from strata.platform.token_issuer import public_part
 
 from .conftest import StartHub
