@@ -190,7 +190,7 @@ def test_passwords_are_in_private_files_only(controller: Host, context: SiteCont
     names = ("openstack_admin_password", "openstack_nova_database_password", "openstack_messaging_password")
     for name in names:
         password = context.secrets.get(name)
-        found = controller.run("grep --recursive --files-with-matches --fixed-strings %s /etc", password)
+        found = controller.run("grep --recursive --files-with-matches --fixed-strings --regexp=%s /etc", password)
         files = found.stdout.split()
         assert files, f"{name} stands nowhere"
         for file in files:
