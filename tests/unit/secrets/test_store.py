@@ -47,7 +47,7 @@ def test_generated_once_and_encrypted(store: SecretStore) -> None:
 
 
 def test_no_consumer_can_misread_a_generated_secret() -> None:
-    """`grep VALUE` once took a password for an option; YAML, shells, URLs and Ansible's templates have traps of their own."""
+    """`grep VALUE` once took a password for an option; YAML, shells and URLs have traps of their own."""
     values = {new_secret() for _ in range(5000)}
     assert len(values) == 5000
     command = argparse.ArgumentParser()
