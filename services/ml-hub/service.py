@@ -34,7 +34,6 @@ class Catalogue(Model):
     """Where the ML Hub's models come from; exactly one key."""
 
     layer: ClassVar[str] = "platform"
-    consumers: ClassVar[tuple[str, ...]] = ("catalogue loader (release ml-hub)",)
     file: Annotated[SiteFile | None, Field(description="JSON file, relative to the site file.")] = None
     hugging_face: Annotated[
         Count | None,
@@ -57,7 +56,6 @@ class MlHub(Model):
     """Searchable catalogue of models, the ML Hub API, at https://<hostname>.<domain>/v3/ml-hub."""
 
     layer: ClassVar[str] = "platform"
-    consumers: ClassVar[tuple[str, ...]] = ("release ml-hub (pulumi/platform)", "role load_balancer")
     hostname: Annotated[DnsLabel, Field(description="Answers at https://<hostname>.<domain>.")] = "ml-hub"
     replicas: Annotated[Count, Unit("pods"), Field(description="Pods that answer.")] = 1
     catalogue: Annotated[Catalogue, Field(description="Where its models come from.")]

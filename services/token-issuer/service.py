@@ -30,7 +30,6 @@ class TokenIssuer(Model):
     """Issuer of the JSON Web Tokens that services accept, for sites without an identity provider."""
 
     layer: ClassVar[str] = "platform"
-    consumers: ClassVar[tuple[str, ...]] = ("release token-issuer (pulumi/platform)", "role load_balancer")
     hostname: Annotated[DnsLabel, Field(description="Answers at https://<hostname>.<domain>.")] = "login"
 
 

@@ -25,6 +25,7 @@ from strata.platform.token_issuer import CLIENT_SECRET, PREVIOUS_KEY, SIGNING_KE
 from strata.site.context import SiteContext
 from strata.site.outputs import ImageOutputs
 from strata.site.paths import REPOSITORY, cache_directory
+from strata.site.secrets.store import new_secret
 from strata.verify.pods import Kubectl
 
 from .commands import strata_line
@@ -201,7 +202,7 @@ def pod_images(outputs: ImageOutputs) -> list[str]:
 @pytest.fixture
 def planted(tmp_path: Path) -> Iterator[tuple[str, str]]:
     """An image with a secret in its configuration and in a file; its name, and the secret."""
-    value = secrets.token_urlsafe(24)
+    value = new_secret()
     content = json.dumps({"authorization": base64.b64encode(f"user:{value}".encode()).decode()}).encode()
     with tarfile.open(tmp_path / "layer.tar", "w") as archive:
         entry = tarfile.TarInfo("etc/planted.json")

@@ -34,11 +34,6 @@ def create(context: SiteContext) -> None:
     """Starts the scenario's containers; they answer on SSH when this returns."""
     ensure_ssh_key(context.paths)
     assert context.secrets.ca
-    if context.site.cloud is not None:
-        for image in context.site.cloud.images:
-            ensure_node_image(image.release, Silent())
-        controller.up(context.site, context.paths, Silent())
-        controller.write_clouds_file(context.site, context.paths, context.secrets.get("openstack_admin_password"))
     if context.site.cluster is not None:
         ensure(CLUSTER_TOOLS, Silent())
         ensure_pod_base_image(Silent())

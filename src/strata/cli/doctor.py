@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from strata.site.context import SiteContext
 
 
+GIB = 2**30
+
+
 def run_doctor(site: str | None, *, as_json: bool) -> bool:
     """Prints the report; returns whether nothing is in the way of `up`.
 
@@ -24,7 +27,8 @@ def run_doctor(site: str | None, *, as_json: bool) -> bool:
     """
     from strata.models import find_site
     from strata.site.context import SiteContext
-    from strata.toolchain import report
+    from strata.site.paths import cache_directory
+    from strata.toolchain import cache_sizes, report
     from strata_lab.preflight import machine_problems
 
     lab = True
@@ -36,11 +40,13 @@ def run_doctor(site: str | None, *, as_json: bool) -> bool:
         leftovers, unanswered = _leftovers(context)
     problems = machine_problems(lab=lab)
     tools = report()
+    sizes = cache_sizes()
     if as_json:
         json.dump(
             {
                 "problems": [_plain(p) for p in problems],
                 "tools": [_plain(t) for t in tools],
+                "cache": sizes,
                 "leftovers": [_plain(one) for one in leftovers],
                 "leftovers_unknown": unanswered,
             },
@@ -55,6 +61,11 @@ def run_doctor(site: str | None, *, as_json: bool) -> bool:
     for tool in tools:
         table.add_row(tool.name, tool.version, tool.source or "not there yet", str(tool.path or ""))
     console.print(table)
+    parts = ", ".join(f"{name} {_gib(size)}" for name, size in sizes.items() if size >= GIB / 100)
+    total = _gib(sum(sizes.values()))
+    console.print(
+        f"cache {cache_directory()}: {total}{f' ({parts})' if parts else ''}", highlight=False, soft_wrap=True
+    )
     for problem in problems:
         console.print(f"[red]✗[/] {problem.message}\n    fix: {problem.fix}", highlight=False)
     if not problems:
@@ -84,6 +95,10 @@ def _leftovers(context: SiteContext) -> tuple[list[Leftover], str | None]:
         return find_leftovers(context), None
     except (SDKException, ClientException, Unanswered, UserError, OSError) as error:
         return [], (str(error) or type(error).__name__).splitlines()[0]
+
+
+def _gib(size: int) -> str:
+    return f"{size / GIB:.2f} GiB"
 
 
 def _plain(value: Any) -> Any:

@@ -12,6 +12,7 @@ from strata.engine.disruption import Consent, remember_cloud
 from strata.engine.hypervisors import forget_emptied, require_empty
 from strata.engine.pod_readiness import wait_for_system_pods
 from strata.engine.steps import Layer, Step, StepResult
+from strata.engine.support import refusal
 from strata.errors import UserError
 from strata.inventory.topology import address_of, hosts_with
 from strata.progress import Progress
@@ -278,6 +279,8 @@ def up_steps(
         UserError: the site asks for something that this release does not install.
     """
     chosen = set(layers)
+    if refused := refusal(context, chosen):
+        raise refused
     site = context.site
     lab = site.cloud is not None and site.cloud.deployment == "lab"
     steps: list[Step] = [Step("keys", Layer.CLOUD, keys_step(context))]
@@ -302,11 +305,6 @@ def up_steps(
         steps.append(Step("cluster tools", Layer.HOSTS, tools_step(CLUSTER_TOOLS), ("pulumi tools",)))
     steps.append(Step("hosts", Layer.HOSTS, hosts_step(context, thorough), ("cloud", "cluster tools", "keys")))
     if site.cluster is not None:
-        if site.cluster.installer != "kubeadm" and Layer.CLUSTER in chosen:
-            raise UserError(
-                f"{context.site_file}: cluster.installer: {site.cluster.installer} is not installed by this release",
-                fix="take kubeadm, or run Kubespray by hand on the same inventory and then `--layer platform`",
-            )
         steps += [
             Step("pod base image", Layer.CLUSTER, image_step("ensure_pod_base_image")),
             Step(

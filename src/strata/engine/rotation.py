@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import secrets
 import subprocess
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from strata.progress import Progress
 from strata.site.context import SiteContext
 from strata.site.outputs import write_private
 from strata.site.secrets.pki import validity
-from strata.site.secrets.store import AuthorityPhase
+from strata.site.secrets.store import AuthorityPhase, new_secret
 
 SSH_KEY = "ssh_key"
 PASSPHRASE = "passphrase"  # noqa: S105 the name of a secret, not one
@@ -29,7 +28,6 @@ KUBERNETES = "kubernetes"
 AUTHORITY = "authority"
 KUBEADM_SECONDS = 365 * 86400
 """Life of the certificates that kubeadm makes."""
-PASSPHRASE_BYTES = 32
 ADD_KEY = (
     "umask 077; cd /root/.ssh && cat > .next && { grep -qxFf .next authorized_keys || cat .next >> authorized_keys; } "
     "&& rm .next"
@@ -229,7 +227,7 @@ def rotate_passphrase(context: SiteContext, progress: Progress) -> None:
     paths = context.paths
     following = paths.next_passphrase_file
     if not following.exists():
-        write_private(following, secrets.token_urlsafe(PASSPHRASE_BYTES) + "\n")
+        write_private(following, new_secret() + "\n")
     programs: tuple[Program, ...] = ("cloud", "platform")
     for program in programs:
         progress.update(f"encrypting the state of {program}")

@@ -16,7 +16,6 @@ class TenantQuota(Model):
     """Most that a tenant's pods may ask for."""
 
     layer: ClassVar[str] = "platform"
-    consumers: ClassVar[tuple[str, ...]] = ("ResourceQuota (helm/tenant)",)
     cpu: Annotated[Count, Unit("CPUs"), Field(description="CPUs that all pods may ask for.")]
     memory: Annotated[Size, Field(description="Memory that all pods may ask for.")]
     accelerators: Annotated[
@@ -28,7 +27,6 @@ class Tenant(Model):
     """A group of users with a namespace of its own."""
 
     layer: ClassVar[str] = "platform"
-    consumers: ClassVar[tuple[str, ...]] = ("release of helm/tenant (pulumi/platform)",)
     name: Annotated[DnsLabel, Field(description="Name of the namespace.")]
     quota: Annotated[TenantQuota, Field(description="Most that its pods may ask for.")]
 
@@ -37,7 +35,6 @@ class ExternalIssuer(Model):
     """An identity provider of the organisation, whose JSON Web Tokens services accept."""
 
     layer: ClassVar[str] = "platform"
-    consumers: ClassVar[tuple[str, ...]] = ("releases of services that accept tokens (pulumi/platform)",)
     url: Annotated[IssuerUrl, Field(description="The `iss` claim of its tokens, exactly, a last slash included.")]
     audience: Annotated[
         Audience | None,
@@ -60,7 +57,6 @@ class ServicesSection(Model):
     """Services of the platform; one that is not named is not installed."""
 
     layer: ClassVar[str] = "platform"
-    consumers: ClassVar[tuple[str, ...]] = ("pulumi/platform",)
     external_issuer: Annotated[
         ExternalIssuer | None, Field(description="Issuer of tokens outside of the site, in place of a service.")
     ] = None
@@ -85,6 +81,5 @@ class Platform(Model):
     """What users see."""
 
     layer: ClassVar[str] = "platform"
-    consumers: ClassVar[tuple[str, ...]] = ("pulumi/platform",)
     tenants: Annotated[tuple[Tenant, ...], Field(description="Groups of users.")] = ()
     services: Annotated[Services, Field(description="Services of the platform.")] = Services()
