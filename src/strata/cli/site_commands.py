@@ -70,6 +70,7 @@ def up(
     from strata.engine.steps import RunReport, run_steps
     from strata.engine.up import run_changes
     from strata.models import check_secrets
+    from strata.platform.releases import check_values
     from strata.site.context import SiteContext
     from strata.verify.run import last_verified, run_checks
     from strata_lab.addresses import check_networks
@@ -79,6 +80,7 @@ def up(
 
     context = SiteContext.load(site_file(site))
     check_secrets(context.site)
+    check_values(context.site, context.site_file)
     check_for_site(lab=context.site.cloud is not None and context.site.cloud.deployment == "lab")
     check_networks(context.site)
     check_ports(context.site)

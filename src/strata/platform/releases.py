@@ -13,6 +13,7 @@ from strata.inventory.topology import hosts
 from strata.models import Site
 from strata.models.base import Model
 from strata.platform import cluster_base, tenant
+from strata.platform.operator_values import check_operator_values, merged, operator_values
 from strata.site.outputs import CloudOutputs, ImageOutputs
 
 KUBERNETES_NAMESPACE = "kube-system"
@@ -48,7 +49,7 @@ class Release:
         kind: of the Pulumi component, `strata:platform:<kind>`.
         chart: folder in helm/.
         namespace: that it is stored in.
-        values: of the chart.
+        own_values: of the chart, without the operator's.
         address: URL at the site's load balancer.
     """
 
@@ -56,8 +57,16 @@ class Release:
     kind: str
     chart: str
     namespace: str
-    values: Callable[[PlatformState], Values]
+    own_values: Callable[[PlatformState], Values]
     address: str | None = None
+
+    def values(self, state: PlatformState) -> Values:
+        """Values of the chart: Strata's own, with the operator's on top.
+
+        Raises:
+            UserError: something that they need is missing.
+        """
+        return dict(merged(self.own_values(state), operator_values(state.site_file, self.name)))
 
 
 def releases(site: Site) -> tuple[Release, ...]:
@@ -80,6 +89,15 @@ def releases(site: Site) -> tuple[Release, ...]:
     hostnames = {one.key: one.hostname for one in published(site)}
     services = [_service_release(service, site, hostnames.get(service.key)) for service in installed(site)]
     return (base, *tenants, *services)
+
+
+def check_values(site: Site, site_file: Path) -> None:
+    """Refuses values files beside a site file that no release of the site takes.
+
+    Raises:
+        UserError: with every error in them.
+    """
+    check_operator_values(site_file, {release.name: release.chart for release in releases(site)})
 
 
 def _service_release(service: Service[Model], site: Site, hostname: str | None) -> Release:
