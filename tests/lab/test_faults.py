@@ -17,9 +17,9 @@ import requests
 from strata.access.podman import site_containers
 from strata.catalogue.service import SYSTEM_NAMESPACE
 from strata.inventory.services import published_services
-from strata.inventory.topology import hosts_with
 from strata.models import Site
 from strata.site.context import SiteContext
+from strata.site.hosts import hosts_with
 from strata_services.ml_hub.service import SERVICE
 
 from .healing import (

@@ -11,9 +11,10 @@ import requests
 
 from strata.engine.rotation import AUTHORITY, PASSPHRASE, SSH_KEY
 from strata.inventory.ports import REGISTRY
-from strata.inventory.topology import address_of, database_secret
+from strata.inventory.topology import database_secret
 from strata.models import Site
 from strata.site.context import SiteContext
+from strata.site.hosts import address_of
 from strata_services.token_issuer.service import SIGNING_KEY
 
 from .commands import strata, strata_json

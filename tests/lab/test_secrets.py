@@ -19,9 +19,9 @@ import yaml
 
 from strata.access.podman import podman, site_images
 from strata.images.build import LOCAL_PREFIX
-from strata.inventory.topology import address_of
 from strata.observe.hosts import ssh
 from strata.site.context import SiteContext
+from strata.site.hosts import address_of
 from strata.site.outputs import ImageOutputs
 from strata.site.paths import REPOSITORY, cache_directory
 from strata.site.secrets.store import new_secret

@@ -12,9 +12,9 @@ import pytest
 import requests
 
 from strata.catalogue.site import issuer
-from strata.inventory.topology import hosts_with
 from strata.models import Site
 from strata.site.context import SiteContext
+from strata.site.hosts import hosts_with
 
 from .commands import strata, up
 

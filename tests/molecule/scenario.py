@@ -15,7 +15,7 @@ from strata.access.podman import SITE_LABEL, podman
 from strata.access.ssh import wait_for_ssh
 from strata.engine.keys import ensure_ssh_key
 from strata.engine.layers import CLUSTER_TOOLS, pod_images_step
-from strata.inventory.openstack_controller import pci_devices
+from strata.images.root_filesystem import ensure_pod_base_image
 from strata.models.cloud import Hypervisor
 from strata.models.hosts import Machine
 from strata.progress import Silent
@@ -23,7 +23,8 @@ from strata.site.context import SiteContext
 from strata.toolchain import ensure
 from strata_lab import controller, host
 from strata_lab.copy_in import copy_in
-from strata_lab.images import ensure_node_image, ensure_pod_base_image
+from strata_lab.images import ensure_node_image
+from strata_lab.openstack_controller import pci_devices
 
 RELEASE = "12"
 VOLUMES = {"containerd": "/var/lib/containerd", "kubelet": "/var/lib/kubelet"}

@@ -14,8 +14,8 @@ import requests
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from strata.catalogue.site import issuer
-from strata.inventory.topology import hosts_with
 from strata.models import Site
+from strata.site.hosts import hosts_with
 from strata.site.outputs import CloudOutputs
 from strata.verify.api import Api
 from strata.verify.pods import Kubectl, running_pods

@@ -11,34 +11,32 @@ from rich.console import Console
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from strata.engine.orphans import Leftover
+    from strata.findings import OrphanedResource
     from strata.site.context import SiteContext
 
 
 GIB = 2**30
+DEFAULT_SITE = "lab"
 
 
 def run_doctor(site: str | None, *, as_json: bool) -> bool:
     """Prints the report; returns whether nothing is in the way of `up`.
 
     Args:
-        site: when given, the checks that this site needs (a lab needs more of the machine than a remote cloud).
+        site: whose needs are checked (a lab needs more of the machine than a remote cloud); None for the lab's.
         as_json: for programs.
     """
     from strata.models import find_site
     from strata.site.context import SiteContext
     from strata.site.paths import cache_directory
     from strata.toolchain import cache_sizes, report
-    from strata_lab.preflight import machine_problems
 
-    lab = True
-    leftovers: list[Leftover] = []
+    leftovers: list[OrphanedResource] = []
     unanswered = None
+    context = SiteContext.load(find_site(site or DEFAULT_SITE))
     if site is not None:
-        context = SiteContext.load(find_site(site))
-        lab = context.site.cloud is not None and context.site.cloud.deployment == "lab"
         leftovers, unanswered = _leftovers(context)
-    problems = machine_problems(lab=lab)
+    problems = context.provider.problems()
     tools = report()
     sizes = cache_sizes()
     if as_json:
@@ -79,20 +77,20 @@ def run_doctor(site: str | None, *, as_json: bool) -> bool:
     return not problems and not leftovers
 
 
-def _leftovers(context: SiteContext) -> tuple[list[Leftover], str | None]:
+def _leftovers(context: SiteContext) -> tuple[list[OrphanedResource], str | None]:
     """What is left over, or why that cannot be told."""
     from keystoneauth1.exceptions import ClientException
     from openstack.exceptions import SDKException
 
     from strata.access.kubectl import Unanswered
     from strata.engine.lock import holder
-    from strata.engine.orphans import find_leftovers
+    from strata.engine.orphans import find_orphans
     from strata.errors import UserError
 
     if who := holder(context.paths):
         return [], f"{who} is at work"
     try:
-        return find_leftovers(context), None
+        return find_orphans(context), None
     except (SDKException, ClientException, Unanswered, UserError, OSError) as error:
         return [], (str(error) or type(error).__name__).splitlines()[0]
 

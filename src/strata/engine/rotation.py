@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from strata.access.ssh import host_addresses, ssh_arguments
+from strata.access.ssh import all_addresses, ssh_arguments
 from strata.catalogue.needs import Secret
 from strata.catalogue.site import needed
 from strata.engine.keys import new_ssh_key
 from strata.engine.record import last_complete_run
-from strata.engine.steps import Layer
 from strata.errors import UserError
+from strata.layers import Layer
 from strata.progress import Progress
 from strata.site.context import SiteContext
 from strata.site.outputs import write_private
@@ -95,7 +95,7 @@ def list_certificates(context: SiteContext) -> list[CertificateEntry]:
 
 def _kubernetes(context: SiteContext) -> list[CertificateEntry]:
     """The earliest end of the certificates that kubeadm made; nothing where no control plane answers."""
-    from strata.inventory.topology import hosts_with
+    from strata.site.hosts import hosts_with
 
     entries = []
     for host in hosts_with("kube_control_plane", context.site, context.cloud_outputs):
@@ -172,7 +172,7 @@ def rotate_ssh_key(context: SiteContext, progress: Progress) -> None:
         write_private(next_key, private)
     public = next_key.with_suffix(".next.pub").read_text().strip()
     old = paths.ssh_key.with_suffix(".pub").read_text().strip()
-    addresses = _ssh_addresses(context)
+    addresses = all_addresses(context)
     for name, address in addresses.items():
         progress.update(f"giving {name} the new key")
         _ssh(context, name, address, ADD_KEY, public + "\n")
@@ -184,15 +184,6 @@ def rotate_ssh_key(context: SiteContext, progress: Progress) -> None:
     for name, address in addresses.items():
         progress.update(f"taking the old key from {name}")
         _ssh(context, name, address, REMOVE_KEY, old + "\n")
-
-
-def _ssh_addresses(context: SiteContext) -> dict[str, str]:
-    from strata.inventory.build import controller_address
-
-    found = host_addresses(context)
-    if context.site.cloud is not None and context.site.cloud.deployment == "lab":
-        found = {"controller": controller_address(context.site), **found}
-    return found
 
 
 def _ssh(

@@ -7,8 +7,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from strata.engine.steps import Layer
 from strata.engine.support import remedy
+from strata.layers import Layer
 from strata.observe import HostFacts, Observation, observe
 from strata.observe.hosts import host_roles, units_of
 from strata.site.context import SiteContext
@@ -56,7 +56,7 @@ def _cloud(context: SiteContext, seen: Observation) -> list[ObjectStatus]:
         )
         for i in cloud.instances
     ]
-    if cloud.deployment == "lab":
+    if context.provider.owns_cloud:
         found += [
             ObjectStatus(
                 layer=Layer.CLOUD,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from strata.engine.steps import Layer
 from strata.errors import UserError
+from strata.layers import Layer
 from strata.site.context import SiteContext
 
 

@@ -174,8 +174,8 @@ def image_folders(site: Site) -> list[Path]:
 
 def _wanted(site: Site, progress: Progress) -> tuple[list[ImageSource], str]:
     """The images of a site's cluster, and the id of the base image."""
+    from strata.images.root_filesystem import ensure_pod_base_image
     from strata.toolchain import ensure, load_versions
-    from strata_lab.images import ensure_pod_base_image
 
     services = image_folders(site)
     go_services = [p.name for p in services if (p / "go.mod").exists()]

@@ -9,11 +9,11 @@ from pathlib import Path
 from strata.catalogue.needs.hostname import published
 from strata.catalogue.service import SYSTEM_NAMESPACE, Secrets, Service, ServiceContext, Values, fingerprint
 from strata.catalogue.site import installed
-from strata.inventory.topology import hosts
 from strata.models import Site
 from strata.models.base import Model
 from strata.platform import cluster_base, tenant
 from strata.platform.operator_values import check_operator_values, merged, operator_values
+from strata.site.hosts import hosts
 from strata.site.outputs import CloudOutputs, ImageOutputs
 
 KUBERNETES_NAMESPACE = "kube-system"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from strata.drift import DriftReport
 from strata.engine.status import ObjectStatus, memory_notes, site_status
-from strata.engine.steps import Layer
 from strata.engine.support import remedy
 from strata.inventory.services import published_services
+from strata.layers import Layer
 from strata.observe import Observation, nothing_seen, observe
 from strata.observe.facts import NOT_UP
 from strata.report.locations import places
@@ -121,10 +121,7 @@ def _whole(layers: tuple[LayerReport, ...], drift: DriftReport | None) -> State:
 def _addresses(context: SiteContext) -> tuple[AddressReport, ...]:
     site = context.site
     found: list[AddressReport] = []
-    if site.cloud is not None and site.cloud.deployment == "lab":
-        from strata.inventory.build import controller_address
-
-        found.append(AddressReport(name="OpenStack", address=f"http://{controller_address(site)}:5000/v3"))
+    found += [AddressReport(name=name, address=url) for name, url in context.provider.endpoints().items()]
     if cluster := ClusterOutputs.load(context.paths):
         found.append(AddressReport(name="Kubernetes", address=cluster.api_endpoint))
     found += [

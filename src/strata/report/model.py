@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, computed_field
 
 from strata.drift import DriftReport
 from strata.engine.status import ObjectStatus
-from strata.engine.steps import Layer
+from strata.layers import Layer
 
 
 class State(StrEnum):

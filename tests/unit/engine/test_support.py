@@ -9,9 +9,9 @@ from rich.console import Console
 
 from strata.engine.layers import up_steps
 from strata.engine.status import print_status, site_status
-from strata.engine.steps import Layer
 from strata.engine.support import refusal, remedy
 from strata.errors import UserError
+from strata.layers import Layer
 from strata.models import find_site
 from strata.observe import nothing_seen
 from strata.report import build_report

@@ -19,9 +19,10 @@ from strata.access.ssh import ssh_arguments
 from strata.catalogue.needs.database import databases
 from strata.inventory.ports import DATASTORE, POSTGRESQL, REGISTRY
 from strata.inventory.services import PublishedService, published_services
-from strata.inventory.topology import Host as SiteHost
-from strata.inventory.topology import database_secret, hosts, hosts_with
+from strata.inventory.topology import database_secret
 from strata.models import Site
+from strata.site.hosts import Host as SiteHost
+from strata.site.hosts import hosts, hosts_with
 from strata.site.outputs import CloudOutputs
 from strata.site.paths import SitePaths
 from strata.site.secrets import SecretStore

@@ -12,8 +12,8 @@ import pytest
 from strata.catalogue.discovery import services
 from strata.catalogue.needs.hostname import published
 from strata.catalogue.service import Service
-from strata.inventory.topology import address_of
 from strata.models import Site
+from strata.site.hosts import address_of
 from strata.site.outputs import CloudOutputs, ImageOutputs
 from strata.site.paths import SitePaths
 from strata.verify.pods import Kubectl, running_pods
