@@ -190,7 +190,7 @@ _DOMAIN = _named(
 _DATABASE = _named(
     DATABASE_PATTERN,
     "must be lower-case letters, digits and underscores, at most 63, as PostgreSQL accepts unquoted",
-    "ml_hub",
+    "mlflow",
     63,
 )
 _VARIABLE = _named(
@@ -211,7 +211,9 @@ _HTTPS = _named(
     "https://login.example.org/realms/ml/protocol/openid-connect/certs",
     2048,
 )
-_AUDIENCE = _named(AUDIENCE_PATTERN, "must be printable ASCII without spaces, at most 255", "ml-hub", 255)
+_AUDIENCE = _named(
+    AUDIENCE_PATTERN, "must be printable ASCII without spaces, at most 255", "https://ml.example.org/", 255
+)
 _LABEL_KEY = _named(LABEL_KEY_PATTERN, "must be a Kubernetes label key", "strata.dev/pool", 317)
 _LABEL_VALUE = _named(
     LABEL_VALUE_PATTERN, "must be a Kubernetes label value: letters, digits, '.', '_', '-', at most 63", "gpu", 63

@@ -15,7 +15,6 @@ from strata.models.problems import suggestion
 from strata.site.paths import REPOSITORY
 
 DIRECTORY = "values"
-SEE = "a-values-file-is-refused"
 SHOWN_VALUE = 80
 """Characters of a value that a message repeats."""
 
@@ -33,12 +32,18 @@ def operator_values(site_file: Path, release: str) -> Values:
         content = yaml.safe_load(file.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise UserError(
-            f"{file}: cannot be read: {error}", fix="write YAML, as `helm --values` takes it", see=SEE
+            f"{file}: cannot be read: {error}",
+            fix="write YAML, as `helm --values` takes it",
+            see="a-values-file-is-refused",
         ) from None
     if content is None:
         return {}
     if not isinstance(content, dict):
-        raise UserError(f"{file}: is no mapping", fix="write `key: value`, as in the chart's values.yaml", see=SEE)
+        raise UserError(
+            f"{file}: is no mapping",
+            fix="write `key: value`, as in the chart's values.yaml",
+            see="a-values-file-is-refused",
+        )
     return content
 
 
@@ -73,7 +78,7 @@ def check_operator_values(site_file: Path, charts: dict[str, str]) -> None:
             problems.append(f"{file}: {key}: {value} — {why}")
             fixes.append(f"helm/{charts[release]}/values.yaml describes each value")
     if problems:
-        raise UserError("\n".join(problems), fix="; ".join(dict.fromkeys(fixes)), see=SEE)
+        raise UserError("\n".join(problems), fix="; ".join(dict.fromkeys(fixes)), see="a-values-file-is-refused")
 
 
 def _errors(chart: str, values: Values) -> Iterable[tuple[str, str, str]]:

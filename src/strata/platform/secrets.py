@@ -137,4 +137,4 @@ def _delete(context: SiteContext, key: SecretKey) -> None:
 
 
 def _unanswered(context: SiteContext, error: Unanswered) -> UserError:
-    return UserError(f"the cluster does not respond: {error}", fix=f"strata status {context.site.name}")
+    return UserError(f"the cluster does not answer: {error}", fix=f"strata status {context.site.name}")

@@ -171,7 +171,7 @@ def http(context: SiteContext) -> Iterator[requests.Session]:
 
 @pytest.fixture(scope="module")
 def issuer_token(context: SiteContext, http: requests.Session) -> Callable[[str], str]:
-    """`issuer_token("ml-hub")` → a token of the site's issuer for that audience, or the one that the operator got from
+    """`issuer_token("notes")` → a token of the site's issuer for that audience, or the operator's from
     an external issuer."""
     from strata.catalogue.site import issuer
 
