@@ -5,7 +5,7 @@ from __future__ import annotations
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from strata.platform import cluster_base, ml_hub, releases, tenant, token_issuer
+from strata.platform import cluster_base, ingress, ml_hub, releases, tenant, token_issuer
 from strata.pulumi_program import required_cluster, required_images, shown_plainly, stack_site
 from strata.site.outputs import CloudOutputs
 from strata.site.paths import SitePaths
@@ -24,6 +24,11 @@ in_cluster = pulumi.ResourceOptions(provider=provider)
 base = cluster_base.ClusterBase(
     "cluster-base",
     cluster_base.ClusterBaseArgs(shown_plainly(cluster_base.values)(site, cluster, images)),
+    in_cluster,
+)
+ingress.IngressController(
+    "traefik",
+    ingress.IngressControllerArgs(shown_plainly(ingress.values)(site, CloudOutputs.load(paths), images)),
     in_cluster,
 )
 tenants = [

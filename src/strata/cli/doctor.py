@@ -24,7 +24,7 @@ def run_doctor(site: str | None, *, as_json: bool) -> bool:
     """
     from strata.models import find_site
     from strata.site.context import SiteContext
-    from strata.toolchain import report
+    from strata.toolchain import charts, report
     from strata_lab.preflight import machine_problems
 
     lab = True
@@ -41,6 +41,7 @@ def run_doctor(site: str | None, *, as_json: bool) -> bool:
             {
                 "problems": [_plain(p) for p in problems],
                 "tools": [_plain(t) for t in tools],
+                "charts": [_plain(c) for c in charts.report()],
                 "leftovers": [_plain(one) for one in leftovers],
                 "leftovers_unknown": unanswered,
             },
@@ -54,6 +55,9 @@ def run_doctor(site: str | None, *, as_json: bool) -> bool:
     table = Table("tool", "version", "source", "path", title="pinned tools", title_justify="left")
     for tool in tools:
         table.add_row(tool.name, tool.version, tool.source or "not there yet", str(tool.path or ""))
+    for chart in charts.report():
+        place = f"{chart.path or ''} ({chart.note})" if chart.note else str(chart.path)
+        table.add_row(f"chart {chart.name}", chart.version, chart.source or "not there yet", place)
     console.print(table)
     for problem in problems:
         console.print(f"[red]✗[/] {problem.message}\n    fix: {problem.fix}", highlight=False)

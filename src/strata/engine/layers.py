@@ -31,6 +31,7 @@ CLUSTER_TOOLS = (
     "coredns",
     "pause",
     "gpu-device-plugin",
+    "traefik",
 )
 SENT_TOOLS = ("kubelet", "kubeadm", "kubectl")
 """Those that go to hosts by strata_binaries."""
@@ -74,6 +75,18 @@ def tools_step(names: Iterable[str]) -> Callable[[Progress], StepResult]:
         fresh = [t for t in tools.values() if t.path.stat().st_mtime >= begin]
         sources = sorted({str(t.source) for t in tools.values()})
         return StepResult(len(fresh), f"{len(tools)} tools ({', '.join(sources)})")
+
+    return run
+
+
+def charts_step() -> Callable[[Progress], StepResult]:
+    """A step that fetches the pinned charts of other projects."""
+
+    def run(progress: Progress) -> StepResult:
+        from strata.toolchain import charts
+
+        fetched = charts.ensure_charts(progress)
+        return StepResult(len(fetched), ", ".join(f"{c.name} {c.version} ({c.source})" for c in charts.report()))
 
     return run
 
@@ -237,14 +250,17 @@ def platform_program_step(context: SiteContext) -> Callable[[Progress], StepResu
     def run(progress: Progress) -> StepResult:
         from strata.drift.platform import repair_releases
         from strata.engine import pulumi
+        from strata.engine.certificates import apply_certificate
         from strata.engine.service_readiness import wait_for_services
 
+        renewed = apply_certificate(context, progress)
         result = pulumi.up("platform", context.site, context.paths, progress, site_file=context.site_file)
         progress.update("comparing the cluster's objects with the releases")
         mended = repair_releases(context)
         if result.changed or mended:
             wait_for_services(context, progress)
-        return StepResult(result.changed + len(mended), "; ".join(["Helm releases", *mended]))
+        notes = ["Helm releases", *(["certificate of the ingress controller"] if renewed else []), *mended]
+        return StepResult(result.changed + renewed + len(mended), "; ".join(notes))
 
     return run
 
@@ -298,6 +314,7 @@ def up_steps(
             Step("pod image builds", Layer.CLUSTER, pod_image_builds_step(), ("cluster tools", "pod base image")),
             Step("pod images", Layer.CLUSTER, pod_images_step(context), ("hosts", "pod image builds")),
             Step("cluster", Layer.CLUSTER, cluster_step(context, thorough), ("hosts", "pod images")),
-            Step("platform", Layer.PLATFORM, platform_program_step(context), ("cluster",)),
+            Step("charts", Layer.PLATFORM, charts_step()),
+            Step("platform", Layer.PLATFORM, platform_program_step(context), ("cluster", "charts")),
         ]
     return [s for s in steps if s.layer in chosen]

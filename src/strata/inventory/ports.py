@@ -13,8 +13,8 @@ NFS: Final = 2049
 HTTPS: Final = 443
 KUBELET: Final = 10250
 
-NODE_PORTS: Final[Mapping[str, int]] = {"ml_hub": 30080, "token_issuer": 30081}
-"""NodePort of each service of the platform, by its key in `platform.services`."""
+INGRESS: Final = 30443
+"""NodePort of the ingress controller (TLS)."""
 
 HEALTH_PATHS: Final[Mapping[str, str]] = {"ml_hub": "/healthz", "token_issuer": "/healthz"}
-"""Where the load balancer asks a service how it is."""
+"""Path that answers 200 while a service is healthy, by its key in `platform.services`."""

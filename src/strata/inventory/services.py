@@ -1,35 +1,31 @@
-"""Services of the platform as the load balancer publishes them."""
+"""Services of the platform as users reach them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from strata.inventory.ports import HEALTH_PATHS, NODE_PORTS
+from strata.inventory.ports import HEALTH_PATHS
 from strata.models import Site
 
 
 @dataclass(frozen=True)
 class PublishedService:
-    """One name at the site's door.
+    """A service with a name of its own.
 
     Args:
         key: in `platform.services`.
         hostname: below the site's domain.
-        node_port: TCP port on every node of the cluster.
-        health_path: answers 2xx on a healthy backend; empty where a connection must do.
+        health_path: answers 2xx while the service is healthy; empty where there is none.
     """
 
     key: str
     hostname: str
-    node_port: int
     health_path: str
 
 
 def published_services(site: Site) -> tuple[PublishedService, ...]:
     """The services of the site that have a name of their own, in the order of their keys."""
-    found = []
-    for key, node_port in sorted(NODE_PORTS.items()):
-        service = getattr(site.platform.services, key)
-        if service is not None:
-            found.append(PublishedService(key, service.hostname, node_port, HEALTH_PATHS.get(key, "")))
-    return tuple(found)
+    return tuple(
+        PublishedService(key, service.hostname, HEALTH_PATHS.get(key, ""))
+        for key, service in sorted(site.platform.services.installed.items())
+    )

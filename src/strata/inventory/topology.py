@@ -44,6 +44,12 @@ def address_of(role: str, site: Site, outputs: CloudOutputs | None) -> str | Non
     return found[0].address if found else None
 
 
+def ingress_nodes(site: Site, outputs: CloudOutputs | None) -> tuple[Host, ...]:
+    """The nodes that run the ingress controller: those without taints."""
+    tainted = site.cluster is not None and bool(site.cluster.gpu_nodes.taints)
+    return tuple(h for h in hosts_with("kube_node", site, outputs) if not (tainted and "gpu_node" in h.roles))
+
+
 def host_networks(site: Site) -> list[str]:
     """Networks (CIDR) of the site's hosts: those of the cloud's project, and each machine by its address."""
     networks = [str(n.cidr) for n in site.cloud.networks] if site.cloud else []

@@ -189,7 +189,10 @@ def _node(cluster: Cluster, name: str, roles: tuple[str, ...], accelerators: Map
 
 
 def _platform(site: Site) -> PlatformPlan:
-    releases = [ReleasePlan(name="cluster-base", chart="helm/cluster-base", namespace="kube-system", address=None)]
+    releases = [
+        ReleasePlan(name="cluster-base", chart="helm/cluster-base", namespace="kube-system", address=None),
+        ReleasePlan(name="traefik", chart="traefik", namespace="traefik", address=None),
+    ]
     releases += [
         ReleasePlan(name=f"tenant-{t.name}", chart="helm/tenant", namespace=t.name, address=None)
         for t in site.platform.tenants

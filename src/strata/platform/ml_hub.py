@@ -9,13 +9,13 @@ from urllib.parse import urlsplit
 import pulumi
 
 from strata.errors import UserError
-from strata.inventory.ports import NODE_PORTS, POSTGRESQL
+from strata.inventory.ports import POSTGRESQL
 from strata.inventory.topology import address_of, database_secret
 from strata.models import Site
 from strata.models.catalogue import read_catalogue
 from strata.models.platform import Catalogue, ExternalIssuer, TokenIssuer
 from strata.models.platform import MlHub as MlHubModel
-from strata.platform.releases import SYSTEM_NAMESPACE, ChartRelease, ReleaseArgs
+from strata.platform.releases import INGRESS_CLASS, SYSTEM_NAMESPACE, ChartRelease, ReleaseArgs
 from strata.platform.token_issuer import AUDIENCE, issuer_url, keys_url
 from strata.platform.values import Secrets, SecretText, Values, image
 from strata.site.outputs import CloudOutputs, ImageOutputs
@@ -85,7 +85,7 @@ def values(
         },
         **_issuer(site, issuer, site_file),
         "catalogue": _catalogue(hub.catalogue, site_file),
-        "service": {"type": "NodePort", "port": 8080, "nodePort": NODE_PORTS["ml_hub"]},
+        "ingress": {"host": f"{hub.hostname}.{site.domain}", "className": INGRESS_CLASS},
     }
 
 

@@ -10,10 +10,14 @@ import pulumi_kubernetes as kubernetes
 from strata.models import Site
 from strata.models.platform import Tenant
 from strata.platform.values import Values, as_inputs
+from strata.site.paths import REPOSITORY
+from strata.toolchain import charts, load_versions
 
 SYSTEM_NAMESPACE = "strata-system"
 """Services of ours; tenants have namespaces of their own, which their release makes."""
 KUBERNETES_NAMESPACE = "kube-system"
+INGRESS_NAMESPACE = "traefik"
+INGRESS_CLASS = "traefik"
 CHARTS = "../../helm"
 """Seen from pulumi/platform: an absolute path would make the state depend on the checkout."""
 TIMEOUT = 300
@@ -25,7 +29,7 @@ class ReleaseArgs:
     """One release.
 
     Args:
-        chart: directory in helm/.
+        chart: directory in helm/, or a chart of versions.yaml.
         namespace: where it stands; made where there is none.
         values: of the chart.
     """
@@ -51,7 +55,7 @@ class ChartRelease(pulumi.ComponentResource):
             name,
             kubernetes.helm.v3.ReleaseArgs(
                 name=name,
-                chart=f"{CHARTS}/{args.chart}",
+                chart=_chart(args.chart),
                 namespace=args.namespace,
                 create_namespace=True,
                 values=as_inputs(args.values),
@@ -64,6 +68,14 @@ class ChartRelease(pulumi.ComponentResource):
         self.register_outputs({"status": self.status})
 
 
+def _chart(name: str) -> str:
+    """Directory of a chart; relative to pulumi/platform if it belongs to the repository."""
+    if name not in load_versions().charts:
+        return f"{CHARTS}/{name}"
+    path = charts.chart_directory(name)
+    return f"../../{path.relative_to(REPOSITORY)}" if path.is_relative_to(REPOSITORY) else str(path)
+
+
 def tenant_release(tenant: Tenant) -> str:
     """Name of a tenant's release."""
     return f"tenant-{tenant.name}"
@@ -72,7 +84,7 @@ def tenant_release(tenant: Tenant) -> str:
 def release_names(site: Site) -> list[str]:
     """Names of all releases of a site with a cluster, in the program's order."""
     services = site.platform.services
-    names = ["cluster-base", *(tenant_release(t) for t in site.platform.tenants)]
+    names = ["cluster-base", "traefik", *(tenant_release(t) for t in site.platform.tenants)]
     names += ["token-issuer"] if services.token_issuer else []
     names += ["ml-hub"] if services.ml_hub else []
     return names

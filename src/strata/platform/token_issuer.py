@@ -8,10 +8,9 @@ import pulumi
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from strata.inventory.ports import NODE_PORTS
 from strata.models import Site
 from strata.models.platform import TokenIssuer as TokenIssuerModel
-from strata.platform.releases import SYSTEM_NAMESPACE, ChartRelease, ReleaseArgs
+from strata.platform.releases import INGRESS_CLASS, SYSTEM_NAMESPACE, ChartRelease, ReleaseArgs
 from strata.platform.values import Secrets, SecretText, Values, image
 from strata.site.outputs import ImageOutputs
 
@@ -88,5 +87,6 @@ def values(site: Site, issuer: TokenIssuerModel, images: ImageOutputs, secrets: 
                 "scopes": ["models:read"],
             }
         },
-        "service": {"type": "NodePort", "port": PORT, "nodePort": NODE_PORTS["token_issuer"]},
+        "service": {"port": PORT},
+        "ingress": {"host": f"{issuer.hostname}.{site.domain}", "className": INGRESS_CLASS},
     }
