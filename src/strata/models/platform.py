@@ -159,9 +159,9 @@ class IngressCertificate(Model):
             "Default: the public CAs.",
         ),
     ] = None
-    directory: Annotated[HttpsUrl | None, Field(description=f"acme: URL of the directory. Default: {LETS_ENCRYPT}.")] = (
-        None
-    )
+    directory: Annotated[
+        HttpsUrl | None, Field(description="acme: URL of the directory. Default: Let's Encrypt's.")
+    ] = None
     email: Annotated[
         str | None,
         Field(pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$", max_length=254, description="acme: address of the account."),

@@ -76,6 +76,7 @@ def hub_values(authority: str) -> dict[str, Any]:
         "image": {"repository": "registry.lab.strata.test:5000/strata/ml-hub", "digest": "sha256:" + "a" * 64},
         "database": {"host": "services-1.lab.strata.test", "password": PASSWORD, "ca": authority},
         "issuer": {"url": "https://login.lab.strata.test"},
+        "ingress": {"host": "ml-hub.lab.strata.test"},
         "catalogue": {"text": (REPOSITORY / "inventories/lab/catalogue.json").read_text()},
     }
 
@@ -86,6 +87,7 @@ def issuer_values() -> dict[str, Any]:
     return {
         "image": {"repository": "registry.lab.strata.test:5000/strata/token-issuer", "digest": "sha256:" + "b" * 64},
         "issuer": "https://login.lab.strata.test",
+        "ingress": {"host": "login.lab.strata.test"},
         "signingKey": private_key(),
         "clients": {"verify": {"secret": CLIENT_SECRET, "audiences": ["ml-hub"]}},
     }

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import yaml
 
-from strata.inventory.ports import NODE_PORTS
 from strata.models import load_site
 from strata.platform import cluster_base, ml_hub, tenant, token_issuer
 from strata.platform.values import Values
@@ -22,7 +21,7 @@ DIGEST = "sha256:" + "0" * 64
 IMAGES = ImageOutputs(
     images={
         name: f"registry.example.org:5000/strata/{name}@{DIGEST}"
-        for name in ("ml-hub", "token-issuer", "gpu-device-plugin")
+        for name in ("ml-hub", "token-issuer", "gpu-device-plugin", "traefik")
     }
 )
 SITE_FILE = REPOSITORY / "inventories" / "lab" / "site.yaml"
@@ -103,12 +102,16 @@ def test_chart_renders_and_takes_images_by_digest(helm: str, chart: str) -> None
             assert container["image"].endswith(DIGEST)
 
 
-def test_services_stand_on_the_ports_of_the_load_balancer(helm: str) -> None:
-
-    for chart, key in (("ml-hub", "ml_hub"), ("token-issuer", "token_issuer")):
+def test_services_have_an_ingress_at_their_name(helm: str) -> None:
+    for chart, host in (("ml-hub", "ml-hub.lab.strata.test"), ("token-issuer", "login.lab.strata.test")):
         found = objects(render(helm, chart, values(chart)).stdout)
-        ports = {p.get("nodePort") for (kind, _), o in found.items() if kind == "Service" for p in o["spec"]["ports"]}
-        assert NODE_PORTS[key] in ports
+        (spec,) = (o["spec"] for (kind, _), o in found.items() if kind == "Ingress")
+        assert spec["ingressClassName"] == "traefik"
+        assert [rule["host"] for rule in spec["rules"]] == [host]
+        backend = spec["rules"][0]["http"]["paths"][0]["backend"]["service"]
+        service = found["Service", backend["name"]]["spec"]
+        assert service["type"] == "ClusterIP"
+        assert backend["port"]["name"] in [p["name"] for p in service["ports"]]
 
 
 def test_a_value_that_the_schema_refuses_stops_helm(helm: str) -> None:

@@ -60,6 +60,7 @@ def test_lab_releases() -> None:
     assert hub["atomic"] is True
     # the SDK wraps all values of a release as soon as one of them is secret
     assert hub["values"]["value"]["image"]["digest"].startswith("sha256:")
+    assert found[RELEASE, "traefik"]["chart"].endswith("/traefik")
     assert found[RELEASE, "tenant-research"]["values"]["namespace"] == "research"
     assert recorder.providers[RELEASE, "ml-hub"].split("::")[-2] == "cluster"
 

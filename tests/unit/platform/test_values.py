@@ -24,7 +24,7 @@ DIGEST = "sha256:" + "0" * 64
 IMAGES = ImageOutputs(
     images={
         name: f"registry.example.org:5000/strata/{name}@{DIGEST}"
-        for name in ("ml-hub", "token-issuer", "gpu-device-plugin")
+        for name in ("ml-hub", "token-issuer", "gpu-device-plugin", "traefik")
     }
 )
 CA = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
@@ -209,7 +209,7 @@ def test_external_issuer_takes_the_place_of_the_labs(tmp_path: Path) -> None:
         "ca": CA,
     }
     assert values["networkPolicy"]["egressPorts"] == [443, 8443]
-    assert releases.release_names(load_site(file)) == ["cluster-base", "tenant-research", "ml-hub"]
+    assert releases.release_names(load_site(file)) == ["cluster-base", "traefik", "tenant-research", "ml-hub"]
 
 
 def test_external_issuer_by_discovery_needs_its_url_only(tmp_path: Path) -> None:
@@ -257,6 +257,7 @@ def test_memory_keeps_its_exact_size() -> None:
 def test_release_names_follow_the_site() -> None:
     assert releases.release_names(load_site(SITES["lab"])) == [
         "cluster-base",
+        "traefik",
         "tenant-research",
         "token-issuer",
         "ml-hub",

@@ -25,6 +25,7 @@ def check(site: Site, directory: Path) -> Iterator[Finding]:
     root: KeyPath = ("platform", "services")
     present = [name for name in type(services).model_fields if getattr(services, name) is not None]
     yield from _issuers(services, directory)
+    yield from _certificate(site, directory)
     if site.cluster is None:
         for key in ("tenants", "services"):
             if (key == "tenants" and site.platform.tenants) or (key == "services" and present):
@@ -78,16 +79,37 @@ def _issuers(services: Services, directory: Path) -> Iterator[Finding]:
         yield Finding(
             root, "stands beside token_issuer; services accept the tokens of one issuer", "remove one of them"
         )
-    if external.ca_file is None:
+    if external.ca_file is not None:
+        yield from _certificates_file((*root, "ca_file"), directory / external.ca_file)
+
+
+def _certificate(site: Site, directory: Path) -> Iterator[Finding]:
+    """Files and secret of the services' certificate."""
+    root: KeyPath = ("platform", "ingress", "certificate")
+    given = site.platform.ingress.certificate
+    for key in ("certificate", "ca_file"):
+        if (name := getattr(given, key)) is not None:
+            yield from _certificates_file((*root, key), directory / name)
+    if given.private_key is None:
         return
-    file = directory / external.ca_file
+    if given.private_key not in {secret.name for secret in site.secrets if secret.source != "generated"}:
+        yield Finding(
+            (*root, "private_key"),
+            f"{given.private_key} is not a secret that the operator provides",
+            f"secrets: [{{name: {given.private_key}, source: file, path: …}}]",
+            (("secrets",),),
+        )
+
+
+def _certificates_file(path: KeyPath, file: Path) -> Iterator[Finding]:
+    """The file is there, and holds certificates and no key."""
     fix = "the path of a PEM file with certificates, relative to the site file"
     if not _is_file(file):
-        yield Finding((*root, "ca_file"), f"there is no file {file}", fix)
+        yield Finding(path, f"there is no file {file}", fix)
     elif (text := _text(file)) is None or PEM_CERTIFICATE not in text:
-        yield Finding((*root, "ca_file"), f"{file} holds no certificate in PEM form", fix)
+        yield Finding(path, f"{file} holds no certificate in PEM form", fix)
     elif PEM_PRIVATE_KEY in text:
-        yield Finding((*root, "ca_file"), f"{file} holds a private key, which would be public", "only the certificates")
+        yield Finding(path, f"{file} holds a private key, which would be public", "only the certificates")
 
 
 def _text(file: Path) -> str | None:
