@@ -17,10 +17,10 @@ import requests
 from strata.access.podman import site_containers
 from strata.inventory.ports import INGRESS
 from strata.inventory.services import published_services
-from strata.inventory.topology import hosts_with, ingress_nodes
 from strata.models import Site
 from strata.platform.releases import SYSTEM_NAMESPACE
 from strata.site.context import SiteContext
+from strata.site.hosts import hosts_with, ingress_nodes
 
 from .healing import (
     eventually,

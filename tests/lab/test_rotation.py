@@ -11,10 +11,11 @@ import requests
 
 from strata.engine.rotation import AUTHORITY, PASSPHRASE, SSH_KEY
 from strata.inventory.ports import REGISTRY
-from strata.inventory.topology import address_of, database_secret
+from strata.inventory.topology import database_secret
 from strata.models import Site
 from strata.platform.token_issuer import PREVIOUS_KEY, SIGNING_KEY
 from strata.site.context import SiteContext
+from strata.site.hosts import address_of
 
 from .commands import strata, strata_json
 from .doors import doors, served_certificates

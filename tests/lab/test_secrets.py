@@ -19,12 +19,13 @@ import yaml
 
 from strata.access.podman import podman, site_images
 from strata.images.build import LOCAL_PREFIX
-from strata.inventory.topology import address_of
 from strata.observe.hosts import ssh
 from strata.platform.token_issuer import CLIENT_SECRET, PREVIOUS_KEY, SIGNING_KEY
 from strata.site.context import SiteContext
+from strata.site.hosts import address_of
 from strata.site.outputs import ImageOutputs
 from strata.site.paths import REPOSITORY, cache_directory
+from strata.site.secrets.store import new_secret
 from strata.verify.pods import Kubectl
 
 from .commands import strata_line
@@ -201,7 +202,7 @@ def pod_images(outputs: ImageOutputs) -> list[str]:
 @pytest.fixture
 def planted(tmp_path: Path) -> Iterator[tuple[str, str]]:
     """An image with a secret in its configuration and in a file; its name, and the secret."""
-    value = secrets.token_urlsafe(24)
+    value = new_secret()
     content = json.dumps({"authorization": base64.b64encode(f"user:{value}".encode()).decode()}).encode()
     with tarfile.open(tmp_path / "layer.tar", "w") as archive:
         entry = tarfile.TarInfo("etc/planted.json")

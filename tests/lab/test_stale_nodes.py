@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 import requests
 
-from strata.inventory.topology import hosts_with
 from strata.models import Site
 from strata.platform.token_issuer import CLIENT_SECRET
 from strata.site.context import SiteContext
+from strata.site.hosts import hosts_with
 
 from .commands import strata, up
 

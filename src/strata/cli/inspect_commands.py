@@ -208,14 +208,16 @@ def new(
     from strata.engine.lock import machine_lock
     from strata.models import load_site
     from strata.models.new import new_site
+    from strata.provider import provider_of
     from strata.site.paths import REPOSITORY
-    from strata_lab.addresses import networks_in_use, remember_file, site_networks
 
     with machine_lock("new"):  # two at once would choose the same networks
-        taken = [used.network for used in networks_in_use()]
-        file = new_site(name, site_file(like), directory or REPOSITORY / "inventories", taken)
-        remember_file(file)
+        old = site_file(like)
+        provider = provider_of(load_site(old))
+        networks = provider.local_networks().values()
+        file = new_site(name, old, directory or REPOSITORY / "inventories", networks, provider.networks_in_use())
+        provider.remember(file)
     console = Console()
     console.print(f"wrote {file}; next: edit it, then `strata validate {name}`", markup=False, highlight=False)
-    for key, network in site_networks(load_site(file)).items():
+    for key, network in provider_of(load_site(file)).local_networks().items():
         console.print(f"  {key}: {network}", markup=False, highlight=False)

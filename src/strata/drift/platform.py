@@ -9,9 +9,9 @@ from typing import Any
 import yaml
 
 from strata.access.kubectl import Unanswered, cluster_command, kubectl_json
-from strata.drift.model import MISSING, Drift
-from strata.engine.steps import Layer
 from strata.errors import UserError
+from strata.findings import MISSING, Drift
+from strata.layers import Layer
 from strata.site.context import SiteContext
 
 FIELD_MANAGER = "helm"

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import json
-import secrets
 import subprocess
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from strata.access.ssh import host_addresses, ssh_arguments
+from strata.access.ssh import all_addresses, ssh_arguments
 from strata.engine.keys import new_ssh_key
 from strata.engine.record import last_complete_run
-from strata.engine.steps import Layer
 from strata.errors import UserError
+from strata.layers import Layer
 from strata.platform.token_issuer import PREVIOUS_KEY, SIGNING_KEY
 from strata.progress import Progress
 from strata.site.context import SiteContext
 from strata.site.outputs import write_private
 from strata.site.secrets.pki import validity
-from strata.site.secrets.store import AuthorityPhase
+from strata.site.secrets.store import AuthorityPhase, new_secret
 
 SSH_KEY = "ssh_key"
 PASSPHRASE = "passphrase"  # noqa: S105 the name of a secret, not one
@@ -28,7 +27,6 @@ KUBERNETES = "kubernetes"
 AUTHORITY = "authority"
 KUBEADM_SECONDS = 365 * 86400
 """Life of the certificates that kubeadm makes."""
-PASSPHRASE_BYTES = 32
 ADD_KEY = (
     "umask 077; cd /root/.ssh && cat > .next && { grep -qxFf .next authorized_keys || cat .next >> authorized_keys; } "
     "&& rm .next"
@@ -95,7 +93,7 @@ def list_certificates(context: SiteContext) -> list[CertificateEntry]:
 
 def _kubernetes(context: SiteContext) -> list[CertificateEntry]:
     """The earliest end of the certificates that kubeadm made; nothing where no control plane answers."""
-    from strata.inventory.topology import hosts_with
+    from strata.site.hosts import hosts_with
 
     entries = []
     for host in hosts_with("kube_control_plane", context.site, context.cloud_outputs):
@@ -170,7 +168,7 @@ def rotate_ssh_key(context: SiteContext, progress: Progress) -> None:
         write_private(next_key, private)
     public = next_key.with_suffix(".next.pub").read_text().strip()
     old = paths.ssh_key.with_suffix(".pub").read_text().strip()
-    addresses = _ssh_addresses(context)
+    addresses = all_addresses(context)
     for name, address in addresses.items():
         progress.update(f"giving {name} the new key")
         _ssh(context, name, address, ADD_KEY, public + "\n")
@@ -182,15 +180,6 @@ def rotate_ssh_key(context: SiteContext, progress: Progress) -> None:
     for name, address in addresses.items():
         progress.update(f"taking the old key from {name}")
         _ssh(context, name, address, REMOVE_KEY, old + "\n")
-
-
-def _ssh_addresses(context: SiteContext) -> dict[str, str]:
-    from strata.inventory.build import controller_address
-
-    found = host_addresses(context)
-    if context.site.cloud is not None and context.site.cloud.deployment == "lab":
-        found = {"controller": controller_address(context.site), **found}
-    return found
 
 
 def _ssh(
@@ -225,7 +214,7 @@ def rotate_passphrase(context: SiteContext, progress: Progress) -> None:
     paths = context.paths
     following = paths.next_passphrase_file
     if not following.exists():
-        write_private(following, secrets.token_urlsafe(PASSPHRASE_BYTES) + "\n")
+        write_private(following, new_secret() + "\n")
     programs: tuple[Program, ...] = ("cloud", "platform")
     for program in programs:
         progress.update(f"encrypting the state of {program}")

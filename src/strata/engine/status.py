@@ -7,7 +7,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from strata.engine.steps import Layer
+from strata.engine.support import remedy
+from strata.layers import Layer
 from strata.observe import HostFacts, Observation, observe
 from strata.observe.hosts import host_roles, units_of
 from strata.site.context import SiteContext
@@ -55,7 +56,7 @@ def _cloud(context: SiteContext, seen: Observation) -> list[ObjectStatus]:
         )
         for i in cloud.instances
     ]
-    if cloud.deployment == "lab":
+    if context.provider.owns_cloud:
         found += [
             ObjectStatus(
                 layer=Layer.CLOUD,
@@ -140,10 +141,9 @@ def print_status(console: Console, context: SiteContext, found: list[ObjectStatu
         mark = "[green]✓[/]" if status.healthy else "[red]✗[/]"
         table.add_row(mark, status.layer, escape(status.object), status.wanted, escape(status.found))
     console.print(table)
-    bad = sum(not s.healthy for s in found)
+    bad = [s for s in found if not s.healthy]
     if bad:
-        console.print(
-            f"{bad} of {len(found)} not as wanted; `strata up {context.site.name}` repairs them", highlight=False
-        )
+        what = remedy(context, {s.layer for s in bad})
+        console.print(f"{len(bad)} of {len(found)} not as wanted; {what}", highlight=False)
     else:
         console.print(f"[green]all {len(found)} as wanted[/]", highlight=False)

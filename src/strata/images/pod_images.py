@@ -179,8 +179,8 @@ def _sender(
 
 def _wanted(progress: Progress) -> tuple[list[ImageSource], str]:
     """The images of a cluster, and the id of the base image."""
+    from strata.images.root_filesystem import ensure_pod_base_image
     from strata.toolchain import ensure, load_versions
-    from strata_lab.images import ensure_pod_base_image
 
     services = sorted(p.parent for p in (REPOSITORY / "services").glob("*/Containerfile"))
     go_services = [p.name for p in services if (p / "go.mod").exists()]

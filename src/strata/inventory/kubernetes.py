@@ -6,9 +6,9 @@ from ipaddress import IPv6Address, ip_address
 
 from strata.inventory import Template
 from strata.inventory.ports import REGISTRY
-from strata.inventory.topology import address_of
 from strata.models import Site
 from strata.models.cluster import Cluster
+from strata.site.hosts import address_of
 from strata.site.outputs import CloudOutputs, ImageOutputs
 from strata.site.paths import SitePaths
 from strata.toolchain import bin_directory, load_versions

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from strata.inventory.ports import INGRESS
-from strata.inventory.topology import ingress_nodes
 from strata.models import Site
+from strata.site.hosts import ingress_nodes
 from strata.site.outputs import CloudOutputs
 
 

@@ -20,7 +20,9 @@ from strata.models.types import DnsLabel
 from strata.site.paths import SitePaths
 
 
-def new_site(name: str, like: Path, directory: Path, taken: Iterable[IPNetwork] = ()) -> Path:
+def new_site(
+    name: str, like: Path, directory: Path, own: Iterable[IPNetwork] = (), taken: Iterable[IPNetwork] = ()
+) -> Path:
     """Copies a site with its name and domain replaced; comments and layout stay.
 
     A lab gets networks of its own, so that both can run on one machine; addresses in them move along.
@@ -29,6 +31,7 @@ def new_site(name: str, like: Path, directory: Path, taken: Iterable[IPNetwork] 
         name: the new site's name.
         like: the site.yaml to start from.
         directory: where the new site's directory goes.
+        own: networks that the old one has on this machine; the new one gets others.
         taken: networks that the new one must not use; those of the old one are understood.
 
     Returns:
@@ -60,7 +63,7 @@ def new_site(name: str, like: Path, directory: Path, taken: Iterable[IPNetwork] 
         place, _ = document.locate((key,))
         pattern = rf"(\b{key}[\"']?\s*:\s*[\"']?){re.escape(before)}(?![\w.-])"
         lines[place.line - 1] = re.sub(pattern, rf"\g<1>{after}", lines[place.line - 1], count=1)
-    text = renumber("".join(lines), _moves(old, taken))
+    text = renumber("".join(lines), _moves(old, list(own), taken))
     try:
         target.mkdir(parents=True)
         file = target / SITE_FILE
@@ -81,13 +84,8 @@ def new_site(name: str, like: Path, directory: Path, taken: Iterable[IPNetwork] 
     return file
 
 
-def _moves(old: Site, taken: Iterable[IPNetwork]) -> dict[IPNetwork, IPNetwork]:
-    """A free network for each that the site has on this machine; none where the cloud is elsewhere."""
-    if old.cloud is None or old.cloud.deployment != "lab":
-        return {}
-    own: list[IPNetwork] = [n.cidr for n in old.cloud.networks]
-    if old.cloud.control_network is not None:
-        own.insert(0, old.cloud.control_network)
+def _moves(old: Site, own: list[IPNetwork], taken: Iterable[IPNetwork]) -> dict[IPNetwork, IPNetwork]:
+    """A free network for each that the site has on this machine."""
     inside: list[IPNetwork] = [old.cluster.pod_network, old.cluster.service_network] if old.cluster else []
     moves: dict[IPNetwork, IPNetwork] = {}
     used = [*taken, *own, *inside]

@@ -16,7 +16,6 @@ class TenantQuota(Model):
     """Most that a tenant's pods may ask for."""
 
     layer: ClassVar[str] = "platform"
-    consumers: ClassVar[tuple[str, ...]] = ("ResourceQuota (helm/tenant)",)
     cpu: Annotated[Count, Unit("CPUs"), Field(description="CPUs that all pods may ask for.")]
     memory: Annotated[Size, Field(description="Memory that all pods may ask for.")]
     accelerators: Annotated[
@@ -28,7 +27,6 @@ class Tenant(Model):
     """A group of users with a namespace of its own."""
 
     layer: ClassVar[str] = "platform"
-    consumers: ClassVar[tuple[str, ...]] = ("release of helm/tenant (pulumi/platform)",)
     name: Annotated[DnsLabel, Field(description="Name of the namespace.")]
     quota: Annotated[TenantQuota, Field(description="Most that its pods may ask for.")]
 
@@ -37,7 +35,6 @@ class TokenIssuer(Model):
     """Issues the JSON Web Tokens that services accept, for sites without an identity provider."""
 
     layer: ClassVar[str] = "platform"
-    consumers: ClassVar[tuple[str, ...]] = ("release token-issuer (pulumi/platform)", "role load_balancer")
     hostname: Annotated[DnsLabel, Field(description="Answers at https://<hostname>.<domain>.")] = "login"
 
 
@@ -45,7 +42,6 @@ class ExternalIssuer(Model):
     """An identity provider of the organisation, whose JSON Web Tokens services accept in place of token_issuer's."""
 
     layer: ClassVar[str] = "platform"
-    consumers: ClassVar[tuple[str, ...]] = ("release ml-hub (pulumi/platform)",)
     url: Annotated[IssuerUrl, Field(description="The `iss` claim of its tokens, exactly, a last slash included.")]
     audience: Annotated[Audience, Field(description="What the `aud` claim of tokens must hold.")] = "ml-hub"
     jwks_url: Annotated[
@@ -67,7 +63,6 @@ class Catalogue(Model):
     """Where the ML Hub's models come from; exactly one key."""
 
     layer: ClassVar[str] = "platform"
-    consumers: ClassVar[tuple[str, ...]] = ("catalogue loader (release ml-hub)",)
     file: Annotated[
         str | None, Field(min_length=1, max_length=4096, description="JSON file, relative to the site file.")
     ] = None
@@ -92,7 +87,6 @@ class MlHub(Model):
     """The ML Hub API: a catalogue of models behind https://<hostname>.<domain>/v3/ml-hub."""
 
     layer: ClassVar[str] = "platform"
-    consumers: ClassVar[tuple[str, ...]] = ("release ml-hub (pulumi/platform)", "role load_balancer")
     hostname: Annotated[DnsLabel, Field(description="Answers at https://<hostname>.<domain>.")] = "ml-hub"
     replicas: Annotated[Count, Unit("pods"), Field(description="Pods that answer.")] = 1
     catalogue: Annotated[Catalogue, Field(description="Where its models come from.")]
@@ -102,7 +96,6 @@ class Services(Model):
     """Services of the platform; one that is not named is not installed."""
 
     layer: ClassVar[str] = "platform"
-    consumers: ClassVar[tuple[str, ...]] = ("pulumi/platform",)
     token_issuer: Annotated[
         TokenIssuer | None, Field(description="Issuer of tokens of the site's own; ml_hub needs it or external_issuer.")
     ] = None
@@ -130,7 +123,6 @@ class IngressCertificate(Model):
     """Where the certificate of the services' names comes from."""
 
     layer: ClassVar[str] = "platform"
-    consumers: ClassVar[tuple[str, ...]] = ("release traefik (pulumi/platform)", "strata.engine.certificates")
     source: Annotated[
         Literal["site", "files", "acme"],
         Field(
@@ -201,7 +193,6 @@ class Ingress(Model):
     """The ingress controller, through which all services are reached."""
 
     layer: ClassVar[str] = "platform"
-    consumers: ClassVar[tuple[str, ...]] = ("release traefik (pulumi/platform)", "role load_balancer")
     certificate: Annotated[
         IngressCertificate, Field(description="Where the certificate of the services' names comes from.")
     ] = IngressCertificate()
@@ -211,7 +202,6 @@ class Platform(Model):
     """What users see."""
 
     layer: ClassVar[str] = "platform"
-    consumers: ClassVar[tuple[str, ...]] = ("pulumi/platform",)
     tenants: Annotated[tuple[Tenant, ...], Field(description="Groups of users.")] = ()
     services: Annotated[Services, Field(description="Services of the platform.")] = Services()
     ingress: Annotated[Ingress, Field(description="The ingress controller.")] = Ingress()

@@ -26,6 +26,7 @@ from strata.plan.model import (
     RouterPlan,
     SecurityGroupPlan,
 )
+from strata.provider import provider_of
 from strata.site.paths import REPOSITORY
 
 if TYPE_CHECKING:
@@ -53,11 +54,13 @@ def _cloud(site: Site, cloud: Cloud) -> CloudPlan:
     from strata.cloud import arguments
     from strata.cloud.flavor import GPU_KEY
 
+    provider = provider_of(site)
     quota = arguments.project_quota(cloud)
     groups = arguments.security_group_arguments(site, cloud)
     cards = {flavor.name: flavor.accelerators for flavor in cloud.flavors}
     return CloudPlan(
         deployment=cloud.deployment,
+        location=provider.location,
         credentials=cloud.credentials or site.name,
         project=ProjectPlan(
             name=cloud.project.name, instances=quota.instances, cores=quota.cores, memory_mib=quota.memory_mib
@@ -79,7 +82,12 @@ def _cloud(site: Site, cloud: Cloud) -> CloudPlan:
             SecurityGroupPlan(name=g.name, rules=tuple(_rule(r) for r in g.ingress)) for g in groups.values()
         ),
         images=tuple(
-            ImagePlan(name=i.name, distribution=i.distribution, release=i.release, uploaded=cloud.deployment == "lab")
+            ImagePlan(
+                name=i.name,
+                distribution=i.distribution,
+                release=i.release,
+                uploaded=provider.image_upload(i) is not None,
+            )
             for i in cloud.images
         ),
         flavors=tuple(
@@ -109,7 +117,7 @@ def _cloud(site: Site, cloud: Cloud) -> CloudPlan:
 def _router(site: Site, cloud: Cloud) -> RouterPlan | None:
     from strata.cloud import arguments
 
-    external = arguments.external_network_arguments(cloud)
+    external = arguments.external_network_arguments(cloud, provider_of(site))
     if external is None:
         return None
     return RouterPlan(

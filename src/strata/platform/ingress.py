@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import pulumi
 
 from strata.inventory.ports import INGRESS
-from strata.inventory.topology import hosts_with
 from strata.models import Site
 from strata.models.platform import LETS_ENCRYPT, IngressCertificate
 from strata.platform.releases import INGRESS_CLASS, INGRESS_NAMESPACE, ChartRelease, ReleaseArgs
 from strata.platform.values import Values, image
+from strata.site.hosts import hosts_with
 from strata.site.outputs import CloudOutputs, ImageOutputs
 from strata.toolchain import load_versions
 

@@ -10,7 +10,7 @@ import pulumi
 
 from strata.errors import UserError
 from strata.inventory.ports import POSTGRESQL
-from strata.inventory.topology import address_of, database_secret
+from strata.inventory.topology import database_secret
 from strata.models import Site
 from strata.models.catalogue import read_catalogue
 from strata.models.platform import Catalogue, ExternalIssuer, TokenIssuer
@@ -18,6 +18,7 @@ from strata.models.platform import MlHub as MlHubModel
 from strata.platform.releases import INGRESS_CLASS, SYSTEM_NAMESPACE, ChartRelease, ReleaseArgs
 from strata.platform.token_issuer import AUDIENCE, issuer_url, keys_url
 from strata.platform.values import Secrets, SecretText, Values, image
+from strata.site.hosts import address_of
 from strata.site.outputs import CloudOutputs, ImageOutputs
 
 DATABASE = "ml_hub"

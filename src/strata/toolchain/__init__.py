@@ -2,24 +2,21 @@
 
 from strata.toolchain import charts, mirror
 from strata.toolchain.cache import Source, Tool
-from strata.toolchain.charts import ChartReport, chart_directory, ensure_charts
 from strata.toolchain.environment import bin_directory, pulumi_home, tools_environment, tools_variables
-from strata.toolchain.report import ToolReport, report
+from strata.toolchain.report import ToolReport, cache_sizes, report
 from strata.toolchain.resolve import ToolUnavailable, ensure
 from strata.toolchain.versions import Versions, load_versions
 
 __all__ = [
-    "ChartReport",
     "Source",
     "Tool",
     "ToolReport",
     "ToolUnavailable",
     "Versions",
     "bin_directory",
-    "chart_directory",
+    "cache_sizes",
     "charts",
     "ensure",
-    "ensure_charts",
     "load_versions",
     "mirror",
     "pulumi_home",

@@ -11,8 +11,9 @@ import yaml
 
 from strata.inventory import Template
 from strata.inventory.services import published_services
-from strata.inventory.topology import address_of, client_networks, database_secret, host_networks
+from strata.inventory.topology import client_networks, database_secret, host_networks
 from strata.models import Site, load_site
+from strata.site.hosts import address_of
 from strata.site.outputs import CloudOutputs, InstanceOutput
 from strata.site.paths import REPOSITORY
 

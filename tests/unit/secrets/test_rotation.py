@@ -17,8 +17,9 @@ from cryptography.hazmat.primitives.serialization import load_ssh_public_key
 
 from strata.engine import rotation
 from strata.engine.keys import ensure_ssh_key
-from strata.engine.steps import Layer, StepReport
+from strata.engine.steps import StepReport
 from strata.errors import UserError
+from strata.layers import Layer
 from strata.platform import token_issuer
 from strata.progress import Silent
 from strata.site.context import SiteContext
@@ -126,7 +127,7 @@ def test_the_shell_of_the_ssh_key_adds_once_and_removes(tmp_path: Path) -> None:
 
 
 def test_a_site_without_hosts_gets_another_ssh_key(context: SiteContext, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rotation, "_ssh_addresses", lambda _: {})
+    monkeypatch.setattr(rotation, "all_addresses", lambda _: {})
     public = context.paths.ssh_key.with_suffix(".pub")
     before = public.read_text()
     rotation.rotate(context, [rotation.SSH_KEY], Silent())
@@ -138,7 +139,7 @@ def test_a_site_without_hosts_gets_another_ssh_key(context: SiteContext, monkeyp
 def test_a_host_that_does_not_answer_keeps_the_old_ssh_key(
     context: SiteContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rotation, "_ssh_addresses", lambda _: {"services-1": "127.0.0.1:not-an-address"})
+    monkeypatch.setattr(rotation, "all_addresses", lambda _: {"services-1": "127.0.0.1:not-an-address"})
     before = context.paths.ssh_key.read_text()
     with pytest.raises(UserError, match=r"services-1 .* does not take the new SSH key"):
         rotation.rotate(context, [rotation.SSH_KEY], Silent())

@@ -17,9 +17,10 @@ import pytest
 from strata.access.ssh import ssh_arguments
 from strata.inventory.ports import DATASTORE, POSTGRESQL, REGISTRY
 from strata.inventory.postgresql import databases
-from strata.inventory.topology import Host as SiteHost
-from strata.inventory.topology import database_secret, hosts, hosts_with
+from strata.inventory.topology import database_secret
 from strata.models import Site
+from strata.site.hosts import Host as SiteHost
+from strata.site.hosts import hosts, hosts_with
 from strata.site.outputs import CloudOutputs
 from strata.site.paths import SitePaths
 from strata.site.secrets import SecretStore

@@ -14,9 +14,9 @@ import requests
 
 from strata.access.https import load_balancer_address, trusted_authorities
 from strata.inventory.services import PublishedService, published_services
-from strata.inventory.topology import ingress_nodes
 from strata.platform.releases import INGRESS_CLASS, INGRESS_NAMESPACE, SYSTEM_NAMESPACE
 from strata.site.context import SiteContext
+from strata.site.hosts import ingress_nodes
 from strata.verify.pods import Kubectl
 
 ROUTE_SECONDS = 2.0

@@ -16,12 +16,12 @@ import pytest
 import requests
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from strata.inventory.topology import address_of, hosts_with
 from strata.models import Site
 from strata.models.platform import MlHub, TokenIssuer
 from strata.platform.ml_hub import DATABASE
 from strata.platform.releases import SYSTEM_NAMESPACE
 from strata.platform.token_issuer import AUDIENCE, CLIENT, CLIENT_SECRET, issuer_url
+from strata.site.hosts import address_of, hosts_with
 from strata.site.outputs import CloudOutputs, ImageOutputs
 from strata.site.paths import SitePaths
 from strata.site.secrets import SecretStore

@@ -1,10 +1,10 @@
-"""The result of looking for drift."""
+"""What was found of a site that is not in the desired state."""
 
 from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from strata.engine.steps import Layer
+from strata.layers import Layer
 
 MISSING = "missing"
 """What is found where an object or a property is gone."""
@@ -49,3 +49,20 @@ class DriftReport(BaseModel):
     def clean(self) -> bool:
         """Everything was asked, and is as wanted."""
         return not self.drift and not self.unreachable
+
+
+class OrphanedResource(BaseModel):
+    """Something that an interrupted run left behind.
+
+    Args:
+        layer: where it is.
+        object: what it is.
+        why: which record does not have it.
+        fix: what removes it.
+    """
+
+    model_config = ConfigDict(frozen=True)
+    layer: Layer
+    object: str
+    why: str
+    fix: str

@@ -6,11 +6,12 @@ import os
 from collections.abc import Iterator
 
 from strata.inventory import Template
-from strata.inventory.build import controller_address
 from strata.models import Site
 from strata.models.accelerators import CATALOGUE, Accelerator
 from strata.models.cloud import Cloud, Hypervisor
-from strata.site.outputs import CloudOutputs
+
+CONTROLLER_OFFSET = 10
+"""The controller is the tenth address of the control network."""
 
 SERVICES = {"placement": "placement", "image": "glance", "network": "neutron", "compute": "nova"}
 """Part of OpenStack to the name of its user in keystone and in the database."""
@@ -36,12 +37,22 @@ PASSED_ON = (
 """Environment variables that an installation on the controller needs as this machine does."""
 
 
-def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:  # noqa: ARG001  # every group gets both
+def controller_address(site: Site) -> str:
+    """Address of the controller.
+
+    Raises:
+        ValueError: the site has no control network.
+    """
+    if site.cloud is None or site.cloud.control_network is None:
+        raise ValueError(f"site {site.name} has no cloud.control_network")
+    return str(site.cloud.control_network[CONTROLLER_OFFSET])
+
+
+def variables(site: Site) -> dict[str, object]:
     """What the openstack_* roles need.
 
     Args:
         site: the model; its cloud is a lab's.
-        outputs: not used, OpenStack comes before them.
 
     Raises:
         ValueError: the site has no lab cloud.

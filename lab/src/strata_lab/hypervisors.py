@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from strata.engine.disruption import leaving_hypervisors, leaving_instances
-from strata.errors import UserError
+from strata.engine.disruption import Applied, leaving_instances
+from strata.engine.steps import Refused
 from strata.observe.cloud import observe_cloud
 from strata.progress import Progress
 from strata.site.context import SiteContext
 
 
-class HypervisorOccupied(UserError):
+class HypervisorOccupied(Refused):
     """A hypervisor is to go, and instances that stay run on it."""
 
     see = "a-hypervisor-cannot-leave"
+
+
+def leaving_hypervisors(context: SiteContext) -> list[str]:
+    """Names of hypervisors that were there at the cloud's last success and are removed from the site file."""
+    known = Applied.load(context.paths)
+    cloud = context.site.cloud
+    if known is None or cloud is None:
+        return []
+    before = (known.sections.get("cloud") or {}).get("hypervisors", [])
+    wanted = {h.name for h in cloud.hypervisors}
+    return [h["name"] for h in before if h["name"] not in wanted]
 
 
 def occupied_hypervisors(context: SiteContext) -> dict[str, tuple[str, ...]]:

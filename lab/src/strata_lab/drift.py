@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from strata.access.podman import container_status
-from strata.drift.model import MISSING, Drift
-from strata.engine.steps import Layer
-from strata.site.context import SiteContext
+from strata.findings import MISSING, Drift
+from strata.layers import Layer
+from strata.models import Site
 from strata_lab import controller
 from strata_lab.network import container
 
 RUNNING = "running"
 
 
-def lab_drift(context: SiteContext) -> list[Drift]:
+def lab_drift(site: Site) -> list[Drift]:
     """The controller and the network agent, which security groups and routers depend on."""
     names = {
-        "controller": controller.container_name(context.site),
-        "network agent": container.container_name(context.site.name),
+        "controller": controller.container_name(site),
+        "network agent": container.container_name(site.name),
     }
     found = []
     for what, name in names.items():
