@@ -6,7 +6,7 @@ from typing import Final
 
 from strata.catalogue.needs.database import PORT as POSTGRESQL
 
-__all__ = ["DATASTORE", "HTTPS", "KUBELET", "NFS", "POSTGRESQL", "REGISTRY"]
+__all__ = ["DATASTORE", "HTTPS", "INGRESS", "KUBELET", "NFS", "POSTGRESQL", "REGISTRY"]
 
 REGISTRY: Final = 5000
 DATASTORE: Final = 2379
@@ -14,3 +14,6 @@ DATASTORE: Final = 2379
 NFS: Final = 2049
 HTTPS: Final = 443
 KUBELET: Final = 10250
+
+INGRESS: Final = 30443
+"""NodePort of the ingress controller (TLS)."""
