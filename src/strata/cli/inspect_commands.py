@@ -167,7 +167,7 @@ def explain(
     key: Annotated[str, typer.Argument(metavar="KEY.PATH", help="For instance cloud.flavors.0.memory.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Say what a key is set to, where, what it means and what uses it."""
+    """Show what a key is set to, where, and what it means."""
     from strata.models.explain import explain as explain_key
 
     explanation = explain_key(site_file(site), key)
