@@ -83,16 +83,22 @@ def values(
             "password": SecretText(secrets.get(database_secret(DATABASE))),
             "ca": secrets.ca,
         },
-        **_issuer(site, issuer, site_file),
+        **_issuer(site, issuer, hub.catalogue, site_file),
         "catalogue": _catalogue(hub.catalogue, site_file),
         "service": {"type": "NodePort", "port": 8080, "nodePort": NODE_PORTS["ml_hub"]},
     }
 
 
-def _issuer(site: Site, issuer: TokenIssuer | ExternalIssuer, site_file: Path) -> Values:
-    """Whose tokens the hub takes, and the ports on which it may ask for the keys."""
+def _issuer(site: Site, issuer: TokenIssuer | ExternalIssuer, catalogue: Catalogue, site_file: Path) -> Values:
+    """Whose tokens the hub takes, and where it may read the keys and the catalogue."""
     if isinstance(issuer, TokenIssuer):
-        return {"issuer": {"url": issuer_url(site, issuer), "audience": AUDIENCE, "jwksUrl": keys_url()}}
+        return {
+            "issuer": {"url": issuer_url(site, issuer), "audience": AUDIENCE, "jwksUrl": keys_url()},
+            "networkPolicy": {
+                "issuerPods": {"app.kubernetes.io/name": "token-issuer"},
+                "egressPorts": [443] if catalogue.file is None else [],
+            },
+        }
     found: Values = {"url": issuer.url, "audience": issuer.audience}
     if issuer.jwks_url is not None:
         found["jwksUrl"] = issuer.jwks_url
