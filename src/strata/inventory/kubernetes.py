@@ -68,4 +68,5 @@ def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
         "kubernetes_common_registry": registry,
         "kubernetes_common_pause_image": f"{image_repository(site, outputs)}/pause:{versions['pause'].version}",
         "pod_network_cidr": str(cluster_of(site).pod_network),
+        "pod_network_policies_binary": str(binaries / "network-policies"),
     }
