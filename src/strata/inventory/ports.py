@@ -1,17 +1,16 @@
-"""TCP ports that more than one layer must agree on."""
+"""TCP ports that more than one layer must agree on; those of hosts are in each role's role.yaml."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
 
-REGISTRY: Final = 5000
-POSTGRESQL: Final = 5432
-DATASTORE: Final = 2379
-"""kine's, etcd's usual one."""
-NFS: Final = 2049
-HTTPS: Final = 443
-KUBELET: Final = 10250
+from strata.models.roles import port
+
+REGISTRY: Final = port("registry")
+POSTGRESQL: Final = port("postgresql")
+DATASTORE: Final = port("kine")
+HTTPS: Final = port("load_balancer", "https")
 
 NODE_PORTS: Final[Mapping[str, int]] = {"ml_hub": 30080, "token_issuer": 30081}
 """NodePort of each service of the platform, by its key in `platform.services`."""

@@ -9,20 +9,11 @@ import subprocess
 
 from strata.access.ssh import host_addresses, ssh_arguments
 from strata.models import Site
+from strata.models.roles import roles as all_roles
+from strata.models.roles import roles_of
 from strata.observe import exhaustion
 from strata.observe.facts import HostFacts
 from strata.site.context import SiteContext
-
-UNITS = {
-    "nfs_server": "nfs-ganesha",
-    "postgresql": "postgresql@*-main",
-    "kine": "kine",
-    "registry": "docker-registry",
-    "load_balancer": "haproxy",
-    "kube_control_plane": "kubelet",
-    "kube_node": "kubelet",
-}
-"""The unit that carries a role."""
 
 NO_ADDRESS = "no address yet"
 
@@ -50,8 +41,8 @@ def expected_cards(site: Site) -> dict[str, dict[str, int]]:
 
 
 def units_of(roles: tuple[str, ...]) -> tuple[str, ...]:
-    """The units that carry the roles, each once."""
-    return tuple(dict.fromkeys(UNITS[r] for r in roles if r in UNITS))
+    """The units that the roles of a host run, each once."""
+    return tuple(dict.fromkeys(unit.name for name in roles_of(roles) for unit in all_roles()[name].units))
 
 
 def observe_hosts(context: SiteContext) -> dict[str, HostFacts]:

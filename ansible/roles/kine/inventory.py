@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from strata.inventory.ports import DATASTORE, POSTGRESQL
-from strata.inventory.postgresql import KINE_DATABASE
 from strata.inventory.topology import database_secret, secret, service_certificate
 from strata.models import Site
+from strata.site.data_protection import KINE_DATABASE
 from strata.site.hosts import hosts_with
 from strata.site.outputs import CloudOutputs
 from strata.toolchain import bin_directory
