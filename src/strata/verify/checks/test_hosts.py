@@ -21,6 +21,7 @@ from strata.inventory.ports import DATASTORE, POSTGRESQL, REGISTRY
 from strata.inventory.services import PublishedService, published_services
 from strata.inventory.topology import database_secret
 from strata.models import Site
+from strata.observe.hosts import units_of
 from strata.site.hosts import Host as SiteHost
 from strata.site.hosts import hosts, hosts_with
 from strata.site.outputs import CloudOutputs
@@ -68,6 +69,14 @@ def test_names_of_the_site_resolve_on_every_host(
         answers = host(machine.name).check_output(f"getent ahostsv4 {' '.join(wanted)} || true").splitlines()
         found = {line.split()[2]: line.split()[0] for line in answers if len(line.split()) == 3}
         assert found == wanted, f"/etc/hosts of {machine.name}"
+
+
+def test_units_of_roles_are_active(everyone: tuple[SiteHost, ...], host: Callable[[str], Host]) -> None:
+    """On every host, the systemd services of its roles are active."""
+    for machine in everyone:
+        states = {unit: f"systemctl is-active '{unit}.service' | sort --unique" for unit in units_of(machine.roles)}
+        found = {unit: host(machine.name).run(command).stdout.strip() for unit, command in states.items()}
+        assert found == dict.fromkeys(states, "active"), machine.name
 
 
 def test_hosts_have_the_same_time(everyone: tuple[SiteHost, ...], host: Callable[[str], Host]) -> None:
