@@ -5,8 +5,8 @@ from __future__ import annotations
 from strata.inventory import Template
 from strata.inventory.kubernetes import endpoint, image_repository, registry_name
 from strata.inventory.ports import REGISTRY
-from strata.inventory.topology import address_of
 from strata.models import Site
+from strata.site.hosts import address_of
 from strata.site.outputs import CloudOutputs
 from strata.toolchain import bin_directory, load_versions
 

@@ -34,6 +34,9 @@ class ServiceUnit(RoleModel):
     """A systemd service that the role runs."""
 
     name: Annotated[UnitName, Field(description="Name without .service; * stands for what depends on the release.")]
+    kernel_name: Annotated[
+        UnitName | None, Field(description="Its name on hosts with a kernel of their own, where it differs there.")
+    ] = None
     restart: Annotated[
         bool, Field(description="Whether Strata adds Restart=on-failure, for a unit of Debian without it.")
     ] = False
