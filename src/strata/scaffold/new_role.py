@@ -46,6 +46,7 @@ def new_role(name: str, directory: Path = DIRECTORY) -> Path:
             written.parent.mkdir(parents=True, exist_ok=True)
             written.write_text(_replaced(file.read_text(), words))
             shutil.copymode(file, written)
+    roles.cache_clear()
     return target
 
 
