@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strata.inventory.databases import databases
+from strata.catalogue.needs.database import databases
 from strata.inventory.ports import POSTGRESQL
 from strata.inventory.topology import client_networks, database_secret, secret, service_certificate
 from strata.models import Site

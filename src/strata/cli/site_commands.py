@@ -69,11 +69,13 @@ def up(
     from strata.engine.steps import RunReport, run_steps
     from strata.engine.up import run_changes
     from strata.models import check_secrets
+    from strata.platform.releases import check_values
     from strata.site.context import SiteContext
     from strata.verify.run import last_verified, run_checks
 
     context = SiteContext.load(site_file(site))
     check_secrets(context.site)
+    check_values(context.site, context.site_file)
     context.provider.check()
     chosen = layers(layer)
     with site_lock(context.paths, "up"):

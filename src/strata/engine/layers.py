@@ -136,13 +136,13 @@ def pod_base_image_step() -> Callable[[Progress], StepResult]:
     return run
 
 
-def pod_image_builds_step() -> Callable[[Progress], StepResult]:
-    """A step that has every pod image built on this machine, while the cloud and the hosts come up."""
+def pod_image_builds_step(context: SiteContext) -> Callable[[Progress], StepResult]:
+    """A step that has every pod image of the site built on this machine, while the cloud and the hosts come up."""
 
     def run(progress: Progress) -> StepResult:
         from strata.images.pod_images import build_pod_images
 
-        return StepResult(0, f"{build_pod_images(progress)} images in the cache")
+        return StepResult(0, f"{build_pod_images(context.site, progress)} images in the cache")
 
     return run
 
@@ -202,6 +202,19 @@ def cluster_step(context: SiteContext, thorough: bool) -> Callable[[Progress], S
     return run
 
 
+def service_secrets_step(context: SiteContext) -> Callable[[Progress], StepResult]:
+    """Returns a step that applies the Secrets of the platform's services."""
+
+    def run(progress: Progress) -> StepResult:
+        from strata.platform.secrets import apply_secrets
+
+        progress.update("comparing the cluster's Secrets with the site's")
+        changed = apply_secrets(context)
+        return StepResult(len(changed), ", ".join(changed) or "Secrets of the services")
+
+    return run
+
+
 def platform_program_step(context: SiteContext) -> Callable[[Progress], StepResult]:
     """A step that runs pulumi/platform, and mends objects of its releases that somebody changed in the cluster."""
 
@@ -209,10 +222,11 @@ def platform_program_step(context: SiteContext) -> Callable[[Progress], StepResu
         from strata.drift.platform import repair_releases
         from strata.engine import pulumi
         from strata.engine.service_readiness import wait_for_services
+        from strata.platform.secrets import remove_secrets
 
         result = pulumi.up("platform", context.site, context.paths, progress, site_file=context.site_file)
         progress.update("comparing the cluster's objects with the releases")
-        mended = repair_releases(context)
+        mended = [*repair_releases(context), *(f"Secret {name} removed" for name in remove_secrets(context))]
         if result.changed or mended:
             wait_for_services(context, progress)
         return StepResult(result.changed + len(mended), "; ".join(["Helm releases", *mended]))
@@ -251,9 +265,12 @@ def up_steps(
     if site.cluster is not None:
         steps += [
             Step("pod base image", Layer.CLUSTER, pod_base_image_step()),
-            Step("pod image builds", Layer.CLUSTER, pod_image_builds_step(), ("cluster tools", "pod base image")),
+            Step(
+                "pod image builds", Layer.CLUSTER, pod_image_builds_step(context), ("cluster tools", "pod base image")
+            ),
             Step("pod images", Layer.CLUSTER, pod_images_step(context), ("hosts", "pod image builds")),
             Step("cluster", Layer.CLUSTER, cluster_step(context, thorough), ("hosts", "pod images")),
-            Step("platform", Layer.PLATFORM, platform_program_step(context), ("cluster",)),
+            Step("service secrets", Layer.PLATFORM, service_secrets_step(context), ("cluster",)),
+            Step("platform", Layer.PLATFORM, platform_program_step(context), ("service secrets",)),
         ]
     return [s for s in steps if s.layer in chosen]

@@ -110,17 +110,17 @@ def _cluster(context: SiteContext, seen: Observation) -> list[ObjectStatus]:
 def _platform(context: SiteContext, seen: Observation) -> list[ObjectStatus]:
     if context.site.cluster is None:
         return []
-    from strata.platform.releases import release_names
+    from strata.platform.releases import releases
 
     missing = seen.platform.reason or "missing"
     return [
         ObjectStatus(
             layer=Layer.PLATFORM,
-            object=f"release {name}",
+            object=f"release {release.name}",
             wanted="deployed",
-            found=seen.platform.releases.get(name, missing),
+            found=seen.platform.releases.get(release.name, missing),
         )
-        for name in release_names(context.site)
+        for release in releases(context.site)
     ]
 
 

@@ -8,15 +8,21 @@ from strata.errors import UserError
 from strata.layers import Layer
 from strata.site.context import SiteContext
 
+SUPPORTED = ("kubeadm", "kine")
+"""Installer and datastore; an etcd of kubeadm's would need an image that is not built."""
+BY_KUBEADM = frozenset({Layer.CLUSTER, Layer.PLATFORM})
+"""Layers that need a cluster by kubeadm; the platform's images are pushed together with the cluster's."""
+
 
 def refusal(context: SiteContext, layers: Collection[Layer] = tuple(Layer)) -> UserError | None:
     """Returns why `up` refuses a site with these layers; None if it brings them up."""
     cluster = context.site.cluster
-    if cluster is None or cluster.installer == "kubeadm" or Layer.CLUSTER not in layers:
+    if cluster is None or (cluster.installer, cluster.datastore) == SUPPORTED or not BY_KUBEADM & set(layers):
         return None
     return UserError(
-        f"{context.site_file}: cluster.installer: {cluster.installer} is not installed by this release",
-        fix="take kubeadm, or run Kubespray by hand on the same inventory and then `--layer platform`",
+        f"{context.site_file}: cluster: installer: {cluster.installer} with datastore: {cluster.datastore} is not "
+        "installed by this release",
+        fix="use kubeadm with kine, or bring up the layers below it: `--layer cloud`, then `--layer hosts`",
     )
 
 
@@ -25,8 +31,11 @@ def remedy(context: SiteContext, layers: Collection[Layer]) -> str:
     command = f"strata up {context.site.name}"
     if refusal(context) is None:
         return f"`{command}` repairs them"
-    possible = [layer for layer in Layer if layer in layers and refusal(context, [layer]) is None]
-    clauses = [f"`{command} --layer {layer}` repairs those of {layer}" for layer in possible]
-    if len(possible) < len(set(layers)):
-        clauses.append("those of cluster are Kubespray's: run it on the same inventory")
+    clauses = [
+        f"`{command} --layer {layer}` repairs those of {layer}"
+        if refusal(context, [layer]) is None
+        else f"this release does not install those of {layer}"
+        for layer in Layer
+        if layer in layers
+    ]
     return "; ".join(clauses)

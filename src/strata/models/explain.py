@@ -19,7 +19,7 @@ from strata.models.problems import suggestion
 from strata.models.pydantic_errors import strip_optional
 from strata.models.roles import roles
 from strata.models.site import Site
-from strata.models.types import Duration, Quantity, Size
+from strata.models.types import Duration, Quantity, SiteFile, Size
 from strata.models.yaml_events import KeyPath, dotted
 
 
@@ -213,7 +213,14 @@ def type_name(annotation: Any) -> str:
         return f"mapping of {type_name(key)} to {type_name(value)}"
     if origin is Literal:
         return "choice"
-    names: dict[Any, str] = {str: "text", int: "number", Path: "path", Size: "size", Duration: "duration"}
+    names: dict[Any, str] = {
+        str: "text",
+        int: "number",
+        Path: "path",
+        SiteFile: "path",
+        Size: "size",
+        Duration: "duration",
+    }
     if annotation in names:
         return names[annotation]
     if isinstance(annotation, type) and issubclass(annotation, Model):

@@ -68,7 +68,10 @@ class Section(RoleModel):
 
     key: Annotated[str, Field(description="Key below `hosts:`.")]
     example: Annotated[str, Field(description="The section in one line, for the error message.")]
-    unless: Annotated[tuple[RoleName, ...], Field(description="Roles that use it without the section.")] = ()
+    unless: Annotated[
+        Literal["databases"] | None,
+        Field(description="databases: the section may be missing where services or kine need a database."),
+    ] = None
 
 
 class Needs(RoleModel):

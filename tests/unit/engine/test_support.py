@@ -47,8 +47,7 @@ def test_status_and_report_name_what_repairs_the_site(
         "lab": "`strata up lab` repairs them",
         "tacc": (
             "`strata up tacc --layer cloud` repairs those of cloud; `strata up tacc --layer hosts` repairs those of "
-            "hosts; `strata up tacc --layer platform` repairs those of platform; those of cluster are Kubespray's: "
-            "run it on the same inventory"
+            "hosts; this release does not install those of cluster; this release does not install those of platform"
         ),
     }.items():
         context = load(site, tmp_path, monkeypatch)

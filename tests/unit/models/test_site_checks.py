@@ -277,18 +277,18 @@ CASES: dict[str, tuple[Sequence[Edit], str, str, str, str]] = {
         "gpu_node, kube_node",
     ),
     "database twice": (
-        [("[ml_hub]", "[ml_hub, ml_hub]")],
+        [("hosts:\n", "hosts:\n  postgresql: {databases: [mlflow, mlflow]}\n")],
         "hosts.postgresql.databases[1]",
         "stands twice",
         "another",
-        "ml_hub, ml_hub",
+        "mlflow, mlflow",
     ),
     "hostname of two services": (
         [("{hostname: login}", "{hostname: ml-hub}")],
-        "platform.services.ml_hub.hostname",
+        "platform.services.token_issuer.hostname",
         "stands twice",
         "another",
-        "ml_hub:",
+        "token_issuer:",
     ),
     "hostname of the registry": (
         [("{hostname: login}", "{hostname: registry}")],
@@ -419,7 +419,7 @@ CASES: dict[str, tuple[Sequence[Edit], str, str, str, str]] = {
         "nfs: {exports",
     ),
     "server without exports": (
-        [("  nfs: {exports: [{name: data, path: /srv/nfs/data}]}\n", "")],
+        [("hosts:\n  nfs: {exports: [{name: data, path: /srv/nfs/data}]}\n", "")],
         "cloud.instances[0].roles",
         "hosts.nfs does not say",
         "exports",
@@ -433,17 +433,17 @@ CASES: dict[str, tuple[Sequence[Edit], str, str, str, str]] = {
         "srv/../data",
     ),
     "ML hub without database": (
-        [("databases: [ml_hub]", "databases: [other]")],
+        [("postgresql, kine, registry", "registry"), ("datastore: kine", "datastore: etcd")],
         "platform.services.ml_hub",
         "database ml_hub",
-        "databases: [ml_hub]",
+        "role postgresql",
         "ml_hub: {hostname",
     ),
     "ML hub without issuer": (
         [("    token_issuer: {hostname: login}\n", "")],
         "platform.services.ml_hub",
         "token_issuer",
-        "token_issuer: {hostname: login}",
+        "token_issuer: {}",
         "ml_hub:",
     ),
     "catalogue that is not there": (

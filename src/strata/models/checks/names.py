@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from strata.catalogue.needs.hostname import published
 from strata.models.checks.finding import Finding, hosts
 from strata.models.problems import suggestion
 from strata.models.roles import DEBIAN_RELEASES, roles
@@ -60,8 +61,7 @@ def _named(site: Site) -> Iterator[list[tuple[str, KeyPath]]]:
     yield _names(site.secrets, ("secrets",))
     used = {role for host in hosts(site) for role in host.roles}
     yield [(name, ("domain",)) for role in roles() if role in used for name in roles()[role].dns_names] + [
-        (service.hostname, ("platform", "services", key, "hostname"))
-        for key, service in site.platform.services.installed.items()
+        (service.hostname, ("platform", "services", service.key, "hostname")) for service in published(site)
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from strata.catalogue.needs.database import databases
 from strata.models.checks.finding import INSTANCES, MACHINES, Finding, Host, hosts
 from strata.models.roles import Role, Section, roles
 from strata.models.site import Site
@@ -51,7 +52,7 @@ def _section(site: Site, name: str, section: Section | None, by_role: Mapping[st
     if there and name not in by_role:
         why = f"needs a host with the role {name}, and there is none"
         yield Finding(("hosts", section.key), why, f"give a host the role {name}", SOURCES)
-    if not there and name in by_role and by_role.keys().isdisjoint(section.unless):
+    if not there and name in by_role and not (section.unless == "databases" and databases(site)):
         why = f"has the role {name}, and hosts.{section.key} does not say what it serves"
         path: KeyPath = (*by_role[name][0].path, "roles")
         yield Finding(path, why, f"below hosts: {section.example}", (("hosts", section.key),))

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from strata.catalogue.needs.database import KINE_DATABASE
 from strata.inventory.kubernetes import endpoint, registry_name
 from strata.inventory.ports import DATASTORE
 from strata.models import Site
 from strata.models.accelerators import CATALOGUE
 from strata.models.platform import Tenant
-from strata.site.data_protection import KINE_DATABASE
 from strata.site.hosts import Host as SiteHost
 from strata.site.hosts import hosts, hosts_with
 from strata.site.outputs import CloudOutputs, ImageOutputs

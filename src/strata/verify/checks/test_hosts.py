@@ -16,7 +16,7 @@ import pytest
 import requests
 
 from strata.access.ssh import ssh_arguments
-from strata.inventory.databases import databases
+from strata.catalogue.needs.database import databases
 from strata.inventory.ports import DATASTORE, POSTGRESQL, REGISTRY
 from strata.inventory.services import PublishedService, published_services
 from strata.inventory.topology import database_secret
