@@ -97,7 +97,7 @@ def test_its_files_pass_every_check_of_the_repository(copy: Copy) -> None:
     copy.run("ruff", "format", "--check", folder)
     copy.run("yamllint", "--strict", folder)
     copy.run("mypy", "--explicit-package-bases", f"{folder}/inventory.py")
-    copy.run("pytest", "-q", "-p", "no:xdist", "tests/unit/models/test_roles.py")
+    copy.run("pytest", "-q", "-p", "no:xdist", "tests/unit/test_roles.py")
 
 
 def test_a_site_may_have_it(copy: Copy, tmp_path: Path) -> None:

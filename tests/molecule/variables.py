@@ -11,7 +11,7 @@ from pathlib import Path
 import yaml
 
 from strata.inventory.playbooks import host_variables
-from strata.models.roles import DEBIAN_RELEASES
+from strata.roles import DEBIAN_RELEASES
 from strata.site.secrets import pki
 from strata.toolchain import bin_directory
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from strata.inventory import Template
 from strata.inventory.services import published_services
 from strata.models import Site
-from strata.models.roles import DEBIAN_RELEASES, roles
+from strata.roles import DEBIAN_RELEASES, roles
 from strata.site.hosts import address_of, hosts
 from strata.site.outputs import CloudOutputs
 

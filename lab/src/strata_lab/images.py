@@ -9,8 +9,8 @@ import yaml
 from strata.errors import UserError
 from strata.images.apt_sources import CODENAMES
 from strata.images.root_filesystem import RootFilesystem, ensure
-from strata.models.roles import DIRECTORY, roles
 from strata.progress import Progress
+from strata.roles import DIRECTORY, roles
 
 FILES = Path(__file__).parent / "files"
 

@@ -14,9 +14,9 @@ from strata.cloud.security_group import Ingress, SecurityGroupArgs
 from strata.errors import UserError
 from strata.models import Site
 from strata.models.cloud import Cloud, Flavor
-from strata.models.roles import roles
 from strata.provider import Provider
 from strata.pulumi_program import shown_plainly
+from strata.roles import roles
 from strata.site.paths import SitePaths
 
 SITE_METADATA = "strata_site"

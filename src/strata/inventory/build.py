@@ -8,8 +8,8 @@ from pathlib import Path
 from strata.inventory.playbooks import host_variables, playbook_roles
 from strata.inventory.role_variables import role_variables
 from strata.models import Site
-from strata.models.roles import roles, roles_of
 from strata.provider import provider_of
+from strata.roles import roles, roles_of
 from strata.site.hosts import hosts
 from strata.site.outputs import CloudOutputs
 from strata.site.paths import SitePaths

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strata.models.roles import Role, roles, roles_of
+from strata.roles import Role, roles, roles_of
 
 
 def playbook_roles() -> dict[str, list[str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from strata.catalogue.needs.database import PORT as POSTGRESQL
-from strata.models.roles import port
+from strata.roles import port
 
 __all__ = ["DATASTORE", "HTTPS", "POSTGRESQL", "REGISTRY"]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import cache
 
 from strata.models import Site
-from strata.models.roles import DIRECTORY
+from strata.roles import DIRECTORY
 from strata.site.outputs import CloudOutputs
 
 FILE = "inventory.py"

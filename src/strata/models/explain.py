@@ -17,10 +17,10 @@ from strata.models.find import inventories
 from strata.models.loader import load_site
 from strata.models.problems import suggestion
 from strata.models.pydantic_errors import strip_optional
-from strata.models.roles import roles
 from strata.models.site import Site
 from strata.models.types import Duration, Quantity, SiteFile, Size
 from strata.models.yaml_events import KeyPath, dotted
+from strata.roles import roles
 
 
 class Explanation(BaseModel):

@@ -9,7 +9,6 @@ from pydantic_core import PydanticCustomError
 
 from strata.models.accelerators import AcceleratorCounts
 from strata.models.base import Model, Unit
-from strata.models.roles import assignable_roles
 from strata.models.types import (
     AbsolutePath,
     DatabaseName,
@@ -20,6 +19,7 @@ from strata.models.types import (
     SettingName,
     SettingValue,
 )
+from strata.roles import assignable_roles
 
 if TYPE_CHECKING:
     Role = str

@@ -12,8 +12,8 @@ from strata.models.accelerators import CATALOGUE
 from strata.models.base import Model
 from strata.models.explain import choices_of, type_name, unit_of
 from strata.models.pydantic_errors import strip_optional
-from strata.models.roles import Role, roles
 from strata.models.site import Site
+from strata.roles import Role, roles
 
 HEADER = """# Site file
 

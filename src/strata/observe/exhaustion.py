@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from strata.models.roles import roles as all_roles
+from strata.roles import roles as all_roles
 
 FULL_BYTES = 1 << 20
 """A file system with less than this left counts as full."""

@@ -11,9 +11,9 @@ from types import MappingProxyType
 
 from strata.access.ssh import host_addresses, ssh_arguments
 from strata.models import Site
-from strata.models.roles import roles as all_roles
 from strata.observe import exhaustion
 from strata.observe.facts import HostFacts
+from strata.roles import roles as all_roles
 from strata.site.context import SiteContext
 
 NO_ADDRESS = "no address yet"

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from strata.errors import UserError
-from strata.models.roles import DIRECTORY, roles
+from strata.roles import DIRECTORY, roles
 
 TEMPLATE = Path(__file__).parent / "role"
 EXAMPLE = "example_role"

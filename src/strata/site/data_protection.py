@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict
 from strata.catalogue.needs.database import databases
 from strata.errors import UserError
 from strata.models import Site
-from strata.models.roles import roles as all_roles
+from strata.roles import roles as all_roles
 from strata.site.outputs import CloudOutputs, Outputs
 from strata.site.paths import SitePaths
 

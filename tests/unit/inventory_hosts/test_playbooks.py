@@ -8,7 +8,7 @@ import pytest
 
 from strata.errors import UserError
 from strata.inventory.playbooks import host_variables, playbook_roles
-from strata.models.roles import DIRECTORY, roles
+from strata.roles import DIRECTORY, roles
 from strata.scaffold.new_role import EXAMPLE, FIRST_PORT, new_role
 
 

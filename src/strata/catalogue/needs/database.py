@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from strata.catalogue.needs.base import Need, SecretReference, role_findings
-from strata.models.roles import port
+from strata.roles import port
 
 if TYPE_CHECKING:
     from strata.catalogue.service import ServiceContext

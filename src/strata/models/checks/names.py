@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 from strata.catalogue.needs.hostname import published
 from strata.models.checks.finding import Finding, hosts
 from strata.models.problems import suggestion
-from strata.models.roles import DEBIAN_RELEASES, roles
 from strata.models.site import Site
 from strata.models.yaml_events import KeyPath
+from strata.roles import DEBIAN_RELEASES, roles
 
 RESERVED_NAMESPACES = frozenset({"default", "kube-system", "kube-public", "kube-node-lease", "strata-system"})
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 
 from strata.catalogue.needs.database import databases
 from strata.models.checks.finding import INSTANCES, MACHINES, Finding, Host, hosts
-from strata.models.roles import Role, Section, roles
 from strata.models.site import Site
 from strata.models.yaml_events import KeyPath
+from strata.roles import Role, Section, roles
 
 SOURCES: tuple[KeyPath, ...] = (INSTANCES, MACHINES)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from strata.models import Site
-from strata.models.roles import port
+from strata.roles import port
 from strata.site.outputs import CloudOutputs
 
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from strata.errors import UserError
 
-DIRECTORY = Path(__file__).resolve().parents[3] / "ansible" / "roles"
+DIRECTORY = Path(__file__).resolve().parents[2] / "ansible" / "roles"
 FILE = "role.yaml"
 DEBIAN_RELEASES = ("12", "13")
 """Debian releases that the roles are tested on."""
@@ -167,7 +167,7 @@ def _read(file: Path) -> Role:
         first = error.errors(include_url=False)[0]
         key = ".".join(map(str, first["loc"]))
         raise UserError(
-            f"{file}: {key or 'role'}: {first['msg']}", fix="the keys are those of strata.models.roles.Role"
+            f"{file}: {key or 'role'}: {first['msg']}", fix="the keys are those of strata.roles.Role"
         ) from None
 
 

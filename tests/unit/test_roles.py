@@ -10,7 +10,7 @@ import yaml
 
 from strata.errors import UserError
 from strata.models.hosts import Hosts
-from strata.models.roles import DIRECTORY, FILE, Role, assignable_roles, roles, roles_of
+from strata.roles import DIRECTORY, FILE, Role, assignable_roles, roles, roles_of
 from strata.site.paths import REPOSITORY
 
 CHECKS = REPOSITORY / "src" / "strata" / "verify" / "checks"
