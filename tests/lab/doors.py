@@ -66,10 +66,10 @@ def served_certificate(address: str, port: int, *, postgresql: bool = False) -> 
 
 def served_certificates(context: SiteContext) -> dict[str, int]:
     """Serial number of the certificate of each server of the site, by the certificate's name or the server's."""
-    ports = {"load_balancer": HTTPS, "registry": REGISTRY, "postgresql": POSTGRESQL, "kine": DATASTORE}
+    ports = {"ingress": HTTPS, "registry": REGISTRY, "postgresql": POSTGRESQL, "kine": DATASTORE}
     found = {}
     for role, port in ports.items():
-        address = address_of(role, context.site, context.cloud_outputs)
+        address = address_of("load_balancer" if role == "ingress" else role, context.site, context.cloud_outputs)
         assert address is not None
         found[role] = served_certificate(address, port, postgresql=role == "postgresql").serial_number
     api = urlsplit(yaml.safe_load(context.paths.kubeconfig.read_text())["clusters"][0]["cluster"]["server"])

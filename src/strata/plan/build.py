@@ -186,7 +186,7 @@ def _platform(site: Site) -> PlatformPlan:
 
     return PlatformPlan(
         releases=tuple(
-            ReleasePlan(name=r.name, chart=f"helm/{r.chart}", namespace=r.namespace, address=r.address)
+            ReleasePlan(name=r.name, chart=r.chart_source, namespace=r.namespace, address=r.address)
             for r in releases(site)
         )
     )
