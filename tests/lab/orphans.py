@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from strata.access.kubectl import cluster_command
 from strata.access.podman import SITE_LABEL, podman
-from strata.engine.pulumi_state import project_name, state_file
 from strata.site.context import SiteContext
 from strata.site.outputs import PARTIAL
+from strata.stacks.state import project_name, state_file
 from strata_lab.network.attachments import NETWORK_LABEL
 from strata_lab.network.container import container_name
 

@@ -16,10 +16,10 @@ import pytest
 from strata.access.kubectl import cluster_command
 from strata.access.podman import podman
 from strata.engine.playbook_state import why_not
-from strata.report.browser import browser
 from strata.site.context import SiteContext
 from strata.site.paths import REPOSITORY
 from strata.site.secrets import SecretStore
+from strata_bench.browser import browser
 from strata_lab.network.container import container_name
 
 from .commands import strata, strata_json, up

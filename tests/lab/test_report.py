@@ -21,8 +21,6 @@ from strata.models import Site
 from strata.observe.hosts import UNITS
 from strata.platform.releases import SYSTEM_NAMESPACE
 from strata.report import build_report
-from strata.report.browser import Browser, browser
-from strata.report.inspect import look_at
 from strata.report.model import SiteReport
 from strata.report.page import render_page
 from strata.site.context import SiteContext
@@ -30,6 +28,8 @@ from strata.site.outputs import ImageOutputs
 from strata.site.paths import REPOSITORY
 from strata.toolchain import bin_directory
 from strata.verify.pods import PodRequest
+from strata_bench.browser import Browser, browser
+from strata_bench.inspect import look_at
 
 from .commands import strata, strata_json
 from .pages import WIDTH, header, places, rows, text

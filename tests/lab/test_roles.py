@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import pytest
 import requests
 
-from strata.inventory.build import controller_address
-from strata.inventory.topology import hosts_with
+from strata.site.hosts import hosts_with
 from strata.site.context import SiteContext
 from strata.site.paths import REPOSITORY
 from strata.verify.pods import Kubectl
+from strata_lab.openstack_controller import controller_address
 
 from .healing import in_controller
 

@@ -11,8 +11,10 @@ from strata.images.apt_sources import CODENAMES
 from strata.images.root_filesystem import RootFilesystem, ensure
 from strata.progress import Progress
 from strata.site.paths import REPOSITORY
+from strata_lab.paths import ROLES
 
 FILES = Path(__file__).parent / "files"
+NODE_ROLES = REPOSITORY / "ansible" / "roles"
 
 _SYSTEMD = ("systemd", "systemd-sysv", "dbus", "openssh-server", "python3", "python3-apt", "sudo", "ca-certificates")
 # what an instance of a cloud has; cloud-init without its recommendations, which grow disks
@@ -25,12 +27,8 @@ _NODE = (
 _CONTROLLER = ("procps", "openssh-client", "nftables")  # the network agent runs nft
 
 
-def role_packages(roles: Path = REPOSITORY / "ansible" / "roles", *, controller: bool = False) -> list[str]:
-    """Debian packages that roles install: each role's `<role>_packages`.
-
-    Args:
-        roles: directory of the roles.
-        controller: those of the OpenStack controller's roles, else those of the nodes'.
+def role_packages(roles: Path) -> list[str]:
+    """Debian packages that the roles in a directory install: each role's `<role>_packages`.
 
     Raises:
         UserError: a role's defaults do not parse or the value is no list of names.
@@ -38,8 +36,6 @@ def role_packages(roles: Path = REPOSITORY / "ansible" / "roles", *, controller:
     found: set[str] = set()
     for defaults in sorted(roles.glob("*/defaults/main.yml")):
         role = defaults.parent.parent.name
-        if role.startswith("openstack_") is not controller:
-            continue
         try:
             packages = (yaml.safe_load(defaults.read_text()) or {}).get(f"{role}_packages", [])
         except yaml.YAMLError as error:
@@ -54,7 +50,7 @@ def node_filesystem(release: str) -> RootFilesystem:
     """The nodes' root filesystem: base packages and those of all node roles."""
     if release not in CODENAMES:
         raise UserError(f"no node image for Debian {release}", fix=f"use one of {', '.join(CODENAMES)}")
-    packages = (*_SYSTEMD, *_INSTANCE, *_NETWORK, *_NODE, *role_packages())
+    packages = (*_SYSTEMD, *_INSTANCE, *_NETWORK, *_NODE, *role_packages(NODE_ROLES))
     return RootFilesystem(f"debian-{release}", release, packages, (FILES / "customize.sh", FILES / "customize-node.sh"))
 
 
@@ -73,7 +69,7 @@ def ensure_node_image(release: str, progress: Progress) -> str:
 
 def controller_filesystem() -> RootFilesystem:
     """The root filesystem of the OpenStack controller and of the network agent."""
-    packages = (*_SYSTEMD, *_NETWORK, *_CONTROLLER, *role_packages(controller=True))
+    packages = (*_SYSTEMD, *_NETWORK, *_CONTROLLER, *role_packages(ROLES))
     return RootFilesystem("controller", "12", packages, (FILES / "customize.sh", FILES / "customize-controller.sh"))
 
 

@@ -95,8 +95,8 @@ def cloud_program_step(context: SiteContext, consent: Consent) -> Callable[[Prog
     """A step that runs pulumi/cloud and keeps its outputs."""
 
     def run(progress: Progress) -> StepResult:
-        from strata.engine import pulumi
         from strata.engine.drain import prepare_cloud
+        from strata.stacks import pulumi
 
         drained = prepare_cloud(context, consent, progress)
         result = pulumi.up("cloud", context.site, context.paths, progress, site_file=context.site_file)
@@ -206,8 +206,8 @@ def platform_program_step(context: SiteContext) -> Callable[[Progress], StepResu
 
     def run(progress: Progress) -> StepResult:
         from strata.drift.platform import repair_releases
-        from strata.engine import pulumi
         from strata.engine.service_readiness import wait_for_services
+        from strata.stacks import pulumi
 
         result = pulumi.up("platform", context.site, context.paths, progress, site_file=context.site_file)
         progress.update("comparing the cluster's objects with the releases")

@@ -10,13 +10,13 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from strata.engine.pulumi_recovery import connect
-from strata.engine.pulumi_state import project_name, read_deployment, state_file
 from strata.findings import OrphanedResource
 from strata.layers import Layer
 from strata.site.context import SiteContext
 from strata.site.outputs import PARTIAL
 from strata.site.paths import SitePaths
+from strata.stacks.recovery import connect
+from strata.stacks.state import project_name, read_deployment, state_file
 
 if TYPE_CHECKING:
     from openstack.connection import Connection

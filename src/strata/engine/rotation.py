@@ -211,7 +211,7 @@ def rotate_passphrase(context: SiteContext, progress: Progress) -> None:
     Raises:
         UserError: pulumi refused; the same command again goes on.
     """
-    from strata.engine.pulumi import Program, change_passphrase
+    from strata.stacks.pulumi import Program, change_passphrase
 
     paths = context.paths
     following = paths.next_passphrase_file

@@ -25,6 +25,9 @@ KUBERNETES_REPOSITORY = "kubernetes"
 SERVICE_REPOSITORY = "strata"
 """Images of ours below the registry."""
 
+SOURCES = (REPOSITORY / "services", REPOSITORY / "lab" / "images")
+"""Directories with one image per folder: the services, and substitutes for images that cannot be downloaded."""
+
 STATIC_PODS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 
 POD_BASE_PYTHON = "3.11"
@@ -174,7 +177,7 @@ def _wanted(progress: Progress) -> tuple[list[ImageSource], str]:
     from strata.images.root_filesystem import ensure_pod_base_image
     from strata.toolchain import ensure, load_versions
 
-    services = sorted(p.parent for p in (REPOSITORY / "services").glob("*/Containerfile"))
+    services = sorted(p.parent for root in SOURCES for p in root.glob("*/Containerfile"))
     go_services = [p.name for p in services if (p / "go.mod").exists()]
     tools = ensure((*STATIC_PODS, "kube-proxy", "coredns", *go_services), progress)
     binaries = {name: tool.path for name, tool in tools.items()}

@@ -21,9 +21,7 @@ def test_packages_are_the_union_of_the_roles(tmp_path: Path) -> None:
     role(tmp_path, "base", "base_packages: [sudo, curl]\nother_packages: [nethack]\n")
     role(tmp_path, "nfs_server", "nfs_server_packages: [nfs-ganesha, curl]\n")
     role(tmp_path, "plain", "---\n")
-    role(tmp_path, "openstack_database", "openstack_database_packages: [mariadb-server]\n")
     assert images.role_packages(tmp_path) == ["curl", "nfs-ganesha", "sudo"]
-    assert images.role_packages(tmp_path, controller=True) == ["mariadb-server"]
 
 
 @pytest.mark.parametrize("text", ["base_packages: sudo\n", "base_packages: [1]\n", "base_packages: [sudo\n"])

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from strata.access.ssh import ssh_arguments
-from strata.bench.breakdown import boot_spans
-from strata.bench.model import Bench, Measure
-from strata.bench.site import bench_site
 from strata.errors import UserError
 from strata.site.context import SiteContext
+from strata_bench.breakdown import boot_spans
+from strata_bench.model import Bench, Measure
+from strata_bench.site import bench_site
 
 if TYPE_CHECKING:
     from openstack.connection import Connection

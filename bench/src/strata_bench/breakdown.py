@@ -9,9 +9,9 @@ import time
 from datetime import datetime
 
 from strata.access.ssh import ssh_arguments
-from strata.bench.model import Span
-from strata.engine.timeline import Parts, load
 from strata.site.context import SiteContext
+from strata.timeline import Parts, load
+from strata_bench.model import Span
 
 PARTS = {
     "OpenStack": "openstack",

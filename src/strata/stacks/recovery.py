@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from strata.engine.pulumi_events import Failure, label
-from strata.engine.pulumi_state import lock_files, read_deployment
 from strata.site.context import SiteContext
+from strata.stacks.events import Failure, label
+from strata.stacks.state import lock_files, read_deployment
 
 if TYPE_CHECKING:
     from openstack.connection import Connection

@@ -8,10 +8,10 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from strata.bench.model import Bench, Measure
-from strata.bench.site import bench_site
 from strata.errors import UserError
 from strata.site.context import SiteContext
+from strata_bench.model import Bench, Measure
+from strata_bench.site import bench_site
 
 COUNTS = (10, 100)
 LIMIT_SECONDS = 600.0
