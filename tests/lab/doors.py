@@ -20,6 +20,7 @@ import yaml
 from ansible.parsing.vault import AnsibleVaultError, VaultLib, VaultSecret
 from cryptography import x509
 
+from strata.access.openstack import connect
 from strata.access.ssh import host_addresses
 from strata.engine.rotation import PASSPHRASE, SSH_KEY
 from strata.inventory.ports import DATASTORE, HTTPS, POSTGRESQL, REGISTRY
@@ -27,7 +28,6 @@ from strata.inventory.topology import database_secret
 from strata.platform.token_issuer import CLIENT, CLIENT_SECRET
 from strata.site.context import SiteContext
 from strata.site.hosts import address_of
-from strata.stacks.recovery import connect
 from strata_lab.controller import container_name
 from strata_lab.network.metadata import NOVA_PORT
 from strata_lab.openstack_controller import METADATA_SECRET, SERVICES, controller_address

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from strata.access.kubectl import cluster_command
+from strata.access.helm import helm
 from strata.access.podman import podman
 from strata.engine.playbook_state import why_not
 from strata.site.context import SiteContext
@@ -146,7 +146,7 @@ def break_cluster(context: SiteContext, kubectl: Callable[..., str]) -> None:
     quota = json.loads(kubectl("get", "resourcequota", "-n", tenant, "-o", "json"))["items"][0]["metadata"]["name"]
     release, chart = f"tenant-{tenant}", str(REPOSITORY / "helm" / "tenant")
     options = ("--namespace", "strata-system", "--reuse-values", "--set", "quota.memory=3Gi")
-    cluster_command(context, "helm", "upgrade", release, chart, *options)
+    helm(context, "upgrade", release, chart, *options)
     kubectl("patch", "resourcequota", quota, "-n", tenant, "--type=merge", "-p", '{"spec":{"hard":{"pods":"99"}}}')
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from strata.access.kubectl import cluster_command
+from strata.access.helm import helm_releases
 from strata.models import Site
 from strata.observe.hosts import UNITS
 from strata.platform.releases import SYSTEM_NAMESPACE
@@ -219,7 +219,7 @@ def test_status_says_what_runs(
     hypervisors = {h.name: h.state for h in cloud.compute.hypervisors(details=True)}
     flavors = {f.name for f in cloud.compute.flavors()}
     nodes = {n["metadata"]["name"]: n for n in json.loads(kubectl("get", "nodes", "--output", "json"))["items"]}
-    listed = json.loads(cluster_command(context, "helm", "list", "--all-namespaces", "--output", "json"))
+    listed = helm_releases(context)
     found = {f"instance {i.name}": servers[i.name] for i in declared.instances}
     found |= {f"hypervisor {h.name}": hypervisors[h.name] for h in declared.hypervisors}
     found |= {f"flavor {f.name}": "present" if f.name in flavors else "missing" for f in declared.flavors}

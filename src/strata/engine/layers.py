@@ -85,7 +85,7 @@ def keys_step(context: SiteContext) -> Callable[[Progress], StepResult]:
 
         progress.update("SSH key and certificate authority")
         changed = ensure_ssh_key(context.paths)
-        assert context.secrets.ca
+        context.secrets.ensure_ca()
         return StepResult(int(changed), str(context.paths.root))
 
     return run
@@ -192,7 +192,7 @@ def cluster_step(context: SiteContext, thorough: bool) -> Callable[[Progress], S
         from strata.toolchain import load_versions
 
         result = playbook(progress)
-        wait_for_system_pods(context.paths, progress)
+        wait_for_system_pods(context, progress)
         control = address_of("kube_control_plane", context.site, context.cloud_outputs)
         version = load_versions().tools["kubectl"].version
         ClusterOutputs(api_endpoint=f"https://{control}:6443", kubernetes_version=version).save(context.paths)

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from strata.images.build import ImageSource, PythonPackages, load_digests, podman, save_digests
+from strata.access.podman import podman
+from strata.images.build import ImageSource, PythonPackages, load_digests, save_digests
 from strata.images.oci_layout import packed
 from strata.images.push import push
 from strata.images.registry_client import REGISTRY_PORT, RegistryClient
@@ -189,7 +190,7 @@ def _wanted(progress: Progress) -> tuple[list[ImageSource], str]:
         *(service_image(p, binaries, base, (pinned["pause"].version,) if p.name == "pause" else ()) for p in services),
         ImageSource(f"{SERVICE_REPOSITORY}/pod-base", _BASE, base=base),
     ]
-    base_id = podman("image", "inspect", "--format={{.Id}}", base)
+    base_id = podman("image", "inspect", "--format={{.Id}}", base).strip()
     return as_one_set(sources, base_id), base_id
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import concurrent.futures
 import fnmatch
 import json
-import subprocess
 
-from strata.access.ssh import host_addresses, ssh_arguments
+from strata.access.ssh import Unreachable, host_addresses, run_ssh
 from strata.models import Site
 from strata.observe import exhaustion
 from strata.observe.facts import HostFacts
@@ -87,16 +86,9 @@ def observe_hosts(context: SiteContext) -> dict[str, HostFacts]:
 def ssh(context: SiteContext, address: str, script: str) -> tuple[str, str]:
     """Output and errors of a script on a host; a host that does not answer has errors only."""
     try:
-        done = subprocess.run(
-            ["ssh", *ssh_arguments(context.paths), f"root@{address}", "sh -s"],
-            input=script,
-            capture_output=True,
-            text=True,
-            timeout=20,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return "", "no answer within 20 s"
+        done = run_ssh(context, address, "sh -s", text=script)
+    except Unreachable as error:
+        return "", str(error)
     return done.stdout, done.stderr
 
 
