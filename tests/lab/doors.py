@@ -22,10 +22,12 @@ from cryptography import x509
 
 from strata.access.openstack import connect
 from strata.access.ssh import host_addresses
+from strata.catalogue.needs.audience import Issuer
+from strata.catalogue.needs.database import databases
+from strata.catalogue.site import issuer
 from strata.engine.rotation import PASSPHRASE, SSH_KEY
 from strata.inventory.ports import DATASTORE, HTTPS, POSTGRESQL, REGISTRY
 from strata.inventory.topology import database_secret
-from strata.platform.token_issuer import CLIENT, CLIENT_SECRET
 from strata.site.context import SiteContext
 from strata.site.hosts import address_of
 from strata_lab.controller import container_name
@@ -64,10 +66,10 @@ def served_certificate(address: str, port: int, *, postgresql: bool = False) -> 
 
 def served_certificates(context: SiteContext) -> dict[str, int]:
     """Serial number of the certificate of each server of the site, by the certificate's name or the server's."""
-    ports = {"load_balancer": HTTPS, "registry": REGISTRY, "postgresql": POSTGRESQL, "kine": DATASTORE}
+    ports = {"ingress": HTTPS, "registry": REGISTRY, "postgresql": POSTGRESQL, "kine": DATASTORE}
     found = {}
     for role, port in ports.items():
-        address = address_of(role, context.site, context.cloud_outputs)
+        address = address_of("load_balancer" if role == "ingress" else role, context.site, context.cloud_outputs)
         assert address is not None
         found[role] = served_certificate(address, port, postgresql=role == "postgresql").serial_number
     api = urlsplit(yaml.safe_load(context.paths.kubeconfig.read_text())["clusters"][0]["cluster"]["server"])
@@ -88,14 +90,15 @@ def doors(context: SiteContext, http: requests.Session) -> dict[str, dict[str, D
         SSH_KEY: {n: partial(_ssh, a) for n, a in {"controller": controller, **host_addresses(context)}.items()},
         PASSPHRASE: {"secret store": partial(_vault, context.paths.secrets_file)},
         METADATA_SECRET: {"nova": partial(_metadata, context, controller)},
-        CLIENT_SECRET: {"token issuer": partial(_client, context, http)},
         "openstack_messaging_password": {"RabbitMQ": partial(_rabbitmq, context)},
     }
+    if own := issuer(context.site):
+        found[own.client_secret] = {"token issuer": partial(_client, own, http)}
     for user in ("admin", *SERVICES.values()):
         found[f"openstack_{user}_password"] = {"keystone": partial(_keystone, controller, user)}
     for user in ("keystone", *SERVICES.values()):
         found[f"openstack_{user}_database_password"] = {"MariaDB": partial(_mariadb, context, user)}
-    for name in ("kine", *(context.site.hosts.postgresql.databases if context.site.hosts.postgresql else ())):
+    for name in databases(context.site):
         found[database_secret(name)] = {"PostgreSQL": partial(_postgresql, context, name)}
     return found
 
@@ -146,12 +149,9 @@ def _metadata(context: SiteContext, controller: str, secret: str) -> bool:
     return _answered(requests.get(url, headers=headers, timeout=30), yes=200, no=403)
 
 
-def _client(context: SiteContext, http: requests.Session, secret: str) -> bool:
-    issuer = context.site.platform.services.token_issuer
-    assert issuer is not None
-    url = f"https://{issuer.hostname}.{context.site.domain}/token"
+def _client(own: Issuer, http: requests.Session, secret: str) -> bool:
     data = {"grant_type": "client_credentials"}
-    return _answered(http.post(url, data=data, auth=(CLIENT, secret), timeout=30), yes=200, no=401)
+    return _answered(http.post(f"{own.url}/token", data=data, auth=(own.client, secret), timeout=30), yes=200, no=401)
 
 
 def _keystone(controller: str, user: str, password: str) -> bool:

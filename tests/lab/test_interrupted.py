@@ -16,8 +16,8 @@ import pytest
 
 from strata.access.helm import helm
 from strata.access.podman import podman, site_containers
+from strata.catalogue.service import SYSTEM_NAMESPACE
 from strata.models import Site
-from strata.platform.releases import SYSTEM_NAMESPACE
 from strata.processes import MARK
 from strata.site.context import SiteContext
 from strata.site.hosts import hosts_with

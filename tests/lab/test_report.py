@@ -17,9 +17,9 @@ import pytest
 import yaml
 
 from strata.access.helm import helm_releases
+from strata.catalogue.service import SYSTEM_NAMESPACE
 from strata.models import Site
 from strata.observe.hosts import UNITS
-from strata.platform.releases import SYSTEM_NAMESPACE
 from strata.report import build_report
 from strata.report.model import SiteReport
 from strata.report.page import render_page

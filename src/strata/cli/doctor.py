@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from strata.site.context import SiteContext
 
 
+GIB = 2**30
 DEFAULT_SITE = "lab"
 
 
@@ -27,7 +28,8 @@ def run_doctor(site: str | None, *, as_json: bool) -> bool:
     """
     from strata.models import find_site
     from strata.site.context import SiteContext
-    from strata.toolchain import report
+    from strata.site.paths import cache_directory
+    from strata.toolchain import cache_sizes, charts, report
 
     leftovers: list[OrphanedResource] = []
     unanswered = None
@@ -36,11 +38,14 @@ def run_doctor(site: str | None, *, as_json: bool) -> bool:
         leftovers, unanswered = _leftovers(context)
     problems = context.provider.problems()
     tools = report()
+    sizes = cache_sizes()
     if as_json:
         json.dump(
             {
                 "problems": [_plain(p) for p in problems],
                 "tools": [_plain(t) for t in tools],
+                "charts": [_plain(c) for c in charts.report()],
+                "cache": sizes,
                 "leftovers": [_plain(one) for one in leftovers],
                 "leftovers_unknown": unanswered,
             },
@@ -54,7 +59,15 @@ def run_doctor(site: str | None, *, as_json: bool) -> bool:
     table = Table("tool", "version", "source", "path", title="pinned tools", title_justify="left")
     for tool in tools:
         table.add_row(tool.name, tool.version, tool.source or "not there yet", str(tool.path or ""))
+    for chart in charts.report():
+        place = f"{chart.path or ''} ({chart.note})" if chart.note else str(chart.path)
+        table.add_row(f"chart {chart.name}", chart.version, chart.source or "not there yet", place)
     console.print(table)
+    parts = ", ".join(f"{name} {_gib(size)}" for name, size in sizes.items() if size >= GIB / 100)
+    total = _gib(sum(sizes.values()))
+    console.print(
+        f"cache {cache_directory()}: {total}{f' ({parts})' if parts else ''}", highlight=False, soft_wrap=True
+    )
     for problem in problems:
         console.print(f"[red]✗[/] {problem.message}\n    fix: {problem.fix}", highlight=False)
     if not problems:
@@ -84,6 +97,10 @@ def _leftovers(context: SiteContext) -> tuple[list[OrphanedResource], str | None
         return find_orphans(context), None
     except (SDKException, ClientException, Unanswered, UserError, OSError) as error:
         return [], (str(error) or type(error).__name__).splitlines()[0]
+
+
+def _gib(size: int) -> str:
+    return f"{size / GIB:.2f} GiB"
 
 
 def _plain(value: Any) -> Any:

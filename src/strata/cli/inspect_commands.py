@@ -29,6 +29,7 @@ def _print_json(value: Any) -> None:
 def validate(site: SiteArgument, as_json: JsonOption = False) -> None:
     """Check a site file: every mistake at once, with file, line, key, value and fix."""
     from strata.models import SiteError, load_site
+    from strata.platform.releases import check_values
     from strata.site.secrets.provided import check_secrets
 
     file = site_file(site)
@@ -40,6 +41,7 @@ def validate(site: SiteArgument, as_json: JsonOption = False) -> None:
         _print_json({"valid": False, "problems": [p.__dict__ | {"file": str(p.file)} for p in error.problems]})
         raise typer.Exit(2) from None
     check_secrets(loaded)
+    check_values(loaded, file)
     if as_json:
         _print_json({"valid": True, "site": loaded.name, "file": str(file)})
     else:
@@ -57,9 +59,11 @@ def plan(
     """Show what each layer would create; where the site can be reached, the real difference too."""
     from strata.plan import plan as make_plan
     from strata.plan import render
+    from strata.platform.releases import check_values
     from strata.site.context import SiteContext
 
     context = SiteContext.load(site_file(site))
+    check_values(context.site, context.site_file)
     made = make_plan(context.site)
     if as_json:
         _print_json(made.model_dump(mode="json"))
@@ -164,7 +168,7 @@ def explain(
     key: Annotated[str, typer.Argument(metavar="KEY.PATH", help="For instance cloud.flavors.0.memory.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Say what a key is set to, where, what it means and what uses it."""
+    """Show what a key is set to, where, and what it means."""
     from strata.models.explain import explain as explain_key
 
     explanation = explain_key(site_file(site), key)

@@ -68,12 +68,14 @@ def up(
     from strata.engine.record import record_run
     from strata.engine.steps import RunReport, run_steps
     from strata.engine.up import run_changes
+    from strata.platform.releases import check_values
     from strata.site.context import SiteContext
     from strata.site.secrets.provided import check_secrets
     from strata.verify.run import last_verified, run_checks
 
     context = SiteContext.load(site_file(site))
     check_secrets(context.site)
+    check_values(context.site, context.site_file)
     context.provider.check()
     chosen = layers(layer)
     with site_lock(context.paths, "up"):

@@ -16,6 +16,7 @@ from strata.progress import Progress
 from strata.site.context import SiteContext
 from strata.site.hosts import address_of, hosts_with
 from strata.site.outputs import CloudOutputs, ClusterOutputs
+from strata.site.support import refusal
 
 PULUMI_TOOLS = ("pulumi", "pulumi-language-python", "pulumi-resource-openstack")
 CLUSTER_TOOLS = (
@@ -73,6 +74,18 @@ def tools_step(names: Iterable[str]) -> Callable[[Progress], StepResult]:
         fresh = [t for t in tools.values() if t.path.stat().st_mtime >= begin]
         sources = sorted({str(t.source) for t in tools.values()})
         return StepResult(len(fresh), f"{len(tools)} tools ({', '.join(sources)})")
+
+    return run
+
+
+def charts_step() -> Callable[[Progress], StepResult]:
+    """A step that fetches the pinned charts of other projects."""
+
+    def run(progress: Progress) -> StepResult:
+        from strata.toolchain import charts
+
+        fetched = charts.ensure_charts(progress)
+        return StepResult(len(fetched), ", ".join(f"{c.name} {c.version} ({c.source})" for c in charts.report()))
 
     return run
 
@@ -135,13 +148,13 @@ def pod_base_image_step() -> Callable[[Progress], StepResult]:
     return run
 
 
-def pod_image_builds_step() -> Callable[[Progress], StepResult]:
-    """A step that has every pod image built on this machine, while the cloud and the hosts come up."""
+def pod_image_builds_step(context: SiteContext) -> Callable[[Progress], StepResult]:
+    """A step that has every pod image of the site built on this machine, while the cloud and the hosts come up."""
 
     def run(progress: Progress) -> StepResult:
         from strata.images.pod_images import build_pod_images
 
-        return StepResult(0, f"{build_pod_images(progress)} images in the cache")
+        return StepResult(0, f"{build_pod_images(context.site, progress)} images in the cache")
 
     return run
 
@@ -201,20 +214,37 @@ def cluster_step(context: SiteContext, thorough: bool) -> Callable[[Progress], S
     return run
 
 
+def service_secrets_step(context: SiteContext) -> Callable[[Progress], StepResult]:
+    """Returns a step that applies the Secrets of the platform's services."""
+
+    def run(progress: Progress) -> StepResult:
+        from strata.platform.secrets import apply_secrets
+
+        progress.update("comparing the cluster's Secrets with the site's")
+        changed = apply_secrets(context)
+        return StepResult(len(changed), ", ".join(changed) or "Secrets of the services")
+
+    return run
+
+
 def platform_program_step(context: SiteContext) -> Callable[[Progress], StepResult]:
     """A step that runs pulumi/platform, and mends objects of its releases that somebody changed in the cluster."""
 
     def run(progress: Progress) -> StepResult:
         from strata.drift.platform import repair_releases
+        from strata.engine.certificates import apply_certificate
         from strata.engine.service_readiness import wait_for_services
+        from strata.platform.secrets import remove_secrets
         from strata.stacks import pulumi
 
+        renewed = apply_certificate(context, progress)
         result = pulumi.up("platform", context.site, context.paths, progress, site_file=context.site_file)
         progress.update("comparing the cluster's objects with the releases")
-        mended = repair_releases(context)
+        mended = [*repair_releases(context), *(f"Secret {name} removed" for name in remove_secrets(context))]
         if result.changed or mended:
             wait_for_services(context, progress)
-        return StepResult(result.changed + len(mended), "; ".join(["Helm releases", *mended]))
+        notes = ["Helm releases", *(["certificate of the ingress controller"] if renewed else []), *mended]
+        return StepResult(result.changed + renewed + len(mended), "; ".join(notes))
 
     return run
 
@@ -234,6 +264,8 @@ def up_steps(
         UserError: the site asks for something that this release does not install.
     """
     chosen = set(layers)
+    if refused := refusal(context, chosen):
+        raise refused
     site = context.site
     steps: list[Step] = [Step("keys", Layer.CLOUD, keys_step(context))]
     if site.cloud is not None:
@@ -246,16 +278,15 @@ def up_steps(
         steps.append(Step("cluster tools", Layer.HOSTS, tools_step(CLUSTER_TOOLS), ("pulumi tools",)))
     steps.append(Step("hosts", Layer.HOSTS, hosts_step(context, thorough), ("cloud", "cluster tools", "keys")))
     if site.cluster is not None:
-        if site.cluster.installer != "kubeadm" and Layer.CLUSTER in chosen:
-            raise UserError(
-                f"{context.site_file}: cluster.installer: {site.cluster.installer} is not installed by this release",
-                fix="take kubeadm, or run Kubespray by hand on the same inventory and then `--layer platform`",
-            )
         steps += [
             Step("pod base image", Layer.CLUSTER, pod_base_image_step()),
-            Step("pod image builds", Layer.CLUSTER, pod_image_builds_step(), ("cluster tools", "pod base image")),
+            Step(
+                "pod image builds", Layer.CLUSTER, pod_image_builds_step(context), ("cluster tools", "pod base image")
+            ),
             Step("pod images", Layer.CLUSTER, pod_images_step(context), ("hosts", "pod image builds")),
             Step("cluster", Layer.CLUSTER, cluster_step(context, thorough), ("hosts", "pod images")),
-            Step("platform", Layer.PLATFORM, platform_program_step(context), ("cluster",)),
+            Step("charts", Layer.PLATFORM, charts_step()),
+            Step("service secrets", Layer.PLATFORM, service_secrets_step(context), ("cluster",)),
+            Step("platform", Layer.PLATFORM, platform_program_step(context), ("service secrets", "charts")),
         ]
     return [s for s in steps if s.layer in chosen]

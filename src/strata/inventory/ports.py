@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
+from strata.catalogue.needs.database import PORT as POSTGRESQL
+
+__all__ = ["DATASTORE", "HTTPS", "INGRESS", "KUBELET", "NFS", "POSTGRESQL", "REGISTRY"]
+
 REGISTRY: Final = 5000
-POSTGRESQL: Final = 5432
 DATASTORE: Final = 2379
 """kine's, etcd's usual one."""
 NFS: Final = 2049
 HTTPS: Final = 443
 KUBELET: Final = 10250
 
-NODE_PORTS: Final[Mapping[str, int]] = {"ml_hub": 30080, "token_issuer": 30081}
-"""NodePort of each service of the platform, by its key in `platform.services`."""
-
-HEALTH_PATHS: Final[Mapping[str, str]] = {"ml_hub": "/healthz", "token_issuer": "/healthz"}
-"""Where the load balancer asks a service how it is."""
+INGRESS: Final = 30443
+"""NodePort of the ingress controller (TLS)."""

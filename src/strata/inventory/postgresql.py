@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from strata.catalogue.needs.database import databases
 from strata.inventory.ports import POSTGRESQL
 from strata.inventory.topology import client_networks, database_secret, secret, service_certificate
 from strata.models import Site
@@ -9,16 +10,8 @@ from strata.site.data_protection import Ledger
 from strata.site.outputs import CloudOutputs
 from strata.site.paths import SitePaths
 
-KINE_DATABASE = "kine"
 DEFAULT_SETTINGS: dict[str, object] = {"max_connections": 200}
 """Where `hosts.postgresql.settings` says nothing else."""
-
-
-def databases(site: Site) -> tuple[str, ...]:
-    """Databases of the site, with the one that the cluster's datastore needs."""
-    named = tuple(site.hosts.postgresql.databases) if site.hosts.postgresql else ()
-    extra = (KINE_DATABASE,) if site.cluster is not None and site.cluster.datastore == "kine" else ()
-    return tuple(dict.fromkeys((*named, *extra)))
 
 
 def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:

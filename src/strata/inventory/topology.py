@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 
+from strata.catalogue.needs import Database
 from strata.inventory import Template
 from strata.models import Site
 from strata.site.hosts import hosts_with
@@ -31,7 +32,7 @@ def client_networks(site: Site) -> list[str]:
 
 def database_secret(database: str) -> str:
     """Name of the secret that holds the password of a database's owner."""
-    return f"{database}_database_password"
+    return Database(database).secret
 
 
 def secret(name: str) -> Template:

@@ -12,6 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from strata.errors import UserError
 from strata.models.document import read_document
+from strata.models.files import site_files
 from strata.models.find import SITE_FILE
 from strata.models.loader import load_site
 from strata.models.renumber import IPNetwork, free_network, renumber
@@ -69,11 +70,8 @@ def new_site(
         file = target / SITE_FILE
         file.write_text(text)
         _editor_line(file, like)
-        services = old.platform.services
-        beside = [services.ml_hub.catalogue.file] if services.ml_hub else []
-        beside += [services.external_issuer.ca_file] if services.external_issuer else []
-        for name_beside in beside:
-            if name_beside is not None and not Path(name_beside).is_absolute():
+        for name_beside in site_files(old):
+            if not Path(name_beside).is_absolute():
                 (target / name_beside).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(like.parent / name_beside, target / name_beside)
     except OSError as error:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, create_model, model_validator
 from pydantic_core import PydanticCustomError
 
+from strata.catalogue.discovery import load
 from strata.models.accelerators import AcceleratorCounts
 from strata.models.base import Model, Unit
-from strata.models.types import Audience, Count, DnsLabel, HttpsUrl, IssuerUrl, Size
+from strata.models.types import Audience, Count, DatabaseName, DnsLabel, HttpsUrl, IssuerUrl, SiteFile, Size
 
 
 class TenantQuota(Model):
     """Most that a tenant's pods may ask for."""
 
     layer: ClassVar[str] = "platform"
-    consumers: ClassVar[tuple[str, ...]] = ("ResourceQuota (helm/tenant)",)
     cpu: Annotated[Count, Unit("CPUs"), Field(description="CPUs that all pods may ask for.")]
     memory: Annotated[Size, Field(description="Memory that all pods may ask for.")]
     accelerators: Annotated[
@@ -28,105 +28,138 @@ class Tenant(Model):
     """A group of users with a namespace of its own."""
 
     layer: ClassVar[str] = "platform"
-    consumers: ClassVar[tuple[str, ...]] = ("release of helm/tenant (pulumi/platform)",)
     name: Annotated[DnsLabel, Field(description="Name of the namespace.")]
     quota: Annotated[TenantQuota, Field(description="Most that its pods may ask for.")]
 
 
-class TokenIssuer(Model):
-    """Issues the JSON Web Tokens that services accept, for sites without an identity provider."""
-
-    layer: ClassVar[str] = "platform"
-    consumers: ClassVar[tuple[str, ...]] = ("release token-issuer (pulumi/platform)", "role load_balancer")
-    hostname: Annotated[DnsLabel, Field(description="Answers at https://<hostname>.<domain>.")] = "login"
-
-
 class ExternalIssuer(Model):
-    """An identity provider of the organisation, whose JSON Web Tokens services accept in place of token_issuer's."""
+    """An identity provider of the organisation, whose JSON Web Tokens services accept."""
 
     layer: ClassVar[str] = "platform"
-    consumers: ClassVar[tuple[str, ...]] = ("release ml-hub (pulumi/platform)",)
     url: Annotated[IssuerUrl, Field(description="The `iss` claim of its tokens, exactly, a last slash included.")]
-    audience: Annotated[Audience, Field(description="What the `aud` claim of tokens must hold.")] = "ml-hub"
+    audience: Annotated[
+        Audience | None,
+        Field(description="What the `aud` claim of tokens must hold. Default: the name of each service."),
+    ] = None
     jwks_url: Annotated[
         HttpsUrl | None,
         Field(description="Where it publishes its keys. Default: as its /.well-known/openid-configuration says."),
     ] = None
     ca_file: Annotated[
-        str | None,
+        SiteFile | None,
         Field(
-            min_length=1,
-            max_length=4096,
             description="PEM file of the authority that signed its certificate, relative to the site file. "
             "Default: the authorities of the service's image.",
         ),
     ] = None
 
 
-class Catalogue(Model):
-    """Where the ML Hub's models come from; exactly one key."""
+class ServicesSection(Model):
+    """Services of the platform; one that is not named is not installed."""
 
     layer: ClassVar[str] = "platform"
-    consumers: ClassVar[tuple[str, ...]] = ("catalogue loader (release ml-hub)",)
-    file: Annotated[
-        str | None, Field(min_length=1, max_length=4096, description="JSON file, relative to the site file.")
+    external_issuer: Annotated[
+        ExternalIssuer | None, Field(description="Issuer of tokens outside of the site, in place of a service.")
     ] = None
-    hugging_face: Annotated[
-        Count | None,
-        Unit("models"),
-        Field(description="Take so many models from the Hugging Face API, the most downloaded first."),
+
+
+def _services_model() -> type[ServicesSection]:
+    """The section with a key for each service of the catalogue."""
+    fields: dict[str, Any] = {}
+    for service in load():
+        description = (service.settings.__doc__ or "").strip().splitlines()[0]
+        fields[service.key] = (Annotated[service.settings | None, Field(description=description)], None)
+    return create_model("Services", __base__=ServicesSection, __doc__=ServicesSection.__doc__, **fields)
+
+
+if TYPE_CHECKING:
+    Services = ServicesSection
+else:
+    Services = _services_model()
+
+
+LETS_ENCRYPT = "https://acme-v02.api.letsencrypt.org/directory"
+
+
+class IngressCertificate(Model):
+    """Where the certificate of the services' names comes from."""
+
+    layer: ClassVar[str] = "platform"
+    source: Annotated[
+        Literal["site", "files", "acme"],
+        Field(
+            description="site: issued by the site's CA for *.<domain>. files: provided by the operator. "
+            "acme: requested for each name by the ingress controller (TLS-ALPN-01)."
+        ),
+    ] = "site"
+    certificate: Annotated[
+        SiteFile | None,
+        Field(
+            description="files: PEM file of the certificate and its chain, relative to the site file.",
+        ),
+    ] = None
+    private_key: Annotated[
+        DatabaseName | None,
+        Field(description="files: name of the entry in `secrets:` that holds the private key (PEM)."),
+    ] = None
+    ca_file: Annotated[
+        SiteFile | None,
+        Field(
+            description="files, acme: PEM file of the CA that clients trust, relative to the site file. "
+            "Default: the public CAs.",
+        ),
+    ] = None
+    directory: Annotated[
+        HttpsUrl | None, Field(description="acme: URL of the directory. Default: Let's Encrypt's.")
+    ] = None
+    email: Annotated[
+        str | None,
+        Field(pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$", max_length=254, description="acme: address of the account."),
     ] = None
 
     @model_validator(mode="after")
-    def _one_source(self) -> Self:
-        if (self.file is None) == (self.hugging_face is None):
+    def _keys_of_the_source(self) -> Self:
+        keys = {"certificate": "files", "private_key": "files", "directory": "acme", "email": "acme"}
+        needed = {"files": ("certificate", "private_key"), "acme": ("email",)}
+        for key, source in keys.items():
+            if getattr(self, key) is not None and self.source != source:
+                raise PydanticCustomError(
+                    "certificate_key",
+                    "is only for source: {source}",
+                    {"key": key, "source": source, "fix": f"source: {source}, or remove the line"},
+                )
+        for key in needed.get(self.source, ()):
+            if getattr(self, key) is None:
+                raise PydanticCustomError(
+                    "certificate_key",
+                    "is needed for source: {source}",
+                    {"key": key, "source": self.source, "fix": f"{key}: {_EXAMPLES[key]}"},
+                )
+        if self.ca_file is not None and self.source == "site":
             raise PydanticCustomError(
-                "catalogue_source",
-                "needs exactly one of file and hugging_face",
-                {"fix": "for instance {file: catalogue.json}"},
+                "certificate_key",
+                "is not for source: site, whose CA is known",
+                {"key": "ca_file", "fix": "source: files or acme, or remove the line"},
             )
         return self
 
 
-class MlHub(Model):
-    """The ML Hub API: a catalogue of models behind https://<hostname>.<domain>/v3/ml-hub."""
+_EXAMPLES = {"certificate": "certificate.pem", "private_key": "ingress_private_key", "email": "operators@example.org"}
+
+
+class Ingress(Model):
+    """The ingress controller, through which all services are reached."""
 
     layer: ClassVar[str] = "platform"
-    consumers: ClassVar[tuple[str, ...]] = ("release ml-hub (pulumi/platform)", "role load_balancer")
-    hostname: Annotated[DnsLabel, Field(description="Answers at https://<hostname>.<domain>.")] = "ml-hub"
-    replicas: Annotated[Count, Unit("pods"), Field(description="Pods that answer.")] = 1
-    catalogue: Annotated[Catalogue, Field(description="Where its models come from.")]
-
-
-class Services(Model):
-    """Services of the platform; one that is not named is not installed."""
-
-    layer: ClassVar[str] = "platform"
-    consumers: ClassVar[tuple[str, ...]] = ("pulumi/platform",)
-    token_issuer: Annotated[
-        TokenIssuer | None, Field(description="Issuer of tokens of the site's own; ml_hub needs it or external_issuer.")
-    ] = None
-    external_issuer: Annotated[
-        ExternalIssuer | None, Field(description="Issuer of tokens outside of the site, in place of token_issuer.")
-    ] = None
-    ml_hub: Annotated[MlHub | None, Field(description="Catalogue of models; needs the database ml_hub.")] = None
-
-    @property
-    def issuer(self) -> TokenIssuer | ExternalIssuer | None:
-        """Whose tokens services accept."""
-        return self.token_issuer or self.external_issuer
-
-    @property
-    def installed(self) -> dict[str, TokenIssuer | MlHub]:
-        """What runs in the cluster, by key."""
-        found: dict[str, TokenIssuer | MlHub | None] = {"token_issuer": self.token_issuer, "ml_hub": self.ml_hub}
-        return {key: service for key, service in found.items() if service is not None}
+    certificate: Annotated[
+        IngressCertificate, Field(description="Where the certificate of the services' names comes from.")
+    ] = IngressCertificate()
 
 
 class Platform(Model):
     """What users see."""
 
     layer: ClassVar[str] = "platform"
-    consumers: ClassVar[tuple[str, ...]] = ("pulumi/platform",)
     tenants: Annotated[tuple[Tenant, ...], Field(description="Groups of users.")] = ()
     services: Annotated[Services, Field(description="Services of the platform.")] = Services()
+    ingress: Annotated[Ingress, Field(description="The ingress controller.")] = Ingress()

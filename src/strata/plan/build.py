@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from strata.catalogue.needs.database import databases
 from strata.models import Site
 from strata.models.cloud import Cloud
 from strata.models.cluster import Cluster
@@ -32,9 +33,7 @@ from strata.site.paths import REPOSITORY
 if TYPE_CHECKING:
     from strata.cloud.security_group import Ingress
 
-KINE_DATABASE = "kine"
 NODE_ROLES = frozenset({"kube_control_plane", "kube_node"})
-SYSTEM_NAMESPACE = "strata-system"
 
 
 def plan(site: Site) -> Plan:
@@ -150,13 +149,10 @@ def _hosts(site: Site) -> HostsPlan:
         )
         for m in site.hosts.machines
     ]
-    databases = site.hosts.postgresql.databases if site.hosts.postgresql else ()
-    if any("kine" in host.roles for host in planned):
-        databases = (*databases, KINE_DATABASE)
     return HostsPlan(
         hosts=tuple(planned),
         nfs_exports={e.name: str(e.path) for e in site.hosts.nfs.exports} if site.hosts.nfs else {},
-        databases=databases,
+        databases=databases(site),
         partitions={p.name: len(p.nodes) for p in site.hosts.slurm.partitions} if site.hosts.slurm else {},
     )
 
@@ -197,14 +193,11 @@ def _node(cluster: Cluster, name: str, roles: tuple[str, ...], accelerators: Map
 
 
 def _platform(site: Site) -> PlatformPlan:
-    releases = [ReleasePlan(name="cluster-base", chart="helm/cluster-base", namespace="kube-system", address=None)]
-    releases += [
-        ReleasePlan(name=f"tenant-{t.name}", chart="helm/tenant", namespace=t.name, address=None)
-        for t in site.platform.tenants
-    ]
-    services = site.platform.services
-    for key, service in services.installed.items():
-        name = key.replace("_", "-")
-        address = f"https://{service.hostname}.{site.domain}/"
-        releases.append(ReleasePlan(name=name, chart=f"helm/{name}", namespace=SYSTEM_NAMESPACE, address=address))
-    return PlatformPlan(releases=tuple(releases))
+    from strata.platform.releases import releases
+
+    return PlatformPlan(
+        releases=tuple(
+            ReleasePlan(name=r.name, chart=r.chart_source, namespace=r.namespace, address=r.address)
+            for r in releases(site)
+        )
+    )

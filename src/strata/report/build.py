@@ -26,6 +26,7 @@ from strata.report.model import (
 from strata.site.context import SiteContext
 from strata.site.outputs import ClusterOutputs
 from strata.site.paths import REPOSITORY
+from strata.site.support import remedy
 
 SHOWN_RUNS = 10
 """Runs that a report remembers."""
@@ -56,6 +57,7 @@ def build_report(
     seen = observation or (nothing_seen(context) if offline else observe(context))
     up = not offline and was_up(context, seen)
     objects = tuple(site_status(context, seen))
+    unhealthy = {o.layer for o in objects if not o.healthy}
     layers = tuple(_layer(layer, objects, seen, up=up) for layer in Layer if any(o.layer == layer for o in objects))
     return SiteReport(
         site=context.site.name,
@@ -67,6 +69,7 @@ def build_report(
         layers=layers,
         places=places(context, seen, up=up),
         objects=objects,
+        remedy=remedy(context, unhealthy) if unhealthy else "",
         notes=memory_notes(seen),
         drift=drift,
         addresses=_addresses(context),

@@ -160,6 +160,8 @@ class SiteReport(ReportModel):
     layers: tuple[LayerReport, ...]
     places: tuple[PlaceReport, ...]
     objects: tuple[ObjectStatus, ...]
+    remedy: str = ""
+    """What repairs the unhealthy ones; empty when there are none."""
     notes: tuple[str, ...] = ()
     """What happened to the hosts and is over."""
     drift: DriftReport | None

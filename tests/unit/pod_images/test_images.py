@@ -135,7 +135,9 @@ def test_a_broken_cache_of_digests_counts_as_empty(tmp_path: Path) -> None:
 
 
 def test_every_service_with_a_containerfile_makes_an_image(binaries: dict[str, Path]) -> None:
-    directories = sorted(p.parent for root in pod_images.SOURCES for p in root.glob("*/Containerfile"))
+    directories = sorted(
+        p.parent for root in ("services", "lab/images") for p in (REPOSITORY / root).glob("*/Containerfile")
+    )
     assert {"gpu-device-plugin", "pause"} <= {d.name for d in directories}
     for directory in directories:
         image = pod_images.service_image(directory, binaries, "localhost/base")

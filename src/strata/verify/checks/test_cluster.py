@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from strata.catalogue.needs.database import KINE_DATABASE
 from strata.inventory.kubernetes import endpoint, registry_name
 from strata.inventory.ports import DATASTORE
-from strata.inventory.postgresql import KINE_DATABASE
 from strata.models import Site
 from strata.models.accelerators import CATALOGUE
 from strata.models.platform import Tenant
