@@ -15,6 +15,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from strata.access.kubectl import kubectl as kubectl_of
 from strata.access.kubectl import kubectl_json
 from strata.access.ssh import all_addresses
 from strata.models import find_site
