@@ -169,7 +169,7 @@ BACKEND = (
     "import socket; s = socket.create_server(('', 30443))\n"
     "while True:\n"
     "    c, _ = s.accept(); b = c.recv(12)\n"
-    "    if b: open('/tmp/received', 'w').write(b.hex())\n"
+    "    if b: open('/run/received', 'w').write(b.hex())\n"
     "    c.close()\n"
 )
 
@@ -181,7 +181,7 @@ def test_load_balancer_forwards_tls_with_the_client_s_address(server: Host, clie
         ask = f"curl -s --max-time 2 --resolve hello.{DOMAIN}:443:{address} https://hello.{DOMAIN}/"
         client.run(f"timeout 15 sh -c 'for i in 1 2 3 4 5 6 7 8; do {ask}; sleep 1; done'")
         # the health check of the load balancer begins with the same header as a client's connection
-        assert server.file("/tmp/received").content_string == PROXY_HEADER
+        assert server.file("/run/received").content_string == PROXY_HEADER
     finally:
         server.check_output("systemctl stop probe")
 
