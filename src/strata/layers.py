@@ -61,6 +61,7 @@ class Playbook:
         directory: of the file.
         before_cloud: it works on the provider's own hosts, before there are instances.
         pulls_images: its hosts pull the site's images.
+        sources: what leads to its tasks and variables, below the repository's root.
     """
 
     name: str
@@ -69,6 +70,7 @@ class Playbook:
     directory: Path = REPOSITORY / "ansible" / "playbooks"
     before_cloud: bool = False
     pulls_images: bool = False
+    sources: tuple[str, ...] = ("ansible", "src/strata/inventory")
 
     @property
     def file(self) -> Path:

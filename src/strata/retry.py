@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+
+from strata.progress import Progress
 
 
 def attempts(pauses: Sequence[float]) -> Iterator[bool]:
@@ -19,3 +21,25 @@ def attempts(pauses: Sequence[float]) -> Iterator[bool]:
         yield False
         time.sleep(pause)
     yield True
+
+
+def wait_until(
+    waiting_for: Callable[[], str | None], seconds: float, progress: Progress | None = None, *, pause: float = 0.5
+) -> str | None:
+    """Polls until nothing is waited for any more.
+
+    Args:
+        waiting_for: None when done, else what is waited for.
+        seconds: how long at most.
+        progress: told what is waited for.
+        pause: seconds between two polls.
+
+    Returns:
+        None, or what was still waited for at the end.
+    """
+    end = time.monotonic() + seconds
+    while (waiting := waiting_for()) is not None and time.monotonic() < end:
+        if progress is not None:
+            progress.update(f"waiting for {waiting}")
+        time.sleep(pause)
+    return waiting

@@ -20,11 +20,11 @@ import yaml
 from ansible.parsing.vault import AnsibleVaultError, VaultLib, VaultSecret
 from cryptography import x509
 
+from strata.access.openstack import connect
 from strata.access.ssh import host_addresses
 from strata.catalogue.needs.audience import Issuer
 from strata.catalogue.needs.database import databases
 from strata.catalogue.site import issuer
-from strata.engine.pulumi_recovery import connect
 from strata.engine.rotation import PASSPHRASE, SSH_KEY
 from strata.inventory.ports import DATASTORE, HTTPS, POSTGRESQL, REGISTRY
 from strata.inventory.topology import database_secret

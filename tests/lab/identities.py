@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from strata.access.kubectl import cluster_command
+from strata.access.helm import helm_releases
 from strata.access.podman import SITE_LABEL, listed
 from strata.drift.baseline import HostManifest, directory, load
 from strata.inventory.build import build_inventory
@@ -45,7 +45,7 @@ def identities(context: SiteContext, cloud: Connection, kubectl: Callable[..., s
         **dict(_cloud_objects(cloud, context.site.name)),
         **dict(_cluster_objects(kubectl, without)),
     }
-    releases = json.loads(cluster_command(context, "helm", "list", "--all-namespaces", "--output", "json"))
+    releases = helm_releases(context)
     found |= {f"release {r['name']}": r["revision"] for r in releases}
     wanted = {name: manifests for name, manifests in recorded(context).items() if name != without}
     with ThreadPoolExecutor(max_workers=8) as pool:

@@ -9,11 +9,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from strata.access.kubectl import cluster_command
+from strata.access.helm import helm
 from strata.access.podman import SITE_LABEL, podman
-from strata.engine.pulumi_state import project_name, state_file
 from strata.site.context import SiteContext
 from strata.site.outputs import PARTIAL
+from strata.stacks.state import project_name, state_file
 from strata_lab.network.attachments import NETWORK_LABEL
 from strata_lab.network.container import container_name
 
@@ -105,8 +105,8 @@ def _of_the_cluster(
     afterwards.callback(kubectl, "delete", "node", NAME)
     yield f"node {NAME}"
     (directory / "Chart.yaml").write_text(f"apiVersion: v2\nname: {NAME}\nversion: 0.0.1\n")
-    cluster_command(context, "helm", "install", NAME, str(directory), "--namespace", "default")
-    afterwards.callback(cluster_command, context, "helm", "uninstall", NAME, "--namespace", "default")
+    helm(context, "install", NAME, str(directory), "--namespace", "default")
+    afterwards.callback(helm, context, "uninstall", NAME, "--namespace", "default")
     yield f"release {NAME} in default"
 
 

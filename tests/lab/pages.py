@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strata.report.browser import Browser
+from strata_bench.browser import Browser
 
 WIDTH = 1280
 """In CSS pixels; at this width a table is not yet stacked."""

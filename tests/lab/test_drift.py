@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from strata.access.kubectl import cluster_command
+from strata.access.helm import helm
 from strata.access.podman import podman
 from strata.engine.playbook_state import why_not
-from strata.report.browser import browser
 from strata.site.context import SiteContext
 from strata.site.paths import REPOSITORY
 from strata.site.secrets import SecretStore
+from strata_bench.browser import browser
 from strata_lab.network.container import container_name
 
 from .commands import strata, strata_json, up
@@ -146,7 +146,7 @@ def break_cluster(context: SiteContext, kubectl: Callable[..., str]) -> None:
     quota = json.loads(kubectl("get", "resourcequota", "-n", tenant, "-o", "json"))["items"][0]["metadata"]["name"]
     release, chart = f"tenant-{tenant}", str(REPOSITORY / "helm" / "tenant")
     options = ("--namespace", "strata-system", "--reuse-values", "--set", "quota.memory=3Gi")
-    cluster_command(context, "helm", "upgrade", release, chart, *options)
+    helm(context, "upgrade", release, chart, *options)
     kubectl("patch", "resourcequota", quota, "-n", tenant, "--type=merge", "-p", '{"spec":{"hard":{"pods":"99"}}}')
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from strata.access.kubectl import cluster_command
+from strata.access.helm import helm
 from strata.access.podman import podman, site_containers
 from strata.catalogue.service import SYSTEM_NAMESPACE
 from strata.models import Site
@@ -100,8 +100,8 @@ def test_killed_in_each_layer(
     worker = cloud.compute.get_server(before[WORKER])
     cloud.compute.delete_server(worker)
     cloud.compute.wait_for_delete(worker, wait=60)
-    uninstall = ("helm", "uninstall", RELEASE, "--namespace", SYSTEM_NAMESPACE)
-    cluster_command(context, *uninstall, "--ignore-not-found", "--wait")
+    uninstall = ("uninstall", RELEASE, "--namespace", SYSTEM_NAMESPACE)
+    helm(context, *uninstall, "--ignore-not-found", "--wait")
     for point in (
         rf"cloud: \d+ s, creating instance {WORKER}",
         r"  hosts: \d+ s, base : ",

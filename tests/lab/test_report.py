@@ -16,20 +16,20 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from strata.access.kubectl import cluster_command
+from strata.access.helm import helm_releases
 from strata.catalogue.service import SYSTEM_NAMESPACE
 from strata.models import Site
-from strata.observe.hosts import units_of
 from strata.report import build_report
-from strata.report.browser import Browser, browser
-from strata.report.inspect import look_at
 from strata.report.model import SiteReport
 from strata.report.page import render_page
+from strata.roles import units_of
 from strata.site.context import SiteContext
 from strata.site.outputs import ImageOutputs
 from strata.site.paths import REPOSITORY
 from strata.toolchain import bin_directory
 from strata.verify.pods import PodRequest
+from strata_bench.browser import Browser, browser
+from strata_bench.inspect import look_at
 
 from .commands import strata, strata_json
 from .pages import WIDTH, header, places, rows, text
@@ -219,7 +219,7 @@ def test_status_says_what_runs(
     hypervisors = {h.name: h.state for h in cloud.compute.hypervisors(details=True)}
     flavors = {f.name for f in cloud.compute.flavors()}
     nodes = {n["metadata"]["name"]: n for n in json.loads(kubectl("get", "nodes", "--output", "json"))["items"]}
-    listed = json.loads(cluster_command(context, "helm", "list", "--all-namespaces", "--output", "json"))
+    listed = helm_releases(context)
     found = {f"instance {i.name}": servers[i.name] for i in declared.instances}
     found |= {f"hypervisor {h.name}": hypervisors[h.name] for h in declared.hypervisors}
     found |= {f"flavor {f.name}": "present" if f.name in flavors else "missing" for f in declared.flavors}

@@ -15,7 +15,8 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from strata.access.kubectl import cluster_command, kubectl_json
+from strata.access.kubectl import kubectl as kubectl_of
+from strata.access.kubectl import kubectl_json
 from strata.access.ssh import all_addresses
 from strata.models import find_site
 from strata.observe.hosts import ssh
@@ -98,7 +99,7 @@ def one_round(context: SiteContext, number: int) -> None:
     site = context.site.name
 
     def kubectl(*arguments: str, input: str | None = None) -> str:
-        return cluster_command(context, "kubectl", *arguments, text=input)
+        return kubectl_of(context, *arguments, text=input)
 
     images = context.image_outputs
     assert images is not None, "the site is not up"

@@ -31,12 +31,13 @@ from strata.errors import UserError
 from strata.models import Site
 from strata.progress import Progress
 from strata.site.outputs import write_private
-from strata.site.paths import REPOSITORY, SitePaths, cache_directory
+from strata.site.paths import SitePaths, cache_directory
 from strata.site.secrets import SecretStore
 from strata_lab import container_recovery, host, images, podman_service
 from strata_lab.copy_in import copy_in
 from strata_lab.network import container as network
 from strata_lab.openstack_controller import METADATA_SECRET, controller_address
+from strata_lab.paths import ROLES
 
 SSH_SECONDS = 60.0
 STOP_SECONDS = 30
@@ -228,7 +229,7 @@ def write_clouds_file(site: Site, paths: SitePaths, password: str) -> bool:
 
 def environment_directory() -> Path:
     """Where the controller's Python environment is kept between sites: one directory per lock and patch."""
-    files = REPOSITORY / "ansible" / "roles" / "openstack_common" / "files"
+    files = ROLES / "openstack_common" / "files"
     content = b"".join((files / name).read_bytes() for name in ("requirements.lock", "oslo-messaging-lp2035113.patch"))
     return cache_directory() / "openstack" / hashlib.sha256(content).hexdigest()[:12]
 

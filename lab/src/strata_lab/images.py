@@ -10,7 +10,8 @@ from strata.errors import UserError
 from strata.images.apt_sources import CODENAMES
 from strata.images.root_filesystem import RootFilesystem, ensure
 from strata.progress import Progress
-from strata.roles import DIRECTORY, roles
+from strata.roles import roles
+from strata_lab.paths import ROLES
 
 FILES = Path(__file__).parent / "files"
 
@@ -26,7 +27,7 @@ def role_packages() -> list[str]:
     return sorted({p for role in roles().values() for p in (*role.packages, *role.container_packages)})
 
 
-def controller_packages(directory: Path = DIRECTORY) -> list[str]:
+def controller_packages(directory: Path = ROLES) -> list[str]:
     """Debian packages of the OpenStack controller's roles: each role's `<role>_packages`.
 
     Args:

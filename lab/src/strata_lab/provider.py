@@ -15,9 +15,9 @@ from strata.progress import Progress
 from strata.provider.base import ImageUpload, Provider, Subnet
 from strata.provider.deployment_host import Problem
 from strata.site.hosts import Host
-from strata.site.paths import REPOSITORY
 from strata_lab import openstack_controller
 from strata_lab.openstack_controller import CONTROLLER_OFFSET, controller_address
+from strata_lab.paths import PLAYBOOKS
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -29,6 +29,7 @@ IMAGE_PROPERTY = "strata_image"
 PLACEHOLDER = "placeholder.raw"
 """What the lab's glance stores in place of a disk; beside the Pulumi program."""
 GROUP = "openstack_controller"
+SOURCES = ("ansible/plugins", "lab/ansible", "lab/openstack", "lab/src/strata_lab/openstack_controller.py")
 
 
 class LabProvider(Provider):
@@ -36,7 +37,7 @@ class LabProvider(Provider):
 
     owns_cloud = True
     contents = "all containers, data and secrets"
-    playbooks = (Playbook("openstack", Layer.CLOUD, GROUP, REPOSITORY / "ansible" / "playbooks", before_cloud=True),)
+    playbooks = (Playbook("openstack", Layer.CLOUD, GROUP, PLAYBOOKS, before_cloud=True, sources=SOURCES),)
 
     @property
     def location(self) -> str:

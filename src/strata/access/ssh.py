@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from strata.errors import UserError
 from strata.progress import Progress
@@ -13,15 +14,52 @@ from strata.site.hosts import hosts
 from strata.site.outputs import write_private
 from strata.site.paths import SitePaths
 
+COMMAND_SECONDS = 20.0
+"""How long a command may take unless more is asked for."""
 SSH_SECONDS = 120.0
 """How long a fresh instance may take to answer, in seconds."""
 
 
-def ssh_arguments(paths: SitePaths) -> list[str]:
+class Unreachable(Exception):
+    """A host did not respond; the text says why."""
+
+
+def run_ssh(
+    context: SiteContext,
+    address: str,
+    command: str,
+    *,
+    text: str = "",
+    seconds: float = COMMAND_SECONDS,
+    options: Sequence[str] = (),
+    key: Path | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Runs a command on a host as root, whatever its exit status; ssh's own is 255.
+
+    Args:
+        context: the site.
+        address: of the host.
+        command: for its shell.
+        text: for the command's standard input.
+        seconds: how long it may take.
+        options: of ssh, which win over the site's.
+        key: private key; None for the site's.
+
+    Raises:
+        Unreachable: no answer in time.
+    """
+    line = ["ssh", *options, *ssh_arguments(context.paths, key), f"root@{address}", command]
+    try:
+        return subprocess.run(line, input=text, capture_output=True, text=True, timeout=seconds, check=False)
+    except subprocess.TimeoutExpired:
+        raise Unreachable(f"no answer within {seconds:.0f} s") from None
+
+
+def ssh_arguments(paths: SitePaths, key: Path | None = None) -> list[str]:
     """Options of every `ssh` to a host of the site."""
     return [
         "-i",
-        str(paths.ssh_key),
+        str(key or paths.ssh_key),
         "-o",
         "BatchMode=yes",
         "-o",

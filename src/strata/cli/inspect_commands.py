@@ -29,8 +29,9 @@ def _print_json(value: Any) -> None:
 
 def validate(site: SiteArgument, as_json: JsonOption = False) -> None:
     """Check a site file: every mistake at once, with file, line, key, value and fix."""
-    from strata.models import SiteError, check_secrets, load_site
+    from strata.models import SiteError, load_site
     from strata.platform.releases import check_values
+    from strata.site.secrets.provided import check_secrets
 
     file = site_file(site)
     try:
@@ -93,7 +94,7 @@ def status(
     frames: Annotated[int | None, typer.Option("--frames", min=1, help="With --watch: end after so many.")] = None,
 ) -> None:
     """Show what runs, what does not, and what was changed by hand; status 1 if something is not as wanted."""
-    from strata.engine.status import print_status
+    from strata.observe.status import print_status
     from strata.report import SiteReport, build_report
     from strata.report.drift import look_for_drift, print_drift
     from strata.site.context import SiteContext

@@ -68,9 +68,9 @@ def up(
     from strata.engine.record import record_run
     from strata.engine.steps import RunReport, run_steps
     from strata.engine.up import run_changes
-    from strata.models import check_secrets
     from strata.platform.releases import check_values
     from strata.site.context import SiteContext
+    from strata.site.secrets.provided import check_secrets
     from strata.verify.run import last_verified, run_checks
 
     context = SiteContext.load(site_file(site))
@@ -142,9 +142,9 @@ def destroy(site: SiteArgument, yes: YesOption = False) -> None:
     import shutil
 
     from strata.engine.lock import site_lock
-    from strata.engine.pulumi import Program, stack_settings_file
     from strata.models import find_site
     from strata.site.context import SiteContext
+    from strata.stacks.pulumi import Program, stack_settings_file
 
     context = SiteContext.load(find_site(site))
     if not yes and not typer.confirm(f"Remove {context.provider.contents} of site {context.site.name}?"):
@@ -153,7 +153,7 @@ def destroy(site: SiteArgument, yes: YesOption = False) -> None:
     console = Console(stderr=True)
     with site_lock(context.paths, "destroy"), console.status("removing") as status:
         if not context.provider.remove_cloud(status) and context.site.cloud is not None:
-            from strata.engine import pulumi
+            from strata.stacks import pulumi
 
             pulumi.destroy("cloud", context.site, context.paths, status, site_file=context.site_file)
     programs: tuple[Program, ...] = ("cloud", "platform")

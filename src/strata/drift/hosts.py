@@ -5,25 +5,17 @@ from __future__ import annotations
 import concurrent.futures
 import json
 import shlex
-import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from strata.access.ssh import ssh_arguments
+from strata.access.ssh import Unreachable, run_ssh
 from strata.drift import baseline, host_probe
 from strata.drift.baseline import HostManifest, ManagedFile, ManagedUnit
 from strata.findings import MISSING, Drift
 from strata.inventory.build import build_inventory
 from strata.layers import Layer, Playbook
 from strata.site.context import SiteContext
-
-PROBE_SECONDS = 20.0
-"""How long a host may take to answer."""
-
-
-class Unreachable(Exception):
-    """A host could not be asked; the text says why."""
 
 
 def hosts_drift(context: SiteContext, playbooks: Iterable[Playbook]) -> list[Drift]:
@@ -75,18 +67,7 @@ def ask(context: SiteContext, address: str, wanted: Iterable[HostManifest]) -> d
         question["files"] |= {path: file.digest.partition(":")[0] for path, file in one.files.items()}
         question["units"] += [name for name in one.units if name not in question["units"]]
     script = Path(host_probe.__file__).read_text()
-    command = ["ssh", *ssh_arguments(context.paths), f"root@{address}", f"python3 -c {shlex.quote(script)}"]
-    try:
-        done = subprocess.run(
-            command,
-            input=json.dumps(question) + "\n",
-            capture_output=True,
-            text=True,
-            timeout=PROBE_SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise Unreachable(f"no answer within {PROBE_SECONDS:.0f} s") from None
+    done = run_ssh(context, address, f"python3 -c {shlex.quote(script)}", text=json.dumps(question) + "\n")
     if done.returncode != 0:
         reason = done.stderr.strip().splitlines()[-1:] or [f"ssh ended with status {done.returncode}"]
         raise Unreachable(reason[0])

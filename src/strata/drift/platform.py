@@ -8,7 +8,8 @@ from typing import Any
 
 import yaml
 
-from strata.access.kubectl import Unanswered, cluster_command, kubectl_json
+from strata.access.helm import helm, helm_releases
+from strata.access.kubectl import Unanswered, kubectl, kubectl_json
 from strata.errors import UserError
 from strata.findings import MISSING, Drift
 from strata.layers import Layer
@@ -24,13 +25,10 @@ def releases(context: SiteContext) -> list[tuple[str, str]]:
     Raises:
         Unanswered: the cluster does not answer.
     """
-    import json
-
     from strata.platform.releases import releases as table
 
     wanted = {release.name for release in table(context.site)}
-    listed = json.loads(cluster_command(context, "helm", "list", "--all-namespaces", "--output", "json"))
-    return [(r["name"], r["namespace"]) for r in listed if r["name"] in wanted]
+    return [(r["name"], r["namespace"]) for r in helm_releases(context) if r["name"] in wanted]
 
 
 def objects_drift(context: SiteContext) -> list[Drift]:
@@ -94,7 +92,7 @@ def release_manifest(context: SiteContext, name: str, namespace: str) -> str:
     helm leaves out the release's namespace, and kubectl takes a namespace for all objects or for none. The server
     drops it from objects that have none.
     """
-    text = cluster_command(context, "helm", "get", "manifest", name, "--namespace", namespace)
+    text = helm(context, "get", "manifest", name, "--namespace", namespace)
     documents = [document for document in yaml.safe_load_all(text) if document]
     for document in documents:
         document["metadata"].setdefault("namespace", namespace)
@@ -116,7 +114,7 @@ def repair_releases(context: SiteContext) -> list[str]:
         for name, namespace in releases(context) if changed else []:
             if name in changed:
                 manifest = release_manifest(context, name, namespace)
-                cluster_command(context, "kubectl", *apply_arguments(), "--filename", "-", text=manifest)
+                kubectl(context, *apply_arguments(), "--filename", "-", text=manifest)
     except Unanswered as error:
         raise UserError(f"the cluster does not answer: {error}", fix=f"strata status {context.site.name}") from None
     return [f"{d.object}: {d.property} was {d.found}, is {d.wanted}" for d in drift]

@@ -7,12 +7,12 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from strata.engine.pulumi import Program, preview_steps
-from strata.engine.pulumi_events import label, urn_name
 from strata.findings import MISSING, Drift
 from strata.layers import Layer
 from strata.progress import Silent
 from strata.site.context import SiteContext
+from strata.stacks.events import label, urn_name
+from strata.stacks.pulumi import Program, preview_steps
 
 LAYERS: Mapping[Program, Layer] = {"cloud": Layer.CLOUD, "platform": Layer.PLATFORM}
 _PATH = re.compile(r'\["((?:[^"\\]|\\.)*)"\]|\[(\d+)\]|([^.\[\]]+)')

@@ -16,12 +16,12 @@ from typing import Any
 
 from strata.access.ssh import learn_host_keys
 from strata.engine.diagnosis import explained
-from strata.engine.timeline import Timeline
 from strata.errors import UserError
 from strata.processes import bound
 from strata.progress import Progress
 from strata.site.context import SiteContext
 from strata.site.paths import REPOSITORY
+from strata.timeline import Timeline
 
 TASK_STARTS = ("v2_playbook_on_task_start", "v2_playbook_on_handler_task_start", "v2_runner_on_start")
 """Events of a task that begins."""

@@ -9,7 +9,7 @@ from typing import Any
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from strata.access.kubectl import Unanswered, cluster_command, kubectl_json
+from strata.access.kubectl import Unanswered, kubectl, kubectl_json
 from strata.errors import UserError
 from strata.models.platform import IngressCertificate
 from strata.platform.ingress import CERTIFICATE_SECRET, INGRESS_NAMESPACE
@@ -45,7 +45,7 @@ def apply_certificate(context: SiteContext, progress: Progress) -> int:
             return 0
         objects = {"apiVersion": "v1", "kind": "List", "items": [_namespace(), _secret(data)]}
         options = ("--server-side", "--force-conflicts", f"--field-manager={FIELD_MANAGER}", "--filename", "-")
-        cluster_command(context, "kubectl", "apply", *options, text=json.dumps(objects))
+        kubectl(context, "apply", *options, text=json.dumps(objects))
     except Unanswered as error:
         raise UserError(f"the cluster does not answer: {error}", fix=f"strata status {context.site.name}") from None
     return 1

@@ -8,10 +8,10 @@ from typing import Any
 from rich.console import Console
 
 from strata.engine.disruption import disturbances, file_changes, warnings
-from strata.engine.pulumi_events import label, urn_name
 from strata.errors import UserError
 from strata.layers import Layer
 from strata.site.context import SiteContext
+from strata.stacks.events import label, urn_name
 
 
 def show_changes(context: SiteContext, console: Console, layers: Sequence[Layer]) -> None:
@@ -27,7 +27,7 @@ def show_changes(context: SiteContext, console: Console, layers: Sequence[Layer]
 
 def show_difference(context: SiteContext, console: Console, layers: Sequence[Layer]) -> None:
     """Asks Pulumi for a preview of the cloud and platform programs; an unreachable layer is told, not raised."""
-    from strata.engine.pulumi import Program, preview
+    from strata.stacks.pulumi import Program, preview
 
     console.print("\n[bold]difference to what runs[/]")
     programs: list[tuple[Layer, Program, bool]] = [

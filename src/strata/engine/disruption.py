@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from strata.engine.pulumi_events import urn_name, urn_type
 from strata.errors import UserError
 from strata.layers import Layer
 from strata.progress import Progress
@@ -17,6 +16,7 @@ from strata.site.context import SiteContext
 from strata.site.data_protection import DATA_ROLES, LAYERS, current, losses
 from strata.site.outputs import Outputs
 from strata.site.paths import REPOSITORY
+from strata.stacks.events import urn_name, urn_type
 
 INSTANCE = "openstack:compute/instance:Instance"
 """Type of the resource that stands for a server."""
@@ -266,7 +266,7 @@ def require_consent(context: SiteContext, consent: Consent, progress: Progress) 
         ConsentNeeded: naming each instance that nobody allowed to be disturbed.
         UserError: the preview failed.
     """
-    from strata.engine import pulumi
+    from strata.stacks import pulumi
 
     known = Applied.load(context.paths)
     if context.cloud_outputs is None or (known is not None and known.cloud == cloud_digest(context)):

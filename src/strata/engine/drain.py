@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 
-from strata.access.kubectl import Unanswered, kubectl_json
-from strata.access.ssh import host_addresses, ssh_arguments
+from strata.access.kubectl import Unanswered, kubectl, kubectl_json, run_kubectl
+from strata.access.ssh import Unreachable, host_addresses, run_ssh
 from strata.engine.disruption import Consent, Disturbance, leaving_nodes, require_consent
 from strata.errors import UserError
 from strata.progress import Progress
@@ -114,14 +114,15 @@ def _members(context: SiteContext, progress: Progress) -> set[str]:
 
 def _drain(context: SiteContext, name: str, progress: Progress) -> None:
     progress.update(f"draining {name}")
-    done = _kubectl(
-        context,
-        *("drain", name, "--ignore-daemonsets", "--delete-emptydir-data", "--force"),
-        f"--timeout={DRAIN_SECONDS}s",
-        check=False,
-    )
-    if done.returncode != 0:
-        said = [line for line in done.stderr.splitlines() if "error" in line.lower()] or done.stderr.splitlines()
+    options = ("--ignore-daemonsets", "--delete-emptydir-data", "--force", f"--timeout={DRAIN_SECONDS}s")
+    try:
+        done = run_kubectl(context, "drain", name, *options, seconds=DRAIN_SECONDS + 60)
+        lines = done.stderr.splitlines() if done.returncode != 0 else []
+        failed = done.returncode != 0
+    except Unanswered as error:
+        lines, failed = [str(error)], True
+    if failed:
+        said = [line for line in lines if "error" in line.lower()] or lines
         raise UserError(
             f"node {name} cannot be drained: {'; '.join(said[-3:])}",
             fix=f"see what keeps its pods (kubectl get poddisruptionbudgets -A), then the same command again; "
@@ -137,28 +138,12 @@ def _reset(context: SiteContext, name: str) -> None:
     command = (
         "systemctl disable --now kubelet; kubeadm reset --force >/dev/null 2>&1; rm -rf /etc/cni/net.d /etc/kubernetes"
     )
-    subprocess.run(
-        ["ssh", *ssh_arguments(context.paths), f"root@{address}", command],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=120,
-        check=False,
-    )
+    with suppress(Unreachable):
+        run_ssh(context, address, command, seconds=120)
 
 
-def _kubectl(context: SiteContext, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-    from strata.access.environment import site_environment
-    from strata.toolchain import tools_environment
-
-    done = subprocess.run(
-        ["kubectl", *arguments],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        env=tools_environment() | site_environment(context),
-        timeout=DRAIN_SECONDS + 60,
-        check=False,
-    )
-    if check and done.returncode != 0:
-        raise UserError(f"kubectl {arguments[0]}: {done.stderr.strip()}", fix="the same command again")
-    return done
+def _kubectl(context: SiteContext, *arguments: str) -> None:
+    try:
+        kubectl(context, *arguments, seconds=DRAIN_SECONDS + 60)
+    except Unanswered as error:
+        raise UserError(f"kubectl {arguments[0]}: {error}", fix="the same command again") from None

@@ -10,13 +10,13 @@ from strata.engine.ansible import run_playbook
 from strata.engine.diagnosis import explained
 from strata.engine.disruption import Consent, remember_cloud
 from strata.engine.pod_readiness import wait_for_system_pods
-from strata.engine.support import refusal
 from strata.errors import UserError
 from strata.layers import Layer, Step, StepResult
 from strata.progress import Progress
 from strata.site.context import SiteContext
 from strata.site.hosts import address_of, hosts_with
 from strata.site.outputs import CloudOutputs, ClusterOutputs
+from strata.site.support import refusal
 
 PULUMI_TOOLS = ("pulumi", "pulumi-language-python", "pulumi-resource-openstack")
 CLUSTER_TOOLS = (
@@ -99,7 +99,7 @@ def keys_step(context: SiteContext) -> Callable[[Progress], StepResult]:
 
         progress.update("SSH key and certificate authority")
         changed = ensure_ssh_key(context.paths)
-        assert context.secrets.ca
+        context.secrets.ensure_ca()
         return StepResult(int(changed), str(context.paths.root))
 
     return run
@@ -109,8 +109,8 @@ def cloud_program_step(context: SiteContext, consent: Consent) -> Callable[[Prog
     """A step that runs pulumi/cloud and keeps its outputs."""
 
     def run(progress: Progress) -> StepResult:
-        from strata.engine import pulumi
         from strata.engine.drain import prepare_cloud
+        from strata.stacks import pulumi
 
         drained = prepare_cloud(context, consent, progress)
         result = pulumi.up("cloud", context.site, context.paths, progress, site_file=context.site_file)
@@ -206,7 +206,7 @@ def cluster_step(context: SiteContext, thorough: bool) -> Callable[[Progress], S
         from strata.toolchain import load_versions
 
         result = playbook(progress)
-        wait_for_system_pods(context.paths, progress)
+        wait_for_system_pods(context, progress)
         control = address_of("kube_control_plane", context.site, context.cloud_outputs)
         version = load_versions().tools["kubectl"].version
         ClusterOutputs(api_endpoint=f"https://{control}:6443", kubernetes_version=version).save(context.paths)
@@ -233,10 +233,10 @@ def platform_program_step(context: SiteContext) -> Callable[[Progress], StepResu
 
     def run(progress: Progress) -> StepResult:
         from strata.drift.platform import repair_releases
-        from strata.engine import pulumi
         from strata.engine.certificates import apply_certificate
         from strata.engine.service_readiness import wait_for_services
         from strata.platform.secrets import remove_secrets
+        from strata.stacks import pulumi
 
         renewed = apply_certificate(context, progress)
         result = pulumi.up("platform", context.site, context.paths, progress, site_file=context.site_file)

@@ -6,17 +6,16 @@ state, nodes and releases of the cluster with the site's.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from strata.engine.pulumi_recovery import connect
-from strata.engine.pulumi_state import project_name, read_deployment, state_file
+from strata.access.openstack import connect
 from strata.findings import OrphanedResource
 from strata.layers import Layer
 from strata.site.context import SiteContext
 from strata.site.outputs import PARTIAL
 from strata.site.paths import SitePaths
+from strata.stacks.state import project_name, read_deployment, state_file
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -110,7 +109,8 @@ def _project(context: SiteContext, connection: Connection, known: set[str]) -> I
 
 
 def _cluster(context: SiteContext, deployment: dict[str, Any]) -> Iterator[OrphanedResource]:
-    from strata.access.kubectl import cluster_command, kubectl_json
+    from strata.access.helm import helm_releases
+    from strata.access.kubectl import kubectl_json
     from strata.site.hosts import hosts
 
     nodes = {h.name for h in hosts(context.site, context.cloud_outputs) if CLUSTER_ROLES & set(h.roles)}
@@ -124,7 +124,7 @@ def _cluster(context: SiteContext, deployment: dict[str, Any]) -> Iterator[Orpha
         for r in deployment.get("resources") or ()
         if r["type"] == "kubernetes:helm.sh/v3:Release" and r.get("outputs")
     }
-    for release in json.loads(cluster_command(context, "helm", "list", "-A", "-a", "-o", "json") or "[]"):
+    for release in helm_releases(context, "--all"):
         what = f"release {release['name']} in {release['namespace']}"
         if (release["namespace"], release["name"]) not in releases:
             fix = f"helm uninstall -n {release['namespace']} {release['name']}"

@@ -27,14 +27,8 @@ from strata.site.paths import REPOSITORY
 
 TRUSTED_SECONDS = 24 * 3600.0
 """A success is believed for a day, since files and units are not all that a playbook looks after."""
-_CODE = (
-    "ansible",
-    "services/openstack-lab",
-    "src/strata/inventory",
-    "src/strata/site/secrets",
-    "versions.yaml",
-    "ansible.cfg",
-)
+_CODE = ("src/strata/site/secrets", "versions.yaml", "ansible.cfg")
+"""Sources of every playbook."""
 _IGNORED = frozenset({"__pycache__", "molecule", "tests"})
 
 
@@ -89,8 +83,9 @@ def _file(context: SiteContext, playbook: str) -> Path:
 def _inputs(context: SiteContext, playbook: str) -> str:
     """Digest of what leads to a playbook's tasks and variables, secrets excepted."""
     outputs = context.cloud_outputs
-    needs = (databases(context.site), published(context.site))  # of services, whose own code is not among _CODE
-    parts = [context.site.model_dump_json(), repr(needs), _code_digest(), str(context.site_file)]
+    needs = (databases(context.site), published(context.site))  # of services, whose own code is no source of a playbook
+    code = _code_digest(context.playbooks[playbook].sources)
+    parts = [context.site.model_dump_json(), repr(needs), code, str(context.site_file)]
     if not context.playbooks[playbook].before_cloud:
         parts.append(outputs.model_dump_json() if outputs else "")
     if context.playbooks[playbook].pulls_images and (images := context.image_outputs):
@@ -99,16 +94,16 @@ def _inputs(context: SiteContext, playbook: str) -> str:
 
 
 @cache
-def _code_digest() -> str:
+def _code_digest(sources: tuple[str, ...]) -> str:
     digest = hashlib.sha256()
-    for file in sorted(_code_files()):
+    for file in sorted(_code_files((*sources, *_CODE))):
         digest.update(str(file.relative_to(REPOSITORY)).encode() + b"\0")
         digest.update(hashlib.sha256(file.read_bytes()).digest())
     return digest.hexdigest()
 
 
-def _code_files() -> Iterator[Path]:
-    for name in _CODE:
+def _code_files(sources: tuple[str, ...]) -> Iterator[Path]:
+    for name in sources:
         path = REPOSITORY / name
         if path.is_file():
             yield path

@@ -2,38 +2,37 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import time
 from typing import Any
 
+from strata.access.kubectl import Unanswered, kubectl_json
 from strata.errors import UserError
 from strata.progress import Progress
-from strata.site.paths import SitePaths
+from strata.retry import wait_until
+from strata.site.context import SiteContext
 
 READY_SECONDS = 180.0
 """How long DNS, proxy and control plane may take, in seconds; a crashed pod is started again after up to 160 s."""
 NAMESPACE = "kube-system"
 
 
-def wait_for_system_pods(paths: SitePaths, progress: Progress) -> None:
+def wait_for_system_pods(context: SiteContext, progress: Progress) -> None:
     """Returns when every pod of kube-system is ready.
 
     Raises:
         UserError: some are not in time; names each and why.
     """
-    end = time.monotonic() + READY_SECONDS
-    while True:
-        waiting = not_ready(_pods(paths))
-        if not waiting:
-            return
-        if time.monotonic() > end:
-            raise UserError(
-                f"pods of {NAMESPACE} are not ready: {'; '.join(f'{n}: {r}' for n, r in waiting.items())}",
-                fix=f"kubectl -n {NAMESPACE} logs {next(iter(waiting))} --previous; kubectl -n {NAMESPACE} get events",
-            )
-        progress.update(f"waiting for {', '.join(waiting)}")
-        time.sleep(0.5)
+    waiting: dict[str, str] = {}
+
+    def poll() -> str | None:
+        waiting.clear()
+        waiting.update(not_ready(_pods(context)))
+        return ", ".join(waiting) or None
+
+    if wait_until(poll, READY_SECONDS, progress):
+        raise UserError(
+            f"pods of {NAMESPACE} are not ready: {'; '.join(f'{n}: {r}' for n, r in waiting.items())}",
+            fix=f"kubectl -n {NAMESPACE} logs {next(iter(waiting))} --previous; kubectl -n {NAMESPACE} get events",
+        )
 
 
 def not_ready(pods: list[dict[str, Any]]) -> dict[str, str]:
@@ -57,20 +56,11 @@ def not_ready(pods: list[dict[str, Any]]) -> dict[str, str]:
     return found
 
 
-def _pods(paths: SitePaths) -> list[dict[str, Any]]:
-    from strata.toolchain import bin_directory
-
-    command = [str(bin_directory() / "kubectl"), "--kubeconfig", str(paths.kubeconfig), "--request-timeout=15s"]
-    done = subprocess.run(
-        [*command, "get", "pods", "--namespace", NAMESPACE, "--output", "json"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        reason = done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "no answer"
+def _pods(context: SiteContext) -> list[dict[str, Any]]:
+    try:
+        items: list[dict[str, Any]] = kubectl_json(context, "get", "pods", "--namespace", NAMESPACE)["items"]
+    except Unanswered as error:
         raise UserError(
-            f"the cluster does not answer: {reason}", fix="`strata status SITE` shows which node or unit is down"
-        )
-    items: list[dict[str, Any]] = json.loads(done.stdout)["items"]
+            f"the cluster does not answer: {error}", fix="`strata status SITE` shows which node or unit is down"
+        ) from None
     return items

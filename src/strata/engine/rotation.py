@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
-from strata.access.ssh import all_addresses, ssh_arguments
+from strata.access.ssh import Unreachable, all_addresses, run_ssh
 from strata.catalogue.needs import Secret
 from strata.catalogue.service import FINGERPRINT_KEY
 from strata.catalogue.site import needed
@@ -100,17 +100,12 @@ def _kubernetes(context: SiteContext) -> list[CertificateEntry]:
 
     entries = []
     for host in hosts_with("kube_control_plane", context.site, context.cloud_outputs):
-        done = subprocess.run(
-            ["ssh", *ssh_arguments(context.paths), f"root@{host.address}", "kubeadm certs check-expiration -o json"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        if done.returncode != 0:
+        try:
+            done = run_ssh(context, host.address, "kubeadm certs check-expiration -o json", seconds=60)
+            certificates = json.loads(done.stdout)["certificates"]
+        except (Unreachable, ValueError):
             continue
-        first = min(json.loads(done.stdout)["certificates"], key=lambda one: int(one["residualTime"]))
+        first = min(certificates, key=lambda one: int(one["residualTime"]))
         seconds = int(first["residualTime"])
         due = seconds < KUBEADM_SECONDS / 3
         entries.append(CertificateEntry(KUBERNETES, first["expirationDate"][:10], seconds // 86400, due))
@@ -178,7 +173,7 @@ def rotate_ssh_key(context: SiteContext, progress: Progress) -> None:
         progress.update(f"giving {name} the new key")
         _ssh(context, name, address, ADD_KEY, public + "\n")
     for name, address in addresses.items():
-        _ssh(context, name, address, "true", key=str(next_key))
+        _ssh(context, name, address, "true", key=next_key)
     write_private(paths.ssh_key.with_suffix(".pub"), public + "\n")
     next_key.replace(paths.ssh_key)
     next_key.with_suffix(".next.pub").unlink()
@@ -188,22 +183,17 @@ def rotate_ssh_key(context: SiteContext, progress: Progress) -> None:
 
 
 def _ssh(
-    context: SiteContext, name: str, address: str, command: str, text: str | None = None, *, key: str | None = None
+    context: SiteContext, name: str, address: str, command: str, text: str = "", *, key: Path | None = None
 ) -> None:
-    options = ssh_arguments(context.paths)
-    if key is not None:
-        options = [key if option == str(context.paths.ssh_key) else option for option in options]
-    done = subprocess.run(
-        ["ssh", *options, "-o", "IdentitiesOnly=yes", f"root@{address}", command],
-        input=text or "",
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    if done.returncode != 0:
+    try:
+        only = ("-o", "IdentitiesOnly=yes")
+        done = run_ssh(context, address, command, text=text, seconds=60, options=only, key=key)
+        reason = (done.stderr.strip() or "no answer") if done.returncode != 0 else ""
+    except Unreachable as error:
+        reason = str(error)
+    if reason:
         raise UserError(
-            f"{name} ({address}) does not take the new SSH key: {done.stderr.strip() or 'no answer'}",
+            f"{name} ({address}) does not take the new SSH key: {reason}",
             fix=f"`strata up {context.site.name}`, then the same command again",
         )
 
@@ -214,7 +204,7 @@ def rotate_passphrase(context: SiteContext, progress: Progress) -> None:
     Raises:
         UserError: pulumi refused; the same command again goes on.
     """
-    from strata.engine.pulumi import Program, change_passphrase
+    from strata.stacks.pulumi import Program, change_passphrase
 
     paths = context.paths
     following = paths.next_passphrase_file

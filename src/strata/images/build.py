@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from strata.access.podman import podman
 from strata.errors import UserError
 
 LOCAL_PREFIX = "localhost/strata/pod"
@@ -103,26 +104,6 @@ def save_digests(cache: Path) -> None:
     if not cache.exists() or cache.read_text() != text:
         cache.parent.mkdir(parents=True, exist_ok=True)
         cache.write_text(text)
-
-
-def podman(*arguments: str) -> str:
-    """Runs podman and returns its output.
-
-    Raises:
-        UserError: with what podman said.
-    """
-    result = subprocess.run(["podman", *arguments], capture_output=True, text=True, check=False)
-    if result.returncode != 0:
-        raise UserError(
-            f"podman {' '.join(arguments[:2])} failed: {result.stderr.strip()[-1500:]}",
-            fix="`podman info` and `df -h` show whether podman works and the disk has room",
-        )
-    return result.stdout.strip()
-
-
-def image_exists(reference: str) -> bool:
-    """Whether podman has the image on this machine."""
-    return subprocess.run(["podman", "image", "exists", reference], check=False).returncode == 0
 
 
 def build(source: ImageSource, reference: str) -> None:

@@ -6,7 +6,8 @@ import os
 import shutil
 from pathlib import Path
 
-from strata.images.build import LOCAL_PREFIX, ImageSource, build, image_exists, podman
+from strata.access.podman import exists, podman
+from strata.images.build import LOCAL_PREFIX, ImageSource, build
 from strata.locks import file_lock
 from strata.progress import Progress
 from strata.site.paths import cache_directory
@@ -36,7 +37,7 @@ def packed(source: ImageSource, content: str, progress: Progress) -> Path:
         if layout.exists():
             return layout
         reference = f"{LOCAL_PREFIX}/{name}:{content}"
-        if not image_exists(reference):
+        if not exists("image", reference):
             progress.update(f"building image {source.name}")
             build(source, reference)
         progress.update(f"packing image {source.name}")

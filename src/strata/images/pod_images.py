@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from strata.access.podman import podman
 from strata.catalogue.site import installed
-from strata.images.build import ImageSource, PythonPackages, load_digests, podman, save_digests
+from strata.images.build import ImageSource, PythonPackages, load_digests, save_digests
 from strata.images.oci_layout import packed
 from strata.images.push import push
 from strata.images.registry_client import REGISTRY_PORT, RegistryClient
@@ -175,9 +176,9 @@ def _sender(
 
 def image_folders(site: Site) -> list[Path]:
     """Folders with the Containerfiles that a site's cluster uses."""
-    names = ["pause", *(["gpu-device-plugin"] if cluster_kinds(site) else [])]
+    folders = ["lab/images/pause", *(["services/gpu-device-plugin"] if cluster_kinds(site) else [])]
     own = [service.folder for service in installed(site) if service.has_image]
-    return sorted([*(REPOSITORY / "services" / name for name in names), *own])
+    return sorted([*(REPOSITORY / name for name in folders), *own])
 
 
 def _wanted(site: Site, progress: Progress) -> tuple[list[ImageSource], str]:
@@ -200,7 +201,7 @@ def _wanted(site: Site, progress: Progress) -> tuple[list[ImageSource], str]:
         ),
         ImageSource(f"{SERVICE_REPOSITORY}/pod-base", _BASE, base=base),
     ]
-    base_id = podman("image", "inspect", "--format={{.Id}}", base)
+    base_id = podman("image", "inspect", "--format={{.Id}}", base).strip()
     return as_one_set(sources, base_id), base_id
 
 

@@ -5,7 +5,6 @@ from strata.models.find import find_site, site_names
 from strata.models.loader import load_site
 from strata.models.new import new_site
 from strata.models.problems import Problem, SiteError
-from strata.models.provided import check_secrets
 from strata.models.site import Site
 
 __all__ = [
@@ -13,7 +12,6 @@ __all__ = [
     "Problem",
     "Site",
     "SiteError",
-    "check_secrets",
     "explain",
     "find_site",
     "load_site",

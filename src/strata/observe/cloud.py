@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from strata.access.openstack import connect
 from strata.observe.facts import NOT_UP, CloudFacts, ServerFacts
 from strata.site.context import SiteContext
 
@@ -11,22 +12,15 @@ def observe_cloud(context: SiteContext) -> CloudFacts:
     own = context.provider.clouds_file
     if context.site.cloud is None or (own is not None and not own.exists()):
         return CloudFacts(reason=NOT_UP)
-    import openstack
     from keystoneauth1.exceptions import ClientException
     from openstack.exceptions import ForbiddenException, SDKException
 
-    from strata.access.environment import site_environment
-
-    variables = site_environment(context)
     outputs = context.cloud_outputs
     known = {i.id for i in outputs.instances.values()} if outputs else set()
     servers: dict[str, ServerFacts] = {}
     hypervisors: dict[str, str] = {}
     try:
-        files = [variables["OS_CLIENT_CONFIG_FILE"]] if "OS_CLIENT_CONFIG_FILE" in variables else None
-        loader = openstack.config.OpenStackConfig(config_files=files)
-        region = loader.get_one(cloud=variables["OS_CLOUD"])
-        with openstack.connection.Connection(config=region) as connection:
+        with connect(context) as connection:
             for server in connection.compute.servers(all_projects=True):
                 # another project may have an instance of the same name
                 if server.name not in servers or server.id in known:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import concurrent.futures
 import fnmatch
 import json
-import subprocess
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from strata.access.ssh import host_addresses, ssh_arguments
+from strata.access.ssh import Unreachable, host_addresses, run_ssh
 from strata.models import Site
 from strata.observe import exhaustion
 from strata.observe.facts import HostFacts
-from strata.roles import roles as all_roles
+from strata.roles import kernel_names, units_of
 from strata.site.context import SiteContext
 
 NO_ADDRESS = "no address yet"
@@ -39,17 +38,6 @@ def expected_cards(site: Site) -> dict[str, dict[str, int]]:
     found = {i.name: flavors[i.flavor] for i in site.cloud.instances} if site.cloud else {}
     found |= {m.name: dict(m.accelerators) for m in site.hosts.machines}
     return {name: cards for name, cards in found.items() if cards}
-
-
-def units_of(roles: tuple[str, ...]) -> tuple[str, ...]:
-    """The units that the roles of a host run, each once."""
-    return tuple(dict.fromkeys(unit.name for name in roles for unit in all_roles()[name].units))
-
-
-def kernel_names(roles: tuple[str, ...]) -> dict[str, str]:
-    """Unit to its name on a host with a kernel of its own, for units that have another one there."""
-    units = (unit for name in roles for unit in all_roles()[name].units)
-    return {unit.name: unit.kernel_name for unit in units if unit.kernel_name is not None}
 
 
 def observe_hosts(context: SiteContext) -> dict[str, HostFacts]:
@@ -85,16 +73,9 @@ def observe_hosts(context: SiteContext) -> dict[str, HostFacts]:
 def ssh(context: SiteContext, address: str, script: str) -> tuple[str, str]:
     """Output and errors of a script on a host; a host that does not answer has errors only."""
     try:
-        done = subprocess.run(
-            ["ssh", *ssh_arguments(context.paths), f"root@{address}", "sh -s"],
-            input=script,
-            capture_output=True,
-            text=True,
-            timeout=20,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return "", "no answer within 20 s"
+        done = run_ssh(context, address, "sh -s", text=script)
+    except Unreachable as error:
+        return "", str(error)
     return done.stdout, done.stderr
 
 

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from strata.access.kubectl import Unanswered, cluster_command, kubectl_json
+from strata.access.kubectl import Unanswered, kubectl, kubectl_json
 from strata.catalogue.service import fingerprint
 from strata.catalogue.site import installed
 from strata.errors import UserError
@@ -91,7 +91,7 @@ def apply_secrets(context: SiteContext) -> list[str]:
                 for name in sorted({namespace for namespace, _ in changed})
             ]
             items = {"apiVersion": "v1", "kind": "List", "items": [*namespaces, *changed.values()]}
-            cluster_command(context, "kubectl", *APPLY, text=json.dumps(items))
+            kubectl(context, *APPLY, text=json.dumps(items))
     except Unanswered as error:
         raise _unanswered(context, error) from None
     return [f"{namespace}/{name}" for namespace, name in changed]
@@ -133,7 +133,7 @@ def _differs(wanted: Mapping[str, Any], live: Mapping[str, Any] | None) -> bool:
 
 def _delete(context: SiteContext, key: SecretKey) -> None:
     namespace, name = key
-    cluster_command(context, "kubectl", "delete", "secret", name, f"--namespace={namespace}", "--ignore-not-found")
+    kubectl(context, "delete", "secret", name, f"--namespace={namespace}", "--ignore-not-found")
 
 
 def _unanswered(context: SiteContext, error: Unanswered) -> UserError:

@@ -7,12 +7,11 @@ import json
 from pathlib import Path
 
 from strata.drift import DriftReport
-from strata.engine.status import ObjectStatus, memory_notes, site_status
-from strata.engine.support import remedy
 from strata.inventory.services import published_services
 from strata.layers import Layer
 from strata.observe import Observation, nothing_seen, observe
 from strata.observe.facts import NOT_UP
+from strata.observe.status import ObjectStatus, memory_notes, site_status
 from strata.report.locations import places
 from strata.report.model import (
     AddressReport,
@@ -27,6 +26,7 @@ from strata.report.model import (
 from strata.site.context import SiteContext
 from strata.site.outputs import ClusterOutputs
 from strata.site.paths import REPOSITORY
+from strata.site.support import remedy
 
 SHOWN_RUNS = 10
 """Runs that a report remembers."""

@@ -7,8 +7,8 @@ from enum import StrEnum
 from pydantic import BaseModel, ConfigDict, computed_field
 
 from strata.drift import DriftReport
-from strata.engine.status import ObjectStatus
 from strata.layers import Layer
+from strata.observe.status import ObjectStatus
 
 
 class State(StrEnum):

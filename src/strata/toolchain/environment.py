@@ -83,7 +83,10 @@ def pulumi_home() -> Path:
             if tool := cache.find(name, definition):
                 _plugin(path, tool.path)
             elif definition.substitute:
-                python, source = shlex.quote(sys.executable), shlex.quote(str(REPOSITORY / "src"))
+                python, source = (
+                    shlex.quote(sys.executable),
+                    shlex.quote(f"{REPOSITORY / 'src'}:{REPOSITORY / 'lab' / 'src'}"),
+                )
                 _plugin(path, f'#!/bin/sh\nPYTHONPATH={source} exec {python} -m {definition.substitute} "$@"\n')
     return home
 

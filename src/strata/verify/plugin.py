@@ -5,7 +5,6 @@ from __future__ import annotations
 import ipaddress
 import os
 import socket
-import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +15,8 @@ import requests
 import testinfra
 
 from strata.access.https import site_session
+from strata.access.kubectl import run_kubectl
+from strata.access.openstack import connect
 from strata.models import Site, find_site
 from strata.site.context import SiteContext
 from strata.site.outputs import CloudOutputs, ImageOutputs
@@ -130,30 +131,18 @@ def site_host(context: SiteContext, ssh_config: str) -> Callable[[str], Host]:
 @pytest.fixture(scope="module")  # another module's test may have changed the password
 def cloud(context: SiteContext) -> Iterator[Connection]:
     """OpenStack as its administrator."""
-    import openstack
-
     if context.site.cloud is None:
         pytest.skip(f"site {context.site.name} has no cloud")
-    os.environ["OS_CLIENT_CONFIG_FILE"] = str(context.paths.clouds_file)
-    connection = openstack.connect(cloud=context.site.name)
-    yield connection
-    connection.close()
+    with connect(context) as connection:
+        yield connection
 
 
 @pytest.fixture(scope="session")
 def kubectl(context: SiteContext) -> Callable[..., str]:
     """`kubectl("get", "nodes", "-o", "json", input=None)` → its output; raises with what it said."""
-    from strata.toolchain import bin_directory
 
     def call(*arguments: str, input: str | None = None, check: bool = True, timeout: float = 120) -> str:
-        done = subprocess.run(
-            [str(bin_directory() / "kubectl"), "--kubeconfig", str(context.paths.kubeconfig), *arguments],
-            input=input,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
+        done = run_kubectl(context, *arguments, text=input, seconds=timeout)
         if check and done.returncode != 0:
             raise AssertionError(f"kubectl {' '.join(arguments)}: {done.stderr.strip()}")
         return done.stdout if check else done.stdout + done.stderr
@@ -164,7 +153,7 @@ def kubectl(context: SiteContext) -> Callable[..., str]:
 @pytest.fixture(scope="module")
 def http(context: SiteContext) -> Iterator[requests.Session]:
     """A session that trusts the site's authority and finds its names at the load balancer."""
-    assert context.secrets.ca
+    context.secrets.ensure_ca()
     with site_session(context) as session:
         yield session
 

@@ -14,9 +14,9 @@ import pytest
 import yaml
 
 from strata.engine.ansible import PlaybookResult, _follow, playbook_environment
-from strata.engine.timeline import Timeline
 from strata.progress import Silent
 from strata.site.paths import REPOSITORY
+from strata.timeline import Timeline
 
 COPY = {"content": "1", "dest": "{{ playbook_dir }}/{{ item }}"}
 TASKS: list[dict[str, Any]] = [

@@ -11,15 +11,15 @@ import pytest
 from strata.site.paths import REPOSITORY
 
 
-@pytest.mark.parametrize("service", ["gpu-device-plugin", "pause"])
-def test_go_vets_and_tests(service: str) -> None:
+@pytest.mark.parametrize("directory", ["services/gpu-device-plugin", "lab/images/pause"])
+def test_go_vets_and_tests(directory: str) -> None:
     if shutil.which("go") is None:
         pytest.skip("no Go on PATH")
     environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly"}
     for command in (["go", "vet", "./..."], ["go", "test", "./..."]):
         done = subprocess.run(
             command,
-            cwd=REPOSITORY / "services" / service,
+            cwd=REPOSITORY / directory,
             env=environment,
             capture_output=True,
             text=True,

@@ -1,6 +1,6 @@
 """Cases that need nova's own code; test_drivers.py runs them with OpenStack's Python.
 
-Environment: STRATA_DRIVERS, the sources of services/openstack-lab; STRATA_RENDERED, the rendered configuration;
+Environment: STRATA_DRIVERS, the sources of lab/openstack; STRATA_RENDERED, the rendered configuration;
 STRATA_FAKE_PODMAN, a program that records its calls.
 """
 

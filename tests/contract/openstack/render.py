@@ -40,7 +40,7 @@ def rendered(site_file: Path) -> Iterator[dict[str, str]]:
     inventory = InventoryManager(loader=loader, sources=[str(site_file)])
     manager = VariableManager(loader=loader, inventory=inventory)
     playbook = Playbook.load(
-        str(REPOSITORY / "ansible/playbooks/openstack.yml"), variable_manager=manager, loader=loader
+        str(REPOSITORY / "lab/ansible/playbooks/openstack.yml"), variable_manager=manager, loader=loader
     )
     host = inventory.get_host("controller")
     for play in playbook.get_plays():

@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 def test_drivers(openstack_python: Path, rendered: Path) -> None:
     """All cases of nova_cases.py pass with OpenStack's Python."""
     environment = os.environ | {
-        "STRATA_DRIVERS": str(REPOSITORY / "services" / "openstack-lab"),
+        "STRATA_DRIVERS": str(REPOSITORY / "lab" / "openstack"),
         "STRATA_RENDERED": str(rendered),
         "STRATA_FAKE_PODMAN": str(HERE / "fake_podman.py"),
         "PYTHONDONTWRITEBYTECODE": "1",
@@ -35,7 +35,7 @@ def test_patch_is_applied(openstack_python: Path) -> None:
 
 def test_drivers_are_typed() -> None:
     """mypy --strict finds nothing in the drivers; nova and neutron themselves ship no types."""
-    sources = REPOSITORY / "services" / "openstack-lab" / "src"
+    sources = REPOSITORY / "lab" / "openstack" / "src"
     command = [sys.executable, "-m", "mypy", "--strict", "--ignore-missing-imports", "--config-file", os.devnull]
     command += ["--cache-dir", os.devnull, "-p", "nova_virt_lab", "-p", "strata_openstack_lab"]
     environment = os.environ | {"MYPYPATH": str(sources)}

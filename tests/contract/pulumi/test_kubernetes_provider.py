@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from strata.engine.pulumi_events import Events
 from strata.progress import Silent
+from strata.stacks.events import Events
 from strata.toolchain import tools_environment
 
 from .conftest import ApiServer

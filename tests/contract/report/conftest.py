@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from strata.report.browser import Browser, browser
+from strata_bench.browser import Browser, browser
 
 
 @pytest.fixture(scope="session")

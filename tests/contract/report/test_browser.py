@@ -10,12 +10,13 @@ from strata.drift import Drift, DriftReport
 from strata.layers import Layer
 from strata.models import find_site
 from strata.observe import CloudFacts, ClusterFacts, HostFacts, Observation, PlatformFacts, PodFacts, ServerFacts
-from strata.observe.hosts import host_roles, units_of
+from strata.observe.hosts import host_roles
 from strata.report import SiteReport, build_report
-from strata.report.browser import Browser
-from strata.report.inspect import look_at
 from strata.report.page import render_page
+from strata.roles import units_of
 from strata.site.context import SiteContext
+from strata_bench.browser import Browser
+from strata_bench.inspect import look_at
 
 SITES = ("lab", "tacc", "cnaf", "nautilus", "csc")
 HOSTILE = "</style><script>document.title='taken'</script><img src=//example.org/x onerror=alert(2)>"

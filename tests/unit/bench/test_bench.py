@@ -11,21 +11,21 @@ from pathlib import Path
 
 import pytest
 
-from strata.bench import offline, site
-from strata.bench.breakdown import run_spans, tree
-from strata.bench.catalogue import BENCHMARKS
-from strata.bench.command import measure
-from strata.bench.document import markdown, write
-from strata.bench.flame import flame
-from strata.bench.large_site import large_site
-from strata.bench.machine import describe, running
-from strata.bench.model import Bench, Machine, Measure, Results, Span
-from strata.engine.timeline import Part as TimelinePart
-from strata.engine.timeline import Parts, file_of
 from strata.errors import UserError
 from strata.models import find_site, load_site
 from strata.progress import Silent
 from strata.site.context import SiteContext
+from strata.timeline import Part as TimelinePart
+from strata.timeline import Parts, file_of
+from strata_bench import offline, site
+from strata_bench.breakdown import run_spans, tree
+from strata_bench.catalogue import BENCHMARKS
+from strata_bench.command import measure
+from strata_bench.document import markdown, write
+from strata_bench.flame import flame
+from strata_bench.large_site import large_site
+from strata_bench.machine import describe, running
+from strata_bench.model import Bench, Machine, Measure, Results, Span
 
 MACHINE = Machine(
     processor="a processor", processors=2, memory_gib=23.5, kernel="6.1", system="Debian", date="2026-01-01",
@@ -44,7 +44,7 @@ SPAN = Span(
 
 def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "strata.bench", *arguments], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "strata_bench", *arguments], capture_output=True, text=True, check=False
     )
 
 

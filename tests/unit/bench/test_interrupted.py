@@ -14,9 +14,9 @@ PROGRAM = """
 import sys
 from pathlib import Path
 
-from strata.bench import __main__ as program, site
-from strata.bench.catalogue import BENCHMARKS, Benchmark
-from strata.bench.command import Outcome, measure
+from strata_bench import __main__ as program, site
+from strata_bench.catalogue import BENCHMARKS, Benchmark
+from strata_bench.command import Outcome, measure
 
 log = Path(sys.argv[1])
 

@@ -19,13 +19,13 @@ from strata.engine.disruption import (
     remember_cloud,
     require_consent,
 )
-from strata.engine.pulumi import PulumiResult
 from strata.engine.steps import RunReport, StepFailed
 from strata.engine.up import run_changes
 from strata.layers import Layer
 from strata.progress import Silent
 from strata.site.context import SiteContext
 from strata.site.outputs import CloudOutputs, InstanceOutput
+from strata.stacks.pulumi import PulumiResult
 
 PARENT = "urn:pulumi:lab::strata-cloud::strata:cloud:Instance$openstack:compute/instance:Instance::"
 
@@ -92,7 +92,7 @@ def test_a_preview_is_asked_for_only_where_something_changed(
         asked.append(program)
         return PulumiResult(0, 0, 0, 0, 0.0, {}, [step("replace", "worker-1", "networks")])
 
-    monkeypatch.setattr("strata.engine.pulumi.preview", preview)
+    monkeypatch.setattr("strata.stacks.pulumi.preview", preview)
     assert require_consent(context, Consent(), Silent()) == []  # nothing stands yet
     standing(context, worker_1=("kube_node",))
     with pytest.raises(ConsentNeeded, match="worker-1 is replaced") as refused:

@@ -9,10 +9,10 @@ import pytest
 
 from strata.cloud.arguments import external_network_arguments
 from strata.cloud.external_network import ExternalNetworkArgs
-from strata.engine import pulumi_pending
 from strata.models import load_site
 from strata.provider import provider_of
 from strata.site.outputs import CloudOutputs
+from strata.stacks import pending as pulumi_pending
 
 from .conftest import PASSWORD, PUBLIC_KEY, SITES_WITH_CLOUD, cloud_entry, write_clouds, write_key
 from .recorder import Recorder, run_program, site_file

@@ -42,7 +42,7 @@ class Cluster:
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     found = Cluster()
     monkeypatch.setattr(certificates, "kubectl_json", found.get)
-    monkeypatch.setattr(certificates, "cluster_command", found.apply)
+    monkeypatch.setattr(certificates, "kubectl", found.apply)
     return found
 
 

@@ -136,9 +136,9 @@ def test_hosts_that_are_not_there_are_not_asked(context: SiteContext, monkeypatc
 
 def test_status_has_a_line_for_it(context: SiteContext) -> None:
     """Of a host that lacks something, and of no other."""
-    from strata.engine.status import _hosts
     from strata.observe import HostFacts, Observation
     from strata.observe.facts import CloudFacts, ClusterFacts, PlatformFacts
+    from strata.observe.status import _hosts
 
     units = {"nfs-ganesha": "active", "postgresql@*-main": "active", "kine": "active", "docker-registry": "active"}
     hosts = {
@@ -154,9 +154,9 @@ def test_status_has_a_line_for_it(context: SiteContext) -> None:
 
 
 def test_what_ran_out_of_memory_is_noted() -> None:
-    from strata.engine.status import memory_notes
     from strata.observe import HostFacts, Observation
     from strata.observe.facts import CloudFacts, ClusterFacts, PlatformFacts
+    from strata.observe.status import memory_notes
 
     hosts = {"services-1": HostFacts(killed=("kine.service", "kine.service")), "worker-1": HostFacts()}
     seen = Observation(cloud=CloudFacts(), hosts=hosts, cluster=ClusterFacts(), platform=PlatformFacts(), seconds=0)

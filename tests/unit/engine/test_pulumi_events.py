@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from strata.engine.pulumi_events import Events, Failure, label
+from strata.stacks.events import Events, Failure, label
 
 URN = "urn:pulumi:lab::strata-cloud::strata:cloud:Instance$openstack:compute/instance:Instance::gpu-worker-1"
 TYPE = "openstack:compute/instance:Instance"

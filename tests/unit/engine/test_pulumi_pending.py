@@ -10,10 +10,10 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from strata.engine import pulumi_pending
-from strata.engine.pulumi_recovery import INSTANCE
 from strata.progress import Silent
 from strata.site.context import SiteContext
+from strata.stacks import pending as pulumi_pending
+from strata.stacks.recovery import INSTANCE
 
 URN = "urn:pulumi:lab::strata-cloud::"
 KNOWN, HALF_MADE = "known", "half-made"

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from strata.engine import pulumi_recovery
-from strata.engine.pulumi_events import Failure
 from strata.site.context import SiteContext
+from strata.stacks import recovery as pulumi_recovery
+from strata.stacks.events import Failure
 
 URN = "urn:pulumi:lab::strata-cloud::"
 INSTANCE = pulumi_recovery.INSTANCE

@@ -9,9 +9,9 @@ import pytest
 
 from strata.engine import ansible
 from strata.engine.ansible import PlaybookResult
-from strata.engine.pulumi_events import Events
-from strata.engine.timeline import Timeline, file_of, load
 from strata.progress import Silent
+from strata.stacks.events import Events
+from strata.timeline import Timeline, file_of, load
 
 URN = "urn:pulumi:lab::strata-cloud::openstack:compute/instance:Instance::worker-1"
 
@@ -20,7 +20,7 @@ URN = "urn:pulumi:lab::strata-cloud::openstack:compute/instance:Instance::worker
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """`clock[0]` is the time."""
     now = [100.0]
-    monkeypatch.setattr("strata.engine.timeline.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("strata.timeline.time.monotonic", lambda: now[0])
     return now
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from strata.site.paths import REPOSITORY
 
-SOURCE = REPOSITORY / "services/openstack-lab/src/strata_openstack_lab/objects.py"
+SOURCE = REPOSITORY / "lab/openstack/src/strata_openstack_lab/objects.py"
 
 SCRIPT = """
 import importlib.util, os, sys, threading, time, types

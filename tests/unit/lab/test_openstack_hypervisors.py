@@ -14,7 +14,9 @@ from .ansible_modules import loaded
 @pytest.fixture(scope="module")
 def module() -> ModuleType:
     """The module of the role openstack_compute."""
-    return loaded(REPOSITORY / "ansible" / "roles" / "openstack_compute" / "library" / "openstack_hypervisors.py")
+    return loaded(
+        REPOSITORY / "lab" / "ansible" / "roles" / "openstack_compute" / "library" / "openstack_hypervisors.py"
+    )
 
 
 class Systemd:

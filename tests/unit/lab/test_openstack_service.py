@@ -16,7 +16,7 @@ from .ansible_modules import loaded
 @pytest.fixture(scope="module")
 def module() -> ModuleType:
     """The module of the role openstack_common."""
-    return loaded(REPOSITORY / "ansible" / "plugins" / "modules" / "openstack_service.py")
+    return loaded(REPOSITORY / "lab" / "ansible" / "plugins" / "modules" / "openstack_service.py")
 
 
 def state(active: str = "inactive", job: str = "", condition: str = "no", since: str = "0") -> dict[str, str]:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from strata.errors import UserError
-from strata.models import check_secrets, load_site
+from strata.models import load_site
+from strata.site.secrets.provided import check_secrets
 
 DECLARED = """secrets:
   - {name: hub_token, source: environment, variable: STRATA_TEST_TOKEN}

@@ -63,7 +63,7 @@ def kubernetes(binaries: dict[str, Path]) -> list[ImageSource]:
     versions = dict.fromkeys(binaries, "v1.35.4")
     return [
         *pod_images.kubernetes_images(binaries, versions, "localhost/base"),
-        pod_images.service_image(REPOSITORY / "services" / "pause", binaries, "localhost/base", ("3.10.1",)),
+        pod_images.service_image(REPOSITORY / "lab" / "images" / "pause", binaries, "localhost/base", ("3.10.1",)),
     ]
 
 
@@ -135,7 +135,9 @@ def test_a_broken_cache_of_digests_counts_as_empty(tmp_path: Path) -> None:
 
 
 def test_every_service_with_a_containerfile_makes_an_image(binaries: dict[str, Path]) -> None:
-    directories = sorted(p.parent for p in (REPOSITORY / "services").glob("*/Containerfile"))
+    directories = sorted(
+        p.parent for root in ("services", "lab/images") for p in (REPOSITORY / root).glob("*/Containerfile")
+    )
     assert {"gpu-device-plugin", "pause"} <= {d.name for d in directories}
     for directory in directories:
         image = pod_images.service_image(directory, binaries, "localhost/base")

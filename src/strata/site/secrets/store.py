@@ -171,9 +171,14 @@ class SecretStore:
 
     @property
     def ca(self) -> str:
-        """PEM of the site's certificate authority; made at first use, also written to `SitePaths.ca_file`.
+        """PEM of the site's CA, as of `ensure_ca`."""
+        return self.ensure_ca()
 
-        While it is being replaced these are two certificates, the one that signs first.
+    def ensure_ca(self) -> str:
+        """Creates the site's CA where there is none, and writes its public part to `SitePaths.ca_file`.
+
+        Returns:
+            PEM; while the CA is being replaced two certificates, the one that signs first.
         """
         content = self._read()
         if "authority" not in content:

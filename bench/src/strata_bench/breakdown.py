@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import time
 from datetime import datetime
 
-from strata.access.ssh import ssh_arguments
-from strata.bench.model import Span
-from strata.engine.timeline import Parts, load
+from strata.access.ssh import run_ssh
 from strata.site.context import SiteContext
+from strata.timeline import Parts, load
+from strata_bench.model import Span
 
 PARTS = {
     "OpenStack": "openstack",
@@ -90,13 +89,7 @@ def _seconds(match: re.Match[str]) -> float:
 
 
 def _ssh(context: SiteContext, address: str, command: str) -> str:
-    done = subprocess.run(
-        ["ssh", "-o", "UserKnownHostsFile=/dev/null", *ssh_arguments(context.paths), f"root@{address}", command],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_ssh(context, address, command, options=("-o", "UserKnownHostsFile=/dev/null"), seconds=60)
     return done.stdout + done.stderr
 
 

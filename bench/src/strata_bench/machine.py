@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 from statistics import fmean
 
-from strata.bench.model import Machine
 from strata.site.paths import REPOSITORY
+from strata_bench.model import Machine
 
 
 def describe() -> Machine:

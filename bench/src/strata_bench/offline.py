@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from strata.bench.command import measure
-from strata.bench.large_site import large_site, pretend_up
-from strata.bench.model import Bench, Measure
+from strata_bench.command import measure
+from strata_bench.large_site import large_site, pretend_up
+from strata_bench.model import Bench, Measure
 
 SIZES = (10, 100, 1000, 5000)
 """Nodes of a site."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from strata.bench.breakdown import run_spans
-from strata.bench.model import Bench, Measure
-from strata.bench.site import LAYERS, bench_site, strata
 from strata.errors import UserError
+from strata_bench.breakdown import run_spans
+from strata_bench.model import Bench, Measure
+from strata_bench.site import LAYERS, bench_site, strata
 
 WHAT = {
     "cold": "no site, tools and images in the cache",

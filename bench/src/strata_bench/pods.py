@@ -8,10 +8,11 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from strata.bench.model import Bench, Measure
-from strata.bench.site import bench_site
+from strata.access.kubectl import Unanswered, kubectl
 from strata.errors import UserError
 from strata.site.context import SiteContext
+from strata_bench.model import Bench, Measure
+from strata_bench.site import bench_site
 
 COUNTS = (10, 100)
 LIMIT_SECONDS = 600.0
@@ -80,20 +81,10 @@ def _deployment(image: str, replicas: int) -> str:
 
 
 def _kubectl(context: SiteContext, *arguments: str, input: str | None = None) -> str:
-    import subprocess
-
-    from strata.toolchain import bin_directory
-
-    done = subprocess.run(
-        [str(bin_directory() / "kubectl"), "--kubeconfig", str(context.paths.kubeconfig), *arguments],
-        input=input,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise UserError(f"benchmark: kubectl {arguments[0]}: {done.stderr.strip()}", fix="`strata status` of the site")
-    return done.stdout
+    try:
+        return kubectl(context, *arguments, text=input, seconds=LIMIT_SECONDS)
+    except Unanswered as error:
+        raise UserError(f"benchmark: kubectl {arguments[0]}: {error}", fix="`strata status` of the site") from None
 
 
 def _wait(context: SiteContext, namespace: str, count: int, begin: float) -> None:

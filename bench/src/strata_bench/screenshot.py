@@ -1,4 +1,4 @@
-"""Pictures of a running site's page for the docs: `python -m strata.report.screenshot [SITE] [DIRECTORY]`."""
+"""Pictures of a running site's page for the docs: `python -m strata_bench.screenshot [SITE] [DIRECTORY]`."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import tempfile
 from pathlib import Path
 
 from strata.models import find_site
-from strata.report.browser import browser
 from strata.report.build import build_report
 from strata.report.drift import look_for_drift
 from strata.report.page import render_page
 from strata.site.context import SiteContext
 from strata.site.paths import REPOSITORY
+from strata_bench.browser import browser
 
 WIDTH, HEIGHT = 1280, 1180
 """Of the picture, in pixels: layers, machines and cards."""

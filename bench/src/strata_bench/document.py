@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from strata.bench.breakdown import tree
-from strata.bench.flame import flame
-from strata.bench.model import Measure, Results
 from strata.site.paths import REPOSITORY
+from strata_bench.breakdown import tree
+from strata_bench.flame import flame
+from strata_bench.model import Measure, Results
 
 DOCUMENT = REPOSITORY / "docs" / "benchmarks.md"
 PICTURE = "images/benchmarks.svg"
@@ -79,9 +79,9 @@ def _lines(results: Results) -> Iterator[str]:
 
 def _missing(results: Results) -> list[str]:
     """What `scripts/bench` can measure and these results have not."""
-    from strata.bench.catalogue import BENCHMARKS
-    from strata.bench.layers import WHAT
-    from strata.bench.site import LAYERS
+    from strata_bench.catalogue import BENCHMARKS
+    from strata_bench.layers import WHAT
+    from strata_bench.site import LAYERS
 
     there = {m.benchmark for m in results.measures}
     found = [f"`{name}`" for name in BENCHMARKS if name not in there]

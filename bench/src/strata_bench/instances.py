@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import secrets
 import socket
-import subprocess
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from strata.access.ssh import ssh_arguments
-from strata.bench.breakdown import boot_spans
-from strata.bench.model import Bench, Measure
-from strata.bench.site import bench_site
+from strata.access.openstack import connect
+from strata.access.ssh import Unreachable, run_ssh
 from strata.errors import UserError
 from strata.site.context import SiteContext
+from strata_bench.breakdown import boot_spans
+from strata_bench.model import Bench, Measure
+from strata_bench.site import bench_site
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -55,18 +55,10 @@ def _measure(context: SiteContext, connection: Connection, bench: Bench) -> Iter
 
 
 def _connect(context: SiteContext) -> Connection:
-    import openstack
-
-    from strata.access.environment import site_environment
-
-    variables = site_environment(context)
-    files = [variables["OS_CLIENT_CONFIG_FILE"]] if "OS_CLIENT_CONFIG_FILE" in variables else None
-    assert context.site.cloud is not None
-    loader = openstack.config.OpenStackConfig(config_files=files)
-    # the project's entry: images, networks and the key are the project's
-    return openstack.connection.Connection(
-        config=loader.get_one(cloud=f"{variables['OS_CLOUD']}-{context.site.cloud.project.name}")
-    )
+    """As the project, whose images, networks and key are used."""
+    if context.site.cloud is None:
+        raise UserError(f"site {context.site.name} has no cloud", fix="measure a site with a cloud")
+    return connect(context, f"{context.provider.cloud_entry}-{context.site.cloud.project.name}")
 
 
 def _one_run(
@@ -168,6 +160,7 @@ def _answers(context: SiteContext, address: str) -> bool:
         return False
     # ssh takes the first of two values: addresses come back with other keys
     anyone = ["-o", "UserKnownHostsFile=/dev/null", "-o", "StrictHostKeyChecking=no"]
-    command = ["ssh", *anyone, *ssh_arguments(context.paths), f"root@{address}", "true"]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=20)
-    return done.returncode == 0
+    try:
+        return run_ssh(context, address, "true", options=anyone).returncode == 0
+    except Unreachable:
+        return False

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from strata.bench.instances import instances
-from strata.bench.layers import layers
-from strata.bench.model import Benchmark
-from strata.bench.offline import COMMANDS, offline
-from strata.bench.pods import pods
+from strata_bench.instances import instances
+from strata_bench.layers import layers
+from strata_bench.model import Benchmark
+from strata_bench.offline import COMMANDS, offline
+from strata_bench.pods import pods
 
 SIZES = "for sites of 10, 100, 1,000 and 5,000 nodes, with peak memory"
 OFFLINE = {

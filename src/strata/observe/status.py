@@ -7,11 +7,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from strata.engine.support import remedy
 from strata.layers import Layer
 from strata.observe import HostFacts, Observation, observe
-from strata.observe.hosts import host_roles, units_of
+from strata.observe.hosts import host_roles
+from strata.roles import units_of
 from strata.site.context import SiteContext
+from strata.site.support import remedy
 
 NODE_ROLES = frozenset({"kube_control_plane", "kube_node"})
 

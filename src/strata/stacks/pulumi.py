@@ -14,22 +14,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from strata.engine.pulumi_events import Events
-from strata.engine.pulumi_pending import forget_pending
-from strata.engine.pulumi_recovery import (
-    drop_foreign_salt,
-    end_orphaned_plugins,
-    explain_failures,
-    mend_cut_writes,
-    release_stale_locks,
-)
-from strata.engine.pulumi_state import lock_files, project_name, state_file
 from strata.errors import UserError
 from strata.models import Site
 from strata.processes import bound
 from strata.progress import Progress
 from strata.site.context import SiteContext
 from strata.site.paths import REPOSITORY, SitePaths
+from strata.site.secrets import SecretStore
+from strata.stacks.events import Events
+from strata.stacks.pending import forget_pending
+from strata.stacks.recovery import (
+    drop_foreign_salt,
+    end_orphaned_plugins,
+    explain_failures,
+    mend_cut_writes,
+    release_stale_locks,
+)
+from strata.stacks.state import lock_files, project_name, state_file
 
 Program = Literal["cloud", "platform"]
 
@@ -199,7 +200,7 @@ class _Run:
     def prepare(self) -> None:
         """Makes the stack, and clears what a killed run left."""
         self.paths.create()
-        assert self.context.secrets  # makes the passphrase that encrypts the state
+        SecretStore.open(self.site.name, self.site.secrets)  # creates the passphrase that encrypts the state
         drop_foreign_salt(stack_settings_file(self.program, self.site.name), self.state_file)
         if not self.stack_exists():
             self.progress.update(f"making the stack {self.site.name}")

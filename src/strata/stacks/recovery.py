@@ -9,16 +9,14 @@ import signal
 import socket
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
-from strata.engine.pulumi_events import Failure, label
-from strata.engine.pulumi_state import lock_files, read_deployment
+from strata.access.openstack import connect
 from strata.site.context import SiteContext
-
-if TYPE_CHECKING:
-    from openstack.connection import Connection
+from strata.stacks.events import Failure, label
+from strata.stacks.state import lock_files, read_deployment
 
 INSTANCE = "openstack:compute/instance:Instance"
 MOST_CAUSES = 6
@@ -134,18 +132,6 @@ def _is_pulumi(process: object) -> bool:
     except OSError:
         return False
     return Path(command.decode(errors="replace")).name == "pulumi"
-
-
-def connect(context: SiteContext) -> Connection:
-    """openstacksdk's connection to the site's cloud as its administrator."""
-    import openstack
-
-    from strata.access.environment import site_environment
-
-    variables = site_environment(context)
-    files = [variables["OS_CLIENT_CONFIG_FILE"]] if "OS_CLIENT_CONFIG_FILE" in variables else None
-    region = openstack.config.OpenStackConfig(config_files=files).get_one(cloud=variables["OS_CLOUD"])
-    return openstack.connection.Connection(config=region)
 
 
 def explain_failures(failures: Sequence[Failure], context: SiteContext) -> list[str]:

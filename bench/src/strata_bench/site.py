@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from strata.bench.command import Outcome, measure
-from strata.bench.model import Bench
 from strata.site.context import SiteContext
+from strata_bench.command import Outcome, measure
+from strata_bench.model import Bench
 
 LAYERS = ("cloud", "hosts", "cluster", "platform")
 

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from strata.engine.pulumi_events import label, urn_type
-from strata.engine.pulumi_recovery import INSTANCE, connect
-from strata.engine.pulumi_state import read_deployment
+from strata.access.openstack import connect
 from strata.progress import Progress
 from strata.site.context import SiteContext
+from strata.stacks.events import label, urn_type
+from strata.stacks.recovery import INSTANCE
+from strata.stacks.state import read_deployment
 
 if TYPE_CHECKING:
     from openstack.connection import Connection

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from html import escape
 
-from strata.bench.model import Span
+from strata_bench.model import Span
 
 WIDTH, ROW, GAP = 1000, 22, 2
 """Of the picture, in its own units."""

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from strata.engine.timeline import Timeline
 from strata.progress import Progress
+from strata.timeline import Timeline
 
 _COLOUR = re.compile(r"<\{%[^%]*%\}>")
 _OURS = ("strata:", "pulumi:")

@@ -17,12 +17,12 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from strata.bench.breakdown import tree
-from strata.bench.catalogue import BENCHMARKS
-from strata.bench.model import Bench, Measure, Results, Span
-from strata.bench.site import LAYERS, bench_site
 from strata.cli.main import show_error
 from strata.errors import UserError
+from strata_bench.breakdown import tree
+from strata_bench.catalogue import BENCHMARKS
+from strata_bench.model import Bench, Measure, Results, Span
+from strata_bench.site import LAYERS, bench_site
 
 app = typer.Typer(
     add_completion=False, pretty_exceptions_enable=False, context_settings={"help_option_names": ["-h", "--help"]}
@@ -72,9 +72,9 @@ def bench(
     Without a NAME, and without --add, everything that needs no site is measured. `layers`, `instances` and `pods`
     make a lab of their own with networks that nobody has, and destroy it; each takes many minutes.
     """
-    from strata.bench.document import write
-    from strata.bench.machine import describe
     from strata.models import find_site
+    from strata_bench.document import write
+    from strata_bench.machine import describe
 
     if list_them:
         table = Table("name", "what", "needs", box=None)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from strata.report.browser import Browser
+from strata_bench.browser import Browser
 
 SMALLEST_TEXT = 11.5
 """In CSS pixels."""

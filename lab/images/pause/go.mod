@@ -1,0 +1,3 @@
+module strata/lab/images/pause
+
+go 1.26

@@ -1,3 +1,0 @@
-module strata/services/pause
-
-go 1.26

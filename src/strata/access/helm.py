@@ -1,0 +1,22 @@
+"""helm on a site's cluster."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from strata.access.commands import answer
+from strata.site.context import SiteContext
+
+
+def helm(context: SiteContext, *arguments: str) -> str:
+    """What helm prints. Errors as of `answer`."""
+    return answer(context, "helm", *arguments)
+
+
+def helm_releases(context: SiteContext, *options: str) -> list[dict[str, Any]]:
+    """The releases of all namespaces; with `--all` those that are not deployed too. Errors as of `answer`."""
+    found: list[dict[str, Any]] | None = json.loads(
+        helm(context, "list", "--all-namespaces", *options, "--output", "json") or "[]"
+    )
+    return found or []

@@ -1,0 +1,1 @@
+"""Runs the Pulumi programs, and reads what they leave: events, state, locks."""
