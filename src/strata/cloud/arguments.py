@@ -16,6 +16,7 @@ from strata.models import Site
 from strata.models.cloud import Cloud, Flavor
 from strata.provider import Provider
 from strata.pulumi_program import shown_plainly
+from strata.roles import roles
 from strata.site.paths import SitePaths
 
 SITE_METADATA = "strata_site"
@@ -25,9 +26,9 @@ WORLD = ("0.0.0.0/0", "::/0")
 KUBERNETES_ROLES = ("kube_control_plane", "kube_node")
 
 ROLE_PORTS: Mapping[str, tuple[tuple[str, int], ...]] = {
-    "load_balancer": (("http", 80), ("https", 443)),
-    "kube_control_plane": (("kubernetes-api", 6443),),
-    "registry": (("registry", 5000),),
+    name: ports
+    for name, role in roles().items()
+    if (ports := tuple((port.name, port.port) for port in role.ports if "outside" in port.clients))
 }
 """TCP ports that a role answers from outside the project."""
 

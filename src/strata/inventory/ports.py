@@ -1,19 +1,17 @@
-"""TCP ports that more than one layer must agree on."""
+"""TCP ports that more than one layer must agree on; those of hosts are in each role's role.yaml."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from strata.catalogue.needs.database import PORT as POSTGRESQL
+from strata.roles import port
 
-__all__ = ["DATASTORE", "HTTPS", "INGRESS", "KUBELET", "NFS", "POSTGRESQL", "REGISTRY"]
+__all__ = ["DATASTORE", "HTTPS", "INGRESS", "POSTGRESQL", "REGISTRY"]
 
-REGISTRY: Final = 5000
-DATASTORE: Final = 2379
-"""kine's, etcd's usual one."""
-NFS: Final = 2049
-HTTPS: Final = 443
-KUBELET: Final = 10250
+REGISTRY: Final = port("registry")
+DATASTORE: Final = port("kine")
+HTTPS: Final = port("load_balancer", "https")
 
 INGRESS: Final = 30443
 """NodePort of the ingress controller (TLS)."""

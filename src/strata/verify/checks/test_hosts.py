@@ -19,6 +19,7 @@ from strata.catalogue.needs.database import databases
 from strata.inventory.ports import DATASTORE, POSTGRESQL, REGISTRY
 from strata.inventory.topology import database_secret
 from strata.models import Site
+from strata.observe.hosts import kernel_names, units_of
 from strata.site.hosts import Host as SiteHost
 from strata.site.hosts import hosts, hosts_with
 from strata.site.outputs import CloudOutputs
@@ -66,6 +67,15 @@ def test_names_of_the_site_resolve_on_every_host(
         answers = host(machine.name).check_output(f"getent ahostsv4 {' '.join(wanted)} || true").splitlines()
         found = {line.split()[2]: line.split()[0] for line in answers if len(line.split()) == 3}
         assert found == wanted, f"/etc/hosts of {machine.name}"
+
+
+def test_units_of_roles_are_active(everyone: tuple[SiteHost, ...], host: Callable[[str], Host]) -> None:
+    """On every host, the systemd services of its roles are active."""
+    for machine in everyone:
+        others = kernel_names(machine.roles)
+        for unit in units_of(machine.roles):
+            states = host(machine.name).run(f"systemctl is-active '{unit}.service' '{others.get(unit, unit)}.service'")
+            assert "active" in states.stdout.split(), f"{machine.name}: {unit} is {states.stdout.strip()}"
 
 
 def test_hosts_have_the_same_time(everyone: tuple[SiteHost, ...], host: Callable[[str], Host]) -> None:
