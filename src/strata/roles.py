@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -190,3 +190,14 @@ def roles_of(assigned: tuple[str, ...]) -> tuple[str, ...]:
 def port(role: str, name: str | None = None) -> int:
     """A port of a role: the one of this name, else the first."""
     return roles()[role].port(name)
+
+
+def units_of(names: Iterable[str]) -> tuple[str, ...]:
+    """The units that the roles of a host run, each once."""
+    return tuple(dict.fromkeys(unit.name for name in names for unit in roles()[name].units))
+
+
+def kernel_names(names: Iterable[str]) -> dict[str, str]:
+    """Unit to its name on a host with a kernel of its own, for units that have another one there."""
+    units = (unit for name in names for unit in roles()[name].units)
+    return {unit.name: unit.kernel_name for unit in units if unit.kernel_name is not None}

@@ -19,10 +19,10 @@ import yaml
 from strata.access.helm import helm_releases
 from strata.catalogue.service import SYSTEM_NAMESPACE
 from strata.models import Site
-from strata.observe.hosts import units_of
 from strata.report import build_report
 from strata.report.model import SiteReport
 from strata.report.page import render_page
+from strata.roles import units_of
 from strata.site.context import SiteContext
 from strata.site.outputs import ImageOutputs
 from strata.site.paths import REPOSITORY

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pytest
 import requests
 
+from strata.catalogue.service import FINGERPRINT_KEY
 from strata.engine.rotation import AUTHORITY, PASSPHRASE, SSH_KEY
 from strata.inventory.ports import REGISTRY
 from strata.inventory.topology import database_secret
@@ -50,7 +51,7 @@ class Turned:
 
 def values(context: SiteContext) -> dict[str, str]:
     """The generated secrets by name, as `strata secrets list` has them."""
-    kept = {name: context.secrets.get(name) for name in context.secrets.names()}
+    kept = {name: context.secrets.get(name) for name in context.secrets.names() if name != FINGERPRINT_KEY}
     files = {SSH_KEY: context.paths.ssh_key, PASSPHRASE: context.paths.passphrase_file}
     return kept | {name: file.read_text() for name, file in files.items()}
 

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from strata.access.kubectl import Unanswered
+from strata.catalogue.needs.database import databases
+from strata.catalogue.needs.hostname import published
 from strata.drift import Drift
 from strata.drift.baseline import directory
 from strata.drift.cluster import cluster_drift
@@ -81,7 +83,9 @@ def _file(context: SiteContext, playbook: str) -> Path:
 def _inputs(context: SiteContext, playbook: str) -> str:
     """Digest of what leads to a playbook's tasks and variables, secrets excepted."""
     outputs = context.cloud_outputs
-    parts = [context.site.model_dump_json(), _code_digest(context.playbooks[playbook].sources), str(context.site_file)]
+    needs = (databases(context.site), published(context.site))  # of services, whose own code is no source of a playbook
+    code = _code_digest(context.playbooks[playbook].sources)
+    parts = [context.site.model_dump_json(), repr(needs), code, str(context.site_file)]
     if not context.playbooks[playbook].before_cloud:
         parts.append(outputs.model_dump_json() if outputs else "")
     if context.playbooks[playbook].pulls_images and (images := context.image_outputs):

@@ -12,7 +12,7 @@ from strata.access.ssh import Unreachable, host_addresses, run_ssh
 from strata.models import Site
 from strata.observe import exhaustion
 from strata.observe.facts import HostFacts
-from strata.roles import roles as all_roles
+from strata.roles import kernel_names, units_of
 from strata.site.context import SiteContext
 
 NO_ADDRESS = "no address yet"
@@ -38,17 +38,6 @@ def expected_cards(site: Site) -> dict[str, dict[str, int]]:
     found = {i.name: flavors[i.flavor] for i in site.cloud.instances} if site.cloud else {}
     found |= {m.name: dict(m.accelerators) for m in site.hosts.machines}
     return {name: cards for name, cards in found.items() if cards}
-
-
-def units_of(roles: tuple[str, ...]) -> tuple[str, ...]:
-    """The units that the roles of a host run, each once."""
-    return tuple(dict.fromkeys(unit.name for name in roles for unit in all_roles()[name].units))
-
-
-def kernel_names(roles: tuple[str, ...]) -> dict[str, str]:
-    """Unit to its name on a host with a kernel of its own, for units that have another one there."""
-    units = (unit for name in roles for unit in all_roles()[name].units)
-    return {unit.name: unit.kernel_name for unit in units if unit.kernel_name is not None}
 
 
 def observe_hosts(context: SiteContext) -> dict[str, HostFacts]:

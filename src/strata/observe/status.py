@@ -9,7 +9,8 @@ from rich.table import Table
 
 from strata.layers import Layer
 from strata.observe import HostFacts, Observation, observe
-from strata.observe.hosts import host_roles, units_of
+from strata.observe.hosts import host_roles
+from strata.roles import units_of
 from strata.site.context import SiteContext
 from strata.site.support import remedy
 

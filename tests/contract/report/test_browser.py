@@ -10,9 +10,10 @@ from strata.drift import Drift, DriftReport
 from strata.layers import Layer
 from strata.models import find_site
 from strata.observe import CloudFacts, ClusterFacts, HostFacts, Observation, PlatformFacts, PodFacts, ServerFacts
-from strata.observe.hosts import host_roles, units_of
+from strata.observe.hosts import host_roles
 from strata.report import SiteReport, build_report
 from strata.report.page import render_page
+from strata.roles import units_of
 from strata.site.context import SiteContext
 from strata_bench.browser import Browser
 from strata_bench.inspect import look_at

@@ -7,8 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from strata.observe import CloudFacts, ClusterFacts, HostFacts, Observation, PlatformFacts, PodFacts, ServerFacts
-from strata.observe.hosts import host_roles, units_of
+from strata.observe.hosts import host_roles
 from strata.platform.releases import releases
+from strata.roles import units_of
 from strata.site.context import SiteContext
 from strata.site.outputs import CloudOutputs, InstanceOutput
 

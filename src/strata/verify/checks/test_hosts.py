@@ -19,7 +19,7 @@ from strata.catalogue.needs.database import databases
 from strata.inventory.ports import DATASTORE, POSTGRESQL, REGISTRY
 from strata.inventory.topology import database_secret
 from strata.models import Site
-from strata.observe.hosts import kernel_names, units_of
+from strata.roles import kernel_names, units_of
 from strata.site.hosts import Host as SiteHost
 from strata.site.hosts import hosts, hosts_with
 from strata.site.outputs import CloudOutputs
