@@ -6,7 +6,8 @@ from ipaddress import IPv6Address, ip_address
 
 from strata.inventory import Template
 from strata.inventory.ports import REGISTRY
-from strata.inventory.topology import address_of
+from strata.inventory.registry import NODES, NODES_SECRET
+from strata.inventory.topology import address_of, secret
 from strata.models import Site
 from strata.models.cluster import Cluster
 from strata.site.outputs import CloudOutputs, ImageOutputs
@@ -62,6 +63,8 @@ def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
             "name": registry_name(site),
             "endpoint": endpoint(address, REGISTRY),
             "ca": Template("{{ lookup('strata_ca') }}"),
+            "user": NODES,
+            "password": secret(NODES_SECRET),
         }
     return {
         "kubernetes_common_binaries": {name: str(binaries / name) for name in ("kubeadm", "kubelet")},

@@ -15,6 +15,7 @@ from strata.models.types import (
     DnsLabel,
     Duration,
     IPAddress,
+    IPNetwork,
     LoginName,
     PublicKey,
     SettingName,
@@ -73,6 +74,22 @@ class NfsExport(Model):
     consumers: ClassVar[tuple[str, ...]] = ("role nfs_server", "storage class (helm/cluster-base)")
     name: Annotated[DnsLabel, Field(description="Name of the export.")]
     path: Annotated[AbsolutePath, Field(description="Directory on the server.")]
+    clients: Annotated[
+        tuple[IPNetwork, ...],
+        Field(description="Networks that may mount it beside the site's nodes and batch hosts; never a pod network."),
+    ] = ()
+    read_only: Annotated[StrictBool, Field(description="Whether clients may only read.")] = False
+    root: Annotated[
+        StrictBool,
+        Field(description="Whether root of a client is root here, as provisioners of volumes need; else it is nobody."),
+    ] = False
+    tenants: Annotated[
+        StrictBool,
+        Field(
+            description="Whether it holds one folder per tenant, named after it, that only the tenant's group_id may "
+            "enter; the export itself then takes no files."
+        ),
+    ] = False
 
 
 class Nfs(Model):
@@ -110,6 +127,20 @@ class PostgreSQL(Model):
                     {"key": "settings", "name": name, "fix": f"remove the line {name}"},
                 )
         return self
+
+
+class Registry(Model):
+    """The site's image registry; every access needs a password."""
+
+    layer: ClassVar[str] = "hosts"
+    consumers: ClassVar[tuple[str, ...]] = ("role registry",)
+    robots: Annotated[
+        tuple[DnsLabel, ...],
+        Field(
+            description="Programs that may pull, beside the site's nodes; each logs in as robot-<name> with the secret "
+            "registry_robot_<name>_password."
+        ),
+    ] = ()
 
 
 class Operator(Model):
@@ -166,6 +197,7 @@ class Hosts(Model):
     postgresql: Annotated[PostgreSQL | None, Field(description="Databases; needs a host with the role postgresql.")] = (
         None
     )
+    registry: Annotated[Registry, Field(description="Who may pull from the registry, beside the nodes.")] = Registry()
     slurm: Annotated[Slurm | None, Field(description="Batch system; needs a host with the role slurm_controller.")] = (
         None
     )

@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from strata.models.accelerators import AcceleratorCounts
 from strata.models.base import Model, Unit
-from strata.models.types import Audience, Count, DnsLabel, HttpsUrl, IssuerUrl, Size
+from strata.models.types import Audience, Count, DnsLabel, GroupId, HttpsUrl, IssuerUrl, Size
 
 
 class TenantQuota(Model):
@@ -31,6 +31,10 @@ class Tenant(Model):
     consumers: ClassVar[tuple[str, ...]] = ("release of helm/tenant (pulumi/platform)",)
     name: Annotated[DnsLabel, Field(description="Name of the namespace.")]
     quota: Annotated[TenantQuota, Field(description="Most that its pods may ask for.")]
+    group_id: Annotated[
+        GroupId | None,
+        Field(description="Numeric group that owns its folders on NFS exports with `tenants: true`, which need it."),
+    ] = None
 
 
 class TokenIssuer(Model):

@@ -52,9 +52,10 @@ def _cloud(site: Site, cloud: Cloud) -> CloudPlan:
     # imported late: Pulumi takes half a second, which a site without a cloud need not pay
     from strata.cloud import arguments
     from strata.cloud.flavor import GPU_KEY
+    from strata.cloud.ports import security_group_arguments
 
     quota = arguments.project_quota(cloud)
-    groups = arguments.security_group_arguments(site, cloud)
+    groups = security_group_arguments(site, cloud)
     cards = {flavor.name: flavor.accelerators for flavor in cloud.flavors}
     return CloudPlan(
         deployment=cloud.deployment,
@@ -122,7 +123,8 @@ def _router(site: Site, cloud: Cloud) -> RouterPlan | None:
 
 def _rule(rule: Ingress) -> str:
     what = rule.protocol or "everything"
-    return f"{what}{f' {rule.port}' if rule.port else ''} from {rule.source}"
+    ports = f" {rule.port}{f'-{rule.last}' if rule.last else ''}" if rule.port else ""
+    return f"{what}{ports} from {rule.source or f'the group {rule.group}'}"
 
 
 def _hosts(site: Site) -> HostsPlan:
