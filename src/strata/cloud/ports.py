@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_network
 
 from strata.cloud.security_group import Ingress, SecurityGroupArgs
-from strata.inventory import ports
+from strata.inventory import nfs_server, ports, postgresql
 from strata.models import Site
 from strata.models.cloud import Cloud
 
 EVERY_HOST = "nodes"
 """The group of every instance; as a client, every host of the site."""
 KUBERNETES_ROLES = ("kube_control_plane", "kube_node")
-NFS_CLIENTS = ("kube_node", "slurm_controller", "slurm_node", "condor_submit", "condor_execute", "data_transfer")
-"""Roles whose hosts mount the site's exports."""
 
 
 @dataclass(frozen=True)
@@ -39,14 +37,14 @@ class Port:
     protocol: str | None = "tcp"
 
 
-# nodes forward packets to each other's pods, with pods' addresses or their own: no rule of a group tells these apart from
-# packets to the node itself. What pods may not reach on nodes and hosts, the role pod_network refuses.
+# Nodes forward packets to each other's pods, with pods' addresses or their own; a security group cannot tell these from
+# packets to the node itself. What pods may not reach on nodes and hosts is refused by the role pod_network.
 _CLUSTER = Port("cluster", None, KUBERNETES_ROLES, protocol=None)
 
 ROLE_PORTS: Mapping[str, tuple[Port, ...]] = {
     EVERY_HOST: (Port("ssh", ports.SSH, access="ssh"), Port("ping", None, (EVERY_HOST,), "ssh", protocol="icmp")),
-    "nfs_server": (Port("nfs", ports.NFS, NFS_CLIENTS),),
-    "postgresql": (Port("postgresql", ports.POSTGRESQL, ("kine", "kube_node")),),
+    "nfs_server": (Port("nfs", ports.NFS, nfs_server.CLIENT_ROLES),),
+    "postgresql": (Port("postgresql", ports.POSTGRESQL, postgresql.CLIENT_ROLES),),
     "kine": (Port("kine", ports.DATASTORE, ("kube_control_plane",)),),
     "registry": (
         Port("registry", ports.REGISTRY, KUBERNETES_ROLES, "registry"),

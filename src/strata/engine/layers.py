@@ -13,6 +13,7 @@ from strata.engine.hypervisors import forget_emptied, require_empty
 from strata.engine.pod_readiness import wait_for_system_pods
 from strata.engine.steps import Layer, Step, StepResult
 from strata.errors import UserError
+from strata.inventory.registry import OPERATOR_SECRET
 from strata.inventory.topology import address_of, hosts_with
 from strata.progress import Progress
 from strata.site.context import SiteContext
@@ -185,7 +186,8 @@ def pod_images_step(context: SiteContext) -> Callable[[Progress], StepResult]:
         before = context.image_outputs
         address = registry_address(context)
         try:
-            images = ensure_pod_images(context.site, context.paths, address, progress)
+            password = context.secrets.get(OPERATOR_SECRET)
+            images = ensure_pod_images(context.site, context.paths, address, password, progress)
         except UserError as error:
             progress.update("asking the registry's host what it lacks")
             raise explained(

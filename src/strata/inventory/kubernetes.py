@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from ipaddress import IPv6Address, ip_address
 
 from strata.inventory import Template
-from strata.inventory.ports import REGISTRY
+from strata.inventory.ports import HTTP, HTTPS, KUBERNETES_API, POSTGRESQL, REGISTRY
 from strata.inventory.registry import NODES, NODES_SECRET
-from strata.inventory.topology import address_of, secret
+from strata.inventory.topology import address_of, host_networks, hosts_with, secret
 from strata.models import Site
 from strata.models.cluster import Cluster
 from strata.site.outputs import CloudOutputs, ImageOutputs
@@ -16,6 +17,13 @@ from strata.toolchain import bin_directory, load_versions
 
 UPSTREAM_REPOSITORY = "registry.k8s.io"
 """Where the images come from on a site without a registry of its own."""
+
+POD_SERVICES: Mapping[str, tuple[int, ...]] = {
+    "kube_control_plane": (KUBERNETES_API,),
+    "postgresql": (POSTGRESQL,),
+    "load_balancer": (HTTP, HTTPS),
+}
+"""TCP ports of hosts that pods may reach, by role; nodes refuse every other one. Network policies restrict further."""
 
 
 def cluster_of(site: Site) -> Cluster:
@@ -71,4 +79,11 @@ def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
         "kubernetes_common_registry": registry,
         "kubernetes_common_pause_image": f"{image_repository(site, outputs)}/pause:{versions['pause'].version}",
         "pod_network_cidr": str(cluster_of(site).pod_network),
+        "pod_network_hosts": host_networks(site),
+        "pod_network_host_services": [
+            {"address": host.address, "port": port}
+            for role, ports in POD_SERVICES.items()
+            for host in hosts_with(role, site, outputs)
+            for port in ports
+        ],
     }

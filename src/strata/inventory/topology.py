@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from strata.inventory import Template
@@ -55,12 +56,11 @@ def host_networks(site: Site) -> list[str]:
     return networks
 
 
-def client_networks(site: Site) -> list[str]:
-    """Networks (CIDR) whose hosts and pods may ask the site's services."""
-    networks = host_networks(site)
-    if site.cluster is not None:
-        networks.append(str(site.cluster.pod_network))
-    return list(dict.fromkeys(networks))
+def host_networks_with(roles: Iterable[str], site: Site, outputs: CloudOutputs | None) -> list[str]:
+    """Networks (CIDR) of one address each: the hosts that have one of the roles."""
+    wanted = set(roles)
+    found = (ipaddress.ip_network(h.address) for h in hosts(site, outputs) if wanted & set(h.roles))
+    return list(dict.fromkeys(map(str, found)))
 
 
 def database_secret(database: str) -> str:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from strata.inventory.kubernetes import endpoint, registry_name
-from strata.inventory.ports import DATASTORE
+from strata.cloud.ports import KUBERNETES_ROLES, ROLE_PORTS
+from strata.inventory.kubernetes import POD_SERVICES, endpoint, registry_name
+from strata.inventory.ports import DATASTORE, KUBELET, NODE_PORT_RANGE, SSH
 from strata.inventory.postgresql import KINE_DATABASE
 from strata.inventory.topology import Host as SiteHost
 from strata.inventory.topology import hosts, hosts_with
@@ -35,6 +36,18 @@ print(json.dumps({
     "mounted": sorted(os.path.basename(p) for p in glob.glob("/etc/strata/pci/devices/*")),
 }))
 """
+CONNECT = """
+import json, socket, sys
+def connects(target):
+    address, port = target.rsplit(":", 1)
+    try:
+        socket.create_connection((address, int(port)), timeout=2).close()
+    except OSError:
+        return False
+    return True
+print(json.dumps([target for target in sys.argv[1:] if connects(target)]))
+"""
+"""Prints which of `address:port` connect."""
 RESOLVE = "import socket, sys; print(socket.gethostbyname(sys.argv[1]))"
 
 
@@ -130,6 +143,23 @@ def test_datastore_is_postgresql(
     query = f"select count(*) from kine where name = '/registry/configmaps/{namespace}/{name}'"  # noqa: S608  # ours
     found = database.check_output('runuser -u postgres -- psql -tAc "%s" %s' % (query, KINE_DATABASE))  # noqa: UP031
     assert found.strip() == "1"
+
+
+def test_pods_reach_hosts_only_for_services(
+    site: Site, cloud_outputs: CloudOutputs, kubectl: Kubectl, namespace: str, images: ImageOutputs
+) -> None:
+    """A pod connects to the services of hosts that are for pods, and to no other port of any host"""
+    everyone = hosts(site, cloud_outputs)
+    meant = {f"{h.address}:{port}" for h in everyone for role in h.roles for port in POD_SERVICES.get(role, ())}
+    listening = {f"{h.address}:{p.number}" for h in everyone for role in h.roles for p in ROLE_PORTS.get(role, ())}
+    listening = {target for target in listening if not target.endswith(("None", str(NODE_PORT_RANGE[0])))}
+    other = {f"{h.address}:{SSH}" for h in everyone} | {
+        f"{h.address}:{KUBELET}" for role in KUBERNETES_ROLES for h in hosts_with(role, site, cloud_outputs)
+    }
+    targets = sorted(meant | listening | other)
+    command = ["python3", "-c", CONNECT, *targets]
+    output, _ = pods.run(kubectl, namespace, PodRequest("connect", images.images["pod-base"], command))
+    assert set(json.loads(output)) == meant
 
 
 def test_dns_answers_across_nodes(
