@@ -158,21 +158,31 @@ def down(site: SiteArgument) -> None:
 
 
 def destroy(site: SiteArgument, yes: YesOption = False) -> None:
-    """Remove everything of the site: containers, networks, volumes, mounts, processes and its state."""
-    import shutil
-
+    """Remove instances or containers, networks, data and state. Machines of hosts.machines stay as they are."""
     from strata.engine.lock import site_lock
     from strata.engine.pulumi import Program, stack_settings_file
+    from strata.engine.removal import left_on_machines, remove_state
     from strata.models import find_site
     from strata.site.context import SiteContext
 
     context = SiteContext.load(find_site(site))
     lab = context.site.cloud is not None and context.site.cloud.deployment == "lab"
-    what = "all containers, data and secrets" if lab else "all instances, networks and their data"
+    console = Console(stderr=True)
+    what = "all instances, networks and their data" if context.site.cloud else "all state"
+    what = "all containers, data and secrets" if lab else what
+    if machines := left_on_machines(context.site):
+        what += ", and the passwords and certificates of its machines"
+        console.print(
+            "Nothing is removed from these machines; they keep running, with services, data and the site's SSH key:",
+            *machines,
+            f"The SSH key to them stays in {context.paths.ssh_key}.",
+            sep="\n  ",
+            highlight=False,
+            soft_wrap=True,
+        )
     if not yes and not typer.confirm(f"Remove {what} of site {context.site.name}?"):
         raise typer.Exit(1)
     begin = time.monotonic()
-    console = Console(stderr=True)
     with site_lock(context.paths, "destroy"), console.status("removing") as status:
         if lab:
             from strata_lab import controller
@@ -186,5 +196,5 @@ def destroy(site: SiteArgument, yes: YesOption = False) -> None:
     programs: tuple[Program, ...] = ("cloud", "platform")
     for program in programs:
         stack_settings_file(program, context.site.name).unlink(missing_ok=True)
-    shutil.rmtree(context.paths.root, ignore_errors=False)
+    remove_state(context.paths, keep_ssh_key=bool(machines))
     console.print(f"{context.site.name} is gone ({time.monotonic() - begin:.1f} s); caches stay in the cache directory")
