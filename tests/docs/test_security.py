@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from strata.site.paths import REPOSITORY
 from tests.lab.attacks import table
+
+from strata.site.paths import REPOSITORY
 
 
 def test_the_documented_table_is_the_tested_one() -> None:
