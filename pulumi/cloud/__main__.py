@@ -18,11 +18,13 @@ from strata.cloud.ports import security_group_arguments
 from strata.cloud.project import Project, ProjectArgs
 from strata.cloud.router import Router, RouterArgs
 from strata.cloud.security_group import SecurityGroup
+from strata.provider import provider_of
 from strata.pulumi_program import required_cloud, stack_site
 from strata.site.paths import SitePaths
 
 site, _ = stack_site()
 cloud = required_cloud(site)
+provider = provider_of(site)
 entries = required_entries(site.name, cloud)
 administrator = openstack.Provider("administrator", cloud=entries.administrator)
 in_cloud = pulumi.ResourceOptions(provider=administrator)
@@ -33,7 +35,7 @@ project = Project(
 in_project = pulumi.ResourceOptions(provider=project.provider)
 
 networks = {a.name: Network(a.name, a, in_project) for a in arguments.network_arguments(cloud)}
-if external_arguments := arguments.external_network_arguments(cloud):
+if external_arguments := arguments.external_network_arguments(cloud, provider):
     external = ExternalNetwork("external", external_arguments, in_cloud)
     router = Router(
         "router",
@@ -46,7 +48,7 @@ for role, group in groups.items():
     group.allow(group_arguments[role].ingress, groups)
 key_pair = KeyPair("key-pair", KeyPairArgs(site.name, arguments.public_key(SitePaths(site.name))), in_project)
 
-images = {a.name: Image(a.name, a, in_cloud) for a in arguments.image_arguments(cloud)}
+images = {a.name: Image(a.name, a, in_cloud) for a in arguments.image_arguments(cloud, provider)}
 flavors = {a.name: Flavor(a.name, a, in_cloud) for a in arguments.flavor_arguments(cloud)}
 aggregates = [Aggregate(a.kind, a, in_cloud) for a in arguments.aggregate_arguments(site, cloud)]
 

@@ -1,11 +1,10 @@
-"""What else a user gives: secrets, the catalogue, key paths, layers, and versions.yaml as a contributor edits it."""
+"""What else a user gives: secrets, key paths, layers, and versions.yaml as a contributor edits it."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -13,8 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from strata.errors import UserError
-from strata.models import SiteError, explain, find_site, load_site
-from strata.models.catalogue import MAXIMUM_CHARACTERS, read_catalogue
+from strata.models import explain, find_site
 from strata.models.secret import Secret
 from strata.site.paths import REPOSITORY
 from strata.site.secrets.store import MAXIMUM_BYTES, read_declared
@@ -102,48 +100,6 @@ def test_any_secret_file(content: bytes, tmp_path: Path) -> None:
             assert read_declared(secret(file))
     except UserError as error:
         check_error(error)
-
-
-CATALOGUES = {
-    "empty": (b"", "is no JSON"),
-    "cut off": (b'[{"id": "a"}', "is no JSON"),
-    "object": (b"{}", "must hold a list"),
-    "number": (b"1", "must hold a list"),
-    "texts": (b'["a"]', "entry 0 has no id"),
-    "without id": (b'[{"id": "a"}, {"name": "b"}]', "entry 1 has no id"),
-    "twice": (b'[{"id": "a"}, {"id": "a"}]', "entry 1: the id 'a' stands twice"),
-    "nan": (b'[{"id": "a", "likes": NaN}]', "NaN is no number of JSON"),
-    "latin-1": (b'["\xe9"]', "not UTF-8"),
-    "deep": (b"[" * 100_000, "is no JSON"),
-    "huge number": (b"[" + b"9" * 5000 + b"]", "is no JSON"),
-    "yaml": (b"- id: a\n", "is no JSON"),
-    "huge": (b'["' + b"x" * MAXIMUM_CHARACTERS + b'"]', "more than 1,000,000 characters"),
-    "very huge": (b'["' + b"x" * 10 * MAXIMUM_CHARACTERS + b'"]', "more than 1,000,000 characters"),
-}
-
-
-@pytest.mark.parametrize("case", CATALOGUES)
-def test_catalogue(case: str, tmp_path: Path) -> None:
-    """Told by `strata validate`, at the key that names the file."""
-    content, why = CATALOGUES[case]
-    file = tmp_path / "site.yaml"
-    file.write_text((HERE / "complete" / "lab.yaml").read_text())
-    (tmp_path / "catalogue.json").write_bytes(content)
-    with pytest.raises(SiteError) as caught:
-        load_site(file)
-    (problem,) = caught.value.problems
-    assert problem.key == "platform.services.ml_hub.catalogue.file"
-    assert why in problem.why
-    assert "JSON list of models" in problem.fix
-
-
-@FUZZ
-@given(content=st.one_of(st.binary(max_size=100), st.text('[]{}":,0123456789aeid \\u', max_size=60).map(str.encode)))
-def test_any_catalogue(content: bytes, tmp_path: Path) -> None:
-    file = tmp_path / "catalogue.json"
-    file.write_bytes(content)
-    with suppress(ValueError), bounded(content):  # and nothing else
-        assert "[" in read_catalogue(file)
 
 
 KEY_PATHS = (

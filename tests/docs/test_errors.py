@@ -17,7 +17,7 @@ from strata.troubleshooting import FILE, GAP, entries, entry_for, link_for
 
 from .markdown import anchors
 
-FOLDERS = ("src", "ansible", "pulumi", "scripts")
+FOLDERS = ("src", "lab", "ansible", "pulumi", "scripts")
 FILLED = "x1"
 """In the place of a value."""
 

@@ -23,18 +23,19 @@ from cryptography import x509
 
 from strata.access.https import named_session
 from strata.access.ssh import forwarded_port, host_addresses
+from strata.catalogue.needs.audience import Issuer
+from strata.catalogue.needs.database import KINE_DATABASE, databases
+from strata.catalogue.site import issuer
 from strata.engine.pulumi_recovery import connect
 from strata.engine.rotation import PASSPHRASE, SSH_KEY
-from strata.inventory.build import controller_address
-from strata.inventory.openstack_controller import METADATA_SECRET, SERVICES
 from strata.inventory.ports import DATASTORE, HTTPS, POSTGRESQL, REGISTRY, REGISTRY_PUSH
-from strata.inventory.postgresql import KINE_DATABASE
 from strata.inventory.registry import NODES, NODES_SECRET, OPERATOR, OPERATOR_SECRET
-from strata.inventory.topology import address_of, database_secret
-from strata.platform.token_issuer import CLIENT, CLIENT_SECRET
+from strata.inventory.topology import database_secret
 from strata.site.context import SiteContext
+from strata.site.hosts import address_of
 from strata_lab.controller import container_name
 from strata_lab.network.metadata import NOVA_PORT
+from strata_lab.openstack_controller import METADATA_SECRET, SERVICES, controller_address
 
 Door = Callable[[str], bool]
 """Whether a value is accepted; raises where neither yes nor no was said."""
@@ -107,14 +108,15 @@ def doors(context: SiteContext, http: requests.Session) -> dict[str, dict[str, D
         SSH_KEY: {n: partial(_ssh, a) for n, a in {"controller": controller, **host_addresses(context)}.items()},
         PASSPHRASE: {"secret store": partial(_vault, context.paths.secrets_file)},
         METADATA_SECRET: {"nova": partial(_metadata, context, controller)},
-        CLIENT_SECRET: {"token issuer": partial(_client, context, http)},
         "openstack_messaging_password": {"RabbitMQ": partial(_rabbitmq, context)},
     }
+    if own := issuer(context.site):
+        found[own.client_secret] = {"token issuer": partial(_client, own, http)}
     for user in ("admin", *SERVICES.values()):
         found[f"openstack_{user}_password"] = {"keystone": partial(_keystone, controller, user)}
     for user in ("keystone", *SERVICES.values()):
         found[f"openstack_{user}_database_password"] = {"MariaDB": partial(_mariadb, context, user)}
-    for name in ("kine", *(context.site.hosts.postgresql.databases if context.site.hosts.postgresql else ())):
+    for name in databases(context.site):
         found[database_secret(name)] = {"PostgreSQL": partial(_postgresql, context, name)}
     for secret, user, port in ((NODES_SECRET, NODES, REGISTRY), (OPERATOR_SECRET, OPERATOR, REGISTRY_PUSH)):
         found[secret] = {"registry": partial(_registry, context, user, port)}
@@ -167,12 +169,9 @@ def _metadata(context: SiteContext, controller: str, secret: str) -> bool:
     return _answered(requests.get(url, headers=headers, timeout=30), yes=200, no=403)
 
 
-def _client(context: SiteContext, http: requests.Session, secret: str) -> bool:
-    issuer = context.site.platform.services.token_issuer
-    assert issuer is not None
-    url = f"https://{issuer.hostname}.{context.site.domain}/token"
+def _client(own: Issuer, http: requests.Session, secret: str) -> bool:
     data = {"grant_type": "client_credentials"}
-    return _answered(http.post(url, data=data, auth=(CLIENT, secret), timeout=30), yes=200, no=401)
+    return _answered(http.post(f"{own.url}/token", data=data, auth=(own.client, secret), timeout=30), yes=200, no=401)
 
 
 def _keystone(controller: str, user: str, password: str) -> bool:

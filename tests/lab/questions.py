@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import requests
 
 from strata.inventory.services import published_services
-from strata.inventory.topology import hosts
 from strata.site.context import SiteContext
+from strata.site.hosts import hosts
 from strata.verify import pods
 
 from .commands import psql

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from strata.images.registry_client import RegistryClient
 from strata.inventory.registry import OPERATOR_SECRET
-from strata.inventory.topology import address_of
 from strata.site.context import SiteContext
+from strata.site.hosts import address_of
 
 from .commands import strata, strata_json
 

@@ -15,11 +15,12 @@ import pytest
 import requests
 
 from strata.access.podman import site_containers
+from strata.catalogue.service import SYSTEM_NAMESPACE
 from strata.inventory.services import published_services
-from strata.inventory.topology import hosts_with
 from strata.models import Site
-from strata.platform.releases import SYSTEM_NAMESPACE
 from strata.site.context import SiteContext
+from strata.site.hosts import hosts_with
+from strata_services.ml_hub.service import SERVICE
 
 from .healing import (
     eventually,
@@ -266,7 +267,7 @@ def test_pod_of_a_service(
     kubectl: Callable[..., str], on: Callable[[str], Callable[..., str]], site: Site, http: requests.Session
 ) -> None:
     """The process of an ml-hub pod is killed; the same pod has a new container, and the hub answers."""
-    hub = site.platform.services.ml_hub
+    hub = SERVICE.of(site)
     if hub is None:
         pytest.skip("the site has no ml-hub")
     selector = ("--selector", "app.kubernetes.io/instance=ml-hub", "--output", "json")

@@ -16,11 +16,11 @@ import pytest
 
 from strata.access.kubectl import cluster_command
 from strata.access.podman import podman, site_containers
-from strata.inventory.topology import hosts_with
+from strata.catalogue.service import SYSTEM_NAMESPACE
 from strata.models import Site
-from strata.platform.releases import SYSTEM_NAMESPACE
 from strata.processes import MARK
 from strata.site.context import SiteContext
+from strata.site.hosts import hosts_with
 from strata_lab.podman_service import socket_path
 
 from .commands import psql, strata, strata_json, strata_line

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from strata.inventory.build import controller_address
 from strata.site.context import SiteContext
 from strata_lab.controller import container_name as controller_name
 from strata_lab.network import nft
 from strata_lab.network.filtering import table_name
 from strata_lab.network.metadata import NOVA_PORT
 from strata_lab.network.routing import PUBLIC_PORTS
+from strata_lab.openstack_controller import controller_address
 
 from .healing import in_controller
 from .tenants import Machine, Tenant, small_flavor, tenant, wait_until

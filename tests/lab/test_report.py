@@ -17,9 +17,9 @@ import pytest
 import yaml
 
 from strata.access.kubectl import cluster_command
+from strata.catalogue.service import SYSTEM_NAMESPACE
 from strata.models import Site
 from strata.observe.hosts import UNITS
-from strata.platform.releases import SYSTEM_NAMESPACE
 from strata.report import build_report
 from strata.report.browser import Browser, browser
 from strata.report.inspect import look_at

@@ -11,10 +11,11 @@ import requests
 
 from strata.engine.rotation import AUTHORITY, PASSPHRASE, SSH_KEY
 from strata.inventory.ports import REGISTRY
-from strata.inventory.topology import address_of, database_secret
+from strata.inventory.topology import database_secret
 from strata.models import Site
-from strata.platform.token_issuer import PREVIOUS_KEY, SIGNING_KEY
 from strata.site.context import SiteContext
+from strata.site.hosts import address_of
+from strata_services.token_issuer.service import SIGNING_KEY
 
 from .commands import strata, strata_json
 from .doors import doors, served_certificates
@@ -23,7 +24,8 @@ from .healing import up_again
 pytestmark = pytest.mark.long
 
 WITHOUT_A_DOOR = {
-    *(SIGNING_KEY, PREVIOUS_KEY),  # nobody presents them, and tokens that the previous one signed stay good
+    # nobody presents them, and tokens that the previous one signed stay good
+    *(SIGNING_KEY.name, SIGNING_KEY.previous),
     database_secret("change_test"),  # of a database that another test has had removed
 }
 
@@ -80,7 +82,7 @@ def turned(context: SiteContext, site: Site) -> Turned:
 def test_every_secret_is_another(turned: Turned) -> None:
     same = {name for name, value in turned.before.items() if turned.after.get(name) == value}
     assert not same
-    assert turned.after[PREVIOUS_KEY] == turned.before[SIGNING_KEY]
+    assert turned.after[SIGNING_KEY.previous] == turned.before[SIGNING_KEY.name]
 
 
 def test_the_old_secrets_open_nothing(turned: Turned, context: SiteContext, http: requests.Session) -> None:

@@ -14,9 +14,9 @@ import pytest
 import yaml
 
 from strata.access.podman import podman, site_containers, site_networks
-from strata.inventory.topology import hosts_with
 from strata.models import Site
 from strata.site.context import SiteContext
+from strata.site.hosts import hosts_with
 from strata.site.paths import SitePaths
 from strata_lab.memory import available
 from strata_lab.network.container import container_name as network_agent

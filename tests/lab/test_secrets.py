@@ -19,12 +19,12 @@ import yaml
 
 from strata.access.podman import podman, site_images
 from strata.images.build import LOCAL_PREFIX
-from strata.inventory.topology import address_of
 from strata.observe.hosts import ssh
-from strata.platform.token_issuer import CLIENT_SECRET, PREVIOUS_KEY, SIGNING_KEY
 from strata.site.context import SiteContext
+from strata.site.hosts import address_of
 from strata.site.outputs import ImageOutputs
 from strata.site.paths import REPOSITORY, cache_directory
+from strata.site.secrets.store import new_secret
 from strata.verify.pods import Kubectl
 
 from .commands import strata_line
@@ -44,14 +44,9 @@ IN_STATE = {
 }
 """Files of the state directory to the secrets that may stand in them in the clear."""
 
-TOKEN_ISSUER = {SIGNING_KEY, CLIENT_SECRET}
-IN_KUBERNETES = {
-    "strata-system/ml-hub-database": {"ml_hub_database_password"},  # the pod mounts it as a file
-    "strata-system/token-issuer": TOKEN_ISSUER,  # likewise
-    # Helm keeps a release's values, to compare and roll back: whoever reads Secrets there reads the ones above anyway
-    "strata-system/sh.helm.release.v1.ml-hub": {"ml_hub_database_password"},
-    # and of the release before a rotation, to go back to it
-    "strata-system/sh.helm.release.v1.token-issuer": {*TOKEN_ISSUER, PREVIOUS_KEY},
+IN_KUBERNETES = {  # pods mount them as files
+    "strata-system/ml-hub-secrets": {"ml_hub_database_password"},
+    "strata-system/token-issuer-secrets": {"token_issuer_signing_key", "token_issuer_verify_secret"},
 }
 """Secrets of the cluster, by the beginning of their name, to the site's secrets that may stand in them."""
 
@@ -201,7 +196,7 @@ def pod_images(outputs: ImageOutputs) -> list[str]:
 @pytest.fixture
 def planted(tmp_path: Path) -> Iterator[tuple[str, str]]:
     """An image with a secret in its configuration and in a file; its name, and the secret."""
-    value = secrets.token_urlsafe(24)
+    value = new_secret()
     content = json.dumps({"authorization": base64.b64encode(f"user:{value}".encode()).decode()}).encode()
     with tarfile.open(tmp_path / "layer.tar", "w") as archive:
         entry = tarfile.TarInfo("etc/planted.json")

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 import requests
 
-from strata.inventory.topology import hosts_with
+from strata.catalogue.site import issuer
 from strata.models import Site
-from strata.platform.token_issuer import CLIENT_SECRET
 from strata.site.context import SiteContext
+from strata.site.hosts import hosts_with
 
 from .commands import strata, up
 
@@ -44,10 +44,10 @@ def stale(context: SiteContext, site: Site, site_host: Callable[[str], Host]) ->
 def test_up_ends_when_every_node_knows_the_new_pods(
     context: SiteContext, http: requests.Session, stale: Callable[[], None]
 ) -> None:
-    issuer = context.site.platform.services.token_issuer
-    if issuer is None:
-        pytest.skip(f"site {context.site.name} has no platform.services.token_issuer")
-    done = strata("secrets", "rotate", context.site_file, CLIENT_SECRET)
+    own = issuer(context.site)
+    if own is None:
+        pytest.skip(f"site {context.site.name} has no issuer of its own")
+    done = strata("secrets", "rotate", context.site_file, own.client_secret)
     assert done.returncode == 0, done.stderr
     go_on = threading.Timer(STALE_SECONDS, stale)
     go_on.start()
@@ -55,7 +55,7 @@ def test_up_ends_when_every_node_knows_the_new_pods(
         up(context.site_file, "--layer", "platform")
         assert not go_on.is_alive(), "it was done before any node could know of the new pods"
         for _ in range(4):
-            answer = http.get(f"https://{issuer.hostname}.{context.site.domain}/healthz", timeout=10)
+            answer = http.get(f"{own.url}/healthz", timeout=10)
             assert answer.status_code == 200
     finally:
         go_on.cancel()

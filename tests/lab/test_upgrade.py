@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING
 import pytest
 import requests
 
-from strata.platform.ml_hub import DATABASE
-from strata.platform.releases import SYSTEM_NAMESPACE
-from strata.platform.token_issuer import CLIENT, CLIENT_SECRET, issuer_url
+from strata.catalogue.service import SYSTEM_NAMESPACE
+from strata.catalogue.site import issuer
 from strata.site.context import SiteContext
 from strata.site.outputs import ImageOutputs
 from strata.site.paths import REPOSITORY
 from strata.verify.pods import Kubectl
+from strata_services.ml_hub.service import DATABASE, SERVICE
 
 from .commands import psql, up
 
@@ -97,17 +97,16 @@ def image_of_pods(kubectl: Kubectl) -> str:
 
 def table(server: Host) -> str:
     """Number of models, and a digest of all columns; when each was loaded is one of them."""
-    return psql(server, DATABASE, "select count(*), md5(string_agg(m::text, chr(10) order by id)) from models m")
+    return psql(server, DATABASE.name, "select count(*), md5(string_agg(m::text, chr(10) order by id)) from models m")
 
 
 def token(context: SiteContext, http: requests.Session) -> str:
     """A token of the site's issuer."""
-    issuer = context.site.platform.services.token_issuer
-    if issuer is None:
-        pytest.skip(f"site {context.site.name} has no platform.services.token_issuer")
-    url = f"{issuer_url(context.site, issuer)}/token"
-    login = (CLIENT, context.secrets.get(CLIENT_SECRET))
-    answer = http.post(url, data={"grant_type": "client_credentials"}, auth=login, timeout=30)
+    own = issuer(context.site)
+    if own is None:
+        pytest.skip(f"site {context.site.name} has no issuer of its own")
+    login = (own.client, context.secrets.get(own.client_secret))
+    answer = http.post(f"{own.url}/token", data={"grant_type": "client_credentials"}, auth=login, timeout=30)
     assert answer.status_code == 200, answer.text
     return str(answer.json()["access_token"])
 
@@ -131,7 +130,7 @@ def upgraded(
     http: requests.Session,
 ) -> Iterator[Upgraded]:
     """The site as the newer release brings it up; afterwards as this one does."""
-    hub = context.site.platform.services.ml_hub
+    hub = SERVICE.of(context.site)
     if hub is None:
         pytest.skip(f"site {context.site.name} has no platform.services.ml_hub")
     url = f"https://{hub.hostname}.{context.site.domain}"

@@ -15,7 +15,7 @@ from strata.access.podman import SITE_LABEL, podman
 from strata.access.ssh import wait_for_ssh
 from strata.engine.keys import ensure_ssh_key
 from strata.engine.layers import CLUSTER_TOOLS, pod_images_step
-from strata.inventory.openstack_controller import pci_devices
+from strata.images.root_filesystem import ensure_pod_base_image
 from strata.models.cloud import Hypervisor
 from strata.models.hosts import Machine
 from strata.progress import Silent
@@ -23,7 +23,8 @@ from strata.site.context import SiteContext
 from strata.toolchain import ensure
 from strata_lab import controller, host
 from strata_lab.copy_in import copy_in
-from strata_lab.images import ensure_node_image, ensure_pod_base_image
+from strata_lab.images import ensure_node_image
+from strata_lab.openstack_controller import pci_devices
 
 RELEASE = "12"
 VOLUMES = {"containerd": "/var/lib/containerd", "kubelet": "/var/lib/kubelet"}
@@ -34,11 +35,6 @@ def create(context: SiteContext) -> None:
     """Starts the scenario's containers; they answer on SSH when this returns."""
     ensure_ssh_key(context.paths)
     assert context.secrets.ca
-    if context.site.cloud is not None:
-        for image in context.site.cloud.images:
-            ensure_node_image(image.release, Silent())
-        controller.up(context.site, context.paths, Silent())
-        controller.write_clouds_file(context.site, context.paths, context.secrets.get("openstack_admin_password"))
     if context.site.cluster is not None:
         ensure(CLUSTER_TOOLS, Silent())
         ensure_pod_base_image(Silent())

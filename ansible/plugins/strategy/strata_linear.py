@@ -1,18 +1,12 @@
-"""mitogen's linear strategy for a controller of few processors; strata.engine.ansible asks for it, decision 14."""
+"""mitogen's linear strategy for a controller of few processors; strata.engine.ansible asks for it (decision 14)."""
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import gc
-import importlib.machinery
-from types import CodeType
 
 import ansible_mitogen.affinity
 import ansible_mitogen.loaders
-import ansible_mitogen.module_finder
 import ansible_mitogen.strategy
-import mitogen.master
 
 # `ansible-doc -t strategy` reads these
 DOCUMENTATION = """
@@ -27,15 +21,6 @@ COLLECTION_THRESHOLDS = (50_000, 50, 100)
 """New objects until the first generation is collected, collections until that of the next; Python: 700, 10, 10."""
 
 
-def _compiled(source: bytes, path: str, mode: str) -> CodeType:
-    """As `compile`, out of Python's own cache where a file has the source; packages of collections may have none."""
-    loader = importlib.machinery.SourceFileLoader(path, path)
-    with contextlib.suppress(OSError):
-        if loader.get_data(path) == source and (code := loader.get_code(path)):
-            return code
-    return compile(source, path, mode)
-
-
 def _suit_few_processors() -> None:
     # mitogen binds its processes to processors, a scheme "tested on an otherwise idle 16 thread machine" (affinity.py):
     # of two processors, one is for the connections alone, the other for Ansible, its workers for all hosts, and ssh.
@@ -43,9 +28,6 @@ def _suit_few_processors() -> None:
     # A worker is forked per task and host. A collection there looks at each object of Ansible's, so copies each page.
     gc.freeze()
     gc.set_threshold(*COLLECTION_THRESHOLDS)
-    # To see what a module imports, mitogen compiles it and all of that: the same forty files for each, in each run.
-    ansible_mitogen.module_finder.compile = functools.cache(compile)
-    mitogen.master.compile = _compiled
 
 
 _suit_few_processors()

@@ -8,7 +8,6 @@
 {{- end -}}
 
 {{- define "ml-hub.metricsName" -}}{{ include "ml-hub.fullname" . }}-metrics{{- end -}}
-{{- define "ml-hub.databaseName" -}}{{ include "ml-hub.fullname" . }}-database{{- end -}}
 {{- define "ml-hub.settingsName" -}}{{ include "ml-hub.fullname" . }}-settings{{- end -}}
 {{- define "ml-hub.authoritiesName" -}}{{ include "ml-hub.fullname" . }}-authorities{{- end -}}
 {{- define "ml-hub.catalogueName" -}}{{ include "ml-hub.fullname" . }}-catalogue{{- end -}}
@@ -81,8 +80,10 @@ tolerations: {{- toYaml . | nindent 2 }}
 volumes:
   - name: database
     secret:
-      secretName: {{ include "ml-hub.databaseName" . }}
+      secretName: {{ .Values.database.existingSecret.name }}
       defaultMode: 0440
+      items:
+        - {key: {{ .Values.database.existingSecret.key }}, path: password}
   - name: authorities
     configMap:
       name: {{ include "ml-hub.authoritiesName" . }}

@@ -7,7 +7,7 @@
 {{- end -}}
 {{- end -}}
 
-{{- define "token-issuer.keysName" -}}{{ include "token-issuer.fullname" . }}-keys{{- end -}}
+{{- define "token-issuer.previousName" -}}{{ include "token-issuer.fullname" . }}-previous-keys{{- end -}}
 
 {{- define "token-issuer.selectorLabels" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}

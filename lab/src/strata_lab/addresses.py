@@ -16,6 +16,7 @@ from strata.errors import UserError
 from strata.models import Site, find_site, load_site, site_names
 from strata.models.problems import SiteError
 from strata.models.renumber import IPNetwork
+from strata.provider import provider_of
 from strata.site.outputs import write_private
 from strata.site.paths import state_directory
 
@@ -67,22 +68,13 @@ def _known_files() -> list[Path]:
     return [Path(file) for file in kept if Path(file).is_file()]
 
 
-def site_networks(site: Site) -> dict[str, IPNetwork]:
-    """The networks of a lab site that stand on this machine, by the key that names them; none of other sites."""
-    if site.cloud is None or site.cloud.deployment != "lab":
-        return {}
-    control = site.cloud.control_network
-    found: dict[str, IPNetwork] = {} if control is None else {"cloud.control_network": control}
-    return found | {f"cloud.networks.{n.name}.cidr": n.cidr for n in site.cloud.networks}
-
-
 def check_networks(site: Site) -> None:
     """Refuses networks that somebody else has on this machine, before anything of the site is made.
 
     Raises:
         UserError: names the key, its network and who has it.
     """
-    wanted = site_networks(site)
+    wanted = provider_of(site).local_networks()
     others = [other for other in _of_this_machine() if other.site != site.name] if wanted else []
     for key, network in wanted.items():
         for other in others:
@@ -103,7 +95,7 @@ def _of_files() -> Iterator[InUse]:
             site = load_site(file)
         except SiteError:
             continue  # its networks cannot be told; `strata validate` says why
-        for network in site_networks(site).values():
+        for network in provider_of(site).local_networks().values():
             yield InUse(network, f"a network of site {site.name}", site.name)
 
 

@@ -28,8 +28,6 @@ from strata.access.podman import (
 )
 from strata.cloud.clouds_file import entries
 from strata.errors import UserError
-from strata.inventory.build import controller_address
-from strata.inventory.openstack_controller import METADATA_SECRET
 from strata.models import Site
 from strata.progress import Progress
 from strata.site.outputs import write_private
@@ -38,6 +36,7 @@ from strata.site.secrets import SecretStore
 from strata_lab import container_recovery, host, images, podman_service
 from strata_lab.copy_in import copy_in
 from strata_lab.network import container as network
+from strata_lab.openstack_controller import METADATA_SECRET, controller_address
 
 SSH_SECONDS = 60.0
 STOP_SECONDS = 30

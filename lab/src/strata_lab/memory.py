@@ -68,8 +68,6 @@ def check_memory(site: Site) -> None:
     Raises:
         UserError: names what is needed, what is there, and what would help.
     """
-    if site.cloud is None or site.cloud.deployment != "lab":
-        return
     running = set(site_containers(site.name, running=True)) if shutil.which("podman") is not None else set()
     openstack = controller.container_name(site)
     instances = running - {openstack, network.container_name(site.name)}

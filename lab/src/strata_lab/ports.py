@@ -60,7 +60,7 @@ def check_ports(site: Site) -> None:
     Raises:
         UserError: names the network, its port and who has it.
     """
-    if site.cloud is None or site.cloud.deployment != "lab":
+    if site.cloud is None:
         return
     others = [listener for listener in listeners(PROXY_PORT) if not _is_agent(listener.pid)]
     for network in site.cloud.networks:

@@ -239,33 +239,12 @@ def _disk() -> list[Problem]:
     return found
 
 
-def machine_problems(*, lab: bool = True) -> list[Problem]:
-    """Everything that this machine lacks, so that all can be mended at once.
-
-    Args:
-        lab: the machine is to carry a lab; otherwise it only drives sites elsewhere, and needs little.
-    """
-    if not lab:
-        return _python()
+def machine_problems() -> list[Problem]:
+    """Everything that this machine is missing, so that all can be fixed at once."""
     found = [*_python(), *_distribution(), *_machine(), *_privileges(), *_kernel(), *_disk()]
     if os.geteuid() == 0 and not _privileges():
         found += _network()
     return found
-
-
-def check_for_site(*, lab: bool) -> None:
-    """Refuses a machine that lacks something.
-
-    Raises:
-        UserError: names everything that is missing, each with its fix.
-    """
-    from strata.errors import UserError
-
-    if problems := machine_problems(lab=lab):
-        raise UserError(
-            "this machine cannot carry the site:\n" + "\n".join(f"  {problem.message}" for problem in problems),
-            fix="\n       ".join(problem.fix for problem in problems),
-        )
 
 
 def main() -> int:

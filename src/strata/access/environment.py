@@ -22,9 +22,8 @@ def site_environment(context: SiteContext) -> dict[str, str]:
         "KUBECONFIG": str(paths.kubeconfig),
         "ANSIBLE_CONFIG": str(REPOSITORY / "ansible.cfg"),
     }
-    if context.site.cloud is not None:
-        lab = context.site.cloud.deployment == "lab"
-        if lab:
-            variables["OS_CLIENT_CONFIG_FILE"] = str(paths.clouds_file)
-        variables["OS_CLOUD"] = context.site.name if lab else (context.site.cloud.credentials or context.site.name)
+    if context.provider.clouds_file is not None:
+        variables["OS_CLIENT_CONFIG_FILE"] = str(context.provider.clouds_file)
+    if context.provider.cloud_entry is not None:
+        variables["OS_CLOUD"] = context.provider.cloud_entry
     return variables

@@ -8,8 +8,8 @@ from typing import Any
 import requests
 from requests.adapters import HTTPAdapter
 
-from strata.inventory.topology import address_of
 from strata.site.context import SiteContext
+from strata.site.hosts import address_of
 
 
 class _NamedAdapter(HTTPAdapter):

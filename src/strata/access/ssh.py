@@ -9,10 +9,9 @@ import time
 from collections.abc import Iterator, Mapping
 
 from strata.errors import UserError
-from strata.inventory.build import controller_address
-from strata.inventory.topology import hosts
 from strata.progress import Progress
 from strata.site.context import SiteContext
+from strata.site.hosts import hosts
 from strata.site.outputs import write_private
 from strata.site.paths import SitePaths
 
@@ -83,8 +82,13 @@ def forwarded_port(paths: SitePaths, via: str, address: str, port: int) -> Itera
 
 
 def host_addresses(context: SiteContext) -> dict[str, str]:
-    """Name and address of every host the site has now, the lab's controller excepted."""
+    """Name and address of every host of the site, those that the provider itself runs excepted."""
     return {host.name: host.address for host in hosts(context.site, context.cloud_outputs)}
+
+
+def all_addresses(context: SiteContext) -> dict[str, str]:
+    """Name and address of every host, those that the provider itself runs first."""
+    return {host.name: host.address for host in context.provider.hosts()} | host_addresses(context)
 
 
 def forget_changed_keys(paths: SitePaths, ids: Mapping[str, str]) -> None:
@@ -109,9 +113,10 @@ def learn_host_keys(context: SiteContext, playbook: str) -> None:
 
     Args:
         context: the site.
-        playbook: `openstack` for the lab's controller, any other for the site's hosts.
+        playbook: its name.
     """
-    own = host_addresses(context).values() if playbook != "openstack" else (controller_address(context.site),)
+    before = context.playbooks[playbook].before_cloud
+    own = [host.address for host in context.provider.hosts()] if before else host_addresses(context).values()
     known = context.paths.known_hosts
     calls = [
         _ssh(context, address)

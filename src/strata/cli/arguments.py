@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from strata.engine.steps import Layer
+from strata.layers import Layer
 from strata.site.paths import REPOSITORY
 
 

@@ -12,7 +12,8 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
-from strata.engine.steps import Step, StepReport
+from strata.engine.steps import StepReport
+from strata.layers import Step
 
 MARKS = {"done": "[green]✓[/]", "failed": "[red]✗[/]", "skipped": "[dim]–[/]"}
 

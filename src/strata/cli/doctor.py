@@ -11,36 +11,40 @@ from rich.console import Console
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from strata.engine.orphans import Leftover
+    from strata.findings import OrphanedResource
     from strata.site.context import SiteContext
+
+
+GIB = 2**30
+DEFAULT_SITE = "lab"
 
 
 def run_doctor(site: str | None, *, as_json: bool) -> bool:
     """Prints the report; returns whether nothing is in the way of `up`.
 
     Args:
-        site: when given, the checks that this site needs (a lab needs more of the machine than a remote cloud).
+        site: whose needs are checked (a lab needs more of the machine than a remote cloud); None for the lab's.
         as_json: for programs.
     """
     from strata.models import find_site
     from strata.site.context import SiteContext
-    from strata.toolchain import report
-    from strata_lab.preflight import machine_problems
+    from strata.site.paths import cache_directory
+    from strata.toolchain import cache_sizes, report
 
-    lab = True
-    leftovers: list[Leftover] = []
+    leftovers: list[OrphanedResource] = []
     unanswered = None
+    context = SiteContext.load(find_site(site or DEFAULT_SITE))
     if site is not None:
-        context = SiteContext.load(find_site(site))
-        lab = context.site.cloud is not None and context.site.cloud.deployment == "lab"
         leftovers, unanswered = _leftovers(context)
-    problems = machine_problems(lab=lab)
+    problems = context.provider.problems()
     tools = report()
+    sizes = cache_sizes()
     if as_json:
         json.dump(
             {
                 "problems": [_plain(p) for p in problems],
                 "tools": [_plain(t) for t in tools],
+                "cache": sizes,
                 "leftovers": [_plain(one) for one in leftovers],
                 "leftovers_unknown": unanswered,
             },
@@ -55,6 +59,11 @@ def run_doctor(site: str | None, *, as_json: bool) -> bool:
     for tool in tools:
         table.add_row(tool.name, tool.version, tool.source or "not there yet", str(tool.path or ""))
     console.print(table)
+    parts = ", ".join(f"{name} {_gib(size)}" for name, size in sizes.items() if size >= GIB / 100)
+    total = _gib(sum(sizes.values()))
+    console.print(
+        f"cache {cache_directory()}: {total}{f' ({parts})' if parts else ''}", highlight=False, soft_wrap=True
+    )
     for problem in problems:
         console.print(f"[red]✗[/] {problem.message}\n    fix: {problem.fix}", highlight=False)
     if not problems:
@@ -68,22 +77,26 @@ def run_doctor(site: str | None, *, as_json: bool) -> bool:
     return not problems and not leftovers
 
 
-def _leftovers(context: SiteContext) -> tuple[list[Leftover], str | None]:
+def _leftovers(context: SiteContext) -> tuple[list[OrphanedResource], str | None]:
     """What is left over, or why that cannot be told."""
     from keystoneauth1.exceptions import ClientException
     from openstack.exceptions import SDKException
 
     from strata.access.kubectl import Unanswered
     from strata.engine.lock import holder
-    from strata.engine.orphans import find_leftovers
+    from strata.engine.orphans import find_orphans
     from strata.errors import UserError
 
     if who := holder(context.paths):
         return [], f"{who} is at work"
     try:
-        return find_leftovers(context), None
+        return find_orphans(context), None
     except (SDKException, ClientException, Unanswered, UserError, OSError) as error:
         return [], (str(error) or type(error).__name__).splitlines()[0]
+
+
+def _gib(size: int) -> str:
+    return f"{size / GIB:.2f} GiB"
 
 
 def _plain(value: Any) -> Any:

@@ -29,6 +29,7 @@ def _print_json(value: Any) -> None:
 def validate(site: SiteArgument, as_json: JsonOption = False) -> None:
     """Check a site file: every mistake at once, with file, line, key, value and fix."""
     from strata.models import SiteError, check_secrets, load_site
+    from strata.platform.releases import check_values
 
     file = site_file(site)
     try:
@@ -39,6 +40,7 @@ def validate(site: SiteArgument, as_json: JsonOption = False) -> None:
         _print_json({"valid": False, "problems": [p.__dict__ | {"file": str(p.file)} for p in error.problems]})
         raise typer.Exit(2) from None
     check_secrets(loaded)
+    check_values(loaded, file)
     if as_json:
         _print_json({"valid": True, "site": loaded.name, "file": str(file)})
     else:
@@ -56,9 +58,11 @@ def plan(
     """Show what each layer would create; where the site can be reached, the real difference too."""
     from strata.plan import plan as make_plan
     from strata.plan import render
+    from strata.platform.releases import check_values
     from strata.site.context import SiteContext
 
     context = SiteContext.load(site_file(site))
+    check_values(context.site, context.site_file)
     made = make_plan(context.site)
     if as_json:
         _print_json(made.model_dump(mode="json"))
@@ -163,7 +167,7 @@ def explain(
     key: Annotated[str, typer.Argument(metavar="KEY.PATH", help="For instance cloud.flavors.0.memory.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Say what a key is set to, where, what it means and what uses it."""
+    """Show what a key is set to, where, and what it means."""
     from strata.models.explain import explain as explain_key
 
     explanation = explain_key(site_file(site), key)
@@ -208,14 +212,16 @@ def new(
     from strata.engine.lock import machine_lock
     from strata.models import load_site
     from strata.models.new import new_site
+    from strata.provider import provider_of
     from strata.site.paths import REPOSITORY
-    from strata_lab.addresses import networks_in_use, remember_file, site_networks
 
     with machine_lock("new"):  # two at once would choose the same networks
-        taken = [used.network for used in networks_in_use()]
-        file = new_site(name, site_file(like), directory or REPOSITORY / "inventories", taken)
-        remember_file(file)
+        old = site_file(like)
+        provider = provider_of(load_site(old))
+        networks = provider.local_networks().values()
+        file = new_site(name, old, directory or REPOSITORY / "inventories", networks, provider.networks_in_use())
+        provider.remember(file)
     console = Console()
     console.print(f"wrote {file}; next: edit it, then `strata validate {name}`", markup=False, highlight=False)
-    for key, network in site_networks(load_site(file)).items():
+    for key, network in provider_of(load_site(file)).local_networks().items():
         console.print(f"  {key}: {network}", markup=False, highlight=False)

@@ -22,7 +22,6 @@ from strata.cli.arguments import (
     site_file,
 )
 from strata.cli.display import RunDisplay
-from strata.errors import UserError
 
 UNCHANGED_STATUS = 3
 """Exit status of `up --expect-unchanged` when something changed."""
@@ -70,19 +69,14 @@ def up(
     from strata.engine.steps import RunReport, run_steps
     from strata.engine.up import run_changes
     from strata.models import check_secrets
+    from strata.platform.releases import check_values
     from strata.site.context import SiteContext
     from strata.verify.run import last_verified, run_checks
-    from strata_lab.addresses import check_networks
-    from strata_lab.memory import check_memory
-    from strata_lab.ports import check_ports
-    from strata_lab.preflight import check_for_site
 
     context = SiteContext.load(site_file(site))
     check_secrets(context.site)
-    check_for_site(lab=context.site.cloud is not None and context.site.cloud.deployment == "lab")
-    check_networks(context.site)
-    check_ports(context.site)
-    check_memory(context.site)
+    check_values(context.site, context.site_file)
+    context.provider.check()
     chosen = layers(layer)
     with site_lock(context.paths, "up"):
 
@@ -128,30 +122,16 @@ def up(
         raise typer.Exit(UNCHANGED_STATUS)
 
 
-def _lab_only(site: str, command: str) -> object:
-    from strata.site.context import SiteContext
-
-    context = SiteContext.load(site_file(site))
-    if context.site.cloud is None or context.site.cloud.deployment != "lab":
-        raise UserError(
-            f"`strata {command}` stops machines that Strata itself runs; {context.site.name} is not a lab site",
-            fix="stop instances with `openstack server stop`",
-        )
-    return context
-
-
 def down(site: SiteArgument) -> None:
     """Stop a lab site's containers and processes; its data stays, `up` starts it again."""
     from strata.engine.lock import site_lock
     from strata.site.context import SiteContext
-    from strata_lab import controller
 
-    context = _lab_only(site, "down")
-    assert isinstance(context, SiteContext)
+    context = SiteContext.load(site_file(site))
     begin = time.monotonic()
     console = Console(stderr=True)
     with site_lock(context.paths, "down"), console.status("stopping") as status:
-        controller.down(context.site, context.paths, status)
+        context.provider.stop(status)
     console.print(
         f"{context.site.name} is stopped ({time.monotonic() - begin:.1f} s); `strata up {site}` starts it again"
     )
@@ -166,10 +146,8 @@ def destroy(site: SiteArgument, yes: YesOption = False) -> None:
     from strata.site.context import SiteContext
 
     context = SiteContext.load(find_site(site))
-    lab = context.site.cloud is not None and context.site.cloud.deployment == "lab"
     console = Console(stderr=True)
-    what = "all instances, networks and their data" if context.site.cloud else "all state"
-    what = "all containers, data and secrets" if lab else what
+    what = context.provider.contents
     if machines := left_on_machines(context.site):
         what += ", and the passwords and certificates of its machines"
         console.print(
@@ -184,12 +162,7 @@ def destroy(site: SiteArgument, yes: YesOption = False) -> None:
         raise typer.Exit(1)
     begin = time.monotonic()
     with site_lock(context.paths, "destroy"), console.status("removing") as status:
-        if lab:
-            from strata_lab import controller
-
-            # the lab's cloud goes as a whole, so its objects need not be deleted one by one
-            controller.destroy(context.site, context.paths, status)
-        elif context.site.cloud is not None:
+        if not context.provider.remove_cloud(status) and context.site.cloud is not None:
             from strata.engine import pulumi
 
             pulumi.destroy("cloud", context.site, context.paths, status, site_file=context.site_file)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
-from strata.engine.steps import Layer, RunReport
+from strata.engine.steps import RunReport
+from strata.layers import Layer
 from strata.site.context import SiteContext
 from strata.site.outputs import ClusterOutputs
 
@@ -20,10 +21,8 @@ def print_summary(context: SiteContext, report: RunReport) -> None:
         for instance in outputs.instances.values():
             table.add_row(instance.name, instance.address, instance.flavor, ", ".join(instance.roles))
         console.print(table)
-    if site.cloud is not None and site.cloud.deployment == "lab":
-        from strata.inventory.build import controller_address
-
-        console.print(f"OpenStack   http://{controller_address(site)}:5000/v3", highlight=False)
+    for name, address in context.provider.endpoints().items():
+        console.print(f"{name:<11} {address}", highlight=False)
     if cluster := ClusterOutputs.load(context.paths):
         console.print(f"Kubernetes  {cluster.api_endpoint}  v{cluster.kubernetes_version.lstrip('v')}", highlight=False)
     for name, service in services(context):

@@ -10,16 +10,12 @@ from strata.cloud.network import NetworkArgs
 from strata.cloud.ports import KUBERNETES_ROLES
 from strata.cloud.project import ProjectQuota
 from strata.errors import UserError
-from strata.inventory.build import CONTROLLER_OFFSET
 from strata.models import Site
 from strata.models.cloud import Cloud, Flavor
+from strata.provider import Provider
 from strata.pulumi_program import shown_plainly
 from strata.site.paths import SitePaths
 
-IMAGE_PROPERTY = "strata_image"
-"""Property of an image in the lab's glance: the podman image that nova's lab driver boots."""
-PLACEHOLDER = "placeholder.raw"
-"""What the lab's glance stores in place of a disk; beside the program."""
 SITE_METADATA = "strata_site"
 ROLES_METADATA = "strata_roles"
 
@@ -45,16 +41,15 @@ def network_arguments(cloud: Cloud) -> list[NetworkArgs]:
     ]
 
 
-def external_network_arguments(cloud: Cloud) -> ExternalNetworkArgs | None:
-    """The external network, on the lab's control network; None where the networks lead nowhere by a router."""
+def external_network_arguments(cloud: Cloud, provider: Provider) -> ExternalNetworkArgs | None:
+    """The external network, with the subnet that the provider gives it; None where no router leads to one."""
     if cloud.external_network is None:
         return None
-    control = cloud.control_network
-    if cloud.deployment != "lab" or control is None:
+    given = provider.external_subnet()
+    if given is None:
         return ExternalNetworkArgs(cloud.external_network)
-    first = max(control.num_addresses // 2, CONTROLLER_OFFSET + 1)
-    pool = (str(control[first]), str(control[-2]))
-    subnet = NetworkArgs(cloud.external_network, str(control), 4, str(control[1]), pool)
+    pool = (str(given.first), str(given.last))
+    subnet = NetworkArgs(cloud.external_network, str(given.cidr), 4, str(given.cidr[1]), pool)
     return ExternalNetworkArgs(cloud.external_network, subnet)
 
 
@@ -65,20 +60,13 @@ def pod_networks(site: Site, roles: tuple[str, ...] = KUBERNETES_ROLES) -> tuple
     return (str(site.cluster.pod_network),)
 
 
-def image_arguments(cloud: Cloud) -> list[ImageArgs]:
-    """One entry per image: in a lab a placeholder that names the podman image, else the cloud's own."""
-    if cloud.deployment != "lab":
-        return [ImageArgs(name=image.name) for image in cloud.images]
-    from strata_lab.images import node_filesystem
-
-    return [
-        ImageArgs(
-            name=image.name,
-            file=PLACEHOLDER,
-            properties={IMAGE_PROPERTY: node_filesystem(image.release).reference},
-        )
-        for image in cloud.images
-    ]
+def image_arguments(cloud: Cloud, provider: Provider) -> list[ImageArgs]:
+    """One entry per image: uploaded, or the cloud's own."""
+    found = []
+    for image in cloud.images:
+        upload = provider.image_upload(image)
+        found.append(ImageArgs(image.name, upload.file, upload.properties) if upload else ImageArgs(image.name))
+    return found
 
 
 def flavor_arguments(cloud: Cloud) -> list[FlavorArgs]:

@@ -1,5 +1,5 @@
 """What of a running site is no longer as `up` left it."""
 
-from strata.drift.model import Drift, DriftReport
+from strata.findings import Drift, DriftReport
 
 __all__ = ["Drift", "DriftReport"]

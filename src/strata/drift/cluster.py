@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from strata.access.kubectl import kubectl_json
-from strata.drift.model import MISSING, Drift
-from strata.engine.steps import Layer
+from strata.findings import MISSING, Drift
 from strata.inventory.build import Inventory, build_inventory
+from strata.layers import Layer
 from strata.site.context import SiteContext
 
 

@@ -8,13 +8,12 @@ from collections.abc import Callable, Iterable
 
 from strata.access.kubectl import Unanswered
 from strata.drift.cluster import cluster_drift
-from strata.drift.hosts import PLAYBOOKS, hosts_drift
-from strata.drift.lab import lab_drift
-from strata.drift.model import Drift, DriftReport
+from strata.drift.hosts import hosts_drift
 from strata.drift.platform import objects_drift
 from strata.drift.pulumi import program_drift
-from strata.engine.steps import Layer
 from strata.errors import UserError
+from strata.findings import Drift, DriftReport
+from strata.layers import Layer
 from strata.site.context import SiteContext
 
 
@@ -30,16 +29,11 @@ def find_drift(context: SiteContext, layers: Iterable[Layer] = tuple(Layer)) -> 
     """
     begin = time.monotonic()
     chosen = list(layers)
-    playbooks = [name for name, layer in PLAYBOOKS.items() if layer in chosen]
-    if context.site.cloud is None or context.site.cloud.deployment != "lab":
-        playbooks = [name for name in playbooks if name != "openstack"]
-    if context.site.cluster is None:
-        playbooks = [name for name in playbooks if name != "cluster"]
+    playbooks = [playbook for playbook in context.playbooks.values() if playbook.layer in chosen]
     searches: list[tuple[Layer, Callable[[], list[Drift]]]] = [(Layer.HOSTS, lambda: hosts_drift(context, playbooks))]
     if Layer.CLOUD in chosen and context.site.cloud is not None:
         searches.append((Layer.CLOUD, lambda: program_drift(context, "cloud")))
-        if context.site.cloud.deployment == "lab":
-            searches.append((Layer.CLOUD, lambda: lab_drift(context)))
+        searches.append((Layer.CLOUD, context.provider.drift))
     if Layer.CLUSTER in chosen and context.site.cluster is not None:
         searches.append((Layer.CLUSTER, lambda: cluster_drift(context)))
     if Layer.PLATFORM in chosen and context.site.cluster is not None:

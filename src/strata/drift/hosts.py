@@ -13,15 +13,11 @@ from typing import Any
 from strata.access.ssh import ssh_arguments
 from strata.drift import baseline, host_probe
 from strata.drift.baseline import HostManifest, ManagedFile, ManagedUnit
-from strata.drift.model import MISSING, Drift
-from strata.engine.steps import Layer
+from strata.findings import MISSING, Drift
 from strata.inventory.build import build_inventory
+from strata.layers import Layer, Playbook
 from strata.site.context import SiteContext
 
-PLAYBOOKS: Mapping[str, Layer] = {"openstack": Layer.CLOUD, "hosts": Layer.HOSTS, "cluster": Layer.CLUSTER}
-"""The playbooks of ansible/playbooks and the layer whose `up` runs them."""
-GROUPS: Mapping[str, str] = {"openstack": "openstack_controller", "hosts": "strata_hosts", "cluster": "kubernetes"}
-"""The group that each works on."""
 PROBE_SECONDS = 20.0
 """How long a host may take to answer."""
 
@@ -30,21 +26,21 @@ class Unreachable(Exception):
     """A host could not be asked; the text says why."""
 
 
-def hosts_drift(context: SiteContext, playbooks: Iterable[str]) -> list[Drift]:
+def hosts_drift(context: SiteContext, playbooks: Iterable[Playbook]) -> list[Drift]:
     """Drift of what playbooks put on the site's hosts; each host is asked once.
 
     A host that does not answer, or on which a playbook has not succeeded yet, is a drift of its own.
     """
     inventory = build_inventory(context.site, context.cloud_outputs, context.site_file)
     drift: list[Drift] = []
-    manifests: dict[str, dict[str, HostManifest]] = {}
+    manifests: dict[str, dict[Playbook, HostManifest]] = {}
     for playbook in playbooks:
-        for host in inventory.groups.get(GROUPS[playbook], []):
-            found = baseline.load(context.paths, playbook, host)
+        for host in inventory.groups.get(playbook.group, []):
+            found = baseline.load(context.paths, playbook.name, host)
             if found is None:
-                what = f"playbook {playbook}"
+                what = f"playbook {playbook.name}"
                 drift.append(
-                    Drift(layer=PLAYBOOKS[playbook], object=host, property=what, wanted="succeeded", found="not yet")
+                    Drift(layer=playbook.layer, object=host, property=what, wanted="succeeded", found="not yet")
                 )
             else:
                 manifests.setdefault(host, {})[playbook] = found
@@ -54,18 +50,18 @@ def hosts_drift(context: SiteContext, playbooks: Iterable[str]) -> list[Drift]:
         try:
             answer = ask(context, str(inventory.hosts[host]["ansible_host"]), wanted.values())
         except Unreachable as error:
-            layer = PLAYBOOKS[next(iter(wanted))]
+            layer = next(iter(wanted)).layer
             return [Drift(layer=layer, object=host, property="SSH", wanted="answers", found=str(error))]
-        return [d for playbook, one in wanted.items() for d in compare(PLAYBOOKS[playbook], host, one, answer)]
+        return [d for playbook, one in wanted.items() for d in compare(playbook.layer, host, one, answer)]
 
     with concurrent.futures.ThreadPoolExecutor(max_workers=16) as pool:
         return drift + [found for one in pool.map(look, manifests) for found in one]
 
 
-def playbook_hosts(context: SiteContext, playbook: str) -> list[str]:
-    """The hosts that a playbook of ours works on."""
+def playbook_hosts(context: SiteContext, playbook: Playbook) -> list[str]:
+    """The hosts that a playbook works on."""
     inventory = build_inventory(context.site, context.cloud_outputs, context.site_file)
-    return inventory.groups.get(GROUPS[playbook], [])
+    return inventory.groups.get(playbook.group, [])
 
 
 def ask(context: SiteContext, address: str, wanted: Iterable[HostManifest]) -> dict[str, Any]:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import concurrent.futures
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import yaml
 
 from strata.access.kubectl import Unanswered, cluster_command, kubectl_json
-from strata.drift.model import MISSING, Drift
-from strata.engine.steps import Layer
 from strata.errors import UserError
+from strata.findings import MISSING, Drift
+from strata.layers import Layer
 from strata.site.context import SiteContext
 
 FIELD_MANAGER = "helm"
@@ -26,9 +26,9 @@ def releases(context: SiteContext) -> list[tuple[str, str]]:
     """
     import json
 
-    from strata.platform.releases import release_names
+    from strata.platform.releases import releases as table
 
-    wanted = release_names(context.site)
+    wanted = {release.name for release in table(context.site)}
     listed = json.loads(cluster_command(context, "helm", "list", "--all-namespaces", "--output", "json"))
     return [(r["name"], r["namespace"]) for r in listed if r["name"] in wanted]
 
@@ -41,9 +41,35 @@ def objects_drift(context: SiteContext) -> list[Drift]:
     """
     if context.site.cluster is None:
         return []
+    deployed = releases(context)
     with concurrent.futures.ThreadPoolExecutor(max_workers=4) as pool:
-        found = pool.map(lambda release: release_drift(context, *release), releases(context))
-    return [drift for one in found for drift in one]
+        found = pool.map(lambda release: release_drift(context, *release), deployed)
+    return [*(drift for one in found for drift in one), *secrets_drift(context, [name for name, _ in deployed])]
+
+
+def secrets_drift(context: SiteContext, deployed: Iterable[str]) -> list[Drift]:
+    """Secrets of deployed services that are gone or hold something that Strata did not apply.
+
+    One that has been rotated since is no drift: the next `up` applies it.
+
+    Raises:
+        Unanswered: the cluster does not answer.
+    """
+    from strata.platform.secrets import is_as_applied, live_secrets, platform_state, secret_manifests
+
+    live = live_secrets(context)
+    found = []
+    for key, wanted in secret_manifests(platform_state(context), deployed).items():
+        secret = live.get(key)
+        if secret is not None and is_as_applied(context, secret):
+            continue
+        label = f"release {wanted['metadata']['labels']['app.kubernetes.io/instance']}: {_label(wanted)}"
+        there = None if secret is None else {"kind": "Secret", "data": secret.get("data", {})}
+        found += [
+            Drift(layer=Layer.PLATFORM, object=label, property=path, wanted=want, found=is_now)
+            for path, want, is_now in differences({"kind": "Secret", "data": wanted["data"]}, there)
+        ]
+    return found
 
 
 def release_drift(context: SiteContext, name: str, namespace: str) -> list[Drift]:

@@ -7,10 +7,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from strata.drift.model import MISSING, Drift
 from strata.engine.pulumi import Program, preview_steps
 from strata.engine.pulumi_events import label, urn_name
-from strata.engine.steps import Layer
+from strata.findings import MISSING, Drift
+from strata.layers import Layer
 from strata.progress import Silent
 from strata.site.context import SiteContext
 

@@ -44,7 +44,7 @@ class PlaybookResult:
 def playbook_command(context: SiteContext, playbook: str) -> list[str]:
     """The command an operator would type."""
     program = Path(sys.executable).parent / "ansible-playbook"
-    return [str(program), "-i", str(context.site_file), str(REPOSITORY / "ansible" / "playbooks" / f"{playbook}.yml")]
+    return [str(program), "-i", str(context.site_file), str(context.playbooks[playbook].file)]
 
 
 def playbook_environment() -> dict[str, str]:
@@ -68,11 +68,11 @@ def playbook_environment() -> dict[str, str]:
 def run_playbook(
     context: SiteContext, playbook: str, progress: Progress, *, extra_variables: Mapping[str, object] | None = None
 ) -> PlaybookResult:
-    """Runs `ansible/playbooks/<playbook>.yml`.
+    """Runs a playbook of the site.
 
     Args:
         context: the site.
-        playbook: name of the file without its ending.
+        playbook: its name, one of `context.playbooks`.
         progress: told the task at hand.
         extra_variables: not for secrets, they would stand in argv.
 

@@ -5,16 +5,12 @@ from __future__ import annotations
 import concurrent.futures
 from collections.abc import Iterable
 
-from strata.access.ssh import host_addresses
+from strata.access.ssh import all_addresses
 from strata.errors import UserError
-from strata.inventory.build import controller_address
 from strata.observe import exhaustion
 from strata.observe.exhaustion import Scarcity, TakenPort
 from strata.observe.hosts import host_roles, ssh
 from strata.site.context import SiteContext
-
-CONTROLLER = "controller"
-"""The lab's OpenStack controller, in the inventory."""
 
 
 def explained(context: SiteContext, error: UserError, hosts: Iterable[str]) -> UserError:
@@ -50,10 +46,8 @@ def explained(context: SiteContext, error: UserError, hosts: Iterable[str]) -> U
 
 def ask(context: SiteContext, hosts: Iterable[str]) -> dict[str, Scarcity]:
     """What each of the hosts lacks; those that do not answer are left out."""
-    addresses = host_addresses(context)
+    addresses = all_addresses(context)
     roles = host_roles(context)
-    if context.site.cloud is not None and context.site.cloud.deployment == "lab":
-        addresses[CONTROLLER] = controller_address(context.site)
     known = [name for name in dict.fromkeys(hosts) if name in addresses]
     if not known:
         return {}

@@ -8,10 +8,9 @@ from typing import Any
 from rich.console import Console
 
 from strata.engine.disruption import disturbances, file_changes, warnings
-from strata.engine.hypervisors import occupied_hypervisors
 from strata.engine.pulumi_events import label, urn_name
-from strata.engine.steps import Layer
 from strata.errors import UserError
+from strata.layers import Layer
 from strata.site.context import SiteContext
 
 
@@ -53,9 +52,8 @@ def show_difference(context: SiteContext, console: Console, layers: Sequence[Lay
             console.print(
                 f"    `up` asks first; without a terminal: --replace {one.instance}", markup=False, soft_wrap=True
             )
-    for name, on_it in occupied_hypervisors(context).items() if Layer.CLOUD in layers else ():
-        text = f"! hypervisor {name} is to go, but {', '.join(on_it)} run there; `up` refuses that"
-        console.print(text, markup=False, highlight=False, soft_wrap=True)
+    for refused in context.provider.refused_changes(context) if Layer.CLOUD in layers else ():
+        console.print(f"! {refused}; `up` refuses that", markup=False, highlight=False, soft_wrap=True)
 
 
 def step_lines(steps: Iterable[Mapping[str, Any]]) -> list[str]:

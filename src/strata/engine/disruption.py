@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from strata.engine.pulumi_events import urn_name, urn_type
-from strata.engine.steps import Layer
 from strata.errors import UserError
+from strata.layers import Layer
 from strata.progress import Progress
 from strata.site.context import SiteContext
 from strata.site.data_protection import DATA_ROLES, LAYERS, current, losses
@@ -139,7 +139,7 @@ def cloud_digest(context: SiteContext) -> str:
     if site.cluster is not None:
         parts.append(str(site.cluster.pod_network))
     if site.cloud is not None:
-        parts += [repr(image) for image in image_arguments(site.cloud)]
+        parts += [repr(image) for image in image_arguments(site.cloud, context.provider)]
     for name in _CODE:
         path = REPOSITORY / name
         files = [path] if path.is_file() else sorted(path.rglob("*.py"))
@@ -242,17 +242,6 @@ def leaving_nodes(context: SiteContext) -> list[str]:
     ]
 
 
-def leaving_hypervisors(context: SiteContext) -> list[str]:
-    """Names of a lab's hypervisors that stood at the cloud's last success and are no longer in the site file."""
-    known = Applied.load(context.paths)
-    cloud = context.site.cloud
-    if known is None or cloud is None or cloud.deployment != "lab":
-        return []
-    before = (known.sections.get("cloud") or {}).get("hypervisors", [])
-    wanted = {h.name for h in cloud.hypervisors}
-    return [h["name"] for h in before if h["name"] not in wanted]
-
-
 def warnings(context: SiteContext, layers: Iterable[Layer]) -> list[str]:
     """For `strata plan`: data that would be lost, nodes that would leave; from the site's state alone."""
     work = {layer.value for layer in layers}
@@ -264,7 +253,7 @@ def warnings(context: SiteContext, layers: Iterable[Layer]) -> list[str]:
     if "cloud" in work:
         found += [f"node {name}: drained, then taken out of the cluster" for name in leaving_nodes(context)]
         found += [f"instance {name}: deleted" for name in leaving_instances(context)]
-        found += [f"hypervisor {name}: removed, once no instance is on it" for name in leaving_hypervisors(context)]
+        found += context.provider.planned_changes(context)
     return found
 
 

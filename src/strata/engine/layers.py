@@ -9,14 +9,14 @@ from strata.access.ssh import wait_for_ssh
 from strata.engine.ansible import run_playbook
 from strata.engine.diagnosis import explained
 from strata.engine.disruption import Consent, remember_cloud
-from strata.engine.hypervisors import forget_emptied, require_empty
 from strata.engine.pod_readiness import wait_for_system_pods
-from strata.engine.steps import Layer, Step, StepResult
+from strata.engine.support import refusal
 from strata.errors import UserError
 from strata.inventory.registry import OPERATOR_SECRET
-from strata.inventory.topology import address_of, hosts_with
+from strata.layers import Layer, Step, StepResult
 from strata.progress import Progress
 from strata.site.context import SiteContext
+from strata.site.hosts import address_of, hosts_with
 from strata.site.outputs import CloudOutputs, ClusterOutputs
 
 PULUMI_TOOLS = ("pulumi", "pulumi-language-python", "pulumi-resource-openstack")
@@ -79,20 +79,6 @@ def tools_step(names: Iterable[str]) -> Callable[[Progress], StepResult]:
     return run
 
 
-def image_step(build: str, argument: str | None = None) -> Callable[[Progress], StepResult]:
-    """A step that has a root filesystem image in podman."""
-
-    def run(progress: Progress) -> StepResult:
-        from strata_lab import images
-
-        function = getattr(images, build)
-        before = time.time()
-        reference = function(argument, progress) if argument else function(progress)
-        return StepResult(0, f"{reference} ({time.time() - before:.0f} s)")
-
-    return run
-
-
 def keys_step(context: SiteContext) -> Callable[[Progress], StepResult]:
     """A step that has the site's SSH key and certificate authority."""
 
@@ -103,34 +89,6 @@ def keys_step(context: SiteContext) -> Callable[[Progress], StepResult]:
         changed = ensure_ssh_key(context.paths)
         assert context.secrets.ca
         return StepResult(int(changed), str(context.paths.root))
-
-    return run
-
-
-def controller_step(context: SiteContext) -> Callable[[Progress], StepResult]:
-    """A step that has the lab's controller container running."""
-
-    def run(progress: Progress) -> StepResult:
-        from strata_lab import controller
-
-        changed = controller.up(context.site, context.paths, progress)
-        return StepResult(int(changed), "container strata-" + context.site.name + "-controller")
-
-    return run
-
-
-def clouds_file_step(context: SiteContext, thorough: bool) -> Callable[[Progress], StepResult]:
-    """A step that runs the OpenStack playbook and writes clouds.yaml."""
-    playbook = playbook_step(context, "openstack", thorough)
-
-    def run(progress: Progress) -> StepResult:
-        from strata_lab import controller
-
-        result = playbook(progress)
-        password = context.secrets.get("openstack_admin_password")
-        controller.write_clouds_file(context.site, context.paths, password)
-        require_empty(context)
-        return result
 
     return run
 
@@ -149,7 +107,7 @@ def cloud_program_step(context: SiteContext, consent: Consent) -> Callable[[Prog
         )
         outputs.save(context.paths)
         remember_cloud(context)
-        removed = forget_emptied(context, progress)
+        removed = context.provider.after_cloud(context, progress)
         return StepResult(result.changed + drained + removed, f"{len(outputs.instances)} instances")
 
     return run
@@ -166,13 +124,26 @@ def hosts_step(context: SiteContext, thorough: bool) -> Callable[[Progress], Ste
     return run
 
 
-def pod_image_builds_step() -> Callable[[Progress], StepResult]:
-    """A step that has every pod image built on this machine, while the cloud and the hosts come up."""
+def pod_base_image_step() -> Callable[[Progress], StepResult]:
+    """Returns a step that builds the base image of pods."""
+
+    def run(progress: Progress) -> StepResult:
+        from strata.images.root_filesystem import ensure_pod_base_image
+
+        begin = time.monotonic()
+        reference = ensure_pod_base_image(progress)
+        return StepResult(0, f"{reference} ({time.monotonic() - begin:.0f} s)")
+
+    return run
+
+
+def pod_image_builds_step(context: SiteContext) -> Callable[[Progress], StepResult]:
+    """A step that has every pod image of the site built on this machine, while the cloud and the hosts come up."""
 
     def run(progress: Progress) -> StepResult:
         from strata.images.pod_images import build_pod_images
 
-        return StepResult(0, f"{build_pod_images(progress)} images in the cache")
+        return StepResult(0, f"{build_pod_images(context.site, progress)} images in the cache")
 
     return run
 
@@ -233,6 +204,19 @@ def cluster_step(context: SiteContext, thorough: bool) -> Callable[[Progress], S
     return run
 
 
+def service_secrets_step(context: SiteContext) -> Callable[[Progress], StepResult]:
+    """Returns a step that applies the Secrets of the platform's services."""
+
+    def run(progress: Progress) -> StepResult:
+        from strata.platform.secrets import apply_secrets
+
+        progress.update("comparing the cluster's Secrets with the site's")
+        changed = apply_secrets(context)
+        return StepResult(len(changed), ", ".join(changed) or "Secrets of the services")
+
+    return run
+
+
 def platform_program_step(context: SiteContext) -> Callable[[Progress], StepResult]:
     """A step that runs pulumi/platform, and mends objects of its releases that somebody changed in the cluster."""
 
@@ -240,10 +224,11 @@ def platform_program_step(context: SiteContext) -> Callable[[Progress], StepResu
         from strata.drift.platform import repair_releases
         from strata.engine import pulumi
         from strata.engine.service_readiness import wait_for_services
+        from strata.platform.secrets import remove_secrets
 
         result = pulumi.up("platform", context.site, context.paths, progress, site_file=context.site_file)
         progress.update("comparing the cluster's objects with the releases")
-        mended = repair_releases(context)
+        mended = [*repair_releases(context), *(f"Secret {name} removed" for name in remove_secrets(context))]
         if result.changed or mended:
             wait_for_services(context, progress)
         return StepResult(result.changed + len(mended), "; ".join(["Helm releases", *mended]))
@@ -266,40 +251,28 @@ def up_steps(
         UserError: the site asks for something that this release does not install.
     """
     chosen = set(layers)
+    if refused := refusal(context, chosen):
+        raise refused
     site = context.site
-    lab = site.cloud is not None and site.cloud.deployment == "lab"
     steps: list[Step] = [Step("keys", Layer.CLOUD, keys_step(context))]
     if site.cloud is not None:
         steps.append(Step("pulumi tools", Layer.CLOUD, tools_step(PULUMI_TOOLS)))
-    if site.cloud is not None and lab:
-        steps += [
-            Step("controller image", Layer.CLOUD, image_step("ensure_controller_image")),
-            *(
-                Step(f"image {image.name}", Layer.CLOUD, image_step("ensure_node_image", image.release))
-                for image in site.cloud.images
-            ),
-            Step("controller", Layer.CLOUD, controller_step(context), ("keys", "controller image")),
-            Step("OpenStack", Layer.CLOUD, clouds_file_step(context, thorough), ("controller",)),
-        ]
-    if site.cloud is not None:
-        images = tuple(f"image {image.name}" for image in site.cloud.images) if lab else ()
-        needs = ("keys", "pulumi tools", "OpenStack", *images)
-        steps.append(Step("cloud", Layer.CLOUD, cloud_program_step(context, consent or Consent()), needs))
+        before = context.provider.cloud_steps(context, thorough=thorough)
+        needs = ("keys", "pulumi tools", *(step.name for step in before))
+        steps += [*before, Step("cloud", Layer.CLOUD, cloud_program_step(context, consent or Consent()), needs)]
     if site.cluster is not None:
         # the pinned tools are built while the cloud comes up; the hosts layer copies kine
         steps.append(Step("cluster tools", Layer.HOSTS, tools_step(CLUSTER_TOOLS), ("pulumi tools",)))
     steps.append(Step("hosts", Layer.HOSTS, hosts_step(context, thorough), ("cloud", "cluster tools", "keys")))
     if site.cluster is not None:
-        if site.cluster.installer != "kubeadm" and Layer.CLUSTER in chosen:
-            raise UserError(
-                f"{context.site_file}: cluster.installer: {site.cluster.installer} is not installed by this release",
-                fix="take kubeadm, or run Kubespray by hand on the same inventory and then `--layer platform`",
-            )
         steps += [
-            Step("pod base image", Layer.CLUSTER, image_step("ensure_pod_base_image")),
-            Step("pod image builds", Layer.CLUSTER, pod_image_builds_step(), ("cluster tools", "pod base image")),
+            Step("pod base image", Layer.CLUSTER, pod_base_image_step()),
+            Step(
+                "pod image builds", Layer.CLUSTER, pod_image_builds_step(context), ("cluster tools", "pod base image")
+            ),
             Step("pod images", Layer.CLUSTER, pod_images_step(context), ("hosts", "pod image builds")),
             Step("cluster", Layer.CLUSTER, cluster_step(context, thorough), ("hosts", "pod images")),
-            Step("platform", Layer.PLATFORM, platform_program_step(context), ("cluster",)),
+            Step("service secrets", Layer.PLATFORM, service_secrets_step(context), ("cluster",)),
+            Step("platform", Layer.PLATFORM, platform_program_step(context), ("service secrets",)),
         ]
     return [s for s in steps if s.layer in chosen]

@@ -10,11 +10,10 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict
-
 from strata.engine.pulumi_recovery import connect
 from strata.engine.pulumi_state import project_name, read_deployment, state_file
-from strata.engine.steps import Layer
+from strata.findings import OrphanedResource
+from strata.layers import Layer
 from strata.site.context import SiteContext
 from strata.site.outputs import PARTIAL
 from strata.site.paths import SitePaths
@@ -28,24 +27,7 @@ OF_NEUTRON = "network:"
 """Owners of ports that neutron makes by itself begin so."""
 
 
-class Leftover(BaseModel):
-    """One thing that should not be there.
-
-    Args:
-        layer: where it is.
-        object: what it is.
-        why: which record lacks it.
-        fix: what removes it.
-    """
-
-    model_config = ConfigDict(frozen=True)
-    layer: Layer
-    object: str
-    why: str
-    fix: str
-
-
-def find_leftovers(context: SiteContext) -> list[Leftover]:
+def find_orphans(context: SiteContext) -> list[OrphanedResource]:
     """Everything left over; nothing for a layer that is not up.
 
     Raises:
@@ -57,10 +39,8 @@ def find_leftovers(context: SiteContext) -> list[Leftover]:
     cloud = context.site.cloud
     if cloud is not None and context.cloud_outputs is not None:
         with connect(context) as connection:
-            servers = {str(s.id): str(s.name) for s in connection.compute.servers(all_projects=True)}
-            if cloud.deployment == "lab":
-                found += _podman(context.site.name, connection, set(servers))
-                found += _allocations(connection, set(servers))
+            servers = {str(s.id) for s in connection.compute.servers(all_projects=True)}
+            found += context.provider.orphans(connection, servers)
             found += _project(context, connection, _ids(states["cloud"]))
     if context.site.cluster is not None and context.paths.kubeconfig.exists():
         found += _cluster(context, states["platform"])
@@ -76,74 +56,30 @@ def _ids(deployment: dict[str, Any]) -> set[str]:
     return {str(r["id"]) for r in deployment.get("resources") or () if r.get("id")}
 
 
-def _state(states: dict[str, dict[str, Any]]) -> Iterator[Leftover]:
+def _state(states: dict[str, dict[str, Any]]) -> Iterator[OrphanedResource]:
     for program, deployment in states.items():
         layer = Layer(program)
         for operation in deployment.get("pending_operations") or ():
             name = operation["resource"]["urn"].rpartition("::")[2]
             fix = f"strata up SITE --layer {program}"
-            yield Leftover(layer=layer, object=f"{operation['type']} {name}", why="Pulumi did not see its end", fix=fix)
+            yield OrphanedResource(
+                layer=layer, object=f"{operation['type']} {name}", why="Pulumi did not see its end", fix=fix
+            )
         for resource in deployment.get("resources") or ():
             if resource.get("delete"):
                 name = resource["urn"].rpartition("::")[2]
                 fix = f"strata up SITE --layer {program}"
-                yield Leftover(layer=layer, object=name, why="replaced, and its deletion did not happen", fix=fix)
+                yield OrphanedResource(
+                    layer=layer, object=name, why="replaced, and its deletion did not happen", fix=fix
+                )
 
 
-def _files(paths: SitePaths) -> Iterator[Leftover]:
+def _files(paths: SitePaths) -> Iterator[OrphanedResource]:
     for file in paths.root.rglob(f".*{PARTIAL}"):
-        yield Leftover(layer=Layer.CLOUD, object=str(file), why="half written", fix="strata up SITE")
+        yield OrphanedResource(layer=Layer.CLOUD, object=str(file), why="half written", fix="strata up SITE")
 
 
-def _podman(site: str, connection: Connection, servers: set[str]) -> Iterator[Leftover]:
-    from strata.access.podman import SITE_LABEL, listed, podman
-
-    label = f"label={SITE_LABEL}={site}"
-    prefix = f"strata-{site}-"
-    for container in listed("--filter", label):
-        name, labels = container["Names"][0], container["Labels"]
-        if "strata.role" not in labels and labels.get("strata.instance") not in servers:
-            yield Leftover(
-                layer=Layer.CLOUD,
-                object=f"container {name}",
-                why="nova has no such instance",
-                fix=f"podman rm -f -v {name}",
-            )
-    for name in podman("volume", "ls", "--filter", label, "--format", "{{.Name}}").split():
-        if not any(name.startswith(prefix + server) for server in servers):
-            yield Leftover(
-                layer=Layer.CLOUD,
-                object=f"volume {name}",
-                why="nova has no such instance",
-                fix=f"podman volume rm {name}",
-            )
-    networks = {str(n.id) for n in connection.network.networks()}
-    for network in json.loads(podman("network", "ls", "--filter", label, "--format", "json") or "[]"):
-        wanted = (network.get("labels") or {}).get("strata.neutron_network")
-        if wanted is not None and wanted not in networks:
-            name = network["name"]
-            yield Leftover(
-                layer=Layer.CLOUD,
-                object=f"network {name}",
-                why="neutron has no such network",
-                fix=f"podman network rm {name}",
-            )
-
-
-def _allocations(connection: Connection, servers: set[str]) -> Iterator[Leftover]:
-    """CPUs, memory and cards that placement counts for instances that nova no longer has."""
-    for provider in connection.placement.resource_providers():
-        answer = connection.placement.get(f"/resource_providers/{provider.id}/allocations").json()
-        for consumer in set(answer["allocations"]) - servers:
-            yield Leftover(
-                layer=Layer.CLOUD,
-                object=f"resources of {provider.name} for {consumer}",
-                why="nova has no such instance",
-                fix=f"openstack resource provider allocation delete {consumer}",
-            )
-
-
-def _project(context: SiteContext, connection: Connection, known: set[str]) -> Iterator[Leftover]:
+def _project(context: SiteContext, connection: Connection, known: set[str]) -> Iterator[OrphanedResource]:
     """Objects of the site's project that Pulumi does not know; the default security group is neutron's own."""
     assert context.site.cloud is not None
     identity: Any = connection.identity  # the SDK types it as either version's
@@ -165,7 +101,7 @@ def _project(context: SiteContext, connection: Connection, known: set[str]) -> I
     for kind, objects in kinds.items():
         for found in objects:
             if str(found.id) not in known:
-                yield Leftover(
+                yield OrphanedResource(
                     layer=Layer.CLOUD,
                     object=f"{kind} {found.name or found.id}",
                     why="Pulumi's state does not have it",
@@ -173,16 +109,16 @@ def _project(context: SiteContext, connection: Connection, known: set[str]) -> I
                 )
 
 
-def _cluster(context: SiteContext, deployment: dict[str, Any]) -> Iterator[Leftover]:
+def _cluster(context: SiteContext, deployment: dict[str, Any]) -> Iterator[OrphanedResource]:
     from strata.access.kubectl import cluster_command, kubectl_json
-    from strata.inventory.topology import hosts
+    from strata.site.hosts import hosts
 
     nodes = {h.name for h in hosts(context.site, context.cloud_outputs) if CLUSTER_ROLES & set(h.roles)}
     for node in (kubectl_json(context, "get", "nodes") or {}).get("items", []):
         name = node["metadata"]["name"]
         if name not in nodes:
             fix = f"kubectl delete node {name}"
-            yield Leftover(layer=Layer.CLUSTER, object=f"node {name}", why="the site has no such host", fix=fix)
+            yield OrphanedResource(layer=Layer.CLUSTER, object=f"node {name}", why="the site has no such host", fix=fix)
     releases = {
         (r["outputs"].get("namespace"), r["outputs"].get("name"))
         for r in deployment.get("resources") or ()
@@ -192,7 +128,7 @@ def _cluster(context: SiteContext, deployment: dict[str, Any]) -> Iterator[Lefto
         what = f"release {release['name']} in {release['namespace']}"
         if (release["namespace"], release["name"]) not in releases:
             fix = f"helm uninstall -n {release['namespace']} {release['name']}"
-            yield Leftover(layer=Layer.PLATFORM, object=what, why="Pulumi's state does not have it", fix=fix)
+            yield OrphanedResource(layer=Layer.PLATFORM, object=what, why="Pulumi's state does not have it", fix=fix)
         elif release["status"] != "deployed":
             fix = "strata up SITE --layer platform"
-            yield Leftover(layer=Layer.PLATFORM, object=what, why=f"is {release['status']}", fix=fix)
+            yield OrphanedResource(layer=Layer.PLATFORM, object=what, why=f"is {release['status']}", fix=fix)

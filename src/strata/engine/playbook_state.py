@@ -34,8 +34,6 @@ _CODE = (
     "ansible.cfg",
 )
 _IGNORED = frozenset({"__pycache__", "molecule", "tests"})
-_IMAGES = frozenset({"cluster"})
-"""Playbooks whose hosts pull the site's images."""
 
 
 def why_not(context: SiteContext, playbook: str) -> str | None:
@@ -52,7 +50,7 @@ def why_not(context: SiteContext, playbook: str) -> str | None:
     if any(now.get(name) != digest for name, digest in record["secrets"].items()):
         return "a secret has changed"
     try:
-        drift: list[Drift] = hosts_drift(context, [playbook])
+        drift: list[Drift] = hosts_drift(context, [context.playbooks[playbook]])
         if playbook == "cluster":
             drift += cluster_drift(context)
     except Unanswered as error:
@@ -79,7 +77,7 @@ def remember(context: SiteContext, playbook: str) -> None:
 
 def summary(context: SiteContext, playbook: str) -> str:
     """For the line of a step that was not needed."""
-    return f"{len(playbook_hosts(context, playbook))} hosts as the last run left them"
+    return f"{len(playbook_hosts(context, context.playbooks[playbook]))} hosts as the last run left them"
 
 
 def _file(context: SiteContext, playbook: str) -> Path:
@@ -90,9 +88,9 @@ def _inputs(context: SiteContext, playbook: str) -> str:
     """Digest of what leads to a playbook's tasks and variables, secrets excepted."""
     outputs = context.cloud_outputs
     parts = [context.site.model_dump_json(), _code_digest(), str(context.site_file)]
-    if playbook != "openstack":
+    if not context.playbooks[playbook].before_cloud:
         parts.append(outputs.model_dump_json() if outputs else "")
-    if playbook in _IMAGES and (images := context.image_outputs):
+    if context.playbooks[playbook].pulls_images and (images := context.image_outputs):
         parts.append(images.model_dump_json())
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 

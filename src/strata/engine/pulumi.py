@@ -213,11 +213,8 @@ class _Run:
             self.operate("refresh", "--yes", "--skip-preview", "--clear-pending-creates")
 
     def cloud_is_another(self, error: UserError) -> bool:
-        """Whether a lab's OpenStack has been made anew under the state: nova then calls the project's id invalid,
-        which the provider does not take for "gone"."""
-        cloud = self.site.cloud
-        lab = cloud is not None and cloud.deployment == "lab"
-        return self.program == "cloud" and lab and "is not a valid project" in error.message
+        """Whether the cloud has been re-created under the state."""
+        return self.program == "cloud" and self.context.provider.cloud_recreated(error.message)
 
     def start_over(self) -> None:
         """Forgets the state: nothing of it exists any more."""

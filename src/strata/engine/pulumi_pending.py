@@ -84,7 +84,7 @@ def _network(connection: Connection, context: SiteContext, inputs: Inputs, known
     """The project's, or the external one, which is the administrator's and no other than a lab's."""
     if not inputs.get("external"):
         _network_resource("network")(connection, context, inputs, known)
-    elif _is_lab(context):
+    elif context.provider.owns_cloud:
         for found in connection.network.networks(name=inputs["name"], is_router_external=True):
             if found.id not in known:
                 connection.network.delete_network(found)
@@ -167,9 +167,5 @@ REPEATABLE = frozenset(
 """Types whose creation sets what is there already; a second time does no harm."""
 
 
-def _is_lab(context: SiteContext) -> bool:
-    return context.site.cloud is not None and context.site.cloud.deployment == "lab"
-
-
 def _removers(context: SiteContext) -> dict[str, Remover]:
-    return IN_PROJECT | (CLOUD_WIDE if _is_lab(context) else {})
+    return IN_PROJECT | (CLOUD_WIDE if context.provider.owns_cloud else {})

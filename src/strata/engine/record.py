@@ -8,7 +8,8 @@ import time
 from collections.abc import Iterable
 from dataclasses import asdict
 
-from strata.engine.steps import Layer, RunReport
+from strata.engine.steps import RunReport
+from strata.layers import Layer
 from strata.site.paths import SitePaths
 
 RUNS = "runs.jsonl"

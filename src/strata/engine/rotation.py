@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import json
-import secrets
 import subprocess
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from strata.access.ssh import host_addresses, ssh_arguments
+from strata.access.ssh import all_addresses, ssh_arguments
+from strata.catalogue.needs import Secret
+from strata.catalogue.site import needed
 from strata.engine.keys import new_ssh_key
 from strata.engine.record import last_complete_run
-from strata.engine.steps import Layer
 from strata.errors import UserError
-from strata.platform.token_issuer import PREVIOUS_KEY, SIGNING_KEY
+from strata.layers import Layer
 from strata.progress import Progress
 from strata.site.context import SiteContext
 from strata.site.outputs import write_private
 from strata.site.secrets.pki import validity
-from strata.site.secrets.store import AuthorityPhase
+from strata.site.secrets.store import AuthorityPhase, new_secret
 
 SSH_KEY = "ssh_key"
 PASSPHRASE = "passphrase"  # noqa: S105 the name of a secret, not one
@@ -28,7 +28,6 @@ KUBERNETES = "kubernetes"
 AUTHORITY = "authority"
 KUBEADM_SECONDS = 365 * 86400
 """Life of the certificates that kubeadm makes."""
-PASSPHRASE_BYTES = 32
 ADD_KEY = (
     "umask 077; cd /root/.ssh && cat > .next && { grep -qxFf .next authorized_keys || cat .next >> authorized_keys; } "
     "&& rm .next"
@@ -77,8 +76,9 @@ def list_secrets(context: SiteContext) -> list[SecretEntry]:
     """Every secret of the site that has come into being, by name."""
     provided = {s.name: s.source for s in context.site.secrets if s.source != "generated"}
     found = [SecretEntry(SSH_KEY, "generated", "at once"), SecretEntry(PASSPHRASE, "generated", "at once")]
+    previous = {need.previous for _, need in needed(context.site, Secret) if need.keep_previous}
     found += [
-        SecretEntry(name, "generated", "by the next up") for name in context.secrets.names() if name != PREVIOUS_KEY
+        SecretEntry(name, "generated", "by the next up") for name in context.secrets.names() if name not in previous
     ]
     return [*found, *(SecretEntry(name, source, "by the operator") for name, source in provided.items())]
 
@@ -95,7 +95,7 @@ def list_certificates(context: SiteContext) -> list[CertificateEntry]:
 
 def _kubernetes(context: SiteContext) -> list[CertificateEntry]:
     """The earliest end of the certificates that kubeadm made; nothing where no control plane answers."""
-    from strata.inventory.topology import hosts_with
+    from strata.site.hosts import hosts_with
 
     entries = []
     for host in hosts_with("kube_control_plane", context.site, context.cloud_outputs):
@@ -147,12 +147,14 @@ def rotate(context: SiteContext, names: Iterable[str], progress: Progress) -> li
         SSH_KEY: rotate_ssh_key,
         PASSPHRASE: rotate_passphrase,
     }
+    declared = {need.name: need for _, need in needed(context.site, Secret)}
     for name in wanted:
         progress.update(f"rotating {name}")
         if name in special:
             special[name](context, progress)
         else:
-            context.secrets.rotate(name, keep=PREVIOUS_KEY if name == SIGNING_KEY else None)
+            need = declared.get(name, Secret(name))
+            context.secrets.rotate(name, keep=need.previous if need.keep_previous else None, make=need.make)
     return [known[name] for name in wanted]
 
 
@@ -170,7 +172,7 @@ def rotate_ssh_key(context: SiteContext, progress: Progress) -> None:
         write_private(next_key, private)
     public = next_key.with_suffix(".next.pub").read_text().strip()
     old = paths.ssh_key.with_suffix(".pub").read_text().strip()
-    addresses = _ssh_addresses(context)
+    addresses = all_addresses(context)
     for name, address in addresses.items():
         progress.update(f"giving {name} the new key")
         _ssh(context, name, address, ADD_KEY, public + "\n")
@@ -182,15 +184,6 @@ def rotate_ssh_key(context: SiteContext, progress: Progress) -> None:
     for name, address in addresses.items():
         progress.update(f"taking the old key from {name}")
         _ssh(context, name, address, REMOVE_KEY, old + "\n")
-
-
-def _ssh_addresses(context: SiteContext) -> dict[str, str]:
-    from strata.inventory.build import controller_address
-
-    found = host_addresses(context)
-    if context.site.cloud is not None and context.site.cloud.deployment == "lab":
-        found = {"controller": controller_address(context.site), **found}
-    return found
 
 
 def _ssh(
@@ -225,7 +218,7 @@ def rotate_passphrase(context: SiteContext, progress: Progress) -> None:
     paths = context.paths
     following = paths.next_passphrase_file
     if not following.exists():
-        write_private(following, secrets.token_urlsafe(PASSPHRASE_BYTES) + "\n")
+        write_private(following, new_secret() + "\n")
     programs: tuple[Program, ...] = ("cloud", "platform")
     for program in programs:
         progress.update(f"encrypting the state of {program}")

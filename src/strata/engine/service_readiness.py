@@ -8,12 +8,12 @@ import requests
 
 from strata.access.https import site_session
 from strata.access.kubectl import Unanswered, kubectl_json
+from strata.catalogue.service import SYSTEM_NAMESPACE
 from strata.errors import UserError
 from strata.inventory.services import PublishedService, published_services
-from strata.inventory.topology import hosts_with
-from strata.platform.releases import SYSTEM_NAMESPACE
 from strata.progress import Progress
 from strata.site.context import SiteContext
+from strata.site.hosts import hosts_with
 
 PUBLISHED_SECONDS = 150.0
 """Longest wait in seconds: a kube-proxy that lost the API server asks for the pods' addresses again after up to 60 s

@@ -7,7 +7,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from strata.engine.steps import Layer
+from strata.engine.support import remedy
+from strata.layers import Layer
 from strata.observe import HostFacts, Observation, observe
 from strata.observe.hosts import host_roles, units_of
 from strata.site.context import SiteContext
@@ -55,7 +56,7 @@ def _cloud(context: SiteContext, seen: Observation) -> list[ObjectStatus]:
         )
         for i in cloud.instances
     ]
-    if cloud.deployment == "lab":
+    if context.provider.owns_cloud:
         found += [
             ObjectStatus(
                 layer=Layer.CLOUD,
@@ -109,17 +110,17 @@ def _cluster(context: SiteContext, seen: Observation) -> list[ObjectStatus]:
 def _platform(context: SiteContext, seen: Observation) -> list[ObjectStatus]:
     if context.site.cluster is None:
         return []
-    from strata.platform.releases import release_names
+    from strata.platform.releases import releases
 
     missing = seen.platform.reason or "missing"
     return [
         ObjectStatus(
             layer=Layer.PLATFORM,
-            object=f"release {name}",
+            object=f"release {release.name}",
             wanted="deployed",
-            found=seen.platform.releases.get(name, missing),
+            found=seen.platform.releases.get(release.name, missing),
         )
-        for name in release_names(context.site)
+        for release in releases(context.site)
     ]
 
 
@@ -140,10 +141,9 @@ def print_status(console: Console, context: SiteContext, found: list[ObjectStatu
         mark = "[green]✓[/]" if status.healthy else "[red]✗[/]"
         table.add_row(mark, status.layer, escape(status.object), status.wanted, escape(status.found))
     console.print(table)
-    bad = sum(not s.healthy for s in found)
+    bad = [s for s in found if not s.healthy]
     if bad:
-        console.print(
-            f"{bad} of {len(found)} not as wanted; `strata up {context.site.name}` repairs them", highlight=False
-        )
+        what = remedy(context, {s.layer for s in bad})
+        console.print(f"{len(bad)} of {len(found)} not as wanted; {what}", highlight=False)
     else:
         console.print(f"[green]all {len(found)} as wanted[/]", highlight=False)

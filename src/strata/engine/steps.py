@@ -4,52 +4,13 @@ from __future__ import annotations
 
 import concurrent.futures
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Protocol
 
 from strata.errors import UserError
+from strata.layers import Layer, Step, StepResult
 from strata.progress import Progress
-
-
-class Layer(StrEnum):
-    """What an operator may take alone with `--layer`, top of the stack last."""
-
-    CLOUD = "cloud"
-    HOSTS = "hosts"
-    CLUSTER = "cluster"
-    PLATFORM = "platform"
-
-
-@dataclass(frozen=True)
-class StepResult:
-    """What a step did.
-
-    Args:
-        changed: how many things it created, changed or removed.
-        detail: one line for the summary.
-    """
-
-    changed: int = 0
-    detail: str = ""
-
-
-@dataclass(frozen=True)
-class Step:
-    """One piece of work.
-
-    Args:
-        name: short, unique; shown to the operator.
-        layer: the layer it belongs to.
-        run: does the work; told by its Progress what to show.
-        after: names of steps that must have succeeded before.
-    """
-
-    name: str
-    layer: Layer
-    run: Callable[[Progress], StepResult]
-    after: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -93,6 +54,10 @@ class Display(Protocol):
 
     def ended(self, report: StepReport) -> None:
         """A step ended with state done, failed or skipped."""
+
+
+class Refused(UserError):
+    """A step refused the run before it changed anything; shown as it is, without the step's name."""
 
 
 class StepFailed(UserError):

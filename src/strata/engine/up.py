@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from strata.engine.disruption import Consent, ConsentNeeded, remember
-from strata.engine.hypervisors import HypervisorOccupied
-from strata.engine.steps import Layer, RunReport, StepFailed
+from strata.engine.steps import Refused, RunReport, StepFailed
+from strata.layers import Layer
 from strata.site.context import SiteContext
 from strata.site.data_protection import Ledger, accept
 
@@ -33,7 +33,7 @@ def run_changes(
     Raises:
         ProtectedLoss: something with data left the site file unnamed; nothing was changed.
         ConsentNeeded: an instance would be disturbed, and it was not allowed.
-        HypervisorOccupied: a hypervisor left the site file before its instances.
+        Refused: the provider refuses a change, such as a hypervisor removed before its instances.
         StepFailed: a step failed.
     """
     accept(context.site, context.paths, layers, remove).save(context.paths.create())
@@ -43,7 +43,7 @@ def run_changes(
             break
         except StepFailed as error:
             needed = error.__cause__
-            if isinstance(needed, HypervisorOccupied):
+            if isinstance(needed, Refused):
                 raise needed from None
             if not isinstance(needed, ConsentNeeded):
                 raise

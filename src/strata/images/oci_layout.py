@@ -7,9 +7,9 @@ import shutil
 from pathlib import Path
 
 from strata.images.build import LOCAL_PREFIX, ImageSource, build, image_exists, podman
+from strata.locks import file_lock
 from strata.progress import Progress
 from strata.site.paths import cache_directory
-from strata_lab.images import lock
 
 
 def packed(source: ImageSource, content: str, progress: Progress) -> Path:
@@ -32,7 +32,7 @@ def packed(source: ImageSource, content: str, progress: Progress) -> Path:
     layout.parent.mkdir(parents=True, exist_ok=True)
     # without the folder: an image that did not change is not built again when its set did
     name = source.name.rpartition("/")[2]
-    with lock(layout.with_suffix(".lock"), progress, f"another process to build {name}"):
+    with file_lock(layout.with_suffix(".lock"), progress, f"another process to build {name}"):
         if layout.exists():
             return layout
         reference = f"{LOCAL_PREFIX}/{name}:{content}"

@@ -10,12 +10,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from strata.catalogue.site import installed
 from strata.images.build import ImageSource, PythonPackages, load_digests, podman, save_digests
 from strata.images.oci_layout import packed
 from strata.images.push import push
 from strata.images.registry_client import RegistryClient
 from strata.inventory.kubernetes import registry_name
 from strata.models import Site
+from strata.platform.accelerators import cluster_kinds
 from strata.progress import Progress
 from strata.site.outputs import ImageOutputs
 from strata.site.paths import REPOSITORY, SitePaths, cache_directory
@@ -95,13 +97,7 @@ def service_image(directory: Path, binaries: Mapping[str, Path], base: str, tags
     if (directory / "go.mod").exists():
         return ImageSource(f"{repository}/{name}", text, {name: binaries[name]}, tags, on_base)
     packages = PythonPackages(directory, POD_BASE_PYTHON) if (directory / "uv.lock").exists() else None
-    return ImageSource(f"{repository}/{name}", text, _context_files(directory), tags, on_base, packages)
-
-
-def _context_files(directory: Path) -> dict[str, Path]:
-    """What a Python service's context holds beside its dependencies: all but tests and tools' files."""
-    skipped = {"tests", "Containerfile", "pyproject.toml", "uv.lock", "README.md", "__pycache__"}
-    return {p.name: p for p in sorted(directory.iterdir()) if p.name not in skipped and not p.name.startswith(".")}
+    return ImageSource(f"{repository}/{name}", text, {"src": directory / "src"}, tags, on_base, packages)
 
 
 def _content(source: ImageSource, base_id: str) -> str:
@@ -169,12 +165,19 @@ def _sender(
     return send
 
 
-def _wanted(progress: Progress) -> tuple[list[ImageSource], str]:
-    """The images of a cluster, and the id of the base image."""
-    from strata.toolchain import ensure, load_versions
-    from strata_lab.images import ensure_pod_base_image
+def image_folders(site: Site) -> list[Path]:
+    """Folders with the Containerfiles that a site's cluster uses."""
+    names = ["pause", *(["gpu-device-plugin"] if cluster_kinds(site) else [])]
+    own = [service.folder for service in installed(site) if service.has_image]
+    return sorted([*(REPOSITORY / "services" / name for name in names), *own])
 
-    services = sorted(p.parent for p in (REPOSITORY / "services").glob("*/Containerfile"))
+
+def _wanted(site: Site, progress: Progress) -> tuple[list[ImageSource], str]:
+    """The images of a site's cluster, and the id of the base image."""
+    from strata.images.root_filesystem import ensure_pod_base_image
+    from strata.toolchain import ensure, load_versions
+
+    services = image_folders(site)
     go_services = [p.name for p in services if (p / "go.mod").exists()]
     tools = ensure((*STATIC_PODS, "kube-proxy", "coredns", *go_services), progress)
     binaries = {name: tool.path for name, tool in tools.items()}
@@ -190,17 +193,18 @@ def _wanted(progress: Progress) -> tuple[list[ImageSource], str]:
     return as_one_set(sources, base_id), base_id
 
 
-def build_pod_images(progress: Progress) -> int:
-    """Has every image of the cluster and of our services packed in the cache, for whichever site; returns how many.
+def build_pod_images(site: Site, progress: Progress) -> int:
+    """Has every image that a site's cluster uses packed in the cache; returns how many.
 
     Args:
+        site: the site.
         progress: told what is built.
 
     Raises:
         UserError: podman or uv refused.
     """
     with _kept_digests():
-        sources, base_id = _wanted(progress)
+        sources, base_id = _wanted(site, progress)
         with ThreadPoolExecutor(max_workers=2) as pool:
             return len(list(pool.map(lambda s: packed(s, _content(s, base_id), progress), sources)))
 
@@ -217,7 +221,7 @@ def _kept_digests() -> Iterator[None]:
 def ensure_pod_images(
     site: Site, paths: SitePaths, registry_address: str, password: str, progress: Progress
 ) -> ImageOutputs:
-    """Has every image of the cluster and of our services in the site's registry.
+    """Has every image that the site's cluster uses in its registry.
 
     Args:
         site: names the registry, `registry.<domain>:5000`.
@@ -234,7 +238,7 @@ def ensure_pod_images(
     """
     host_name = f"registry.{site.domain}"
     with _kept_digests(), RegistryClient(registry_address, host_name, paths.ca_file, password, progress) as registry:
-        sources, base_id = _wanted(progress)
+        sources, base_id = _wanted(site, progress)
         digests = push_images(sources, base_id, registry, progress)
     prefix = registry_name(site)
     return ImageOutputs(

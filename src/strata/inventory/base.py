@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from strata.inventory import Template
 from strata.inventory.services import published_services
-from strata.inventory.topology import address_of, hosts
 from strata.models import Site
+from strata.site.hosts import address_of, hosts
 from strata.site.outputs import CloudOutputs
 
 SERVICE_NAMES = {"nfs": "nfs_server", "postgresql": "postgresql", "kine": "kine", "registry": "registry"}

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import importlib
-import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
-from strata.inventory.topology import hosts
 from strata.models import Site
+from strata.provider import provider_of
+from strata.site.hosts import hosts
 from strata.site.outputs import CloudOutputs
 from strata.site.paths import SitePaths
 
 PARENTS: Mapping[str, tuple[str, ...]] = {"kubernetes": ("kube_control_plane", "kube_node")}
 """Groups of groups."""
-
-CONTROLLER_OFFSET = 10
-"""The controller is the tenth address of the control network."""
 
 
 @dataclass
@@ -37,18 +34,6 @@ class Inventory:
             self.groups.setdefault(group, []).append(host)
 
 
-def controller_address(site: Site) -> str:
-    """Address of the lab's OpenStack controller.
-
-    Raises:
-        ValueError: the site has no control network.
-    """
-    if site.cloud is None or site.cloud.control_network is None:
-        raise ValueError(f"site {site.name} has no cloud.control_network")
-    network: ipaddress.IPv4Network = site.cloud.control_network
-    return str(network[CONTROLLER_OFFSET])
-
-
 def build_inventory(site: Site, outputs: CloudOutputs | None, site_file: Path) -> Inventory:
     """The inventory of a site.
 
@@ -59,8 +44,9 @@ def build_inventory(site: Site, outputs: CloudOutputs | None, site_file: Path) -
     """
     paths = SitePaths(site.name)
     inventory = Inventory()
-    if site.cloud is not None and site.cloud.deployment == "lab":
-        inventory.add("controller", controller_address(site), ("openstack_controller",))
+    provider = provider_of(site)
+    for host in provider.hosts():
+        inventory.add(host.name, host.address, host.roles)
     for host in hosts(site, outputs):
         inventory.add(host.name, host.address, ("strata_hosts", *host.roles))
     for parent, children in PARENTS.items():
@@ -77,7 +63,8 @@ def build_inventory(site: Site, outputs: CloudOutputs | None, site_file: Path) -
         # mitogen compresses unless told: the processor is slower than the network next to it
         "mitogen_ssh_compression": False,
     }
-    for group in ("openstack_controller", "base", *sorted(inventory.groups)):
+    inventory.variables |= provider.variables()
+    for group in ("base", *sorted(inventory.groups)):
         module_name = f"strata.inventory.{group}"
         if group in inventory.groups or group == "base":
             if find_spec(module_name) is None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from strata.catalogue.needs.database import KINE_DATABASE
 from strata.inventory.ports import DATASTORE, POSTGRESQL
-from strata.inventory.postgresql import KINE_DATABASE
-from strata.inventory.topology import database_secret, hosts_with, secret, service_certificate
+from strata.inventory.topology import database_secret, secret, service_certificate
 from strata.models import Site
+from strata.site.hosts import hosts_with
 from strata.site.outputs import CloudOutputs
 from strata.toolchain import bin_directory
 

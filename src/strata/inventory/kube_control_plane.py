@@ -5,8 +5,9 @@ from __future__ import annotations
 from strata.inventory import Template
 from strata.inventory.kubernetes import cluster_of, endpoint, image_repository
 from strata.inventory.ports import DATASTORE
-from strata.inventory.topology import certificate, hosts_with
+from strata.inventory.topology import certificate
 from strata.models import Site
+from strata.site.hosts import hosts_with
 from strata.site.outputs import CloudOutputs
 from strata.site.paths import SitePaths
 from strata.toolchain import bin_directory, load_versions

@@ -8,9 +8,10 @@ from ipaddress import IPv6Address, ip_address
 from strata.inventory import Template
 from strata.inventory.ports import HTTP, HTTPS, KUBERNETES_API, POSTGRESQL, REGISTRY
 from strata.inventory.registry import NODES, NODES_SECRET
-from strata.inventory.topology import address_of, host_networks, hosts_with, secret
+from strata.inventory.topology import host_networks, secret
 from strata.models import Site
 from strata.models.cluster import Cluster
+from strata.site.hosts import address_of, hosts_with
 from strata.site.outputs import CloudOutputs, ImageOutputs
 from strata.site.paths import SitePaths
 from strata.toolchain import bin_directory, load_versions

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from strata.inventory.services import published_services
-from strata.inventory.topology import certificate, hosts_with
+from strata.inventory.topology import certificate
 from strata.models import Site
+from strata.site.hosts import hosts_with
 from strata.site.outputs import CloudOutputs
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from strata.catalogue.needs.database import KINE_DATABASE, databases
 from strata.inventory.ports import POSTGRESQL
 from strata.inventory.topology import database_secret, host_networks_with, secret, service_certificate
 from strata.models import Site
@@ -9,19 +10,11 @@ from strata.site.data_protection import Ledger
 from strata.site.outputs import CloudOutputs
 from strata.site.paths import SitePaths
 
-KINE_DATABASE = "kine"
 SERVICE_ROLES = ("kube_node",)
 """Roles whose hosts run pods of services; these reach the database with their node's address."""
 CLIENT_ROLES = ("kine", *SERVICE_ROLES)
 DEFAULT_SETTINGS: dict[str, object] = {"max_connections": 200}
 """Where `hosts.postgresql.settings` says nothing else."""
-
-
-def databases(site: Site) -> tuple[str, ...]:
-    """Databases of the site, with the one that the cluster's datastore needs."""
-    named = tuple(site.hosts.postgresql.databases) if site.hosts.postgresql else ()
-    extra = (KINE_DATABASE,) if site.cluster is not None and site.cluster.datastore == "kine" else ()
-    return tuple(dict.fromkeys((*named, *extra)))
 
 
 def database_clients(database: str, site: Site, outputs: CloudOutputs | None) -> list[str]:

@@ -4,45 +4,12 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from strata.catalogue.needs import Database
 from strata.inventory import Template
 from strata.models import Site
+from strata.site.hosts import hosts, hosts_with
 from strata.site.outputs import CloudOutputs
-
-
-@dataclass(frozen=True)
-class Host:
-    """One host of the site.
-
-    Args:
-        name: without the domain.
-        address: IPv4 or IPv6.
-        roles: its Ansible groups.
-    """
-
-    name: str
-    address: str
-    roles: tuple[str, ...]
-
-
-def hosts(site: Site, outputs: CloudOutputs | None) -> tuple[Host, ...]:
-    """Instances of the cloud, then machines of their own, each in the site's order."""
-    instances = outputs.instances.values() if outputs else ()
-    found = [Host(i.name, i.address, tuple(i.roles)) for i in instances]
-    found += [Host(m.name, str(m.address), tuple(m.roles)) for m in site.hosts.machines]
-    return tuple(found)
-
-
-def hosts_with(role: str, site: Site, outputs: CloudOutputs | None) -> tuple[Host, ...]:
-    """The hosts that have a role."""
-    return tuple(host for host in hosts(site, outputs) if role in host.roles)
-
-
-def address_of(role: str, site: Site, outputs: CloudOutputs | None) -> str | None:
-    """Address of the first host that has a role; None where there is none."""
-    found = hosts_with(role, site, outputs)
-    return found[0].address if found else None
 
 
 def host_networks(site: Site) -> list[str]:
@@ -65,7 +32,7 @@ def host_networks_with(roles: Iterable[str], site: Site, outputs: CloudOutputs |
 
 def database_secret(database: str) -> str:
     """Name of the secret that holds the password of a database's owner."""
-    return f"{database}_database_password"
+    return Database(database).secret
 
 
 def secret(name: str) -> Template:

@@ -19,23 +19,11 @@ class Unit:
     name: str
 
 
-@dataclass(frozen=True)
-class UsedBy:
-    """Annotation of a key that others consume than its section says.
-
-    Args:
-        consumers: roles, programs or charts.
-    """
-
-    consumers: tuple[str, ...]
-
-
 class Model(BaseModel):
     """Base of the site model: immutable, unknown keys refused.
 
-    `layer` and `consumers` say, for `strata explain`, who reads the section.
+    `layer` is the layer of `strata up` that the section belongs to.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     layer: ClassVar[str] = "site"
-    consumers: ClassVar[tuple[str, ...]] = ()

@@ -23,7 +23,6 @@ class Hypervisor(Model):
     """A physical machine that runs instances."""
 
     layer: ClassVar[str] = "cloud"
-    consumers: ClassVar[tuple[str, ...]] = ("nova-compute", "host aggregates (pulumi/cloud)", "cross-checks")
     name: Annotated[DnsLabel, Field(description="Host name, as nova reports it.")]
     vcpus: Annotated[Count, Unit("virtual CPUs"), Field(description="Virtual CPUs that it offers.")]
     memory: Annotated[Size, Field(description="Memory that it offers to instances.")]
@@ -37,7 +36,6 @@ class Quota(Model):
     """Most that the project may use."""
 
     layer: ClassVar[str] = "cloud"
-    consumers: ClassVar[tuple[str, ...]] = ("quota of the project (pulumi/cloud)",)
     instances: Annotated[Count, Unit("instances"), Field(description="Instances at once.")]
     cores: Annotated[Count, Unit("virtual CPUs"), Field(description="Virtual CPUs of all instances.")]
     memory: Annotated[Size, Field(description="Memory of all instances.")]
@@ -47,7 +45,6 @@ class Project(Model):
     """The OpenStack project that holds everything."""
 
     layer: ClassVar[str] = "cloud"
-    consumers: ClassVar[tuple[str, ...]] = ("project and quota (pulumi/cloud)",)
     name: Annotated[ResourceName, Field(description="Name of the project.")]
     quota: Annotated[Quota, Field(description="Most that the project may use.")]
 
@@ -56,7 +53,6 @@ class AddressPool(Model):
     """Addresses that neutron hands out, both ends included."""
 
     layer: ClassVar[str] = "cloud"
-    consumers: ClassVar[tuple[str, ...]] = ("subnet (pulumi/cloud)",)
     start: Annotated[IPAddress, Field(description="First address.")]
     end: Annotated[IPAddress, Field(description="Last address.")]
 
@@ -81,7 +77,6 @@ class Network(Model):
     """A network of the project with one subnet."""
 
     layer: ClassVar[str] = "cloud"
-    consumers: ClassVar[tuple[str, ...]] = ("network and subnet (pulumi/cloud)",)
     name: Annotated[ResourceName, Field(description="Name of the network and its subnet.")]
     cidr: Annotated[IPNetwork, Field(description="Addresses of the subnet.")]
     gateway: Annotated[IPAddress, Field(description="Router of the subnet. Default: its first address.")] = Field(
@@ -133,7 +128,6 @@ class Image(Model):
     """An operating system image."""
 
     layer: ClassVar[str] = "cloud"
-    consumers: ClassVar[tuple[str, ...]] = ("image (pulumi/cloud)", "root filesystem (strata_lab)")
     name: Annotated[ResourceName, Field(description="Name in glance.")]
     distribution: Annotated[
         Literal["debian", "ubuntu", "rocky"], Field(description="Distribution; the lab builds debian.")
@@ -150,7 +144,6 @@ class Flavor(Model):
     """A size of instances."""
 
     layer: ClassVar[str] = "cloud"
-    consumers: ClassVar[tuple[str, ...]] = ("flavor (pulumi/cloud)",)
     name: Annotated[ResourceName, Field(description="Name of the flavor.")]
     vcpus: Annotated[Count, Unit("virtual CPUs"), Field(description="Virtual CPUs.")]
     memory: Annotated[Size, Field(description="Memory; whole MiB.")]
@@ -175,7 +168,6 @@ class Instance(Model):
     """A virtual machine with its work."""
 
     layer: ClassVar[str] = "cloud"
-    consumers: ClassVar[tuple[str, ...]] = ("instance (pulumi/cloud)", "Ansible inventory")
     name: Annotated[DnsLabel, Field(description="Host name.")]
     flavor: Annotated[str, Field(description="Name of a flavor of cloud.flavors.")]
     image: Annotated[str, Field(description="Name of an image of cloud.images.")]
@@ -193,7 +185,6 @@ class Cloud(Model):
     """The OpenStack cloud."""
 
     layer: ClassVar[str] = "cloud"
-    consumers: ClassVar[tuple[str, ...]] = ("pulumi/cloud",)
     deployment: Annotated[
         Literal["lab", "existing"],
         Field(description="lab: Strata runs OpenStack on this machine. existing: a cloud reached through clouds.yaml."),

@@ -19,7 +19,6 @@ class GpuNodes(Model):
     """What marks the nodes with the role gpu_node."""
 
     layer: ClassVar[str] = "cluster"
-    consumers: ClassVar[tuple[str, ...]] = ("role kube_node", "device plugin (helm/cluster-base)")
     labels: Annotated[dict[LabelKey, LabelValue], Field(description="Labels of GPU nodes.")] = Field(
         default_factory=_default_labels
     )
@@ -33,7 +32,6 @@ class Cluster(Model):
     """A Kubernetes cluster on hosts with the roles kube_control_plane and kube_node."""
 
     layer: ClassVar[str] = "cluster"
-    consumers: ClassVar[tuple[str, ...]] = ("roles kube_control_plane and kube_node",)
     name: Annotated[DnsLabel, Field(description="Name of the cluster.")]
     installer: Annotated[
         Literal["kubeadm", "kubespray"],

@@ -1,4 +1,4 @@
-"""What a key of a site file is set to, where, what it means and who uses it."""
+"""What a key of a site file is set to, where, and what it means."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from strata.models.loader import load_site
 from strata.models.problems import suggestion
 from strata.models.pydantic_errors import strip_optional
 from strata.models.site import Site
-from strata.models.types import Duration, Quantity, Size
+from strata.models.types import Duration, Quantity, SiteFile, Size
 from strata.models.yaml_events import KeyPath, dotted
 
 
@@ -37,7 +37,6 @@ class Explanation(BaseModel):
     type: str
     choices: tuple[str, ...] = ()
     layer: str
-    consumers: tuple[str, ...]
     keys: tuple[str, ...] = ()
     """What can stand below it."""
 
@@ -50,8 +49,6 @@ class Explanation(BaseModel):
         if self.choices:
             lines.append(f"  choices: {', '.join(self.choices)}")
         lines.append(f"  layer: {self.layer}")
-        if self.consumers:
-            lines.append(f"  used by: {', '.join(self.consumers)}")
         if self.keys:
             lines.append(f"  keys: {', '.join(self.keys)}")
         return "\n".join(lines)
@@ -115,7 +112,6 @@ class _Walk:
             type=type_name(self._annotation),
             choices=choices_of(self._annotation),
             layer=model.layer,
-            consumers=(*model.consumers, *self._roles()),
             keys=tuple(inner.model_fields) if inner else (),
         )
 
@@ -127,13 +123,6 @@ class _Walk:
             raise UserError(f"{dotted((*self._path, name))}: there is no such key", fix=fix)
         fix = f"strata explain … {place} says what can stand there"
         raise UserError(f"{dotted((*self._path, name))}: this site has no {place}", fix=fix)
-
-    def _roles(self) -> tuple[str, ...]:
-        """The Ansible roles that carry out a host's `roles`, or one of them."""
-        if "roles" not in self._path[-2:]:
-            return ()
-        names = self._value if isinstance(self._value, tuple) else (self._value,)
-        return tuple(f"role {name}" for name in names)
 
     def _into_model(self, value: Model) -> None:
         name = self._steps.pop(0)
@@ -216,7 +205,14 @@ def type_name(annotation: Any) -> str:
         return f"mapping of {type_name(key)} to {type_name(value)}"
     if origin is Literal:
         return "choice"
-    names: dict[Any, str] = {str: "text", int: "number", Path: "path", Size: "size", Duration: "duration"}
+    names: dict[Any, str] = {
+        str: "text",
+        int: "number",
+        Path: "path",
+        SiteFile: "path",
+        Size: "size",
+        Duration: "duration",
+    }
     if annotation in names:
         return names[annotation]
     if isinstance(annotation, type) and issubclass(annotation, Model):

@@ -1,10 +1,11 @@
-"""Writes what is generated from the model: `python -m strata.models.generate`."""
+"""Writes what is generated from the model and the catalogue: `python -m strata.models.generate`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
 
+from strata.catalogue.index import index_text
 from strata.models.reference import reference_text
 from strata.models.schema import schema_text
 from strata.site.paths import REPOSITORY
@@ -13,7 +14,11 @@ from strata.site.paths import REPOSITORY
 def generated() -> Mapping[Path, str]:
     """File to content."""
     directory = REPOSITORY / "docs" / "reference"
-    return {directory / "site.schema.json": schema_text(), directory / "site.md": reference_text()}
+    return {
+        directory / "site.schema.json": schema_text(),
+        directory / "site.md": reference_text(),
+        directory / "services.md": index_text(),
+    }
 
 
 def main() -> None:

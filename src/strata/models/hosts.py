@@ -54,7 +54,6 @@ class Machine(Model):
     """A machine that is no instance of the cloud: bare metal, or another institution's."""
 
     layer: ClassVar[str] = "hosts"
-    consumers: ClassVar[tuple[str, ...]] = ("Ansible inventory",)
     name: Annotated[DnsLabel, Field(description="Host name.")]
     address: Annotated[IPAddress, Field(description="Where Ansible reaches it over SSH.")]
     roles: Annotated[
@@ -71,7 +70,6 @@ class NfsExport(Model):
     """A directory that the NFS server offers."""
 
     layer: ClassVar[str] = "hosts"
-    consumers: ClassVar[tuple[str, ...]] = ("role nfs_server", "storage class (helm/cluster-base)")
     name: Annotated[DnsLabel, Field(description="Name of the export.")]
     path: Annotated[AbsolutePath, Field(description="Directory on the server.")]
     clients: Annotated[
@@ -96,7 +94,6 @@ class Nfs(Model):
     """Shared file storage."""
 
     layer: ClassVar[str] = "hosts"
-    consumers: ClassVar[tuple[str, ...]] = ("role nfs_server",)
     exports: Annotated[tuple[NfsExport, ...], Field(min_length=1, description="Directories that are offered.")]
 
 
@@ -104,7 +101,6 @@ class PostgreSQL(Model):
     """Relational databases."""
 
     layer: ClassVar[str] = "hosts"
-    consumers: ClassVar[tuple[str, ...]] = ("role postgresql",)
     databases: Annotated[
         tuple[DatabaseName, ...],
         Field(description="Databases; each has an owner of the same name. kine's own is added where it is used."),
@@ -147,7 +143,6 @@ class Operator(Model):
     """A person who logs in on the site's hosts, with keys only."""
 
     layer: ClassVar[str] = "hosts"
-    consumers: ClassVar[tuple[str, ...]] = ("role base",)
     name: Annotated[LoginName, Field(description="Login name.")]
     keys: Annotated[
         tuple[PublicKey, ...],
@@ -168,7 +163,6 @@ class SlurmPartition(Model):
     """A queue of Slurm."""
 
     layer: ClassVar[str] = "hosts"
-    consumers: ClassVar[tuple[str, ...]] = ("strata plan",)
     name: Annotated[DnsLabel, Field(description="Name of the partition.")]
     nodes: Annotated[tuple[str, ...], Field(min_length=1, description="Names of hosts with the role slurm_node.")]
     max_time: Annotated[Duration, Field(description="Longest job.")] = Duration(3 * 86400)
@@ -178,7 +172,6 @@ class Slurm(Model):
     """A batch system beside the cluster."""
 
     layer: ClassVar[str] = "hosts"
-    consumers: ClassVar[tuple[str, ...]] = ("strata plan",)
     name: Annotated[DnsLabel, Field(description="ClusterName of Slurm.")]
     partitions: Annotated[tuple[SlurmPartition, ...], Field(min_length=1, description="Queues.")]
 
@@ -187,7 +180,6 @@ class Hosts(Model):
     """Machines and the services on them."""
 
     layer: ClassVar[str] = "hosts"
-    consumers: ClassVar[tuple[str, ...]] = ("ansible/site.yml",)
     machines: Annotated[tuple[Machine, ...], Field(description="Machines that are no instances of the cloud.")] = ()
     operators: Annotated[
         tuple[Operator, ...],

@@ -12,6 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from strata.errors import UserError
 from strata.models.document import read_document
+from strata.models.files import site_files
 from strata.models.find import SITE_FILE
 from strata.models.loader import load_site
 from strata.models.renumber import IPNetwork, free_network, renumber
@@ -20,7 +21,9 @@ from strata.models.types import DnsLabel
 from strata.site.paths import SitePaths
 
 
-def new_site(name: str, like: Path, directory: Path, taken: Iterable[IPNetwork] = ()) -> Path:
+def new_site(
+    name: str, like: Path, directory: Path, own: Iterable[IPNetwork] = (), taken: Iterable[IPNetwork] = ()
+) -> Path:
     """Copies a site with its name and domain replaced; comments and layout stay.
 
     A lab gets networks of its own, so that both can run on one machine; addresses in them move along.
@@ -29,6 +32,7 @@ def new_site(name: str, like: Path, directory: Path, taken: Iterable[IPNetwork] 
         name: the new site's name.
         like: the site.yaml to start from.
         directory: where the new site's directory goes.
+        own: networks that the old one has on this machine; the new one gets others.
         taken: networks that the new one must not use; those of the old one are understood.
 
     Returns:
@@ -60,17 +64,14 @@ def new_site(name: str, like: Path, directory: Path, taken: Iterable[IPNetwork] 
         place, _ = document.locate((key,))
         pattern = rf"(\b{key}[\"']?\s*:\s*[\"']?){re.escape(before)}(?![\w.-])"
         lines[place.line - 1] = re.sub(pattern, rf"\g<1>{after}", lines[place.line - 1], count=1)
-    text = renumber("".join(lines), _moves(old, taken))
+    text = renumber("".join(lines), _moves(old, list(own), taken))
     try:
         target.mkdir(parents=True)
         file = target / SITE_FILE
         file.write_text(text)
         _editor_line(file, like)
-        services = old.platform.services
-        beside = [services.ml_hub.catalogue.file] if services.ml_hub else []
-        beside += [services.external_issuer.ca_file] if services.external_issuer else []
-        for name_beside in beside:
-            if name_beside is not None and not Path(name_beside).is_absolute():
+        for name_beside in site_files(old):
+            if not Path(name_beside).is_absolute():
                 (target / name_beside).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(like.parent / name_beside, target / name_beside)
     except OSError as error:
@@ -81,13 +82,8 @@ def new_site(name: str, like: Path, directory: Path, taken: Iterable[IPNetwork] 
     return file
 
 
-def _moves(old: Site, taken: Iterable[IPNetwork]) -> dict[IPNetwork, IPNetwork]:
-    """A free network for each that the site has on this machine; none where the cloud is elsewhere."""
-    if old.cloud is None or old.cloud.deployment != "lab":
-        return {}
-    own: list[IPNetwork] = [n.cidr for n in old.cloud.networks]
-    if old.cloud.control_network is not None:
-        own.insert(0, old.cloud.control_network)
+def _moves(old: Site, own: list[IPNetwork], taken: Iterable[IPNetwork]) -> dict[IPNetwork, IPNetwork]:
+    """A free network for each that the site has on this machine."""
     inside: list[IPNetwork] = [old.cluster.pod_network, old.cluster.service_network] if old.cluster else []
     moves: dict[IPNetwork, IPNetwork] = {}
     used = [*taken, *own, *inside]

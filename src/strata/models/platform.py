@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from pydantic import Field, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import Field, create_model
 
+from strata.catalogue.discovery import load
 from strata.models.accelerators import AcceleratorCounts
 from strata.models.base import Model, Unit
-from strata.models.types import Audience, Count, DnsLabel, GroupId, HttpsUrl, IssuerUrl, Size
+from strata.models.types import Audience, Count, DnsLabel, GroupId, HttpsUrl, IssuerUrl, SiteFile, Size
 
 
 class TenantQuota(Model):
     """Most that a tenant's pods may ask for."""
 
     layer: ClassVar[str] = "platform"
-    consumers: ClassVar[tuple[str, ...]] = ("ResourceQuota (helm/tenant)",)
     cpu: Annotated[Count, Unit("CPUs"), Field(description="CPUs that all pods may ask for.")]
     memory: Annotated[Size, Field(description="Memory that all pods may ask for.")]
     accelerators: Annotated[
@@ -28,7 +27,6 @@ class Tenant(Model):
     """A group of users with a namespace of its own."""
 
     layer: ClassVar[str] = "platform"
-    consumers: ClassVar[tuple[str, ...]] = ("release of helm/tenant (pulumi/platform)",)
     name: Annotated[DnsLabel, Field(description="Name of the namespace.")]
     quota: Annotated[TenantQuota, Field(description="Most that its pods may ask for.")]
     group_id: Annotated[
@@ -37,100 +35,55 @@ class Tenant(Model):
     ] = None
 
 
-class TokenIssuer(Model):
-    """Issues the JSON Web Tokens that services accept, for sites without an identity provider."""
-
-    layer: ClassVar[str] = "platform"
-    consumers: ClassVar[tuple[str, ...]] = ("release token-issuer (pulumi/platform)", "role load_balancer")
-    hostname: Annotated[DnsLabel, Field(description="Answers at https://<hostname>.<domain>.")] = "login"
-
-
 class ExternalIssuer(Model):
-    """An identity provider of the organisation, whose JSON Web Tokens services accept in place of token_issuer's."""
+    """An identity provider of the organisation, whose JSON Web Tokens services accept."""
 
     layer: ClassVar[str] = "platform"
-    consumers: ClassVar[tuple[str, ...]] = ("release ml-hub (pulumi/platform)",)
     url: Annotated[IssuerUrl, Field(description="The `iss` claim of its tokens, exactly, a last slash included.")]
-    audience: Annotated[Audience, Field(description="What the `aud` claim of tokens must hold.")] = "ml-hub"
+    audience: Annotated[
+        Audience | None,
+        Field(description="What the `aud` claim of tokens must hold. Default: the name of each service."),
+    ] = None
     jwks_url: Annotated[
         HttpsUrl | None,
         Field(description="Where it publishes its keys. Default: as its /.well-known/openid-configuration says."),
     ] = None
     ca_file: Annotated[
-        str | None,
+        SiteFile | None,
         Field(
-            min_length=1,
-            max_length=4096,
             description="PEM file of the authority that signed its certificate, relative to the site file. "
             "Default: the authorities of the service's image.",
         ),
     ] = None
 
 
-class Catalogue(Model):
-    """Where the ML Hub's models come from; exactly one key."""
-
-    layer: ClassVar[str] = "platform"
-    consumers: ClassVar[tuple[str, ...]] = ("catalogue loader (release ml-hub)",)
-    file: Annotated[
-        str | None, Field(min_length=1, max_length=4096, description="JSON file, relative to the site file.")
-    ] = None
-    hugging_face: Annotated[
-        Count | None,
-        Unit("models"),
-        Field(description="Take so many models from the Hugging Face API, the most downloaded first."),
-    ] = None
-
-    @model_validator(mode="after")
-    def _one_source(self) -> Self:
-        if (self.file is None) == (self.hugging_face is None):
-            raise PydanticCustomError(
-                "catalogue_source",
-                "needs exactly one of file and hugging_face",
-                {"fix": "for instance {file: catalogue.json}"},
-            )
-        return self
-
-
-class MlHub(Model):
-    """The ML Hub API: a catalogue of models behind https://<hostname>.<domain>/v3/ml-hub."""
-
-    layer: ClassVar[str] = "platform"
-    consumers: ClassVar[tuple[str, ...]] = ("release ml-hub (pulumi/platform)", "role load_balancer")
-    hostname: Annotated[DnsLabel, Field(description="Answers at https://<hostname>.<domain>.")] = "ml-hub"
-    replicas: Annotated[Count, Unit("pods"), Field(description="Pods that answer.")] = 1
-    catalogue: Annotated[Catalogue, Field(description="Where its models come from.")]
-
-
-class Services(Model):
+class ServicesSection(Model):
     """Services of the platform; one that is not named is not installed."""
 
     layer: ClassVar[str] = "platform"
-    consumers: ClassVar[tuple[str, ...]] = ("pulumi/platform",)
-    token_issuer: Annotated[
-        TokenIssuer | None, Field(description="Issuer of tokens of the site's own; ml_hub needs it or external_issuer.")
-    ] = None
     external_issuer: Annotated[
-        ExternalIssuer | None, Field(description="Issuer of tokens outside of the site, in place of token_issuer.")
+        ExternalIssuer | None, Field(description="Issuer of tokens outside of the site, in place of a service.")
     ] = None
-    ml_hub: Annotated[MlHub | None, Field(description="Catalogue of models; needs the database ml_hub.")] = None
 
-    @property
-    def issuer(self) -> TokenIssuer | ExternalIssuer | None:
-        """Whose tokens services accept."""
-        return self.token_issuer or self.external_issuer
 
-    @property
-    def installed(self) -> dict[str, TokenIssuer | MlHub]:
-        """What runs in the cluster, by key."""
-        found: dict[str, TokenIssuer | MlHub | None] = {"token_issuer": self.token_issuer, "ml_hub": self.ml_hub}
-        return {key: service for key, service in found.items() if service is not None}
+def _services_model() -> type[ServicesSection]:
+    """The section with a key for each service of the catalogue."""
+    fields: dict[str, Any] = {}
+    for service in load():
+        description = (service.settings.__doc__ or "").strip().splitlines()[0]
+        fields[service.key] = (Annotated[service.settings | None, Field(description=description)], None)
+    return create_model("Services", __base__=ServicesSection, __doc__=ServicesSection.__doc__, **fields)
+
+
+if TYPE_CHECKING:
+    Services = ServicesSection
+else:
+    Services = _services_model()
 
 
 class Platform(Model):
     """What users see."""
 
     layer: ClassVar[str] = "platform"
-    consumers: ClassVar[tuple[str, ...]] = ("pulumi/platform",)
     tenants: Annotated[tuple[Tenant, ...], Field(description="Groups of users.")] = ()
     services: Annotated[Services, Field(description="Services of the platform.")] = Services()

@@ -51,7 +51,7 @@ def _inner(annotation: Any, path: str) -> tuple[type[Model] | None, str]:
 
 def _section(path: str, model: type[Model]) -> str:
     lines = [f"## {path or 'site'}", "", (model.__doc__ or "").strip(), ""]
-    lines += [f"Layer: {model.layer}. Used by: {', '.join(model.consumers)}.", ""]
+    lines += [f"Layer: {model.layer}.", ""]
     lines += ["| key | type | default | meaning |", "|---|---|---|---|"]
     lines += [_row(name, field) for name, field in model.model_fields.items()]
     return "\n".join([*lines, ""])

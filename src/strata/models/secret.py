@@ -16,7 +16,6 @@ class Secret(Model):
     """One secret that is not simply generated."""
 
     layer: ClassVar[str] = "site"
-    consumers: ClassVar[tuple[str, ...]] = ("strata.site.secrets", "lookup strata_secret")
     name: Annotated[DatabaseName, Field(description="Name by which roles and programs ask for it.")]
     source: Annotated[
         Literal["generated", "environment", "file"],

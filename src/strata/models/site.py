@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from pydantic import Field
 
@@ -19,7 +19,6 @@ from strata.models.types import DnsLabel, DomainName
 class Site(Model):
     """A whole site, as inventories/<site>/site.yaml describes it."""
 
-    consumers: ClassVar[tuple[str, ...]] = ("every layer",)
     name: Annotated[DnsLabel, Field(description="Name of the site, of its Pulumi stacks and of its state directory.")]
     domain: Annotated[
         DomainName, Field(description="Domain below which services answer; the registry is registry.<domain>:5000.")

@@ -190,7 +190,7 @@ _DOMAIN = _named(
 _DATABASE = _named(
     DATABASE_PATTERN,
     "must be lower-case letters, digits and underscores, at most 63, as PostgreSQL accepts unquoted",
-    "ml_hub",
+    "mlflow",
     63,
 )
 _VARIABLE = _named(
@@ -211,7 +211,9 @@ _HTTPS = _named(
     "https://login.example.org/realms/ml/protocol/openid-connect/certs",
     2048,
 )
-_AUDIENCE = _named(AUDIENCE_PATTERN, "must be printable ASCII without spaces, at most 255", "ml-hub", 255)
+_AUDIENCE = _named(
+    AUDIENCE_PATTERN, "must be printable ASCII without spaces, at most 255", "https://ml.example.org/", 255
+)
 _LABEL_KEY = _named(LABEL_KEY_PATTERN, "must be a Kubernetes label key", "strata.dev/pool", 317)
 _LABEL_VALUE = _named(
     LABEL_VALUE_PATTERN, "must be a Kubernetes label value: letters, digits, '.', '_', '-', at most 63", "gpu", 63
@@ -256,6 +258,19 @@ Audience = Annotated[str, _AUDIENCE[0], _AUDIENCE[1]]
 LabelKey = Annotated[str, _LABEL_KEY[0], _LABEL_KEY[1]]
 LabelValue = Annotated[str, _LABEL_VALUE[0], _LABEL_VALUE[1]]
 Taint = Annotated[str, _TAINT[0], _TAINT[1]]
+
+
+class SiteFile(str):
+    """Path of a file that belongs to a site, relative to its site.yaml."""
+
+    __slots__ = ()
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """As a text."""
+        return core_schema.no_info_after_validator_function(cls, core_schema.str_schema(min_length=1, max_length=4096))
+
+
 Count = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
 """A positive number of things."""
 GroupId = Annotated[int, Field(strict=True, ge=1000, le=2**31 - 1)]

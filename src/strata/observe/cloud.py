@@ -8,8 +8,8 @@ from strata.site.context import SiteContext
 
 def observe_cloud(context: SiteContext) -> CloudFacts:
     """Instances, hypervisors and flavors; a cloud that cannot be reached is told as such, not raised."""
-    cloud = context.site.cloud
-    if cloud is None or (cloud.deployment == "lab" and not context.paths.clouds_file.exists()):
+    own = context.provider.clouds_file
+    if context.site.cloud is None or (own is not None and not own.exists()):
         return CloudFacts(reason=NOT_UP)
     import openstack
     from keystoneauth1.exceptions import ClientException

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from strata.catalogue.needs.database import databases
 from strata.models import Site
 from strata.models.cloud import Cloud
 from strata.models.cluster import Cluster
@@ -26,14 +27,13 @@ from strata.plan.model import (
     RouterPlan,
     SecurityGroupPlan,
 )
+from strata.provider import provider_of
 from strata.site.paths import REPOSITORY
 
 if TYPE_CHECKING:
     from strata.cloud.security_group import Ingress
 
-KINE_DATABASE = "kine"
 NODE_ROLES = frozenset({"kube_control_plane", "kube_node"})
-SYSTEM_NAMESPACE = "strata-system"
 
 
 def plan(site: Site) -> Plan:
@@ -54,11 +54,13 @@ def _cloud(site: Site, cloud: Cloud) -> CloudPlan:
     from strata.cloud.flavor import GPU_KEY
     from strata.cloud.ports import security_group_arguments
 
+    provider = provider_of(site)
     quota = arguments.project_quota(cloud)
     groups = security_group_arguments(site, cloud)
     cards = {flavor.name: flavor.accelerators for flavor in cloud.flavors}
     return CloudPlan(
         deployment=cloud.deployment,
+        location=provider.location,
         credentials=cloud.credentials or site.name,
         project=ProjectPlan(
             name=cloud.project.name, instances=quota.instances, cores=quota.cores, memory_mib=quota.memory_mib
@@ -80,7 +82,12 @@ def _cloud(site: Site, cloud: Cloud) -> CloudPlan:
             SecurityGroupPlan(name=g.name, rules=tuple(_rule(r) for r in g.ingress)) for g in groups.values()
         ),
         images=tuple(
-            ImagePlan(name=i.name, distribution=i.distribution, release=i.release, uploaded=cloud.deployment == "lab")
+            ImagePlan(
+                name=i.name,
+                distribution=i.distribution,
+                release=i.release,
+                uploaded=provider.image_upload(i) is not None,
+            )
             for i in cloud.images
         ),
         flavors=tuple(
@@ -110,7 +117,7 @@ def _cloud(site: Site, cloud: Cloud) -> CloudPlan:
 def _router(site: Site, cloud: Cloud) -> RouterPlan | None:
     from strata.cloud import arguments
 
-    external = arguments.external_network_arguments(cloud)
+    external = arguments.external_network_arguments(cloud, provider_of(site))
     if external is None:
         return None
     return RouterPlan(
@@ -144,13 +151,10 @@ def _hosts(site: Site) -> HostsPlan:
         )
         for m in site.hosts.machines
     ]
-    databases = site.hosts.postgresql.databases if site.hosts.postgresql else ()
-    if any("kine" in host.roles for host in planned):
-        databases = (*databases, KINE_DATABASE)
     return HostsPlan(
         hosts=tuple(planned),
         nfs_exports={e.name: str(e.path) for e in site.hosts.nfs.exports} if site.hosts.nfs else {},
-        databases=databases,
+        databases=databases(site),
         partitions={p.name: len(p.nodes) for p in site.hosts.slurm.partitions} if site.hosts.slurm else {},
     )
 
@@ -191,14 +195,11 @@ def _node(cluster: Cluster, name: str, roles: tuple[str, ...], accelerators: Map
 
 
 def _platform(site: Site) -> PlatformPlan:
-    releases = [ReleasePlan(name="cluster-base", chart="helm/cluster-base", namespace="kube-system", address=None)]
-    releases += [
-        ReleasePlan(name=f"tenant-{t.name}", chart="helm/tenant", namespace=t.name, address=None)
-        for t in site.platform.tenants
-    ]
-    services = site.platform.services
-    for key, service in services.installed.items():
-        name = key.replace("_", "-")
-        address = f"https://{service.hostname}.{site.domain}/"
-        releases.append(ReleasePlan(name=name, chart=f"helm/{name}", namespace=SYSTEM_NAMESPACE, address=address))
-    return PlatformPlan(releases=tuple(releases))
+    from strata.platform.releases import releases
+
+    return PlatformPlan(
+        releases=tuple(
+            ReleasePlan(name=r.name, chart=f"helm/{r.chart}", namespace=r.namespace, address=r.address)
+            for r in releases(site)
+        )
+    )

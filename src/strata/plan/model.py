@@ -89,6 +89,7 @@ class CloudPlan(PlanModel):
     """The cloud layer."""
 
     deployment: str
+    location: str
     credentials: str
     project: ProjectPlan
     key_pair: str

@@ -61,10 +61,9 @@ def _cloud(cloud: CloudPlan | None, console: Console) -> None:
     if cloud is None:
         _line(console, "no cloud", "the site has machines only")
         return
-    where = "on this machine" if cloud.deployment == "lab" else f"clouds.yaml entry {cloud.credentials}"
     project = cloud.project
     memory = Size(project.memory_mib * 2**20)
-    _line(console, "deployment", f"{cloud.deployment} ({where})")
+    _line(console, "deployment", f"{cloud.deployment} ({cloud.location})")
     _line(console, "project", f"{project.name}: {project.instances} instances, {project.cores} cores, {memory}")
     _line(console, "key pair", cloud.key_pair)
     for network in cloud.networks:

@@ -2,39 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 
-import pulumi
-
+from strata.catalogue.service import Values, image
 from strata.models import Site
 from strata.models.accelerators import CATALOGUE, NVIDIA_RESOURCE
 from strata.models.cluster import Cluster
 from strata.platform.accelerators import cluster_kinds
-from strata.platform.releases import KUBERNETES_NAMESPACE, ChartRelease, ReleaseArgs
-from strata.platform.values import Values, image
-from strata.site.outputs import ImageOutputs
 
 
-@dataclass(frozen=True)
-class ClusterBaseArgs:
-    """The release cluster-base.
-
-    Args:
-        values: of helm/cluster-base.
-    """
-
-    values: Values
-
-
-class ClusterBase(ChartRelease):
-    """Release of helm/cluster-base."""
-
-    def __init__(self, name: str, args: ClusterBaseArgs, opts: pulumi.ResourceOptions) -> None:
-        release = ReleaseArgs("cluster-base", KUBERNETES_NAMESPACE, args.values)
-        super().__init__("ClusterBase", name, release, opts)
-
-
-def values(site: Site, cluster: Cluster, images: ImageOutputs) -> Values:
+def values(site: Site, cluster: Cluster, images: Mapping[str, str]) -> Values:
     """Values of helm/cluster-base; a cluster without accelerators gets no device plugin."""
     kinds = cluster_kinds(site)
     if not kinds:

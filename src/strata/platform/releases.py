@@ -1,78 +1,130 @@
-"""Which releases a site has, and the component that each of them is."""
+"""The releases of a site: the one table that the program, plan, status, drift and report read."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
-import pulumi
-import pulumi_kubernetes as kubernetes
-
+from strata.catalogue.needs.hostname import published
+from strata.catalogue.service import SYSTEM_NAMESPACE, Secrets, Service, ServiceContext, Values, fingerprint
+from strata.catalogue.site import installed
 from strata.models import Site
-from strata.models.platform import Tenant
-from strata.platform.values import Values, as_inputs
+from strata.models.base import Model
+from strata.platform import cluster_base, tenant
+from strata.platform.operator_values import check_operator_values, merged, operator_values
+from strata.site.hosts import hosts
+from strata.site.outputs import CloudOutputs, ImageOutputs
 
-SYSTEM_NAMESPACE = "strata-system"
-"""Services of ours; tenants have namespaces of their own, which their release makes."""
 KUBERNETES_NAMESPACE = "kube-system"
-CHARTS = "../../helm"
-"""Seen from pulumi/platform: an absolute path would make the state depend on the checkout."""
-TIMEOUT = 300
-"""Seconds in which a release's pods must be ready."""
+FINGERPRINT_ANNOTATION = "strata.dev/secrets"
+"""Of pods: changes with the service's secrets, so that a changed one starts new pods."""
 
 
 @dataclass(frozen=True)
-class ReleaseArgs:
-    """One release.
+class PlatformState:
+    """What the values of releases are made from.
 
     Args:
-        chart: directory in helm/.
-        namespace: where it stands; made where there is none.
-        values: of the chart.
+        site: the site.
+        site_file: files that it names are relative to it.
+        outputs: of the cloud layer.
+        images: in the site's registry.
+        secrets: of the site.
     """
 
+    site: Site
+    site_file: Path
+    outputs: CloudOutputs | None
+    images: ImageOutputs
+    secrets: Secrets
+
+
+@dataclass(frozen=True)
+class Release:
+    """One Helm release.
+
+    Args:
+        name: of the release.
+        kind: of the Pulumi component, `strata:platform:<kind>`.
+        chart: folder in helm/.
+        namespace: that it is stored in.
+        own_values: of the chart, without the operator's.
+        address: URL at the site's load balancer.
+    """
+
+    name: str
+    kind: str
     chart: str
     namespace: str
-    values: Values
+    own_values: Callable[[PlatformState], Values]
+    address: str | None = None
+
+    def values(self, state: PlatformState) -> Values:
+        """Values of the chart: Strata's own, with the operator's on top.
+
+        Raises:
+            UserError: something that they need is missing.
+        """
+        return dict(merged(self.own_values(state), operator_values(state.site_file, self.name)))
 
 
-class ChartRelease(pulumi.ComponentResource):
-    """Base of the platform's components: a release of a chart of ours, all or nothing.
+def releases(site: Site) -> tuple[Release, ...]:
+    """All releases of a site; none for one without a cluster."""
+    cluster = site.cluster
+    if cluster is None:
+        return ()
+    base = Release(
+        "cluster-base",
+        "ClusterBase",
+        "cluster-base",
+        KUBERNETES_NAMESPACE,
+        lambda state: cluster_base.values(site, cluster, state.images.images),
+    )
+    # a tenant's release is stored beside the namespace that it makes
+    tenants = [
+        Release(f"tenant-{t.name}", "Tenant", "tenant", SYSTEM_NAMESPACE, lambda _, t=t: tenant.values(site, t))  # type: ignore[misc]  # mypy cannot infer a default's type
+        for t in site.platform.tenants
+    ]
+    hostnames = {one.key: one.hostname for one in published(site)}
+    services = [_service_release(service, site, hostnames.get(service.key)) for service in installed(site)]
+    return (base, *tenants, *services)
 
-    Args:
-        kind: name of the component's type, `strata:platform:<kind>`.
-        name: of the release.
-        args: what is released.
-        opts: with the provider of the cluster.
+
+def check_values(site: Site, site_file: Path) -> None:
+    """Refuses values files beside a site file that no release of the site takes.
+
+    Raises:
+        UserError: with every error in them.
     """
-
-    def __init__(self, kind: str, name: str, args: ReleaseArgs, opts: pulumi.ResourceOptions) -> None:
-        super().__init__(f"strata:platform:{kind}", name, None, opts)
-        release = kubernetes.helm.v3.Release(
-            name,
-            kubernetes.helm.v3.ReleaseArgs(
-                name=name,
-                chart=f"{CHARTS}/{args.chart}",
-                namespace=args.namespace,
-                create_namespace=True,
-                values=as_inputs(args.values),
-                atomic=True,
-                timeout=TIMEOUT,
-            ),
-            opts=pulumi.ResourceOptions(parent=self, delete_before_replace=True),
-        )
-        self.status = release.status
-        self.register_outputs({"status": self.status})
+    check_operator_values(site_file, {release.name: release.chart for release in releases(site)})
 
 
-def tenant_release(tenant: Tenant) -> str:
-    """Name of a tenant's release."""
-    return f"tenant-{tenant.name}"
+def _service_release(service: Service[Model], site: Site, hostname: str | None) -> Release:
+    def values(state: PlatformState) -> Values:
+        context = service_context(service, state)
+        given = service.values(context)
+        data = context.secret_data()
+        if data:
+            given.setdefault("podAnnotations", {})[FINGERPRINT_ANNOTATION] = fingerprint(state.secrets, data)
+        return given
+
+    kind = "".join(part.capitalize() for part in service.name.split("-"))
+    address = f"https://{hostname}.{site.domain}/" if hostname else None
+    return Release(service.name, kind, service.name, service.namespace, values, address)
 
 
-def release_names(site: Site) -> list[str]:
-    """Names of all releases of a site with a cluster, in the program's order."""
-    services = site.platform.services
-    names = ["cluster-base", *(tenant_release(t) for t in site.platform.tenants)]
-    names += ["token-issuer"] if services.token_issuer else []
-    names += ["ml-hub"] if services.ml_hub else []
-    return names
+def service_context(service: Service[Model], state: PlatformState) -> ServiceContext[Model]:
+    """What a service's functions are given.
+
+    Raises:
+        LookupError: the site does not have the service.
+    """
+    settings = service.of(state.site)
+    if settings is None:
+        raise LookupError(f"site {state.site.name} has no platform.services.{service.key}")
+    addresses: dict[str, str] = {}
+    for host in hosts(state.site, state.outputs):
+        for role in host.roles:
+            addresses.setdefault(role, host.address)
+    return ServiceContext(service, settings, state.site, state.site_file, state.images.images, state.secrets, addresses)

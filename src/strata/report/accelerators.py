@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from strata.models import Site
 from strata.models.accelerators import CATALOGUE
 from strata.observe import HostFacts, Observation, PodFacts
+from strata.provider import provider_of
 from strata.report.model import CardReport, PodReport, State
 
 KINDS = {(card.vendor_id, card.product_id): kind for kind, card in CATALOGUE.items()}
@@ -86,7 +87,7 @@ def free_cards(
     taken = list(held)
     state = seen.cloud.hypervisors.get(hypervisor)
     found: list[CardReport] = []
-    addresses = lab_cards(site, hypervisor)
+    addresses = known_cards(site, hypervisor)
     for kind, count in accelerators.items():
         of_kind = [card for card in taken if card.kind == kind]
         used = {card.address for card in of_kind}
@@ -107,16 +108,7 @@ def free_cards(
     return tuple(found)
 
 
-def lab_cards(site: Site, hypervisor: str) -> dict[str, str]:
-    """Address to kind of a lab hypervisor's cards, which Strata itself chose; a real machine's are not known."""
-    if site.cloud is None or site.cloud.deployment != "lab":
-        return {}
-    from strata.inventory.openstack_controller import pci_devices
-
-    found: dict[str, str] = {}
-    for machine in site.cloud.hypervisors:
-        if machine.name == hypervisor:
-            for line in pci_devices(machine):
-                address, vendor, product, *_ = line.split(",")
-                found[address] = KINDS[vendor, product]
-    return found
+def known_cards(site: Site, hypervisor: str) -> dict[str, str]:
+    """PCI address to kind of a hypervisor's accelerators, where the provider knows them."""
+    machines = site.cloud.hypervisors if site.cloud else ()
+    return next((provider_of(site).pci_addresses(machine) for machine in machines if machine.name == hypervisor), {})

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from strata.drift import DriftReport
 from strata.engine.status import ObjectStatus, memory_notes, site_status
-from strata.engine.steps import Layer
+from strata.engine.support import remedy
 from strata.inventory.services import published_services
+from strata.layers import Layer
 from strata.observe import Observation, nothing_seen, observe
 from strata.observe.facts import NOT_UP
 from strata.report.locations import places
@@ -56,6 +57,7 @@ def build_report(
     seen = observation or (nothing_seen(context) if offline else observe(context))
     up = not offline and was_up(context, seen)
     objects = tuple(site_status(context, seen))
+    unhealthy = {o.layer for o in objects if not o.healthy}
     layers = tuple(_layer(layer, objects, seen, up=up) for layer in Layer if any(o.layer == layer for o in objects))
     return SiteReport(
         site=context.site.name,
@@ -67,6 +69,7 @@ def build_report(
         layers=layers,
         places=places(context, seen, up=up),
         objects=objects,
+        remedy=remedy(context, unhealthy) if unhealthy else "",
         notes=memory_notes(seen),
         drift=drift,
         addresses=_addresses(context),
@@ -118,10 +121,7 @@ def _whole(layers: tuple[LayerReport, ...], drift: DriftReport | None) -> State:
 def _addresses(context: SiteContext) -> tuple[AddressReport, ...]:
     site = context.site
     found: list[AddressReport] = []
-    if site.cloud is not None and site.cloud.deployment == "lab":
-        from strata.inventory.build import controller_address
-
-        found.append(AddressReport(name="OpenStack", address=f"http://{controller_address(site)}:5000/v3"))
+    found += [AddressReport(name=name, address=url) for name, url in context.provider.endpoints().items()]
     if cluster := ClusterOutputs.load(context.paths):
         found.append(AddressReport(name="Kubernetes", address=cluster.api_endpoint))
     found += [

@@ -9,7 +9,7 @@ from strata.engine.status import NODE_ROLES
 from strata.models.cloud import Hypervisor
 from strata.observe import HostFacts, Observation, PodFacts
 from strata.observe.hosts import expected_cards, host_roles, units_of
-from strata.report.accelerators import free_cards, lab_cards, node_cards
+from strata.report.accelerators import free_cards, known_cards, node_cards
 from strata.report.model import CardReport, NodeReport, PlaceReport, State, UnitReport
 from strata.site.context import SiteContext
 
@@ -80,7 +80,7 @@ def _hypervisor(
 ) -> PlaceReport:
     held = [card for node in nodes for card in node.cards]
     if seen.cloud.reason is not None:  # nova does not say who is where; a lab's cards are known by their addresses
-        held = [card for card in everyone if card.address in lab_cards(context.site, name)]
+        held = [card for card in everyone if card.address in known_cards(context.site, name)]
     free = () if model is None else free_cards(context.site, name, held, model.accelerators, seen)
     service = seen.cloud.hypervisors.get(name)
     if seen.cloud.reason is not None:

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, computed_field
 
 from strata.drift import DriftReport
 from strata.engine.status import ObjectStatus
-from strata.engine.steps import Layer
+from strata.layers import Layer
 
 
 class State(StrEnum):
@@ -160,6 +160,8 @@ class SiteReport(ReportModel):
     layers: tuple[LayerReport, ...]
     places: tuple[PlaceReport, ...]
     objects: tuple[ObjectStatus, ...]
+    remedy: str = ""
+    """What repairs the unhealthy ones; empty when there are none."""
     notes: tuple[str, ...] = ()
     """What happened to the hosts and is over."""
     drift: DriftReport | None

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from strata.layers import CLUSTER, HOSTS, Playbook
 from strata.models import Site, load_site
+from strata.provider import Provider, provider_of
 from strata.site.outputs import CloudOutputs, ImageOutputs
 from strata.site.paths import SitePaths
 from strata.site.secrets import SecretStore
@@ -34,6 +36,17 @@ class SiteContext:
     def secrets(self) -> SecretStore:
         """Opened late: it makes the state directory."""
         return SecretStore.open(self.site.name, self.site.secrets)
+
+    @cached_property
+    def provider(self) -> Provider:
+        """What carries its hosts."""
+        return provider_of(self.site)
+
+    @property
+    def playbooks(self) -> dict[str, Playbook]:
+        """The playbooks that `up` runs, by name and in this order."""
+        own = (HOSTS, CLUSTER) if self.site.cluster is not None else (HOSTS,)
+        return {playbook.name: playbook for playbook in (*self.provider.playbooks, *own)}
 
     @property
     def cloud_outputs(self) -> CloudOutputs | None:

@@ -11,6 +11,7 @@ from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from strata.catalogue.needs.database import databases
 from strata.errors import UserError
 from strata.models import Site
 from strata.site.outputs import CloudOutputs, Outputs
@@ -27,7 +28,6 @@ LAYERS: dict[Kind, str] = {
 """Kind to the layer whose `up` would remove it."""
 DATA_ROLES = ("nfs_server", "postgresql", "kube_control_plane")
 """Roles whose hosts cannot be made again from the site file alone."""
-KINE_DATABASE = "kine"
 
 
 class Kept(BaseModel):
@@ -95,12 +95,9 @@ def data_of(site: Site) -> tuple[Kept, ...]:
     found += _hosts((m.name, m.roles) for m in site.hosts.machines)
     if site.hosts.nfs is not None:
         found += [Kept(kind="export", name=e.name, detail=str(e.path)) for e in site.hosts.nfs.exports]
-    databases = list(site.hosts.postgresql.databases) if site.hosts.postgresql else []
     if site.cluster is not None:
-        if site.cluster.datastore == "kine":
-            databases.append(KINE_DATABASE)
         found += [Kept(kind="tenant", name=t.name) for t in site.platform.tenants]
-    return (*found, *(Kept(kind="database", name=name) for name in dict.fromkeys(databases)))
+    return (*found, *(Kept(kind="database", name=name) for name in databases(site)))
 
 
 def _hosts(hosts: Iterable[tuple[str, tuple[str, ...]]]) -> list[Kept]:

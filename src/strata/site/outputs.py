@@ -56,7 +56,7 @@ class ImageOutputs(Outputs):
 
     file_name = "images.json"
     images: dict[str, str]
-    """Short name to full reference with digest, `registry.<domain>:5000/strata/ml-hub@sha256:…`."""
+    """Short name to full reference with digest, `registry.<domain>:5000/strata/pause@sha256:…`."""
 
 
 class ClusterOutputs(Outputs):

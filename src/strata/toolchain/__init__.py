@@ -3,7 +3,7 @@
 from strata.toolchain import mirror
 from strata.toolchain.cache import Source, Tool
 from strata.toolchain.environment import bin_directory, pulumi_home, tools_environment, tools_variables
-from strata.toolchain.report import ToolReport, report
+from strata.toolchain.report import ToolReport, cache_sizes, report
 from strata.toolchain.resolve import ToolUnavailable, ensure
 from strata.toolchain.versions import Versions, load_versions
 
@@ -14,6 +14,7 @@ __all__ = [
     "ToolUnavailable",
     "Versions",
     "bin_directory",
+    "cache_sizes",
     "ensure",
     "load_versions",
     "mirror",

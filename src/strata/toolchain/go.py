@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import re
 import shutil
@@ -9,10 +11,12 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from strata.errors import UserError
+from strata.processes import bound
 from strata.retry import attempts
 from strata.site.paths import REPOSITORY, cache_directory
 from strata.toolchain.process import Processes
@@ -41,7 +45,7 @@ class GoToolchain:
     Args:
         path: of the `go` command.
         version: as it says, such as `go1.26.6`.
-        own: it lies in Strata's cache, and keeps its caches there too.
+        own: it lies in Strata's cache.
     """
 
     path: Path
@@ -64,11 +68,6 @@ class GoToolchain:
             "GOWORK": "off",
         }
         variables.setdefault("HOME", str(Path.home()))
-        if self.own:
-            home = cache_directory() / "go"
-            variables.setdefault("GOCACHE", str(home / "build"))
-            variables.setdefault("GOMODCACHE", str(home / "modules"))
-            variables.setdefault("GOPATH", str(home / "path"))
         return variables
 
 
@@ -167,6 +166,52 @@ def find_go(versions: Versions, least: tuple[int, ...], processes: Processes) ->
     return GoToolchain(go, version, own=True)
 
 
+def build_caches() -> Path:
+    """Returns the directory of the module and build caches that builds share; present while tools are being built."""
+    return cache_directory() / "go" / "caches"
+
+
+@contextlib.contextmanager
+def _locked(operation: int) -> Iterator[None]:
+    """Locks the caches between processes; yields once the lock is held."""
+    build_caches().parent.mkdir(parents=True, exist_ok=True)
+    # a build in another thread has a file of its own, so that these two wait for each other too
+    with build_caches().with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, operation)
+        yield
+
+
+def _build_environment(go: GoToolchain) -> dict[str, str]:
+    home = build_caches()
+    variables = go.environment()
+    # so that the module cache can be deleted by whoever made it
+    variables["GOFLAGS"] += " -modcacherw"
+    for name, folder in {"GOCACHE": "build", "GOMODCACHE": "modules", "GOPATH": "path"}.items():
+        variables.setdefault(name, str(home / folder))
+    return variables
+
+
+def caches_on_disk() -> list[Path]:
+    """Returns what builds have left: their caches, and such as a killed process was deleting."""
+    return [*build_caches().parent.glob("caches"), *build_caches().parent.glob(".emptied-*")]
+
+
+def empty_caches() -> threading.Thread:
+    """Deletes the caches of builds, unless a build is using them: the process that runs it deletes them at its end.
+
+    Returns:
+        The thread that deletes them; 10 GiB take a while. The interpreter waits for it at its end.
+    """
+    caches = build_caches()
+    with contextlib.suppress(BlockingIOError, FileNotFoundError), _locked(fcntl.LOCK_EX | fcntl.LOCK_NB):
+        # renamed first: go takes a module whose directory is there for complete
+        caches.rename(tempfile.mkdtemp(prefix=".emptied-", dir=caches.parent))
+    emptied = [directory for directory in caches_on_disk() if directory != caches]
+    deletion = threading.Thread(target=subprocess.run, args=(bound(["rm", "-rf", "--", *emptied]),))
+    deletion.start()
+    return deletion
+
+
 def _explain(log: Path) -> str:
     lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
     telling = [line for line in lines if re.search(r":\d+:\d+:|^go: |error|cannot|refused|No space", line)]
@@ -204,7 +249,9 @@ def build(
     command = [go.path, "build", "-v", "-ldflags", " ".join(["-s", "-w", *stamp]), "-o", output, *packages]
     for last in attempts(_PAUSES):
         words = [str(part) for part in command]
-        if processes.run(words, log=log, cwd=directory, environment=go.environment()) == 0:
+        with _locked(fcntl.LOCK_SH):
+            status = processes.run(words, log=log, cwd=directory, environment=_build_environment(go))
+        if status == 0:
             break
         # go asks a proxy once only; what it has downloaded and compiled is kept
         if not last and _STUMBLED.search(log.read_text(encoding="utf-8", errors="replace")):

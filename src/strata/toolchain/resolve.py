@@ -158,6 +158,12 @@ def _from_first_source(
     }
 
 
+def _all_built(versions: Versions) -> bool:
+    """Whether no tool is left that a build would have to make."""
+    buildable = [component for component in versions.components.values() if component.build]
+    return all(cache.find(name, component) for component in buildable for name in component.binaries)
+
+
 def _count_packages(work: _Work) -> None:
     """Shows how many packages a build has compiled, so that a long wait is seen to move."""
     for name, (_, text) in list(work.doing.items()):
@@ -173,7 +179,8 @@ def ensure(names: Sequence[str] | None, progress: Progress, *, mirror: Path | No
     """Has tools in the cache and says where.
 
     Each comes from the first source that has it: the mirror directory, the official release (when its digest is
-    pinned and its host answers), a build. What an interrupted run finished or compiled is not done again.
+    pinned and its host answers), a build. What an interrupted run finished or compiled is not done again. Go's caches
+    are deleted once every tool is there.
 
     Args:
         names: binaries or components of versions.yaml. None: all, without those that cannot be had here and
@@ -203,6 +210,8 @@ def ensure(names: Sequence[str] | None, progress: Progress, *, mirror: Path | No
         progress.update(f"{', '.join(missing)} missing")
         for tool in _obtain_all(work, missing, progress, required=names is not None):
             tools[tool.name] = tool
+    if go.caches_on_disk() and _all_built(versions):
+        go.empty_caches()
     return {name: tools[name] for binaries in wanted.values() for name in binaries if name in tools}
 
 

@@ -22,6 +22,8 @@ from strata.site.outputs import CloudOutputs, ImageOutputs
 from strata.site.paths import SitePaths
 from strata.site.secrets import SecretStore
 
+EXTERNAL_TOKEN = "external_issuer_token"  # noqa: S105 the name of a secret, not one
+
 if TYPE_CHECKING:
     from openstack.connection import Connection
     from testinfra.host import Host
@@ -167,6 +169,31 @@ def http(context: SiteContext) -> Iterator[requests.Session]:
         yield session
 
 
+@pytest.fixture(scope="module")
+def issuer_token(context: SiteContext, http: requests.Session) -> Callable[[str], str]:
+    """`issuer_token("notes")` → a token of the site's issuer for that audience, or the operator's from
+    an external issuer."""
+    from strata.catalogue.site import issuer
+
+    def get(audience: str) -> str:
+        site = context.site
+        if site.platform.services.external_issuer is not None:
+            if not any(secret.name == EXTERNAL_TOKEN for secret in site.secrets):
+                entry = f"{{name: {EXTERNAL_TOKEN}, source: environment}}"
+                pytest.skip(f"tokens come from outside of site {site.name}: provide one by secrets: [{entry}]")
+            return context.secrets.get(EXTERNAL_TOKEN)
+        own = issuer(site)
+        if own is None:
+            pytest.skip(f"site {site.name} has no issuer of tokens")
+        data = {"grant_type": "client_credentials", "audience": audience}
+        client = (own.client, context.secrets.get(own.client_secret))
+        response = http.post(f"{own.url}/token", data=data, auth=client, timeout=30)
+        assert response.status_code == 200, response.text
+        return str(response.json()["access_token"])
+
+    return get
+
+
 @pytest.fixture(scope="session")
 def can_connect() -> Callable[[str, int], bool]:
     """`can_connect(address, port)` → whether TCP connects within 2 s."""
@@ -183,3 +210,11 @@ def can_connect() -> Callable[[str, int], bool]:
 
 
 CHECKS = Path(__file__).parent / "checks"
+
+
+def check_paths(site: Site) -> list[Path]:
+    """The checks of the platform, and those of the site's services."""
+    from strata.catalogue.site import installed
+
+    own = (service.folder / "checks" for service in installed(site))
+    return [CHECKS, *(path for path in own if path.is_dir())]

@@ -126,3 +126,12 @@ def unschedulable_reason(kubectl: Kubectl, namespace: str, request: PodRequest) 
         raise PodFailed(f"the scheduler said nothing about pod {request.name} within 30 s")
     finally:
         delete(kubectl, namespace, request.name)
+
+
+def running_pods(kubectl: Kubectl, release: str, namespace: str) -> list[dict[str, Any]]:
+    """The running pods of a release."""
+    selector = f"app.kubernetes.io/instance={release}"
+    options = ("--namespace", namespace, "--selector", selector, "--field-selector", "status.phase=Running")
+    found: list[dict[str, Any]] = json.loads(kubectl("get", "pods", *options, "--output", "json"))["items"]
+    assert found, f"no pod of {release} runs"
+    return found

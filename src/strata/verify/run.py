@@ -17,8 +17,8 @@ from rich.table import Table
 
 from strata.site.context import SiteContext
 from strata.site.outputs import write_private
-from strata.site.paths import SitePaths
-from strata.verify.plugin import CHECKS
+from strata.site.paths import REPOSITORY, SitePaths
+from strata.verify.plugin import check_paths
 
 
 @dataclass
@@ -102,10 +102,19 @@ def run_checks(context: SiteContext, *, quiet: bool = False, keyword: str | None
     verification = Verification(context.site.name)
     console = Console(file=sys.stdout, quiet=quiet)
     begin = time.monotonic()
-    arguments = [str(CHECKS), "-p", "strata.verify.plugin", "-p", "no:cacheprovider", "-c", "/dev/null"]
+    arguments = [
+        *map(str, check_paths(context.site)),
+        "--import-mode=importlib",
+        "-p",
+        "strata.verify.plugin",
+        "-p",
+        "no:cacheprovider",
+        "-c",
+        "/dev/null",
+    ]
     # testinfra's own plugin would put its fixture `host` in the place of ours
     arguments += ["-p", "no:pytest11.testinfra"]
-    arguments += ["--rootdir", str(CHECKS), "--strata-site", str(context.site_file), "-q"]
+    arguments += ["--rootdir", str(REPOSITORY), "--strata-site", str(context.site_file), "-q"]
     if keyword:
         arguments += ["-k", keyword]
     text = io.StringIO()

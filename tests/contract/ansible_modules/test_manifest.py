@@ -15,7 +15,7 @@ import yaml
 from strata.drift import baseline, host_probe
 from strata.drift.baseline import HostManifest
 from strata.drift.hosts import compare
-from strata.engine.steps import Layer
+from strata.layers import Layer
 from strata.site.paths import REPOSITORY, SitePaths
 
 SITE = "manifested"

@@ -11,18 +11,13 @@ from typing import Any
 
 import pytest
 import yaml
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
-from strata.platform.token_issuer import public_part
 from strata.site.paths import REPOSITORY
 from strata.site.secrets import pki
+from strata_services.token_issuer.service import new_signing_key, public_part
 
 Objects = dict[tuple[str, str], dict[str, Any]]
 """Manifests by kind and name."""
-
-PASSWORD = "the-password-of-the-database"
-CLIENT_SECRET = "the-secret-of-the-client"
 
 
 class Refused(Exception):
@@ -74,7 +69,7 @@ def hub_values(authority: str) -> dict[str, Any]:
     """The least that helm/ml-hub wants."""
     return {
         "image": {"repository": "registry.lab.strata.test:5000/strata/ml-hub", "digest": "sha256:" + "a" * 64},
-        "database": {"host": "services-1.lab.strata.test", "password": PASSWORD, "ca": authority},
+        "database": {"host": "services-1.lab.strata.test", "existingSecret": {"name": "database"}, "ca": authority},
         "issuer": {"url": "https://login.lab.strata.test"},
         "catalogue": {"text": (REPOSITORY / "inventories/lab/catalogue.json").read_text()},
     }
@@ -86,20 +81,13 @@ def issuer_values() -> dict[str, Any]:
     return {
         "image": {"repository": "registry.lab.strata.test:5000/strata/token-issuer", "digest": "sha256:" + "b" * 64},
         "issuer": "https://login.lab.strata.test",
-        "signingKey": private_key(),
-        "clients": {"verify": {"secret": CLIENT_SECRET, "audiences": ["ml-hub"]}},
+        "existingSecret": "token-issuer-secrets",
     }
-
-
-def private_key() -> str:
-    encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
-    key = ec.generate_private_key(ec.SECP256R1())
-    return key.private_bytes(encoding, form, serialization.NoEncryption()).decode()
 
 
 def public_key() -> str:
     """PEM of a public key."""
-    return public_part(private_key())
+    return public_part(new_signing_key())
 
 
 Change = Callable[[dict[str, Any]], object]

@@ -11,64 +11,15 @@ from typing import Any
 import pytest
 import yaml
 
-from strata.inventory.ports import NODE_PORTS
-from strata.models import load_site
-from strata.platform import cluster_base, ml_hub, tenant, token_issuer
-from strata.platform.values import Values
-from strata.site.outputs import CloudOutputs, ImageOutputs, InstanceOutput
+from strata.catalogue.needs.hostname import published
+from strata.catalogue.service import Values
+from strata.platform.releases import Release, releases
 from strata.site.paths import REPOSITORY
 
-DIGEST = "sha256:" + "0" * 64
-IMAGES = ImageOutputs(
-    images={
-        name: f"registry.example.org:5000/strata/{name}@{DIGEST}"
-        for name in ("ml-hub", "token-issuer", "gpu-device-plugin")
-    }
-)
-SITE_FILE = REPOSITORY / "inventories" / "lab" / "site.yaml"
+from ...unit.platform.test_values import DIGEST, state_of
 
-
-class Secrets:
-    """Made-up secrets."""
-
-    ca = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
-
-    def __init__(self) -> None:
-        self.kept: dict[str, str] = {}
-
-    def get(self, name: str) -> str:
-        return self.kept.setdefault(name, f"generated-{name}")
-
-    def peek(self, name: str) -> str | None:
-        return self.kept.get(name)
-
-    def put(self, name: str, value: str) -> None:
-        self.kept[name] = value
-
-
-def values(chart: str) -> Values:
-    """The lab's values of a chart."""
-    site = load_site(SITE_FILE)
-    services = site.platform.services
-    assert site.cluster is not None
-    assert services.token_issuer is not None
-    assert services.ml_hub is not None
-    database = InstanceOutput(id="1", name="services-1", address="10.0.0.5", flavor="cpu", roles=("postgresql",))
-    if chart == "cluster-base":
-        return cluster_base.values(site, site.cluster, IMAGES)
-    if chart == "tenant":
-        return tenant.values(site, site.platform.tenants[0])
-    if chart == "token-issuer":
-        return token_issuer.values(site, services.token_issuer, IMAGES, Secrets())
-    return ml_hub.values(
-        site,
-        services.ml_hub,
-        services.token_issuer,
-        site_file=SITE_FILE,
-        outputs=CloudOutputs(instances={"services-1": database}, networks={}),
-        images=IMAGES,
-        secrets=Secrets(),
-    )
+STATE = state_of(REPOSITORY / "inventories" / "lab" / "site.yaml")
+RELEASES = releases(STATE.site)
 
 
 def render(helm: str, chart: str, given: Values) -> subprocess.CompletedProcess[str]:
@@ -91,9 +42,9 @@ def helm() -> str:
     return str(Path(sys.executable).parent / "helm")
 
 
-@pytest.mark.parametrize("chart", ["cluster-base", "tenant", "token-issuer", "ml-hub"])
-def test_chart_renders_and_takes_images_by_digest(helm: str, chart: str) -> None:
-    done = render(helm, chart, values(chart))
+@pytest.mark.parametrize("release", RELEASES, ids=lambda release: release.name)
+def test_chart_renders_and_takes_images_by_digest(helm: str, release: Release) -> None:
+    done = render(helm, release.chart, release.values(STATE))
     assert done.returncode == 0, done.stderr
     found = objects(done.stdout)
     assert found
@@ -103,15 +54,16 @@ def test_chart_renders_and_takes_images_by_digest(helm: str, chart: str) -> None
             assert container["image"].endswith(DIGEST)
 
 
-def test_services_stand_on_the_ports_of_the_load_balancer(helm: str) -> None:
-
-    for chart, key in (("ml-hub", "ml_hub"), ("token-issuer", "token_issuer")):
-        found = objects(render(helm, chart, values(chart)).stdout)
-        ports = {p.get("nodePort") for (kind, _), o in found.items() if kind == "Service" for p in o["spec"]["ports"]}
-        assert NODE_PORTS[key] in ports
+@pytest.mark.parametrize("release", [r for r in RELEASES if r.address], ids=lambda release: release.name)
+def test_published_services_have_the_port_of_the_load_balancer(helm: str, release: Release) -> None:
+    found = objects(render(helm, release.chart, release.values(STATE)).stdout)
+    ports = {p.get("nodePort") for (kind, _), o in found.items() if kind == "Service" for p in o["spec"]["ports"]}
+    (own,) = (one for one in published(STATE.site) if one.key == release.name.replace("-", "_"))
+    assert own.node_port in ports
 
 
 def test_a_value_that_the_schema_refuses_stops_helm(helm: str) -> None:
-    done = render(helm, "tenant", values("tenant") | {"typo": 1})
+    tenant = next(r for r in RELEASES if r.chart == "tenant")
+    done = render(helm, "tenant", tenant.values(STATE) | {"typo": 1})
     assert done.returncode != 0
     assert "typo" in done.stderr

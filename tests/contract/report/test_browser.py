@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from strata.drift import Drift, DriftReport
-from strata.engine.steps import Layer
+from strata.layers import Layer
 from strata.models import find_site
 from strata.observe import CloudFacts, ClusterFacts, HostFacts, Observation, PlatformFacts, PodFacts, ServerFacts
 from strata.observe.hosts import host_roles, units_of

@@ -18,7 +18,7 @@ import requests
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from strata.platform.token_issuer import public_part
+from strata_services.token_issuer.service import public_part
 
 from .conftest import StartHub
 from .service_processes import Service, free_port, running

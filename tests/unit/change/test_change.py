@@ -20,8 +20,9 @@ from strata.engine.disruption import (
     require_consent,
 )
 from strata.engine.pulumi import PulumiResult
-from strata.engine.steps import Layer, RunReport, StepFailed
+from strata.engine.steps import RunReport, StepFailed
 from strata.engine.up import run_changes
+from strata.layers import Layer
 from strata.progress import Silent
 from strata.site.context import SiteContext
 from strata.site.outputs import CloudOutputs, InstanceOutput

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from strata.engine import hypervisors
 from strata.engine.ansible import PlaybookResult
-from strata.engine.disruption import leaving_hypervisors, remember, warnings
-from strata.engine.hypervisors import HypervisorOccupied, forget_emptied, occupied_hypervisors, require_empty
-from strata.engine.steps import Layer
+from strata.engine.disruption import remember, warnings
+from strata.layers import Layer
 from strata.observe.facts import CloudFacts, ServerFacts
 from strata.progress import Silent
 from strata.site.context import SiteContext
 from strata.site.outputs import CloudOutputs, InstanceOutput
+from strata_lab import hypervisors
+from strata_lab.hypervisors import (
+    HypervisorOccupied,
+    forget_emptied,
+    leaving_hypervisors,
+    occupied_hypervisors,
+    require_empty,
+)
 
 GONE = "compute-1"
 

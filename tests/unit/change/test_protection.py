@@ -48,7 +48,6 @@ def without_export(content: dict) -> None:  # type: ignore[type-arg]
 
 
 def without_database(content: dict) -> None:  # type: ignore[type-arg]
-    content["hosts"]["postgresql"] = {"databases": []}
     del content["platform"]["services"]["ml_hub"]
 
 

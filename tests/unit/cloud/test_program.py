@@ -13,6 +13,7 @@ from strata.cloud.arguments import external_network_arguments
 from strata.cloud.external_network import ExternalNetworkArgs
 from strata.engine import pulumi_pending
 from strata.models import load_site
+from strata.provider import provider_of
 from strata.site.outputs import CloudOutputs
 
 from .conftest import PASSWORD, PUBLIC_KEY, SITES_WITH_CLOUD, cloud_entry, write_clouds, write_key
@@ -142,9 +143,9 @@ def test_an_existing_clouds_external_network_is_found(tmp_path: Path) -> None:
     assert before in text
     file = tmp_path / "site.yaml"
     file.write_text(text.replace(before, before + "  external_network: internet\n"))
-    cloud = load_site(file).cloud
-    assert cloud is not None
-    assert external_network_arguments(cloud) == ExternalNetworkArgs("internet")
+    site = load_site(file)
+    assert site.cloud is not None
+    assert external_network_arguments(site.cloud, provider_of(site)) == ExternalNetworkArgs("internet")
 
 
 @pytest.mark.usefixtures("operator")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from strata.drift import lab
 from strata.site.context import SiteContext
+from strata_lab import drift as lab
 
 
 @pytest.mark.parametrize(("status", "found"), [("running", []), ("exited", ["exited"]), (None, ["missing"])])
@@ -13,6 +13,6 @@ def test_the_network_agent_must_run(
     context: SiteContext, monkeypatch: pytest.MonkeyPatch, status: str | None, found: list[str]
 ) -> None:
     monkeypatch.setattr(lab, "container_status", lambda name: status if name.endswith("-network") else "running")
-    drift = lab.lab_drift(context)
+    drift = lab.lab_drift(context.site)
     assert [d.found for d in drift] == found
     assert all(d.object == "network agent: container strata-lab-network" for d in drift)

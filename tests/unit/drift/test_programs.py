@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from strata.drift.pulumi import step_drift
-from strata.engine.steps import Layer
+from strata.layers import Layer
 
 FLAVOR = {
     "type": "openstack:compute/flavor:Flavor",

@@ -112,7 +112,7 @@ def test_the_script_runs_here() -> None:
 def test_the_error_says_what_is_lacking(
     context: SiteContext, monkeypatch: pytest.MonkeyPatch, answer: str, message: str, fix: str, entry: str
 ) -> None:
-    monkeypatch.setattr(diagnosis, "host_addresses", lambda _: {"services-1": "10.0.0.9"})
+    monkeypatch.setattr(diagnosis, "all_addresses", lambda _: {"services-1": "10.0.0.9"})
     monkeypatch.setattr(diagnosis, "ssh", lambda *_: (answer, ""))
     error = diagnosis.explained(
         context, UserError("playbook hosts: hidden", fix="mend it"), ["services-1", "services-1"]
@@ -124,7 +124,6 @@ def test_the_error_says_what_is_lacking(
 
 def test_hosts_that_are_not_there_are_not_asked(context: SiteContext, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    monkeypatch.setattr(diagnosis, "host_addresses", lambda _: {})
 
     def ssh(_context: SiteContext, address: str, _script: str) -> tuple[str, str]:
         asked.append(address)

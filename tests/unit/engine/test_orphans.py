@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from strata.access import kubectl
-from strata.access import podman as lab_podman
 from strata.engine import orphans
 from strata.site.context import SiteContext
 from strata.site.outputs import CloudOutputs, InstanceOutput
+from strata_lab import orphans as lab_orphans
 
 URN = "urn:pulumi:lab::strata-cloud::"
 RELEASE = "kubernetes:helm.sh/v3:Release"
@@ -73,7 +73,8 @@ def cloud(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
         return json.dumps(has["containers" if arguments[0] == "ps" else "podman_networks"])
 
     monkeypatch.setattr(orphans, "connect", lambda _context: Connected())
-    monkeypatch.setattr(lab_podman, "podman", podman)
+    monkeypatch.setattr(lab_orphans, "podman", podman)
+    monkeypatch.setattr("strata.access.podman.podman", podman)
     return has
 
 
@@ -87,7 +88,7 @@ def test_what_everybody_knows_is_not_left_over(context: SiteContext, cloud: dict
     ]
     cloud["volumes"] = ["strata-lab-server-kubelet"]
     cloud["podman_networks"] = [{"name": "strata-lab-control", "labels": {}}]
-    assert orphans.find_leftovers(context) == []
+    assert orphans.find_orphans(context) == []
 
 
 def test_every_kind_is_named_with_its_remedy(context: SiteContext, cloud: dict[str, list[Any]]) -> None:
@@ -104,7 +105,7 @@ def test_every_kind_is_named_with_its_remedy(context: SiteContext, cloud: dict[s
     cloud["volumes"] = ["strata-lab-ghost-kubelet"]
     cloud["podman_networks"] = [{"name": "strata-lab-12", "labels": {"strata.neutron_network": "12"}}]
     (context.paths.outputs / ".cloud.json.abc.partial").write_text("{")
-    found = {one.object: one.fix for one in orphans.find_leftovers(context)}
+    found = {one.object: one.fix for one in orphans.find_orphans(context)}
     partial = str(context.paths.outputs / ".cloud.json.abc.partial")
     assert found == {
         "creating worker-1": "strata up SITE --layer cloud",
@@ -140,7 +141,7 @@ def test_nodes_and_releases(context: SiteContext, cloud: dict[str, list[Any]], m
     nodes = {"items": [{"metadata": {"name": name}} for name in ("control-1", "old-worker")]}
     monkeypatch.setattr(kubectl, "kubectl_json", lambda *_: nodes)
     monkeypatch.setattr(kubectl, "cluster_command", lambda *_: json.dumps(releases))
-    assert {one.object: one.why for one in orphans.find_leftovers(context)} == {
+    assert {one.object: one.why for one in orphans.find_orphans(context)} == {
         "node old-worker": "the site has no such host",
         "release stuck in system": "is pending-install",
         "release strange in system": "Pulumi's state does not have it",

@@ -10,11 +10,11 @@ import pytest
 import yaml
 
 from strata.inventory import Template
-from strata.inventory.ports import NODE_PORTS
 from strata.inventory.registry import pull_users
 from strata.inventory.services import published_services
-from strata.inventory.topology import address_of, database_secret, host_networks, hosts_with
+from strata.inventory.topology import database_secret, host_networks
 from strata.models import Site, load_site
+from strata.site.hosts import address_of, hosts_with
 from strata.site.outputs import CloudOutputs, InstanceOutput
 from strata.site.paths import REPOSITORY
 
@@ -107,12 +107,12 @@ def test_every_service_has_a_name_at_the_door_and_in_its_certificate(site: Site,
     assert len(found["load_balancer_backends"]) == 2
 
 
-def test_every_service_of_the_model_has_a_port(site: Site) -> None:
-    # an external issuer runs elsewhere
-    assert set(NODE_PORTS) == set(type(site.platform.services).model_fields) - {"external_issuer"}
-    assert len(set(NODE_PORTS.values())) == len(NODE_PORTS)
+def test_every_published_service_has_a_port_of_its_own(site: Site) -> None:
+    ports = [service.node_port for service in published_services(site)]
+    assert ports
+    assert len(set(ports)) == len(ports)
     # the range that kube-apiserver gives NodePorts from
-    assert all(30000 <= port <= 32767 for port in NODE_PORTS.values())
+    assert all(30000 <= port <= 32767 for port in ports)
 
 
 def test_each_database_is_open_to_its_own_clients(site: Site, outputs: CloudOutputs) -> None:

@@ -11,13 +11,13 @@ import pytest
 import yaml
 
 from strata.errors import UserError
-from strata.inventory.openstack_controller import pci_devices, variables
 from strata.models import Site, load_site
 from strata.models.cloud import Hypervisor
 from strata.progress import Silent
 from strata.site.paths import REPOSITORY, SitePaths
 from strata_lab import controller, images, podman_service
 from strata_lab.network import container as network
+from strata_lab.openstack_controller import pci_devices, variables
 
 
 @pytest.fixture
@@ -188,7 +188,7 @@ def test_devices_are_distinct_and_stable() -> None:
 
 
 def test_aliases_cover_what_flavors_ask_for(site: Site) -> None:
-    found = variables(site, None)
+    found = variables(site)
     aliases = found["openstack_compute_pci_aliases"]
     assert isinstance(aliases, list)
     assert [a["name"] for a in aliases] == ["v100"]

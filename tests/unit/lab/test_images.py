@@ -1,17 +1,13 @@
-"""Which root filesystem is built, and when it is another one."""
+"""Which packages the lab's root filesystems have."""
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from strata.access import podman
 from strata.errors import UserError
-from strata.progress import Silent
 from strata_lab import images
-from strata_lab.apt_sources import sources_for
 
 
 def role(directory: Path, name: str, text: str) -> None:
@@ -37,127 +33,6 @@ def test_bad_defaults_are_named(tmp_path: Path, text: str) -> None:
         images.role_packages(tmp_path)
 
 
-def test_digest_follows_content() -> None:
-    one = images.RootFilesystem("node", "12", ("a", "b"), ("customize.sh",))
-    assert one.digest() == images.RootFilesystem("node", "12", ("b", "a", "a"), ("customize.sh",)).digest()
-    others = [
-        images.RootFilesystem("node", "13", ("a", "b"), ("customize.sh",)),
-        images.RootFilesystem("node", "12", ("a",), ("customize.sh",)),
-        images.RootFilesystem("node", "12", ("a", "b"), ("customize-pod.sh",)),
-        images.RootFilesystem("node", "12", ("a", "b")),
-    ]
-    assert len({one.digest(), *(o.digest() for o in others)}) == 5
-
-
 def test_unknown_release_is_refused() -> None:
     with pytest.raises(UserError, match="Debian 9"):
         images.node_filesystem("9")
-
-
-class Tools:
-    """mmdebstrap and podman that only count."""
-
-    def __init__(self, status: int = 0) -> None:
-        self.status = status
-        self.built: list[Path] = []
-        self.imported: list[str] = []
-
-    def mmdebstrap(self, command: list[str], **options: object) -> subprocess.CompletedProcess[str]:
-        target = Path(command[-2])
-        self.built.append(target)
-        target.write_text("half" if self.status else "whole")
-        if self.status:
-            options["stdout"].write("E: no space left\n")  # type: ignore[attr-defined]
-        return subprocess.CompletedProcess(command, self.status)
-
-    def podman(self, *arguments: str, stdin: bytes | None = None) -> str:  # noqa: ARG002
-        self.imported.append(arguments[-1])
-        return ""
-
-
-@pytest.fixture
-def tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Tools:
-    """Fakes, with an empty cache."""
-    made = Tools()
-    monkeypatch.setenv("STRATA_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(images, "sources_for", lambda release: f"deb archive {release} main\n")
-    monkeypatch.setattr(subprocess, "run", made.mmdebstrap)
-    monkeypatch.setattr(podman, "exists", lambda kind, name: kind == "image" and name in made.imported)
-    monkeypatch.setattr(podman, "podman", made.podman)
-    return made
-
-
-def test_built_once_and_imported_again_when_podman_lost_it(tools: Tools) -> None:
-    filesystem = images.RootFilesystem("test", "12", ("bash",))
-    reference = images.ensure(filesystem, Silent(), command="CMD []")
-    assert reference == f"localhost/strata-test:{filesystem.digest()}"
-    images.ensure(filesystem, Silent(), command="CMD []")
-    assert (len(tools.built), len(tools.imported)) == (1, 1)
-    tools.imported.clear()
-    images.ensure(filesystem, Silent(), command="CMD []")
-    assert (len(tools.built), len(tools.imported)) == (1, 1)
-
-
-def test_failure_leaves_no_half_archive(tools: Tools) -> None:
-    tools.status = 1
-    filesystem = images.RootFilesystem("test", "12", ("bash",))
-    with pytest.raises(UserError, match="no space left") as caught:
-        images.ensure(filesystem, Silent(), command="CMD []")
-    assert ".log" in str(caught.value.fix)
-    assert not list(tools.built[0].parent.glob("*.tar"))
-    tools.status = 0
-    images.ensure(filesystem, Silent(), command="CMD []")
-    assert tools.imported == [filesystem.reference]
-
-
-def test_older_archives_go(tools: Tools) -> None:
-    images.ensure(images.RootFilesystem("test", "12", ("bash",)), Silent(), command="CMD []")
-    images.ensure(images.RootFilesystem("test", "12", ("bash", "curl")), Silent(), command="CMD []")
-    images.ensure(images.RootFilesystem("other", "12", ("bash",)), Silent(), command="CMD []")
-    archives = list(tools.built[0].parent.glob("*.tar"))
-    assert sorted(a.name.rpartition("-")[0] for a in archives) == ["other", "test"]
-
-
-SOURCES = """Types: deb
-URIs: http://mirror.example/debian
-Suites: bookworm bookworm-updates
-Components: main
-Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
-
-Types: deb-src
-URIs: http://mirror.example/sources
-Suites: bookworm
-
-Types: deb
-Enabled: no
-URIs: http://off.example/debian
-Suites: bookworm
-"""
-
-
-@pytest.fixture
-def apt(tmp_path: Path) -> Path:
-    """An apt directory with one deb822 file and one foreign list."""
-    directory = tmp_path / "sources.list.d"
-    directory.mkdir()
-    (directory / "debian.sources").write_text(SOURCES)
-    (directory / "vendor.list").write_text("deb https://vendor.example/apt cloud-bookworm main\n")
-    return tmp_path
-
-
-def test_sources_are_the_hosts_mirror_for_the_release(apt: Path) -> None:
-    key = "[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]"
-    assert sources_for("13", directory=apt, codename="bookworm").splitlines() == [
-        f"deb {key} http://mirror.example/debian trixie main",
-        f"deb {key} http://mirror.example/debian trixie-updates main",
-    ]
-
-
-def test_one_line_sources(tmp_path: Path) -> None:
-    (tmp_path / "sources.list").write_text("# deb http://no bookworm main\ndeb [arch=amd64] http://yes bookworm main\n")
-    assert sources_for("12", directory=tmp_path, codename="bookworm") == "deb [arch=amd64] http://yes bookworm main\n"
-
-
-def test_host_without_debian_archive(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no Debian archive"):
-        sources_for("12", directory=tmp_path, codename="bookworm")

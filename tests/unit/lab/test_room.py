@@ -100,8 +100,3 @@ def test_what_runs_already_has_its_memory(
 ) -> None:
     machine(tmp_path, monkeypatch, gibibytes, *running)
     memory.check_memory(site)
-
-
-def test_other_sites_need_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    machine(tmp_path, monkeypatch, 0.0)
-    memory.check_memory(load_site(find_site("csc")))

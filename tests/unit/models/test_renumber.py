@@ -69,7 +69,8 @@ def test_text_moves_with_its_addresses() -> None:
 
 def test_new_lab_shares_no_address_with_those_that_are_there(tmp_path: Path) -> None:
     taken = nets("10.87.1.0/24", "10.77.0.0/16")
-    site = load_site(new_site("fresh", find_site("lab"), tmp_path, taken))
+    own = nets("10.87.0.0/24", "10.77.0.0/24")
+    site = load_site(new_site("fresh", find_site("lab"), tmp_path, own, taken))
     assert site.cloud is not None
     assert site.cloud.control_network == ip_network("10.87.2.0/24")
     assert site.cloud.networks[0].cidr == ip_network("10.78.0.0/24")

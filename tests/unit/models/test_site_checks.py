@@ -280,18 +280,18 @@ CASES: dict[str, tuple[Sequence[Edit], str, str, str, str]] = {
         "gpu_node, kube_node",
     ),
     "database twice": (
-        [("[ml_hub]", "[ml_hub, ml_hub]")],
+        [("hosts:\n", "hosts:\n  postgresql: {databases: [mlflow, mlflow]}\n")],
         "hosts.postgresql.databases[1]",
         "stands twice",
         "another",
-        "ml_hub, ml_hub",
+        "mlflow, mlflow",
     ),
     "hostname of two services": (
         [("{hostname: login}", "{hostname: ml-hub}")],
-        "platform.services.ml_hub.hostname",
+        "platform.services.token_issuer.hostname",
         "stands twice",
         "another",
-        "ml_hub:",
+        "token_issuer:",
     ),
     "hostname of the registry": (
         [("{hostname: login}", "{hostname: registry}")],
@@ -425,7 +425,7 @@ CASES: dict[str, tuple[Sequence[Edit], str, str, str, str]] = {
         "nfs: {exports",
     ),
     "server without exports": (
-        [(next(f"{line}\n" for line in LAB.splitlines() if line.startswith("  nfs: ")), "")],
+        [("hosts:\n" + next(f"{line}\n" for line in LAB.splitlines() if line.startswith("  nfs: ")), "")],
         "cloud.instances[0].roles",
         "hosts.nfs does not say",
         "exports",
@@ -472,17 +472,17 @@ CASES: dict[str, tuple[Sequence[Edit], str, str, str, str]] = {
         "srv/../data",
     ),
     "ML hub without database": (
-        [("databases: [ml_hub]", "databases: [other]")],
+        [("postgresql, kine, registry", "registry"), ("datastore: kine", "datastore: etcd")],
         "platform.services.ml_hub",
         "database ml_hub",
-        "databases: [ml_hub]",
+        "role postgresql",
         "ml_hub: {hostname",
     ),
     "ML hub without issuer": (
         [("    token_issuer: {hostname: login}\n", "")],
         "platform.services.ml_hub",
         "token_issuer",
-        "token_issuer: {hostname: login}",
+        "token_issuer: {}",
         "ml_hub:",
     ),
     "catalogue that is not there": (

@@ -1,4 +1,4 @@
-"""`strata explain`: value, origin, place, meaning and consumers of a key."""
+"""`strata explain`: value, origin, place and meaning of a key."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ def test_a_set_key_by_index_and_by_name(key: str) -> None:
     assert found.line is not None
     assert "gpu.v100.1" in LINES[found.line - 1]
     assert found.layer == "cloud"
-    assert "flavor (pulumi/cloud)" in found.consumers
 
 
 def test_a_default() -> None:
@@ -86,7 +85,6 @@ def test_every_key_of_the_lab_is_explained() -> None:
         found = explain(LAB, key)
         assert found.key == key
         assert found.description
-        assert found.consumers
 
 
 def test_a_wrong_site_is_refused(tmp_path: Path) -> None:

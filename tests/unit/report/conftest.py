@@ -8,7 +8,7 @@ import pytest
 
 from strata.observe import CloudFacts, ClusterFacts, HostFacts, Observation, PlatformFacts, PodFacts, ServerFacts
 from strata.observe.hosts import host_roles, units_of
-from strata.platform.releases import release_names
+from strata.platform.releases import releases
 from strata.site.context import SiteContext
 from strata.site.outputs import CloudOutputs, InstanceOutput
 
@@ -65,7 +65,7 @@ def running(context: SiteContext) -> Callable[..., Observation]:
             cluster=ClusterFacts(
                 nodes=dict.fromkeys(("control-1", "worker-1", "gpu-worker-1"), "Ready"), pods=tuple(pods)
             ),
-            platform=PlatformFacts(releases=dict.fromkeys(release_names(context.site), "deployed")),
+            platform=PlatformFacts(releases={release.name: "deployed" for release in releases(context.site)}),
             seconds=1.5,
         )
 

@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 import pytest
 
 from strata.drift import Drift, DriftReport
-from strata.engine.steps import Layer
+from strata.layers import Layer
 from strata.models import find_site
 from strata.observe import ClusterFacts, HostFacts, Observation, PodFacts, nothing_seen
 from strata.observe.hosts import parse_answer

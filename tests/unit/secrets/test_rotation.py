@@ -15,11 +15,13 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.serialization import load_ssh_public_key
 
+from strata.catalogue.needs import Secret
+from strata.catalogue.site import needed
 from strata.engine import rotation
 from strata.engine.keys import ensure_ssh_key
-from strata.engine.steps import Layer, StepReport
+from strata.engine.steps import StepReport
 from strata.errors import UserError
-from strata.platform import token_issuer
+from strata.layers import Layer
 from strata.progress import Silent
 from strata.site.context import SiteContext
 from strata.site.paths import SitePaths
@@ -31,7 +33,8 @@ def context(context: SiteContext) -> SiteContext:
     """The lab with some secrets."""
     ensure_ssh_key(context.paths)
     context.secrets.get("ml_hub_database_password")
-    token_issuer.signing_key(context.secrets)
+    for _, need in needed(context.site, Secret):
+        context.secrets.get(need.name, need.make)
     return context
 
 
@@ -44,14 +47,15 @@ def test_a_secret_gets_another_value(context: SiteContext) -> None:
     assert len(after) >= 32
 
 
-def test_the_key_of_tokens_overlaps_with_the_one_before(context: SiteContext) -> None:
-    before = context.secrets.get(token_issuer.SIGNING_KEY)
-    rotation.rotate(context, [token_issuer.SIGNING_KEY], Silent())
-    after = token_issuer.signing_key(context.secrets)
-    assert "PRIVATE KEY" in after
+def test_a_service_says_what_the_rotation_of_its_secret_means(context: SiteContext) -> None:
+    (secret,) = [need for _, need in needed(context.site, Secret) if need.keep_previous]
+    before = context.secrets.get(secret.name)
+    rotation.rotate(context, [secret.name], Silent())
+    after = context.secrets.get(secret.name)
+    assert "PRIVATE KEY" in after, "made as the service says"
     assert after != before
-    assert context.secrets.peek(token_issuer.PREVIOUS_KEY) == before
-    assert token_issuer.PREVIOUS_KEY not in {entry.name for entry in rotation.list_secrets(context)}
+    assert context.secrets.peek(secret.previous) == before
+    assert secret.previous not in {entry.name for entry in rotation.list_secrets(context)}
 
 
 def test_no_list_has_a_value(context: SiteContext) -> None:
@@ -126,7 +130,7 @@ def test_the_shell_of_the_ssh_key_adds_once_and_removes(tmp_path: Path) -> None:
 
 
 def test_a_site_without_hosts_gets_another_ssh_key(context: SiteContext, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rotation, "_ssh_addresses", lambda _: {})
+    monkeypatch.setattr(rotation, "all_addresses", lambda _: {})
     public = context.paths.ssh_key.with_suffix(".pub")
     before = public.read_text()
     rotation.rotate(context, [rotation.SSH_KEY], Silent())
@@ -138,7 +142,7 @@ def test_a_site_without_hosts_gets_another_ssh_key(context: SiteContext, monkeyp
 def test_a_host_that_does_not_answer_keeps_the_old_ssh_key(
     context: SiteContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rotation, "_ssh_addresses", lambda _: {"services-1": "127.0.0.1:not-an-address"})
+    monkeypatch.setattr(rotation, "all_addresses", lambda _: {"services-1": "127.0.0.1:not-an-address"})
     before = context.paths.ssh_key.read_text()
     with pytest.raises(UserError, match=r"services-1 .* does not take the new SSH key"):
         rotation.rotate(context, [rotation.SSH_KEY], Silent())

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import argparse
+import re
+import shlex
 import stat
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
+import yaml
 from cryptography import x509
 
 from strata.errors import UserError
 from strata.site.paths import REPOSITORY, SitePaths
 from strata.site.secrets import SecretStore
+from strata.site.secrets.store import new_secret
 
 
 @dataclass
@@ -38,6 +44,23 @@ def test_generated_once_and_encrypted(store: SecretStore) -> None:
     text = SitePaths("unit").secrets_file.read_text()
     assert text.startswith("$ANSIBLE_VAULT;")
     assert value not in text
+
+
+def test_no_consumer_can_misread_a_generated_secret() -> None:
+    """`grep VALUE` once took a password for an option; YAML, shells and URLs have traps of their own."""
+    values = {new_secret() for _ in range(5000)}
+    assert len(values) == 5000
+    command = argparse.ArgumentParser()
+    command.add_argument("value")
+    for value in values:
+        assert re.fullmatch("[A-Za-z][A-Za-z0-9]{43}", value)
+        assert yaml.safe_load(value) == shlex.quote(value) == quote(value, safe="") == value
+        assert command.parse_args([value]).value == value
+
+
+def test_secrets_of_older_versions_stay_valid(store: SecretStore) -> None:
+    store.get("old", lambda: "-begins_like-an-option")
+    assert SecretStore.open("unit").get("old") == "-begins_like-an-option"
 
 
 def test_files_are_private(store: SecretStore) -> None:

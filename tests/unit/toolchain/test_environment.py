@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 
 from strata.errors import UserError
-from strata.toolchain import bin_directory, cache, go, pulumi_home, report, tools_environment
+from strata.toolchain import bin_directory, cache, cache_sizes, go, pulumi_home, report, tools_environment
 from strata.toolchain.cache import Source
 from strata.toolchain.process import Cancelled, Processes
 from strata.toolchain.versions import Versions
 
 
-def add(name: str, pinned: Versions, tmp_path: Path) -> Path:
+def add(name: str, pinned: Versions, tmp_path: Path, padding: int = 0) -> Path:
     """Puts a tool that says its name into the cache."""
     component = pinned.components[pinned.tools[name].component]
     binary = tmp_path / name
-    binary.write_text(f"#!/bin/sh\necho {name}\n")
+    binary.write_text(f"#!/bin/sh\necho {name}\n" + "\n" * padding)
     return cache.store(name, component, binary, source=Source.BUILD, seconds=1.5).path
 
 
@@ -40,6 +40,12 @@ def test_bin_directory_changes_with_the_tools_only(pinned: Versions, tmp_path: P
     add("beta", pinned, tmp_path)
     assert sorted(p.name for p in bin_directory().iterdir()) == ["alpha", "beta"]
     assert sorted(p.name for p in first.iterdir()) == ["alpha"]
+
+
+def test_sizes_of_the_cache_count_a_file_with_two_names_once(pinned: Versions, tmp_path: Path) -> None:
+    add("alpha", pinned, tmp_path, padding=2**20)
+    (bin_directory() / "alpha").stat()
+    assert 2**20 <= cache_sizes()["tools"] <= sum(cache_sizes().values()) < 2 * 2**20
 
 
 def test_plugins_lie_where_pulumi_looks_for_installed_ones(pinned: Versions, tmp_path: Path) -> None:
@@ -103,7 +109,6 @@ def test_an_older_go_is_replaced_by_the_pinned_one(
     assert go.find_go(pinned, (1, 26), Processes()) == found
     assert len(commands) == 1
     assert go.present(pinned) == found
-    assert found.environment()["GOMODCACHE"] == str(tmp_path / "cache/go/modules")
 
 
 def test_no_go_to_be_had_is_said_with_the_log(pinned: Versions, monkeypatch: pytest.MonkeyPatch) -> None:

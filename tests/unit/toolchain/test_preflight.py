@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from strata.errors import UserError
+from strata.models import find_site, load_site
+from strata.provider import provider_of
 from strata.site.paths import REPOSITORY, cache_directory
 from strata_lab import preflight
 
@@ -51,7 +53,6 @@ def test_a_good_machine(files: dict[str, str]) -> None:
     if not Path("/dev/kmsg").exists():
         pytest.skip("this machine has no /dev/kmsg, which the check looks at itself")
     assert messages() == []
-    preflight.check_for_site(lab=True)
 
 
 @pytest.mark.parametrize(
@@ -105,13 +106,8 @@ def test_every_problem_is_told_at_once_as_a_users_error(files: dict[str, str]) -
     files["/etc/os-release"] = "ID=ubuntu\n"
     files["/proc/meminfo"] = "MemTotal: 4000000 kB\n"
     with pytest.raises(UserError, match=r"(?s)Debian 12.*GiB of memory") as error:
-        preflight.check_for_site(lab=True)
+        provider_of(load_site(find_site("lab"))).check()
     assert error.value.fix
-
-
-def test_other_sites_need_little(files: dict[str, str]) -> None:
-    files["/etc/os-release"] = "ID=ubuntu\n"
-    assert preflight.machine_problems(lab=False) == []
 
 
 def test_the_caches_place_is_the_one_of_strata(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

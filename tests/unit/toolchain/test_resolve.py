@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import io
 import multiprocessing
@@ -79,6 +80,40 @@ def test_build_when_nothing_else_has_it_and_once_only(pinned: Versions, builds: 
     assert any("suite" in line for line in progress.lines)
     assert ensure(["alpha"], Silent())["alpha"] == tools["alpha"]
     assert builds == [["alpha", "beta"]]
+
+
+def fill_caches() -> Path:
+    """Makes caches as builds leave them; Go's own files are read-only."""
+    module = go.build_caches() / "modules" / "example.invalid"
+    module.mkdir(parents=True, exist_ok=True)
+    (module / "go.mod").touch(0o444)
+    return go.build_caches()
+
+
+def test_caches_of_builds_are_deleted_once_every_tool_is_built(pinned: Versions, builds: list[list[str]]) -> None:
+    """Of a component that has a substitute and no build, nothing is waited for."""
+    caches = fill_caches()
+    ensure(["alpha"], Silent())
+    assert caches.exists(), "beta is still to be built"
+    ensure(["beta"], Silent())
+    assert not caches.exists()
+    assert list(go.build_caches().parent.glob("caches")) == []
+
+
+def test_deletion_of_caches_that_was_killed_is_repeated(pinned: Versions, builds: list[list[str]]) -> None:
+    fill_caches().rename(go.build_caches().with_name(".emptied-killed"))
+    go.empty_caches().join()
+    assert go.caches_on_disk() == []
+
+
+def test_caches_stay_while_another_process_builds(pinned: Versions, builds: list[list[str]]) -> None:
+    caches = fill_caches()
+    with go.build_caches().with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        ensure(["suite"], Silent())
+        assert caches.exists()
+    ensure(["suite"], Silent())
+    assert not caches.exists()
 
 
 def test_only_the_missing_binaries_of_a_component_are_built(pinned: Versions, builds: list[list[str]]) -> None:

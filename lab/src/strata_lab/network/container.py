@@ -7,11 +7,11 @@ import json
 from pathlib import Path
 
 from strata.access.podman import SITE_LABEL, container_status, exists, podman
-from strata.inventory.build import controller_address
 from strata.models import Site
 from strata.progress import Progress
 from strata.site.outputs import write_private
 from strata_lab import images, podman_service
+from strata_lab.openstack_controller import controller_address
 
 SOURCES = Path(__file__).resolve().parents[1]
 """The package `strata_lab`, which the container mounts."""

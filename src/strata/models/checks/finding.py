@@ -1,30 +1,15 @@
-"""One broken relation between parts of a site."""
+"""What the checks share: findings, and the hosts of a site."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from strata.models.finding import Finding
 from strata.models.site import Site
 from strata.models.yaml_events import KeyPath
 
-
-@dataclass(frozen=True)
-class Finding:
-    """A mistake between parts.
-
-    Args:
-        path: the key that should change.
-        why: what is wrong.
-        fix: what would be right.
-        reads: sections in which a missing entry could have caused it; not told while these have mistakes of their own.
-    """
-
-    path: KeyPath
-    why: str
-    fix: str
-    reads: tuple[KeyPath, ...] = ()
-
+__all__ = ["INSTANCES", "MACHINES", "Finding", "Host", "hosts"]
 
 INSTANCES: KeyPath = ("cloud", "instances")
 MACHINES: KeyPath = ("hosts", "machines")

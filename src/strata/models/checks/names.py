@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from strata.catalogue.needs.hostname import published
 from strata.models.checks.finding import Finding, hosts
 from strata.models.problems import suggestion
 from strata.models.site import Site
@@ -72,8 +73,7 @@ def _named(site: Site) -> Iterator[list[tuple[str, KeyPath]]]:
     yield _names(site.platform.tenants, ("platform", "tenants"))
     yield _names(site.secrets, ("secrets",))
     yield [("registry", ("domain",))] + [
-        (service.hostname, ("platform", "services", key, "hostname"))
-        for key, service in site.platform.services.installed.items()
+        (service.hostname, ("platform", "services", service.key, "hostname")) for service in published(site)
     ]
 
 

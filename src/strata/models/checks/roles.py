@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from strata.catalogue.needs.database import databases
 from strata.models.checks.finding import INSTANCES, MACHINES, Finding, Host, hosts
 from strata.models.site import Site
 from strata.models.yaml_events import KeyPath
@@ -51,15 +52,19 @@ def _sections(site: Site, by_role: Mapping[str, list[Host]]) -> Iterator[Finding
     """Each section has its role, each role its section."""
     sections: tuple[tuple[str, str, object, str], ...] = (
         ("nfs", "nfs_server", site.hosts.nfs, "nfs: {exports: [{name: data, path: /srv/nfs/data}]}"),
-        ("postgresql", "postgresql", site.hosts.postgresql, "postgresql: {databases: [ml_hub]}"),
+        ("postgresql", "postgresql", site.hosts.postgresql, "postgresql: {databases: [mlflow]}"),
         ("slurm", "slurm_controller", site.hosts.slurm, "slurm: {name: …, partitions: […]}"),
     )
     for key, role, section, example in sections:
         if section is not None and role not in by_role:
             why = f"needs a host with the role {role}, and there is none"
             yield Finding(("hosts", key), why, f"give a host the role {role}", SOURCES)
-        # PostgreSQL may serve kine alone, whose database needs no declaration
-        if section is None and role in by_role and not (role == "postgresql" and "kine" in by_role):
+        # PostgreSQL may serve kine and the platform's services alone, whose databases need no declaration
+        if (
+            section is None
+            and role in by_role
+            and not (role == "postgresql" and ("kine" in by_role or databases(site)))
+        ):
             why = f"has the role {role}, and hosts.{key} does not say what it serves"
             yield Finding((*by_role[role][0].path, "roles"), why, f"below hosts: {example}", (("hosts", key),))
 

@@ -1,93 +1,65 @@
-"""Services of the platform and what they stand on."""
+"""Services of the platform: what they need, and whose tokens they accept."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
 
-from strata.models.catalogue import read_catalogue
-from strata.models.checks.finding import INSTANCES, MACHINES, Finding, hosts
-from strata.models.platform import Services
+from strata.catalogue.needs.base import role_findings
+from strata.catalogue.site import installed, issuers
+from strata.models.checks.finding import Finding
+from strata.models.files import is_file
 from strata.models.site import Site
 from strata.models.yaml_events import KeyPath
 
-ML_HUB_DATABASE = "ml_hub"
 MAXIMUM_PEM = 2**20
 """Characters of a PEM file that are read; a ConfigMap, where it goes, holds no more."""
 PEM_CERTIFICATE = "-----BEGIN CERTIFICATE-----"
 PEM_PRIVATE_KEY = "PRIVATE KEY-----"
-SERVICE_ROLES = (("load_balancer", "answers through it"), ("registry", "takes its image from it"))
+ROOT: KeyPath = ("platform", "services")
 
 
 def check(site: Site, directory: Path) -> Iterator[Finding]:
-    """Databases, roles, other services and files that services need."""
-    services = site.platform.services
-    root: KeyPath = ("platform", "services")
-    present = [name for name in type(services).model_fields if getattr(services, name) is not None]
-    yield from _issuers(services, directory)
+    """A cluster, one issuer, and what each service needs and checks itself."""
+    yield from _issuers(site, directory)
+    present = bool(installed(site)) or site.platform.services.external_issuer is not None
     if site.cluster is None:
-        for key in ("tenants", "services"):
-            if (key == "tenants" and site.platform.tenants) or (key == "services" and present):
-                yield Finding(
-                    ("platform", key),
-                    "needs a cluster, and the site has none",
-                    "add cluster: {name: …}",
-                    (("cluster",),),
-                )
-    roles = {role for host in hosts(site) for role in host.roles}
-    for role, reason in SERVICE_ROLES:
-        for name in services.installed:
-            if role not in roles:
-                why = f"needs a host with the role {role} ({reason}), and there is none"
-                yield Finding((*root, name), why, f"give a host the role {role}", (INSTANCES, MACHINES))
-    if services.ml_hub is None:
-        return
-    path: KeyPath = (*root, "ml_hub")
-    databases = site.hosts.postgresql.databases if site.hosts.postgresql else ()
-    if ML_HUB_DATABASE not in databases:
-        fix = f"below hosts: postgresql: {{databases: [{ML_HUB_DATABASE}]}}, and a host with the role postgresql"
-        yield Finding(path, f"needs the database {ML_HUB_DATABASE}", fix, (("hosts", "postgresql"),))
-    if services.issuer is None:
-        fix = "below services: token_issuer: {hostname: login}, or external_issuer: {url: https://…}"
-        reads = ((*root, "token_issuer"), (*root, "external_issuer"))
-        yield Finding(path, "needs a token_issuer or an external_issuer", fix, reads)
-    file = services.ml_hub.catalogue.file
-    if file is None:
-        return
-    file_key: KeyPath = (*path, "catalogue", "file")
-    if not _is_file(directory / file):
-        fix = "the path of a JSON file, relative to the site file"
-        yield Finding(file_key, f"there is no file {directory / file}", fix)
-        return
-    try:
-        read_catalogue(directory / file)
-    except OSError as error:
-        yield Finding(file_key, f"{directory / file} cannot be read: {error.strerror}", "a readable JSON file")
-    except ValueError as error:
-        fix = 'a JSON list of models: [{"id": "google/flan-t5-large", …}]'
-        yield Finding(file_key, f"{directory / file}: {error}", fix)
+        for section, there in (("tenants", bool(site.platform.tenants)), ("services", present)):
+            if there:
+                why = "needs a cluster, and the site has none"
+                yield Finding(("platform", section), why, "add cluster: {name: …}", (("cluster",),))
+    for service in installed(site):
+        key: KeyPath = (*ROOT, service.key)
+        settings = service.of(site)
+        if service.has_image:
+            yield from role_findings(site, key, "registry", "its image comes from it")
+        for need in service.needs(settings):
+            yield from need.findings(site, key)
+        yield from service.check(settings, site, directory)
 
 
-def _issuers(services: Services, directory: Path) -> Iterator[Finding]:
-    """One issuer at most; the authority of an external one is there."""
-    root: KeyPath = ("platform", "services", "external_issuer")
-    external = services.external_issuer
+def _issuers(site: Site, directory: Path) -> Iterator[Finding]:
+    """One issuer at most; the CA of an external one can be read."""
+    external = site.platform.services.external_issuer
+    own = issuers(site)
+    one = "services accept the tokens of one issuer"
+    for other in own[1:]:
+        yield Finding((*ROOT, other.key), f"duplicate of {own[0].key}: {one}", "remove one of them")
     if external is None:
         return
-    if services.token_issuer is not None:
-        yield Finding(
-            root, "stands beside token_issuer; services accept the tokens of one issuer", "remove one of them"
-        )
+    if own:
+        yield Finding((*ROOT, "external_issuer"), f"conflicts with {own[0].key}: {one}", "remove one of them")
     if external.ca_file is None:
         return
+    key: KeyPath = (*ROOT, "external_issuer", "ca_file")
     file = directory / external.ca_file
     fix = "the path of a PEM file with certificates, relative to the site file"
-    if not _is_file(file):
-        yield Finding((*root, "ca_file"), f"there is no file {file}", fix)
+    if not is_file(file):
+        yield Finding(key, f"there is no file {file}", fix)
     elif (text := _text(file)) is None or PEM_CERTIFICATE not in text:
-        yield Finding((*root, "ca_file"), f"{file} holds no certificate in PEM form", fix)
+        yield Finding(key, f"{file} holds no certificate in PEM form", fix)
     elif PEM_PRIVATE_KEY in text:
-        yield Finding((*root, "ca_file"), f"{file} holds a private key, which would be public", "only the certificates")
+        yield Finding(key, f"{file} holds a private key, which would be public", "only the certificates")
 
 
 def _text(file: Path) -> str | None:
@@ -97,10 +69,3 @@ def _text(file: Path) -> str | None:
             return stream.read(MAXIMUM_PEM)
     except (OSError, ValueError):
         return None
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except (OSError, ValueError):  # a name that is too long, or with a NUL
-        return False

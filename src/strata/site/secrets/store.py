@@ -6,8 +6,9 @@ import fcntl
 import os
 import secrets
 import stat
+import string
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -20,10 +21,9 @@ from strata.site.outputs import write_private
 from strata.site.paths import REPOSITORY, SitePaths
 from strata.site.secrets import pki
 
-GENERATED_BYTES = 24
-"""Entropy of a generated secret in bytes; 192 bits."""
-
-
+LETTERS_AND_DIGITS = string.ascii_letters + string.digits
+SECRET_LENGTH = 44
+"""Characters of a generated secret: 261 bits of entropy."""
 MAXIMUM_BYTES = 64 * 1024
 """Of a secret that the operator provides; a chain of certificates with its key has a tenth of it."""
 
@@ -74,12 +74,16 @@ class SecretStore:
         """The store of a site by name; makes the state directory and the passphrase where there are none."""
         paths = SitePaths(site).create()
         if not paths.passphrase_file.exists():
-            write_private(paths.passphrase_file, secrets.token_urlsafe(32) + "\n")
+            write_private(paths.passphrase_file, new_secret() + "\n")
         require_private(paths.passphrase_file)
         return cls(paths, declarations)
 
-    def get(self, name: str) -> str:
+    def get(self, name: str, make: Callable[[], str] | None = None) -> str:
         """The secret's value.
+
+        Args:
+            name: of the secret.
+            make: makes the value at first use; default: a random text.
 
         Raises:
             UserError: the site declares where it comes from, and it is not there.
@@ -90,13 +94,8 @@ class SecretStore:
         value = self._read().get("secrets", {}).get(name)
         if value is None:
             with self._change() as content:
-                value = content.setdefault("secrets", {}).setdefault(name, secrets.token_urlsafe(GENERATED_BYTES))
+                value = content.setdefault("secrets", {}).setdefault(name, (make or new_secret)())
         return str(value)
-
-    def put(self, name: str, value: str) -> None:
-        """Keeps a value that came about elsewhere, a private key for instance."""
-        with self._change() as content:
-            content.setdefault("secrets", {})[name] = value
 
     def peek(self, name: str) -> str | None:
         """A kept value, None where there is none; makes nothing."""
@@ -107,12 +106,13 @@ class SecretStore:
         """Names of the generated secrets."""
         return tuple(sorted(self._read().get("secrets", {})))
 
-    def rotate(self, name: str, *, keep: str | None = None) -> None:
+    def rotate(self, name: str, *, keep: str | None = None, make: Callable[[], str] | None = None) -> None:
         """Gives a generated secret another value.
 
         Args:
             name: of the secret.
             keep: name under which the old value is kept, for those that must hold a while longer.
+            make: makes the new value; default: a random text.
 
         Raises:
             UserError: the operator provides it, or there is none of that name.
@@ -129,7 +129,7 @@ class SecretStore:
                 raise UserError(f"there is no secret {name}", fix=f"one of {', '.join(sorted(kept)) or 'none yet'}")
             if keep is not None:
                 kept[keep] = kept[name]
-            kept[name] = secrets.token_urlsafe(GENERATED_BYTES)
+            kept[name] = (make or new_secret)()
 
     def certificates(self) -> Mapping[str, str]:
         """PEM of each certificate by name, the authority's as `authority`."""
@@ -283,6 +283,15 @@ class SecretStore:
             self._cache = None
         finally:
             os.close(lock)
+
+
+def new_secret() -> str:
+    """Returns a random secret of letters and digits that begins with a letter.
+
+    No shell, YAML parser, URL or command line takes it for an option, a number or a separator.
+    """
+    first = secrets.choice(string.ascii_letters)
+    return first + "".join(secrets.choice(LETTERS_AND_DIGITS) for _ in range(SECRET_LENGTH - 1))
 
 
 def require_private(file: Path) -> None:

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from strata.catalogue.needs.database import KINE_DATABASE
 from strata.cloud.ports import KUBERNETES_ROLES, ROLE_PORTS
 from strata.inventory.kubernetes import POD_SERVICES, endpoint, registry_name
 from strata.inventory.ports import DATASTORE, KUBELET, NODE_PORT_RANGE, SSH
-from strata.inventory.postgresql import KINE_DATABASE
-from strata.inventory.topology import Host as SiteHost
-from strata.inventory.topology import hosts, hosts_with
 from strata.models import Site
 from strata.models.accelerators import CATALOGUE
 from strata.models.platform import Tenant
+from strata.site.hosts import Host as SiteHost
+from strata.site.hosts import hosts, hosts_with
 from strata.site.outputs import CloudOutputs, ImageOutputs
 from strata.toolchain import load_versions
 from strata.verify import pods

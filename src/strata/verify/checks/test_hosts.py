@@ -18,15 +18,17 @@ import requests
 
 from strata.access.https import named_session
 from strata.access.ssh import forwarded_port
+from strata.catalogue.needs.database import KINE_DATABASE, databases
 from strata.inventory.nfs_server import CLIENT_ROLES
 from strata.inventory.ports import DATASTORE, POSTGRESQL, REGISTRY, REGISTRY_PUSH
-from strata.inventory.postgresql import KINE_DATABASE, SERVICE_ROLES, databases
+from strata.inventory.postgresql import SERVICE_ROLES
 from strata.inventory.registry import NODES, NODES_SECRET, OPERATOR, OPERATOR_SECRET
 from strata.inventory.services import PublishedService, published_services
-from strata.inventory.topology import Host as SiteHost
-from strata.inventory.topology import database_secret, hosts, hosts_with
+from strata.inventory.topology import database_secret
 from strata.models import Site
 from strata.models.hosts import NfsExport
+from strata.site.hosts import Host as SiteHost
+from strata.site.hosts import hosts, hosts_with
 from strata.site.outputs import CloudOutputs
 from strata.site.paths import SitePaths
 from strata.site.secrets import SecretStore

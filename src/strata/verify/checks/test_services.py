@@ -1,152 +1,32 @@
-"""The model hub and the token issuer as their users meet them: from outside, over TLS, at their own names."""
+"""What holds for every service of the platform; what one of them does is checked in services/<name>/checks."""
 
 from __future__ import annotations
 
-import json
 import socket
 import ssl
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import jwt
 import pytest
-import requests
-from cryptography.hazmat.primitives.asymmetric import ec
 
-from strata.inventory.topology import address_of, hosts_with
+from strata.catalogue.discovery import services
+from strata.catalogue.needs.hostname import published
+from strata.catalogue.service import Service
 from strata.models import Site
-from strata.models.platform import MlHub, TokenIssuer
-from strata.platform.ml_hub import DATABASE
-from strata.platform.releases import SYSTEM_NAMESPACE
-from strata.platform.token_issuer import AUDIENCE, CLIENT, CLIENT_SECRET, issuer_url
+from strata.site.hosts import address_of
 from strata.site.outputs import CloudOutputs, ImageOutputs
 from strata.site.paths import SitePaths
-from strata.site.secrets import SecretStore
-from strata.verify.pods import Kubectl
-
-if TYPE_CHECKING:
-    from testinfra.host import Host
-
-    from strata.site.context import SiteContext
-
-LONGEST_TOKEN_SECONDS = 3600
-T5_MODELS = ("Voicelab/vlt5-base-keywords", "google/flan-t5-large", "grammarly/coedit-large")
-"""The models that the ML Hub's authors serve; the lab's catalogue holds them."""
-EXTERNAL_TOKEN = "external_issuer_token"  # noqa: S105 the name of a secret, not one
-READ_METRICS = "import urllib.request; print(urllib.request.urlopen('http://127.0.0.1:9464/metrics').read().decode())"
-
-Get = Callable[..., requests.Response]
-Models = list[dict[str, Any]]
+from strata.verify.pods import Kubectl, running_pods
 
 
-@dataclass(frozen=True)
-class Api:
-    """A service at the site's door."""
-
-    http: requests.Session
-    url: str
-
-    def get(self, path: str, token: str | None = None, **parameters: str | int) -> requests.Response:
-        """GET with a token, where one is given."""
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
-        return self.http.get(self.url + path, params=parameters, headers=headers, timeout=30)
-
-
-@pytest.fixture(scope="module")
-def hub_model(site: Site) -> MlHub:
-    """The model hub's entry in site.yaml."""
-    hub = site.platform.services.ml_hub
-    if hub is None:
-        pytest.skip(f"site {site.name} has no platform.services.ml_hub")
-    return hub
-
-
-@pytest.fixture(scope="module")
-def issuer_model(site: Site) -> TokenIssuer:
-    """The issuer's entry in site.yaml."""
-    issuer = site.platform.services.token_issuer
-    if issuer is None:
-        pytest.skip(f"site {site.name} has no platform.services.token_issuer")
-    return issuer
-
-
-@pytest.fixture(scope="module")
-def hub(site: Site, hub_model: MlHub, http: requests.Session) -> Api:
-    """The model hub."""
-    return Api(http, f"https://{hub_model.hostname}.{site.domain}")
-
-
-@pytest.fixture(scope="module")
-def issuer(site: Site, issuer_model: TokenIssuer, http: requests.Session) -> Api:
-    """The token issuer."""
-    return Api(http, issuer_url(site, issuer_model))
-
-
-@pytest.fixture(scope="module")
-def token(site: Site, request: pytest.FixtureRequest, secrets: SecretStore) -> str:
-    """A token that the hub must accept: of the client that verifies, or one that the operator got elsewhere."""
-    if site.platform.services.external_issuer is not None:
-        if not any(secret.name == EXTERNAL_TOKEN for secret in site.secrets):
-            entry = f"{{name: {EXTERNAL_TOKEN}, source: environment}}"
-            pytest.skip(f"tokens come from outside of site {site.name}: provide one by secrets: [{entry}]")
-        return secrets.get(EXTERNAL_TOKEN)
-    response = ask_for_token(request.getfixturevalue("issuer"), secrets.get(CLIENT_SECRET))
-    assert response.status_code == 200, response.text
-    return str(response.json()["access_token"])
-
-
-def ask_for_token(issuer: Api, secret: str) -> requests.Response:
-    """The client credentials grant."""
-    data = {"grant_type": "client_credentials"}
-    return issuer.http.post(f"{issuer.url}/token", data=data, auth=(CLIENT, secret), timeout=30)
-
-
-@pytest.fixture(scope="module")
-def get(hub: Api, token: str) -> Get:
-    """`get("/models", limit=3)` below /v3/ml-hub, with a token."""
-
-    def call(path: str, **parameters: str | int) -> requests.Response:
-        return hub.get(f"/v3/ml-hub{path}", token, **parameters)
-
-    return call
-
-
-@pytest.fixture(scope="module")
-def models(context: SiteContext, hub_model: MlHub) -> Models:
-    """The models of the catalogue's file, most downloaded first."""
-    if hub_model.catalogue.file is None:
-        pytest.skip("the catalogue comes from the Hugging Face API: there is no file to compare with")
-    records = json.loads((Path(context.site_file).parent / hub_model.catalogue.file).read_text())
-    return sorted(records, key=lambda r: (-r["downloads"], r["id"]))
-
-
-def ids(response: requests.Response) -> list[str]:
-    """Ids of a list of models."""
-    assert response.status_code == 200, response.text
-    return [item["id"] for item in response.json()["items"]]
-
-
-def assert_problem(response: requests.Response, status: int) -> None:
-    """The one shape of errors."""
-    assert response.status_code == status, response.text
-    assert response.headers["Content-Type"] == "application/problem+json"
-    problem = response.json()
-    assert problem["status"] == status
-    assert problem["detail"]
-    assert problem["request_id"] == response.headers["X-Request-ID"]
-
-
-@pytest.mark.parametrize("service", ["ml_hub", "token_issuer"])
+@pytest.mark.parametrize("key", [service.key for service in services()])
 def test_names_have_certificates_of_the_site(
-    service: str, site: Site, paths: SitePaths, cloud_outputs: CloudOutputs
+    key: str, site: Site, paths: SitePaths, cloud_outputs: CloudOutputs
 ) -> None:
-    """Each service answers on 443 with a certificate of the site's authority for its own name."""
-    entry = getattr(site.platform.services, service)
+    """Each service is reachable on 443 with a certificate of the site's CA for its own name."""
+    entry = next((one for one in published(site) if one.key == key), None)
     if entry is None:
-        pytest.skip(f"site {site.name} has no platform.services.{service}")
+        pytest.skip(f"site {site.name} publishes no platform.services.{key}")
     address = address_of("load_balancer", site, cloud_outputs)
     assert address is not None, "no host has the role load_balancer"
     name = f"{entry.hostname}.{site.domain}"
@@ -168,210 +48,15 @@ def test_names_have_certificates_of_the_site(
         pytest.fail("the certificate is trusted without the site's authority")
 
 
-def test_issuer_publishes_what_its_tokens_are_checked_with(issuer: Api, token: str) -> None:
-    """The issuer's discovery document leads to the key that signs its tokens, which end within an hour."""
-    document = issuer.get("/.well-known/openid-configuration").json()
-    assert document["issuer"] == issuer.url
-    assert document["token_endpoint"] == f"{issuer.url}/token"
-    keys = jwt.PyJWKSet.from_dict(issuer.http.get(document["jwks_uri"], timeout=30).json())
-    key = keys[jwt.get_unverified_header(token)["kid"]]
-    claims = jwt.decode(token, key, audience=AUDIENCE, issuer=issuer.url)
-    assert claims["sub"] == CLIENT
-    assert 0 < claims["exp"] - claims["iat"] <= LONGEST_TOKEN_SECONDS
-
-
-def test_issuer_refuses_a_wrong_secret(issuer: Api) -> None:
-    """The issuer gives no token for a wrong client secret."""
-    response = ask_for_token(issuer, "not-the-secret-of-this-client")
-    assert response.status_code == 401
-    assert response.json()["error"] == "invalid_client"
-
-
-def test_hub_refuses_a_forged_token(site: Site, hub: Api) -> None:
-    """The model hub answers 401 to a token that claims its issuer and is signed by another key."""
-    services = site.platform.services
-    assert services.issuer is not None
-    url, audience = (
-        (issuer_url(site, services.issuer), AUDIENCE)
-        if isinstance(services.issuer, TokenIssuer)
-        else (services.issuer.url, services.issuer.audience)
-    )
-    now = int(time.time())
-    claims = {"iss": url, "aud": audience, "sub": CLIENT, "iat": now, "nbf": now, "exp": now + 600}
-    forged = jwt.encode(claims, ec.generate_private_key(ec.SECP256R1()), algorithm="ES256", headers={"kid": "forged"})
-    assert_problem(hub.get("/v3/ml-hub/models", forged), 401)
-
-
-@pytest.mark.parametrize("path", ["/models", "/models/google/flan-t5-large", "/authors", "/tasks"])
-def test_hub_refuses_without_a_token(hub: Api, path: str) -> None:
-    """The model hub answers 401 with a challenge where there is no token."""
-    response = hub.get(f"/v3/ml-hub{path}")
-    assert_problem(response, 401)
-    assert response.headers["WWW-Authenticate"] == 'Bearer realm="ml-hub"'
-
-
-def test_hub_refuses_a_changed_token(hub: Api, token: str) -> None:
-    """The model hub answers 401 to a token that was tampered with, and to rubbish."""
-    head, body, signature = token.split(".")
-    swapped = signature[-10:] + signature[10:-10] + signature[:10]
-    for bad in (f"{head}.{body}.{swapped}", f"{head}.{body}.", "rubbish"):
-        response = hub.get("/v3/ml-hub/models", bad)
-        assert_problem(response, 401)
-        assert 'error="invalid_token"' in response.headers["WWW-Authenticate"]
-
-
-def test_hub_lists_the_most_downloaded(get: Get, models: Models) -> None:
-    """GET /models lists the 100 most downloaded models of the catalogue, in that order."""
-    assert ids(get("/models")) == [m["id"] for m in models[:100]]
-
-
-def test_hub_pages_through_all_models(get: Get, models: Models) -> None:
-    """The cursors of GET /models lead through every model exactly once."""
-    found: list[str] = []
-    parameters: dict[str, str | int] = {"limit": 50}
-    while True:
-        response = get("/models", **parameters)
-        found += ids(response)
-        following = response.json()["next_cursor"]
-        if following is None or len(found) > len(models):
-            break
-        parameters["cursor"] = following
-    assert found == [m["id"] for m in models]
-
-
-@pytest.mark.parametrize(
-    ("route", "parameter", "field"),
-    [
-        ("authors", "author", "author"),
-        ("tasks", "task", "pipeline_tag"),
-        ("libraries", "library", "library_name"),
-        ("languages", "language", "languages"),
-        ("trained_datasets", "dataset", "datasets"),
-    ],
-)
-def test_hub_filters(get: Get, models: Models, route: str, parameter: str, field: str) -> None:
-    """Each filter of the model hub finds what the catalogue's file holds, by its route and by its parameter."""
-    value = next(v for m in models for v in (m[field] if isinstance(m[field], list) else [m[field]]) if v)
-    expected = [m["id"] for m in models if value in (m[field] if isinstance(m[field], list) else [m[field]])][:100]
-    assert ids(get("/models", **{parameter: value})) == expected
-    assert ids(get(f"/models/{route}/{value}")) == expected
-
-
-def test_hub_searches(get: Get, models: Models) -> None:
-    """The model hub finds a model by the beginnings of the words of its name."""
-    known = {m["id"] for m in models}
-    for model_id in (i for i in T5_MODELS if i in known):
-        words = model_id.replace("/", " ").replace("-", " ").lower()
-        assert model_id in ids(get(f"/models/search/{words[:-2]}"))
-    assert ids(get("/models", search="nosuchwordanywhere")) == []
-
-
-def test_hub_shows_one_model(get: Get, models: Models) -> None:
-    """GET /models/{model_id} shows all that the catalogue's file says of a model."""
-    for record in [m for m in models if m["id"] in T5_MODELS] or models[:1]:
-        response = get(f"/models/{record['id']}")
-        assert response.status_code == 200, response.text
-        assert record.items() <= response.json().items()
-
-
-def test_hub_knows_no_such_model(get: Get) -> None:
-    """The model hub answers 404 in its one shape of errors for a model that there is not."""
-    assert_problem(get("/models/nobody/no-such-model"), 404)
-    assert_problem(get("/models", limit=0), 422)
-
-
-@pytest.mark.parametrize(
-    ("path", "field"),
-    [("/authors", "author"), ("/tasks", "pipeline_tag"), ("/libraries", "library_name"), ("/languages", "languages")],
-)
-def test_hub_counts_names(get: Get, models: Models, path: str, field: str) -> None:
-    """The model hub lists authors, tasks, libraries and languages with the right number of models."""
-    items = get(path).json()["items"]
-    assert items
-    for item in items:
-        having = [m for m in models if item["name"] in (m[field] if isinstance(m[field], list) else [m[field]])]
-        assert item["count"] == len(having), item
-
-
-def test_hub_describes_itself(hub: Api) -> None:
-    """The model hub serves its OpenAPI document."""
-    document = hub.get("/v3/ml-hub/openapi.json").json()
-    assert document["openapi"].startswith("3.")
-    assert {"/v3/ml-hub/models", "/v3/ml-hub/models/{model_id}", "/v3/ml-hub/authors"} <= document["paths"].keys()
-
-
-def test_hub_is_healthy(hub: Api) -> None:
-    """The model hub is alive, and ready with its database."""
-    for path in ("/healthz", "/readyz"):
-        response = hub.get(path)
-        assert (response.status_code, response.json()) == (200, {"status": "ok"})
-
-
-def test_metrics_stay_inside(hub: Api, get: Get, kubectl: Kubectl) -> None:
-    """The model hub's metrics count its requests, and are not to be had from outside."""
-    assert get("/tasks").status_code == 200
-    assert hub.get("/metrics").status_code == 404
-    pod = running_pods(kubectl, "ml-hub")[0]["metadata"]["name"]
-    command = ("exec", pod, "--namespace", SYSTEM_NAMESPACE, "--container", "api", "--", "python3", "-c", READ_METRICS)
-    text = kubectl(*command)
-    assert "ml_hub_http_requests_total{" in text
-    assert "ml_hub_database_connections_limit" in text
-
-
-def running_pods(kubectl: Kubectl, release: str) -> list[dict[str, Any]]:
-    """The pods of a release that answer."""
-    selector = f"app.kubernetes.io/instance={release}"
-    options = ("--namespace", SYSTEM_NAMESPACE, "--selector", selector, "--field-selector", "status.phase=Running")
-    found: list[dict[str, Any]] = json.loads(kubectl("get", "pods", *options, "--output", "json"))["items"]
-    assert found, f"no pod of {release} runs"
-    return found
-
-
-@pytest.mark.parametrize("service", ["ml-hub", "token-issuer"])
-def test_pods_run_the_pushed_image(kubectl: Kubectl, images: ImageOutputs, site: Site, service: str) -> None:
+@pytest.mark.parametrize("service", services(), ids=lambda service: service.name)
+def test_pods_run_the_pushed_image(kubectl: Kubectl, images: ImageOutputs, site: Site, service: Service[Any]) -> None:
     """Each service's pods run the very image that was pushed, by its digest."""
-    if getattr(site.platform.services, service.replace("-", "_")) is None:
-        pytest.skip(f"site {site.name} has no {service}")
-    reference = images.images[service]
+    if service.of(site) is None or not service.has_image:
+        pytest.skip(f"site {site.name} has no pods of {service.name} with an image of their own")
+    reference = images.images[service.name]
     digest = reference.partition("@")[2]
     assert digest.startswith("sha256:")
-    for pod in running_pods(kubectl, service):
+    for pod in running_pods(kubectl, service.name, service.namespace):
         assert {c["image"] for c in pod["spec"]["containers"]} == {reference}
         for status in pod["status"]["containerStatuses"]:
             assert status["imageID"].endswith(digest), status["imageID"]
-
-
-def test_as_many_pods_as_the_site_says(kubectl: Kubectl, hub_model: MlHub) -> None:
-    """As many pods of the model hub are ready as site.yaml says."""
-    options = ("--namespace", SYSTEM_NAMESPACE, "--output", "json")
-    deployment = json.loads(kubectl("get", "deployment", "ml-hub", *options))
-    assert deployment["status"].get("readyReplicas", 0) == hub_model.replicas
-
-
-@pytest.fixture(scope="module")
-def sql(site: Site, hub_model: MlHub, cloud_outputs: CloudOutputs, host: Callable[[str], Host]) -> Callable[[str], str]:
-    """Asks the model hub's database on its own host, as PostgreSQL's administrator."""
-    assert hub_model
-    servers = hosts_with("postgresql", site, cloud_outputs)
-    if not servers:
-        pytest.skip(f"site {site.name} has no host with the role postgresql")
-    server = host(servers[0].name)
-
-    def ask(statement: str) -> str:
-        command = "runuser --user postgres -- psql --dbname %s --no-align --tuples-only --no-psqlrc --command %s"
-        return str(server.check_output(command, DATABASE, statement)).strip()
-
-    return ask
-
-
-def test_catalogue_is_in_the_database(sql: Callable[[str], str], models: Models) -> None:
-    """The catalogue in PostgreSQL holds as many models as its file."""
-    assert sql("SELECT count(*) FROM models") == str(len(models))
-
-
-def test_hub_asks_its_database_over_tls(sql: Callable[[str], str], get: Get) -> None:
-    """Every connection of the model hub to PostgreSQL is encrypted."""
-    assert get("/models", limit=1).status_code == 200
-    sessions = "FROM pg_stat_activity JOIN pg_stat_ssl USING (pid) WHERE application_name = 'ml-hub'"
-    assert int(sql(f"SELECT count(*) {sessions} AND ssl")) > 0
-    assert sql(f"SELECT count(*) {sessions} AND NOT ssl") == "0"

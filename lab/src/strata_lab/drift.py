@@ -1,0 +1,34 @@
+"""What a lab has beside its instances: containers that podman must have running."""
+
+from __future__ import annotations
+
+from strata.access.podman import container_status
+from strata.findings import MISSING, Drift
+from strata.layers import Layer
+from strata.models import Site
+from strata_lab import controller
+from strata_lab.network import container
+
+RUNNING = "running"
+
+
+def lab_drift(site: Site) -> list[Drift]:
+    """The controller and the network agent, which security groups and routers depend on."""
+    names = {
+        "controller": controller.container_name(site),
+        "network agent": container.container_name(site.name),
+    }
+    found = []
+    for what, name in names.items():
+        status = container_status(name)
+        if status != RUNNING:
+            found.append(
+                Drift(
+                    layer=Layer.CLOUD,
+                    object=f"{what}: container {name}",
+                    property="state",
+                    wanted=RUNNING,
+                    found=status or MISSING,
+                )
+            )
+    return found

@@ -1,0 +1,141 @@
+"""Variables of the lab's OpenStack controller."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from strata.inventory import Template
+from strata.models import Site
+from strata.models.accelerators import CATALOGUE, Accelerator
+from strata.models.cloud import Cloud, Hypervisor
+
+CONTROLLER_OFFSET = 10
+"""The controller is the tenth address of the control network."""
+
+SERVICES = {"placement": "placement", "image": "glance", "network": "neutron", "compute": "nova"}
+"""Part of OpenStack to the name of its user in keystone and in the database."""
+
+SCHEMAS = {"nova": ["nova_api", "nova", "nova_cell0"]}
+"""Database schemas of a service that has others than its own name's."""
+
+URLS = {
+    "placement": "http://{address}:8778",
+    "image": "http://{address}:9292",
+    "network": "http://{address}:9696",
+    "compute": "http://{address}:8774/v2.1",
+}
+METADATA_SECRET = "openstack_metadata_secret"  # noqa: S105  # its name
+"""What nova and the network agent share."""
+CLASS_CODES = {"gpu": "030200", "fpga": "120000"}
+"""PCI class codes: 3D controller, processing accelerator."""
+
+PASSED_ON = (
+    *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
+    *("UV_DEFAULT_INDEX", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL"),
+)
+"""Environment variables that an installation on the controller needs as this machine does."""
+
+
+def controller_address(site: Site) -> str:
+    """Address of the controller.
+
+    Raises:
+        ValueError: the site has no control network.
+    """
+    if site.cloud is None or site.cloud.control_network is None:
+        raise ValueError(f"site {site.name} has no cloud.control_network")
+    return str(site.cloud.control_network[CONTROLLER_OFFSET])
+
+
+def variables(site: Site) -> dict[str, object]:
+    """What the openstack_* roles need.
+
+    Args:
+        site: the model; its cloud is a lab's.
+
+    Raises:
+        ValueError: the site has no lab cloud.
+    """
+    cloud = site.cloud
+    if cloud is None or cloud.control_network is None:
+        raise ValueError(f"site {site.name} has no lab cloud")
+    address = controller_address(site)
+    found: dict[str, object] = {
+        "openstack_common_site": site.name,
+        "openstack_common_address": address,
+        "openstack_common_install_environment": {k: os.environ[k] for k in PASSED_ON if k in os.environ},
+        "openstack_messaging_password": _secret("openstack_messaging_password"),
+        "openstack_identity_admin_password": _secret("openstack_admin_password"),
+        "openstack_identity_database_password": _secret("openstack_keystone_database_password"),
+        "openstack_database_users": [
+            {
+                "name": user,
+                "password": _secret(f"openstack_{user}_database_password"),
+                "schemas": SCHEMAS.get(user, [user]),
+            }
+            for user in ("keystone", *SERVICES.values())
+        ],
+        "openstack_identity_services": [
+            {
+                "name": user,
+                "type": part,
+                "url": URLS[part].format(address=address),
+                "password": _secret(f"openstack_{user}_password"),
+            }
+            for part, user in SERVICES.items()
+        ],
+        "openstack_compute_hypervisors": [_hypervisor(h) for h in cloud.hypervisors],
+        "openstack_compute_metadata_secret": _secret(METADATA_SECRET),
+        "openstack_compute_pci_aliases": [_alias(CATALOGUE[kind]) for kind in _kinds(cloud)],
+    }
+    for part, user in SERVICES.items():
+        found[f"openstack_{part}_service_password"] = _secret(f"openstack_{user}_password")
+        found[f"openstack_{part}_database_password"] = _secret(f"openstack_{user}_database_password")
+    return found
+
+
+def _secret(name: str) -> Template:
+    return Template(f"{{{{ lookup('strata_secret', '{name}') }}}}")
+
+
+def _kinds(cloud: Cloud) -> list[str]:
+    counts = [h.accelerators for h in cloud.hypervisors] + [f.accelerators for f in cloud.flavors]
+    return sorted({kind for kinds in counts for kind in kinds})
+
+
+def _alias(card: Accelerator) -> dict[str, str]:
+    identity = {"vendor_id": card.vendor_id, "product_id": card.product_id, "device_type": card.device_type}
+    return identity | {"name": card.kind, "numa_policy": "preferred"}
+
+
+def _hypervisor(hypervisor: Hypervisor) -> dict[str, object]:
+    kinds = [CATALOGUE[kind] for kind in sorted(hypervisor.accelerators)]
+    return {
+        "name": hypervisor.name,
+        "vcpus": hypervisor.vcpus,
+        "memory_mebibytes": hypervisor.memory.mebibytes,
+        "disk_gibibytes": hypervisor.disk.gibibytes,
+        "devices": list(pci_devices(hypervisor)),
+        "device_specs": [{"vendor_id": c.vendor_id, "product_id": c.product_id} for c in kinds],
+    }
+
+
+def pci_devices(hypervisor: Hypervisor) -> Iterator[str]:
+    """The cards of a hypervisor as nova's lab driver reads them.
+
+    Yields:
+        `address,vendor,product,class,device type,NUMA node`; addresses depend on the order of kinds only.
+    """
+    total = sum(hypervisor.accelerators.values())
+    index = 0
+    for kind, count in sorted(hypervisor.accelerators.items()):
+        card = CATALOGUE[kind]
+        for _ in range(count):
+            # buses 0x10, 0x18, …, 0xf8 of one PCI domain, then the next domain
+            domain, slot = divmod(index, 30)
+            address = f"{domain:04x}:{0x10 + 8 * slot:02x}:00.0"
+            node = 0 if 2 * index < total else 1
+            code = CLASS_CODES[card.category]
+            yield f"{address},{card.vendor_id},{card.product_id},{code},{card.device_type},{node}"
+            index += 1

@@ -1,0 +1,118 @@
+"""What the checks and tests of services share."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from strata.catalogue.service import Service, ServiceContext
+from strata.models import load_site
+from strata.platform.releases import PlatformState, releases, service_context
+from strata.site.outputs import CloudOutputs, ImageOutputs, InstanceOutput
+from strata.site.paths import REPOSITORY
+
+if TYPE_CHECKING:
+    from testinfra.host import Host
+
+CA = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
+DIGEST = "sha256:" + "0" * 64
+
+
+@pytest.fixture(scope="session")
+def host(site_host: Callable[[str], Host]) -> Callable[[str], Host]:
+    """`host("services-1")`; here and not in the plugin, where testinfra's own fixture of that name would win."""
+    return site_host
+
+
+class Secrets:
+    """A store that makes up what it is asked for."""
+
+    ca = CA
+
+    def __init__(self) -> None:
+        self.stored: dict[str, str] = {}
+
+    def get(self, name: str, make: Callable[[], str] | None = None) -> str:
+        if name not in self.stored:
+            self.stored[name] = make() if make else f"generated-{name}"
+        return self.stored[name]
+
+    def peek(self, name: str) -> str | None:
+        return self.stored.get(name)
+
+
+@pytest.fixture
+def secrets() -> Secrets:
+    """In the place of the running site's."""
+    return Secrets()
+
+
+@pytest.fixture
+def lab() -> Path:
+    """The lab's site file."""
+    return REPOSITORY / "inventories" / "lab" / "site.yaml"
+
+
+@pytest.fixture
+def state(secrets: Secrets) -> Callable[[Path], PlatformState]:
+    """`state(site_file)` → a site as if all its instances ran and all its images were pushed."""
+
+    def of(site_file: Path) -> PlatformState:
+        site = load_site(site_file)
+        instances = {
+            i.name: InstanceOutput(id=i.name, name=i.name, address=f"10.0.0.{n}", flavor=i.flavor, roles=tuple(i.roles))
+            for n, i in enumerate(site.cloud.instances if site.cloud else (), 10)
+        }
+        names = [release.chart for release in releases(site)] + ["gpu-device-plugin"]
+        images = ImageOutputs(images={name: f"registry.example.org:5000/strata/{name}@{DIGEST}" for name in names})
+        return PlatformState(site, site_file, CloudOutputs(instances=instances, networks={}), images, secrets)
+
+    return of
+
+
+@pytest.fixture
+def context_of(state: Callable[[Path], PlatformState]) -> Callable[[Service[Any], Path], ServiceContext[Any]]:
+    """`context_of(SERVICE, site_file)` → what the functions of a service are given."""
+    return lambda service, site_file: service_context(service, state(site_file))
+
+
+@pytest.fixture
+def values_of(state: Callable[[Path], PlatformState]) -> Callable[[Service[Any], Path], dict[str, Any]]:
+    """`values_of(SERVICE, site_file)` → the values of its release, which its chart accepts."""
+
+    def of(service: Service[Any], site_file: Path) -> dict[str, Any]:
+        found = state(site_file)
+        (release,) = (one for one in releases(found.site) if one.name == service.name)
+        values = release.values(found)
+        render(release.chart, values)
+        return values
+
+    return of
+
+
+def render(chart: str, values: dict[str, Any]) -> list[dict[str, Any]]:
+    """The objects of a chart, by the real helm."""
+    done = subprocess.run(
+        [str(Path(sys.executable).with_name("helm")), "template", chart, str(REPOSITORY / "helm" / chart), "-f", "-"],
+        input=json.dumps(values),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return [item for item in yaml.safe_load_all(done.stdout) if item]
+
+
+@pytest.fixture
+def objects_of(
+    values_of: Callable[[Service[Any], Path], dict[str, Any]],
+) -> Callable[[Service[Any], Path], list[dict[str, Any]]]:
+    """`objects_of(SERVICE, site_file)` → the objects of its release."""
+    return lambda service, site_file: render(service.name, values_of(service, site_file))

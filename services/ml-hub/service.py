@@ -1,0 +1,172 @@
+"""The ML Hub: a catalogue of models behind tokens."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from strata.catalogue.needs import Audience, Database, Hostname, Need
+from strata.catalogue.service import Service, ServiceContext, Values
+from strata.models.base import Model, Unit
+from strata.models.files import is_file
+from strata.models.finding import Finding
+from strata.models.types import Count, DnsLabel, SiteFile
+
+if TYPE_CHECKING:
+    from strata.models import Site
+    from strata.models.yaml_events import KeyPath
+
+DATABASE = Database("ml_hub")
+AUDIENCE = Audience("ml-hub")
+CATALOGUE_KEY: KeyPath = ("platform", "services", "ml_hub", "catalogue", "file")
+HUB_PORT = 443
+"""Of the Hugging Face API."""
+MAXIMUM_CHARACTERS = 1_000_000
+"""A ConfigMap holds no more."""
+
+
+class Catalogue(Model):
+    """Where the ML Hub's models come from; exactly one key."""
+
+    layer: ClassVar[str] = "platform"
+    file: Annotated[SiteFile | None, Field(description="JSON file, relative to the site file.")] = None
+    hugging_face: Annotated[
+        Count | None,
+        Unit("models"),
+        Field(description="Take so many models from the Hugging Face API, the most downloaded first."),
+    ] = None
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if (self.file is None) == (self.hugging_face is None):
+            raise PydanticCustomError(
+                "catalogue_source",
+                "needs exactly one of file and hugging_face",
+                {"fix": "for instance {file: catalogue.json}"},
+            )
+        return self
+
+
+class MlHub(Model):
+    """Searchable catalogue of models, the ML Hub API, at https://<hostname>.<domain>/v3/ml-hub."""
+
+    layer: ClassVar[str] = "platform"
+    hostname: Annotated[DnsLabel, Field(description="Answers at https://<hostname>.<domain>.")] = "ml-hub"
+    replicas: Annotated[Count, Unit("pods"), Field(description="Pods that answer.")] = 1
+    catalogue: Annotated[Catalogue, Field(description="Where its models come from.")]
+
+
+def needs(settings: MlHub) -> tuple[Need[Any], ...]:
+    """Its database, the site's tokens, a name."""
+    return (DATABASE, AUDIENCE, Hostname(settings.hostname, 30080, "/healthz"))
+
+
+def check(settings: MlHub, _: Site, directory: Path) -> Iterator[Finding]:
+    """The catalogue's file is there and is a catalogue."""
+    if settings.catalogue.file is None:
+        return
+    file = directory / settings.catalogue.file
+    if not is_file(file):
+        fix = "the path of a JSON file, relative to the site file"
+        yield Finding(CATALOGUE_KEY, f"there is no file {file}", fix)
+        return
+    try:
+        check_catalogue(file)
+    except OSError as error:
+        yield Finding(CATALOGUE_KEY, f"{file} cannot be read: {error.strerror}", "a readable JSON file")
+    except ValueError as error:
+        fix = 'a JSON list of models: [{"id": "google/flan-t5-large", …}]'
+        yield Finding(CATALOGUE_KEY, f"{file}: {error}", fix)
+
+
+def values(context: ServiceContext[MlHub]) -> Values:
+    """Values of helm/ml-hub.
+
+    Raises:
+        UserError: no PostgreSQL server is deployed, or the catalogue or the issuer's CA cannot be read.
+    """
+    hub = context.settings
+    database = context.provide(DATABASE)
+    issuer = context.provide(AUDIENCE)
+    given: Values = {
+        "image": context.image,
+        "replicas": hub.replicas,
+        "database": {
+            "host": database.host,
+            "port": database.port,
+            "name": database.name,
+            "user": database.name,
+            "existingSecret": database.password.value,
+            "ca": database.ca,
+        },
+        "issuer": {"url": issuer.url, "audience": issuer.audience},
+        "catalogue": _catalogue(context),
+        "service": {"type": "NodePort", "port": 8080, "nodePort": 30080},
+    }
+    if issuer.jwks_url is not None:
+        given["issuer"]["jwksUrl"] = issuer.jwks_url
+    if issuer.ca is not None:
+        given["issuer"]["ca"] = issuer.ca
+    if issuer.ports:
+        given["networkPolicy"] = {"egressPorts": sorted({HUB_PORT, *issuer.ports})}
+    return given
+
+
+def _catalogue(context: ServiceContext[MlHub]) -> Values:
+    catalogue = context.settings.catalogue
+    if catalogue.file is None:
+        return {"source": "hub", "limit": catalogue.hugging_face}
+    key = ".".join(str(step) for step in CATALOGUE_KEY)
+    return {"source": "file", "text": context.read(key, Path(catalogue.file))}
+
+
+def check_catalogue(file: Path) -> None:
+    """Refuses a file that is no catalogue, as far as Strata must know it; the hub itself checks each field.
+
+    Args:
+        file: a JSON list of models, each a mapping with an id of its own.
+
+    Raises:
+        OSError: it is not there or cannot be read.
+        ValueError: it is no catalogue; says why.
+    """
+    with file.open("rb") as stream:
+        content = stream.read(4 * MAXIMUM_CHARACTERS + 4)
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValueError("is not UTF-8 text") from None
+    if len(text) > MAXIMUM_CHARACTERS:
+        raise ValueError(f"has more than {MAXIMUM_CHARACTERS:,} characters, the most that a ConfigMap holds")
+    try:
+        models = json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"is no JSON: {error}") from None
+    if not isinstance(models, list):
+        raise ValueError("must hold a list of models")
+    seen: set[str] = set()
+    for number, model in enumerate(models):
+        identifier = model.get("id") if isinstance(model, dict) else None
+        if not isinstance(identifier, str) or not identifier:
+            raise ValueError(f"entry {number} has no id")
+        if identifier in seen:
+            raise ValueError(f"entry {number}: the id {identifier[:80]!r} stands twice")
+        seen.add(identifier)
+
+
+def _refuse(word: str) -> object:
+    raise ValueError(f"{word} is no number of JSON")
+
+
+SERVICE = Service(
+    folder=Path(__file__).parent,
+    settings=MlHub,
+    needs=needs,
+    check=check,
+    values=values,
+)

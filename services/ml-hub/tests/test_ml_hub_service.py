@@ -1,0 +1,97 @@
+"""The declaration of the model hub: its values, and what it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from strata.catalogue.service import Service
+from strata.errors import UserError
+from strata.models import SiteError, load_site
+from strata_services.ml_hub.service import MAXIMUM_CHARACTERS, SERVICE
+
+EXTERNAL = {"url": "https://login.example.org:8443/realms/ml", "jwks_url": "https://keys.example.org/jwks?p=ml"}
+PEM = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
+ValuesOf = Callable[[Service[Any], Path], dict[str, Any]]
+
+
+def with_external_issuer(lab: Path, directory: Path, **keys: str) -> Path:
+    """The lab's site with an issuer outside of it."""
+    content = yaml.safe_load(lab.read_text())
+    services = content["platform"]["services"]
+    content["platform"]["services"] = {"ml_hub": services["ml_hub"], "external_issuer": EXTERNAL | keys}
+    file = directory / "site.yaml"
+    file.write_text(yaml.safe_dump(content))
+    (directory / "catalogue.json").write_text("[]")
+    (directory / "issuer.pem").write_text(PEM)
+    return file
+
+
+def test_the_lab_s_values(lab: Path, values_of: ValuesOf) -> None:
+    values = values_of(SERVICE, lab)
+    assert values["database"]["host"] == "10.0.0.10"
+    assert values["database"]["existingSecret"] == {"name": "ml-hub-secrets", "key": "ml_hub_database_password"}
+    assert values["issuer"]["url"] == "https://login.lab.strata.test"
+    assert values["issuer"]["audience"] == "ml-hub"
+
+
+def test_an_external_issuer(lab: Path, tmp_path: Path, values_of: ValuesOf) -> None:
+    file = with_external_issuer(lab, tmp_path, audience="https://ml.example.org/", ca_file="issuer.pem")
+    values = values_of(SERVICE, file)
+    assert values["issuer"] == {
+        "url": EXTERNAL["url"],
+        "audience": "https://ml.example.org/",
+        "jwksUrl": EXTERNAL["jwks_url"],
+        "ca": PEM,
+    }
+    assert values["networkPolicy"]["egressPorts"] == [443, 8443]
+
+
+def test_an_external_issuer_by_discovery_needs_its_url_only(lab: Path, tmp_path: Path, values_of: ValuesOf) -> None:
+    file = with_external_issuer(lab, tmp_path)
+    file.write_text(file.read_text().replace(f"jwks_url: {EXTERNAL['jwks_url']}", ""))
+    assert values_of(SERVICE, file)["issuer"] == {"url": EXTERNAL["url"], "audience": "ml-hub"}
+
+
+def test_a_catalogue_that_is_gone_is_named(lab: Path, tmp_path: Path, context_of: Callable[..., Any]) -> None:
+    file = with_external_issuer(lab, tmp_path)
+    context = context_of(SERVICE, file)
+    (tmp_path / "catalogue.json").unlink()
+    with pytest.raises(UserError, match=r"ml_hub\.catalogue\.file: .*catalogue\.json: No such file"):
+        SERVICE.values(context)
+
+
+CATALOGUES = {
+    "empty": (b"", "is no JSON"),
+    "cut off": (b'[{"id": "a"}', "is no JSON"),
+    "object": (b"{}", "must hold a list"),
+    "number": (b"1", "must hold a list"),
+    "texts": (b'["a"]', "entry 0 has no id"),
+    "without id": (b'[{"id": "a"}, {"name": "b"}]', "entry 1 has no id"),
+    "twice": (b'[{"id": "a"}, {"id": "a"}]', "entry 1: the id 'a' stands twice"),
+    "nan": (b'[{"id": "a", "likes": NaN}]', "NaN is no number of JSON"),
+    "latin-1": (b'["\xe9"]', "not UTF-8"),
+    "deep": (b"[" * 100_000, "is no JSON"),
+    "huge number": (b"[" + b"9" * 5000 + b"]", "is no JSON"),
+    "yaml": (b"- id: a\n", "is no JSON"),
+    "huge": (b'["' + b"x" * MAXIMUM_CHARACTERS + b'"]', "more than 1,000,000 characters"),
+    "very huge": (b'["' + b"x" * 10 * MAXIMUM_CHARACTERS + b'"]', "more than 1,000,000 characters"),
+}
+
+
+@pytest.mark.parametrize("case", CATALOGUES)
+def test_a_wrong_catalogue_is_reported_at_the_key_that_names_it(case: str, lab: Path, tmp_path: Path) -> None:
+    content, why = CATALOGUES[case]
+    file = tmp_path / "site.yaml"
+    file.write_text(lab.read_text())
+    (tmp_path / "catalogue.json").write_bytes(content)
+    with pytest.raises(SiteError) as caught:
+        load_site(file)
+    (problem,) = caught.value.problems
+    assert problem.key == "platform.services.ml_hub.catalogue.file"
+    assert why in problem.why
+    assert "JSON list of models" in problem.fix

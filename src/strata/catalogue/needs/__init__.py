@@ -1,0 +1,10 @@
+"""What a service can need from the platform; each word is one module, which also provides it."""
+
+from strata.catalogue.needs.audience import Audience
+from strata.catalogue.needs.base import Need, SecretReference
+from strata.catalogue.needs.client import Client
+from strata.catalogue.needs.database import Database
+from strata.catalogue.needs.hostname import Hostname
+from strata.catalogue.needs.secret import Secret
+
+__all__ = ["Audience", "Client", "Database", "Hostname", "Need", "Secret", "SecretReference"]

@@ -1,0 +1,63 @@
+"""A need, and what it is answered with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from strata.catalogue.service import ServiceContext
+    from strata.models import Site
+    from strata.models.finding import Finding
+    from strata.models.yaml_events import KeyPath
+
+Provided_co = TypeVar("Provided_co", covariant=True)
+INSTANCES: KeyPath = ("cloud", "instances")
+MACHINES: KeyPath = ("hosts", "machines")
+
+
+@dataclass(frozen=True)
+class SecretReference:
+    """Where a chart finds a secret: the Secret in the release's namespace, and the key in it."""
+
+    name: str
+    key: str
+
+    @property
+    def value(self) -> dict[str, str]:
+        """As the charts take it."""
+        return {"name": self.name, "key": self.key}
+
+
+class Need(Generic[Provided_co]):
+    """One word of the vocabulary; the words are its subclasses, frozen dataclasses."""
+
+    def findings(self, site: Site, key: KeyPath) -> Iterator[Finding]:  # noqa: ARG002  # for the subclasses
+        """What the site lacks to provide it.
+
+        Args:
+            site: the site.
+            key: of the service in the site file.
+        """
+        return iter(())
+
+    def secret_data(self, context: ServiceContext[Any]) -> Mapping[str, str]:  # noqa: ARG002  # for the subclasses
+        """Entries of the service's Kubernetes Secret."""
+        return {}
+
+    def provide(self, context: ServiceContext[Any]) -> Provided_co:
+        """What the service's values name."""
+        raise NotImplementedError
+
+
+def role_findings(site: Site, key: KeyPath, role: str, reason: str) -> Iterator[Finding]:
+    """A finding where no host of the site has a role."""
+    # imported late, as everywhere below strata.catalogue: the site model is built from the catalogue
+    from strata.models.finding import Finding
+
+    roles = {role for instance in (site.cloud.instances if site.cloud else ()) for role in instance.roles}
+    roles |= {role for machine in site.hosts.machines for role in machine.roles}
+    if role not in roles:
+        why = f"needs a host with the role {role} ({reason}), and there is none"
+        yield Finding(key, why, f"give a host the role {role}", (INSTANCES, MACHINES))

@@ -1,0 +1,79 @@
+"""A database of the site's PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from strata.catalogue.needs.base import Need, SecretReference, role_findings
+
+if TYPE_CHECKING:
+    from strata.catalogue.service import ServiceContext
+    from strata.models import Site
+    from strata.models.finding import Finding
+    from strata.models.yaml_events import KeyPath
+
+PORT = 5432
+KINE_DATABASE = "kine"
+
+
+@dataclass(frozen=True)
+class DatabaseAccess:
+    """How pods reach a database.
+
+    Args:
+        host: address of the server, which its certificate has.
+        port: TCP port; TLS only.
+        name: of the database, and of the role that owns it.
+        password: of that role.
+        ca: PEM of the authority that signed the server's certificate.
+    """
+
+    host: str
+    port: int
+    name: str
+    password: SecretReference
+    ca: str
+
+
+@dataclass(frozen=True)
+class Database(Need[DatabaseAccess]):
+    """A database with an owner of the same name and a generated password.
+
+    Args:
+        name: lower-case letters, digits and underscores.
+    """
+
+    name: str
+
+    @property
+    def secret(self) -> str:
+        """Name of the site's secret with the owner's password."""
+        return f"{self.name}_database_password"
+
+    def findings(self, site: Site, key: KeyPath) -> Iterator[Finding]:
+        """The site needs a PostgreSQL server."""
+        return role_findings(site, key, "postgresql", f"for its database {self.name}")
+
+    def secret_data(self, context: ServiceContext[Any]) -> Mapping[str, str]:
+        """The owner's password."""
+        return {self.secret: context.secrets.get(self.secret)}
+
+    def provide(self, context: ServiceContext[Any]) -> DatabaseAccess:
+        """Address and credentials.
+
+        Raises:
+            UserError: no PostgreSQL server is deployed.
+        """
+        host = context.address("postgresql")
+        return DatabaseAccess(host, PORT, self.name, context.secret_reference(self.secret), context.secrets.ca)
+
+
+def databases(site: Site) -> tuple[str, ...]:
+    """Databases of a site: those that it names, those that its services need, and its cluster's datastore."""
+    from strata.catalogue.site import needed
+
+    named = tuple(site.hosts.postgresql.databases) if site.hosts.postgresql else ()
+    kine = (KINE_DATABASE,) if site.cluster is not None and site.cluster.datastore == "kine" else ()
+    return tuple(dict.fromkeys((*named, *(need.name for _, need in needed(site, Database)), *kine)))

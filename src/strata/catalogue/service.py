@@ -1,0 +1,210 @@
+"""The declaration of one service, and what its functions are given."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from strata.catalogue.needs.audience import Issuer
+from strata.catalogue.needs.base import Need, SecretReference
+from strata.errors import UserError
+
+if TYPE_CHECKING:
+    from strata.models import Site
+    from strata.models.base import Model
+    from strata.models.finding import Finding
+
+SYSTEM_NAMESPACE = "strata-system"
+"""Of the platform's services; tenants have namespaces of their own."""
+
+FINGERPRINT_KEY = "secrets_fingerprint_key"
+"""Secret of the site that keys the fingerprints of others."""
+
+Values = dict[str, Any]
+SettingsT = TypeVar("SettingsT", bound="Model")
+ProvidedT = TypeVar("ProvidedT")
+
+
+class Secrets(Protocol):
+    """What services ask of the site's secret store."""
+
+    @property
+    def ca(self) -> str:
+        """PEM of the site's certificate authority."""
+
+    def get(self, name: str, make: Callable[[], str] | None = None) -> str:
+        """The secret's value; generated at first use."""
+
+    def peek(self, name: str) -> str | None:
+        """A stored value, None where there is none."""
+
+
+@dataclass(frozen=True)
+class ServiceContext(Generic[SettingsT]):
+    """One service of one site.
+
+    Args:
+        service: its declaration.
+        settings: what the site file sets.
+        site: the site.
+        site_file: files that it names are relative to it.
+        images: image name to reference by digest.
+        secrets: of the site.
+        addresses: role to the address of the first host that has it.
+    """
+
+    service: Service[SettingsT]
+    settings: SettingsT
+    site: Site
+    site_file: Path
+    images: Mapping[str, str]
+    secrets: Secrets
+    addresses: Mapping[str, str]
+
+    def provide(self, need: Need[ProvidedT]) -> ProvidedT:
+        """What the platform answers a declared need with.
+
+        Raises:
+            LookupError: the service does not declare it.
+            UserError: the site cannot provide it yet.
+        """
+        if need not in self.service.needs(self.settings):
+            raise LookupError(f"{self.service.name} uses {need}, which its needs do not declare")
+        return need.provide(self)
+
+    @property
+    def image(self) -> Values:
+        """repository and digest of the service's own image."""
+        return image(self.images, self.service.name)
+
+    def secret_reference(self, key: str) -> SecretReference:
+        """An entry of the service's Kubernetes Secret."""
+        return SecretReference(self.service.secret_name, key)
+
+    def secret_data(self) -> dict[str, str]:
+        """All entries of the service's Kubernetes Secret; empty for a service without secrets."""
+        data: dict[str, str] = {}
+        for need in self.service.needs(self.settings):
+            data.update(need.secret_data(self))
+        return data | dict(self.service.secret_data(self) if self.service.secret_data else {})
+
+    def address(self, role: str) -> str:
+        """Address of the first host with a role.
+
+        Raises:
+            UserError: none is deployed.
+        """
+        if role not in self.addresses:
+            raise UserError(
+                f"site {self.site.name}: platform.services.{self.service.key} needs a host with the role {role}, and "
+                "none is deployed",
+                fix=f"strata up {self.site.name} --layer cloud",
+            )
+        return self.addresses[role]
+
+    def read(self, key: str, file: Path) -> str:
+        """The text of a file that the site file names.
+
+        Raises:
+            UserError: it cannot be read, or is not text.
+        """
+        file = self.site_file.parent / file
+        try:
+            return file.read_text(encoding="utf-8-sig")
+        except OSError as error:
+            raise UserError(
+                f"{self.site_file}: {key}: {file}: {error.strerror}",
+                fix="name a file beside site.yaml",
+                see="a-file-that-the-site-names-cannot-be-read",
+            ) from error
+        except UnicodeDecodeError as error:
+            raise UserError(f"{self.site_file}: {key}: {file} is not UTF-8 text", fix="save it as UTF-8") from error
+
+
+def fingerprint(secrets: Secrets, data: Mapping[str, str]) -> str:
+    """A text that changes with secret data, and tells nothing about it to those without the site's secrets."""
+    key = secrets.get(FINGERPRINT_KEY).encode()
+    return hmac.new(key, json.dumps(data, sort_keys=True).encode(), hashlib.sha256).hexdigest()[:32]
+
+
+def image(images: Mapping[str, str], name: str) -> Values:
+    """repository and digest of an image.
+
+    Args:
+        images: what the cluster layer pushed.
+        name: short name, as its folder.
+
+    Raises:
+        UserError: it has not been pushed.
+    """
+    reference = images.get(name)
+    if reference is None:
+        known = ", ".join(sorted(images)) or "none"
+        raise UserError(
+            f"the site's registry has no image {name} (it has {known})", fix="run `strata up SITE --layer cluster`"
+        )
+    repository, _, digest = reference.partition("@")
+    return {"repository": repository, "digest": digest}
+
+
+def _no_findings(settings: Any, site: Site, directory: Path) -> Iterable[Finding]:  # noqa: ARG001  # the default check
+    return ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Service(Generic[SettingsT]):
+    """A platform service.
+
+    Its folder's name is the name of its release, its image and its chart in helm/; with `_` for `-` it is its key below
+    `platform.services`. A folder with a Containerfile has an image of its own. Checks are in `checks/test_*.py`, the
+    how-to is README.md.
+
+    Args:
+        folder: `Path(__file__).parent`.
+        settings: the model of what site.yaml sets; its docstring describes the service in one sentence.
+        needs: what the platform provides it with.
+        values: of its chart.
+        check: cross-checks of the settings with the site; paths are relative to the site file's directory.
+        secret_data: entries of its Kubernetes Secret beside those of its needs.
+        issuer: of a service that issues the site's tokens.
+        namespace: of its release.
+    """
+
+    folder: Path
+    settings: type[SettingsT]
+    needs: Callable[[SettingsT], Sequence[Need[Any]]]
+    values: Callable[[ServiceContext[SettingsT]], Values]
+    check: Callable[[SettingsT, Site, Path], Iterable[Finding]] = _no_findings
+    secret_data: Callable[[ServiceContext[SettingsT]], Mapping[str, str]] | None = None
+    issuer: Callable[[SettingsT, Site], Issuer] | None = None
+    namespace: str = SYSTEM_NAMESPACE
+
+    @property
+    def name(self) -> str:
+        """Of the folder, the release, the image and the chart."""
+        return self.folder.name
+
+    @property
+    def key(self) -> str:
+        """Below `platform.services` of a site file."""
+        return self.name.replace("-", "_")
+
+    @property
+    def secret_name(self) -> str:
+        """Of its Kubernetes Secret."""
+        return f"{self.name}-secrets"
+
+    @property
+    def has_image(self) -> bool:
+        """Whether its image is built from its folder."""
+        return (self.folder / "Containerfile").is_file()
+
+    def of(self, site: Site) -> SettingsT | None:
+        """Its settings at a site, None where it is not installed."""
+        settings: SettingsT | None = getattr(site.platform.services, self.key)
+        return settings

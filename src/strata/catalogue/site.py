@@ -1,0 +1,42 @@
+"""The services of one site."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from strata.catalogue.discovery import load
+from strata.catalogue.needs.audience import Issuer
+from strata.catalogue.needs.base import Need
+from strata.catalogue.service import Service
+
+if TYPE_CHECKING:
+    from strata.models import Site
+
+NeedT = TypeVar("NeedT", bound=Need[Any])
+
+
+def installed(site: Site) -> tuple[Service[Any], ...]:
+    """Services that the site file names, by name."""
+    return tuple(service for service in load() if service.of(site) is not None)
+
+
+def needed(site: Site, word: type[NeedT]) -> Iterator[tuple[Service[Any], NeedT]]:
+    """Each need of a kind that a service of the site has, with that service."""
+    for service in installed(site):
+        for need in service.needs(service.of(site)):
+            if isinstance(need, word):
+                yield service, need
+
+
+def issuers(site: Site) -> tuple[Service[Any], ...]:
+    """Services of the site that issue tokens; a valid site has one at most."""
+    return tuple(service for service in installed(site) if service.issuer is not None)
+
+
+def issuer(site: Site) -> Issuer | None:
+    """The site's own issuer of tokens; None where it is external, or there is none."""
+    for service in issuers(site):
+        if service.issuer is not None:
+            return service.issuer(service.of(site), site)
+    return None

@@ -1,0 +1,42 @@
+"""The Pulumi component of a release."""
+
+from __future__ import annotations
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+from strata.catalogue.service import Values
+from strata.platform.releases import Release
+
+CHARTS = "../../helm"
+"""Seen from pulumi/platform: an absolute path would make the state depend on the checkout."""
+TIMEOUT = 300
+"""Seconds in which a release's pods must be ready."""
+
+
+class ChartRelease(pulumi.ComponentResource):
+    """A release, all or nothing.
+
+    Args:
+        release: what is released.
+        values: of its chart.
+        opts: with the provider of the cluster.
+    """
+
+    def __init__(self, release: Release, values: Values, opts: pulumi.ResourceOptions) -> None:
+        super().__init__(f"strata:platform:{release.kind}", release.name, None, opts)
+        helm = kubernetes.helm.v3.Release(
+            release.name,
+            kubernetes.helm.v3.ReleaseArgs(
+                name=release.name,
+                chart=f"{CHARTS}/{release.chart}",
+                namespace=release.namespace,
+                create_namespace=True,
+                values=values,
+                atomic=True,
+                timeout=TIMEOUT,
+            ),
+            opts=pulumi.ResourceOptions(parent=self, delete_before_replace=True),
+        )
+        self.status = helm.status
+        self.register_outputs({"status": self.status})

@@ -1,0 +1,102 @@
+"""What the operator sets in a release's values: inventories/<site>/values/<release>.yaml, over what Strata writes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from strata.catalogue.service import Values
+from strata.errors import UserError
+from strata.models.problems import suggestion
+from strata.site.paths import REPOSITORY
+
+DIRECTORY = "values"
+SHOWN_VALUE = 80
+"""Characters of a value that a message repeats."""
+
+
+def operator_values(site_file: Path, release: str) -> Values:
+    """The values that the operator sets for a release; empty where there is no file.
+
+    Raises:
+        UserError: the file cannot be read, or holds no mapping.
+    """
+    file = site_file.parent / DIRECTORY / f"{release}.yaml"
+    if not file.exists():
+        return {}
+    try:
+        content = yaml.safe_load(file.read_text(encoding="utf-8-sig"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise UserError(
+            f"{file}: cannot be read: {error}",
+            fix="write YAML, as `helm --values` takes it",
+            see="a-values-file-is-refused",
+        ) from None
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise UserError(
+            f"{file}: is no mapping",
+            fix="write `key: value`, as in the chart's values.yaml",
+            see="a-values-file-is-refused",
+        )
+    return content
+
+
+def merged(base: Any, over: Any) -> Any:
+    """Values with others on top, as helm merges them; null removes a key."""
+    if isinstance(base, dict) and isinstance(over, dict):
+        found = {key: merged(base.get(key), value) for key, value in over.items() if value is not None}
+        return {key: value for key, value in base.items() if key not in over} | found
+    return over
+
+
+def check_operator_values(site_file: Path, charts: dict[str, str]) -> None:
+    """Refuses what no release takes.
+
+    Args:
+        site_file: the values are in a folder beside it.
+        charts: release to its chart, a folder in helm/.
+
+    Raises:
+        UserError: with every error in these files.
+    """
+    directory = site_file.parent / DIRECTORY
+    problems: list[str] = []
+    fixes: list[str] = []
+    for file in sorted(directory.iterdir()) if directory.is_dir() else ():
+        release = file.name.removesuffix(".yaml")
+        if not file.name.endswith(".yaml") or release not in charts:
+            problems.append(f"{file}: the site has no release of that name; it has {', '.join(charts)}")
+            fixes.append(suggestion(release, list(charts), "releases"))
+            continue
+        for key, value, why in _errors(charts[release], operator_values(site_file, release)):
+            problems.append(f"{file}: {key}: {value} — {why}")
+            fixes.append(f"helm/{charts[release]}/values.yaml describes each value")
+    if problems:
+        raise UserError("\n".join(problems), fix="; ".join(dict.fromkeys(fixes)), see="a-values-file-is-refused")
+
+
+def _errors(chart: str, values: Values) -> Iterable[tuple[str, str, str]]:
+    """Key, value and reason of whatever the chart's schema refuses."""
+    file = REPOSITORY / "helm" / chart / "values.schema.json"
+    if not values or not file.exists():
+        return
+    import jsonschema  # imported late: few sites need it
+
+    validator = jsonschema.Draft7Validator(_without_required(json.loads(file.read_text())))
+    for error in sorted(validator.iter_errors(values), key=lambda e: [str(step) for step in e.absolute_path]):
+        shown = json.dumps(error.instance, default=str)
+        key = ".".join(str(step) for step in error.absolute_path) or "values"
+        yield key, shown if len(shown) <= SHOWN_VALUE else shown[: SHOWN_VALUE - 1] + "…", error.message[:200]
+
+
+def _without_required(schema: Any) -> Any:
+    """A schema for a part of the values: Strata's own add the rest."""
+    if isinstance(schema, dict):
+        return {k: _without_required(v) for k, v in schema.items() if not (k == "required" and isinstance(v, list))}
+    return [_without_required(item) for item in schema] if isinstance(schema, list) else schema

@@ -1,0 +1,7 @@
+"""What differs between a lab, an existing cloud, and machines without a cloud, behind one interface."""
+
+from strata.provider.base import ImageUpload, Provider, Subnet
+from strata.provider.choice import provider_of
+from strata.provider.deployment_host import Problem
+
+__all__ = ["ImageUpload", "Problem", "Provider", "Subnet", "provider_of"]

@@ -1,0 +1,42 @@
+"""The hosts of a site: instances of its cloud, and machines of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from strata.models import Site
+from strata.site.outputs import CloudOutputs
+
+
+@dataclass(frozen=True)
+class Host:
+    """One host of the site.
+
+    Args:
+        name: without the domain.
+        address: IPv4 or IPv6.
+        roles: its Ansible groups.
+    """
+
+    name: str
+    address: str
+    roles: tuple[str, ...]
+
+
+def hosts(site: Site, outputs: CloudOutputs | None) -> tuple[Host, ...]:
+    """Instances of the cloud, then machines of their own, each in the site's order."""
+    instances = outputs.instances.values() if outputs else ()
+    found = [Host(i.name, i.address, tuple(i.roles)) for i in instances]
+    found += [Host(m.name, str(m.address), tuple(m.roles)) for m in site.hosts.machines]
+    return tuple(found)
+
+
+def hosts_with(role: str, site: Site, outputs: CloudOutputs | None) -> tuple[Host, ...]:
+    """The hosts that have a role."""
+    return tuple(host for host in hosts(site, outputs) if role in host.roles)
+
+
+def address_of(role: str, site: Site, outputs: CloudOutputs | None) -> str | None:
+    """Address of the first host that has a role; None where there is none."""
+    found = hosts_with(role, site, outputs)
+    return found[0].address if found else None

@@ -1,0 +1,63 @@
+"""What `strata up` refuses, and what `status` then says repairs the site."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from strata.engine.layers import up_steps
+from strata.engine.status import print_status, site_status
+from strata.engine.support import refusal, remedy
+from strata.errors import UserError
+from strata.layers import Layer
+from strata.models import find_site
+from strata.observe import nothing_seen
+from strata.report import build_report
+from strata.report.model import State
+from strata.report.page import render_page
+from strata.site.context import SiteContext
+
+
+def load(site: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SiteContext:
+    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
+    return SiteContext.load(find_site(site))
+
+
+@pytest.mark.parametrize("site", ["lab", "tacc", "cnaf", "nautilus", "csc"])
+@pytest.mark.parametrize("layers", [tuple(Layer), *((layer,) for layer in Layer)], ids=",".join)
+def test_up_refuses_exactly_what_is_foretold(
+    site: str, layers: tuple[Layer, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = load(site, tmp_path, monkeypatch)
+    expected = refusal(context, layers)
+    if expected is None:
+        assert up_steps(context, layers)
+        return
+    with pytest.raises(UserError) as caught:
+        up_steps(context, layers)
+    assert (caught.value.message, caught.value.fix) == (expected.message, expected.fix)
+
+
+def test_status_and_report_name_what_repairs_the_site(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for site, expected in {
+        "lab": "`strata up lab` repairs them",
+        "tacc": (
+            "`strata up tacc --layer cloud` repairs those of cloud; `strata up tacc --layer hosts` repairs those of "
+            "hosts; this release does not install those of cluster; this release does not install those of platform"
+        ),
+    }.items():
+        context = load(site, tmp_path, monkeypatch)
+        assert remedy(context, tuple(Layer)) == expected
+        print_status(Console(width=1000), context, site_status(context, nothing_seen(context)))
+        assert f"not as wanted; {expected}" in capsys.readouterr().out
+        assert build_report(context, offline=True).remedy == expected
+
+
+def test_the_page_shows_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = build_report(load("tacc", tmp_path, monkeypatch), offline=True)
+    text = render_page(found.model_copy(update={"state": State.DOWN}))
+    assert "<code>strata up tacc --layer hosts</code> repairs those of hosts" in text

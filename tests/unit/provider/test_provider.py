@@ -1,0 +1,90 @@
+"""A site's provider: chosen in one place, and nothing else asks which it is."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from strata.errors import UserError
+from strata.models import find_site, load_site
+from strata.progress import Silent
+from strata.provider import provider_of
+from strata.provider.existing import ExistingCloudProvider
+from strata.provider.machines import MachinesProvider
+from strata.site.outputs import ImageOutputs
+from strata.site.paths import REPOSITORY, SitePaths
+from strata_lab.provider import LabProvider
+
+MAY_ASK = {"strata/provider/choice.py", "strata/models/cloud.py", "strata/models/checks/names.py"}
+"""The choice, and the validation of the key itself."""
+SOURCES = REPOSITORY / "src"
+CLOUDS = "clouds:\n  tacc:\n    auth: {auth_url: https://keystone.example/v3}\n"
+
+
+def test_nothing_else_asks_for_the_deployment() -> None:
+    comparing = re.compile(r"deployment (==|!=|in|not in) ")
+    asking = [
+        f
+        for root in (SOURCES, REPOSITORY / "lab" / "src")
+        for f in root.rglob("*.py")
+        if comparing.search(f.read_text())
+    ]
+    assert {str(f.relative_to(SOURCES)) for f in asking if "states.items" not in f.read_text()} == MAY_ASK
+
+
+def test_the_product_imports_the_lab_at_the_choice_only() -> None:
+    importing = set()
+    for file in SOURCES.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            if any(name.partition(".")[0] == "strata_lab" for name in names):
+                importing.add(str(file.relative_to(SOURCES)))
+    assert importing == {"strata/provider/choice.py"}
+
+
+def test_a_real_site_never_loads_the_lab() -> None:
+    code = (
+        "import sys; from strata.models import find_site; from strata.site.context import SiteContext\n"
+        "from strata.engine.layers import up_steps; from strata.plan import plan; from strata.layers import Layer\n"
+        "c = SiteContext.load(find_site('tacc')); plan(c.site); up_steps(c, [Layer.CLOUD])\n"
+        "print([m for m in sys.modules if m.startswith('strata_lab')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("lab", LabProvider), ("tacc", ExistingCloudProvider), ("nautilus", MachinesProvider)]
+)
+def test_the_choice(name: str, kind: type) -> None:
+    assert type(provider_of(load_site(find_site(name)))) is kind
+
+
+def test_hosts_that_others_run_are_not_stopped() -> None:
+    with pytest.raises(UserError, match="tacc is not a lab site"):
+        provider_of(load_site(find_site("tacc"))).stop(Silent())
+
+
+def test_a_real_site_names_what_it_needs_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
+    monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(tmp_path / "clouds.yaml"))
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    site = load_site(find_site("tacc"))
+    with pytest.raises(UserError) as refused:
+        provider_of(site).check()
+    for part in ("ssh is not", "podman is not", "skopeo is not", "mmdebstrap is not", "has no entry tacc"):
+        assert part in refused.value.message
+    # with the images pushed and the tools of every site there is nothing to build them with
+    ImageOutputs(images={}).save(SitePaths("tacc").create())
+    (tmp_path / "clouds.yaml").write_text(CLOUDS)
+    monkeypatch.setattr(shutil, "which", lambda name: name if name.startswith("ssh") else None)
+    provider_of(site).check()
