@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from strata.catalogue.needs.database import KINE_DATABASE
 from strata.inventory import ports
-from strata.inventory.postgresql import KINE_DATABASE
 from strata.inventory.registry import NODES, OPERATOR
 
 CLOSED = "closed"

@@ -13,8 +13,8 @@ import pytest
 
 from strata.inventory.ports import KUBERNETES_API, POSTGRESQL, REGISTRY, REGISTRY_PUSH
 from strata.inventory.registry import NODES, NODES_SECRET, OPERATOR, OPERATOR_SECRET
-from strata.site.hosts import hosts_with
 from strata.site.context import SiteContext
+from strata.site.hosts import hosts_with
 from strata.site.outputs import ImageOutputs
 from strata.verify import pods
 from strata.verify.pods import PodRequest
