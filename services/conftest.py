@@ -70,7 +70,7 @@ def state(secrets: Secrets) -> Callable[[Path], PlatformState]:
             i.name: InstanceOutput(id=i.name, name=i.name, address=f"10.0.0.{n}", flavor=i.flavor, roles=tuple(i.roles))
             for n, i in enumerate(site.cloud.instances if site.cloud else (), 10)
         }
-        names = [release.chart for release in releases(site)] + ["gpu-device-plugin"]
+        names = [release.chart for release in releases(site)] + ["gpu-device-plugin", "traefik"]
         images = ImageOutputs(images={name: f"registry.example.org:5000/strata/{name}@{DIGEST}" for name in names})
         return PlatformState(site, site_file, CloudOutputs(instances=instances, networks={}), images, secrets)
 

@@ -61,9 +61,13 @@ class MlHub(Model):
     catalogue: Annotated[Catalogue, Field(description="Where its models come from.")]
 
 
+def _hostname(settings: MlHub) -> Hostname:
+    return Hostname(settings.hostname, "/healthz")
+
+
 def needs(settings: MlHub) -> tuple[Need[Any], ...]:
     """Its database, the site's tokens, a name."""
-    return (DATABASE, AUDIENCE, Hostname(settings.hostname, 30080, "/healthz"))
+    return (DATABASE, AUDIENCE, _hostname(settings))
 
 
 def check(settings: MlHub, _: Site, directory: Path) -> Iterator[Finding]:
@@ -106,7 +110,7 @@ def values(context: ServiceContext[MlHub]) -> Values:
         },
         "issuer": {"url": issuer.url, "audience": issuer.audience},
         "catalogue": _catalogue(context),
-        "service": {"type": "NodePort", "port": 8080, "nodePort": 30080},
+        "ingress": context.provide(_hostname(hub)),
     }
     if issuer.jwks_url is not None:
         given["issuer"]["jwksUrl"] = issuer.jwks_url

@@ -56,9 +56,13 @@ def public_part(key: str) -> str:
     return public.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo).decode()
 
 
+def _hostname(settings: TokenIssuer) -> Hostname:
+    return Hostname(settings.hostname, "/healthz")
+
+
 def needs(settings: TokenIssuer) -> tuple[Need[Any], ...]:
     """A name and the key that signs."""
-    return (Hostname(settings.hostname, 30081, "/healthz"), SIGNING_KEY)
+    return (_hostname(settings), SIGNING_KEY)
 
 
 def secret_data(context: ServiceContext[TokenIssuer]) -> Mapping[str, str]:
@@ -89,7 +93,8 @@ def values(context: ServiceContext[TokenIssuer]) -> Values:
         "issuer": issuer(context.settings, context.site).url,
         "existingSecret": context.service.secret_name,
         **({"previousKeys": {"previous": public_part(previous)}} if previous and "PRIVATE KEY" in previous else {}),
-        "service": {"type": "NodePort", "port": PORT, "nodePort": 30081},
+        "service": {"port": PORT},
+        "ingress": context.provide(_hostname(context.settings)),
     }
 
 

@@ -69,12 +69,12 @@ def served_certificate(address: str, port: int, *, postgresql: bool = False) -> 
 
 def served_certificates(context: SiteContext) -> dict[str, int]:
     """Serial number of the certificate of each server of the site, by the certificate's name or the server's."""
-    ports = {"load_balancer": HTTPS, "registry": REGISTRY, "postgresql": POSTGRESQL, "kine": DATASTORE}
-    # role to the role of a host that may connect; this machine may to the others
+    ports = {"ingress": HTTPS, "registry": REGISTRY, "postgresql": POSTGRESQL, "kine": DATASTORE}
+    # the role of a host that may connect; this machine may to the others
     via = {"postgresql": "kube_node", "kine": "kube_control_plane"}
     found = {}
     for role, port in ports.items():
-        with reached(context, role, port, via.get(role)) as (address, own):
+        with reached(context, "load_balancer" if role == "ingress" else role, port, via.get(role)) as (address, own):
             found[role] = served_certificate(address, own, postgresql=role == "postgresql").serial_number
     api = urlsplit(yaml.safe_load(context.paths.kubeconfig.read_text())["clusters"][0]["cluster"]["server"])
     assert api.hostname is not None

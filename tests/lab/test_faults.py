@@ -16,10 +16,11 @@ import requests
 
 from strata.access.podman import site_containers
 from strata.catalogue.service import SYSTEM_NAMESPACE
+from strata.inventory.ports import INGRESS
 from strata.inventory.services import published_services
 from strata.models import Site
 from strata.site.context import SiteContext
-from strata.site.hosts import hosts_with
+from strata.site.hosts import hosts_with, ingress_nodes
 from strata_services.ml_hub.service import SERVICE
 
 from .healing import (
@@ -236,8 +237,8 @@ def all_ready(kubectl: Callable[..., str]) -> bool:
 def test_proxy_of_the_nodes(
     context: SiteContext, on: Callable[[str], Callable[..., str]], kubectl: Callable[..., str]
 ) -> None:
-    """Killed on every node, kube-proxy writes all its rules anew, as it does once an hour: each node still leads to the
-    services."""
+    """Killed on every node, kube-proxy writes all its rules again, as it does once an hour: the nodes still lead to
+    the ingress controller, and that to the services."""
     nodes = hosts_with("kube_node", context.site, context.cloud_outputs)
     killed = {node.name: float(on(node.name)("date", "+%s.%N")) for node in nodes}
     for node in nodes:
@@ -248,8 +249,12 @@ def test_proxy_of_the_nodes(
         synced = partial(wrote_all_rules, run, killed[node.name])
         eventually(synced, HEALED_SECONDS, f"kube-proxy of {node.name} has written all rules")
         run(f"timeout 5 bash -c '</dev/tcp/{dns}/53'")
+    for node in ingress_nodes(context.site, context.cloud_outputs):
         for service in published_services(context.site):
-            run("curl", "-sSf", "--max-time", "5", f"http://{node.address}:{service.node_port}{service.health_path}")
+            name = f"{service.hostname}.{context.site.domain}"
+            place = ("--resolve", f"{name}:{INGRESS}:{node.address}", f"https://{name}:{INGRESS}{service.health_path}")
+            # the certificate is another check's; the load balancer begins with the same header
+            on(node.name)("curl", "-sSf", "--max-time", "5", "--insecure", "--haproxy-protocol", *place)
 
 
 def wrote_all_rules(run: Callable[..., str], since: float) -> bool:

@@ -62,10 +62,6 @@ def write(directory: Path, addresses: dict[str, str]) -> None:
         "kine_binary": str(binary) if binary.is_file() else "",
         "kine_database": {"host": "127.0.0.1", "name": "kine", "user": "kine", "password": "p/w+%@:?#"},
         "load_balancer_backends": list(addresses.values()),
-        "load_balancer_services": [
-            {"hostname": "hello", "port": 30080, "health_path": "/healthz"},
-            {"hostname": "silent", "port": 30081},
-        ],
     }
     (directory / "all.yml").write_text(yaml.safe_dump(common))
     for name, address in addresses.items():
@@ -75,7 +71,6 @@ def write(directory: Path, addresses: dict[str, str]) -> None:
             "registry_pull_users": htpasswd({"nodes": "pull"}),
             "registry_push_users": htpasswd({"operator": "push"}),
             "registry_certificate": certificate("registry", [f"registry.{DOMAIN}"], [address]),
-            "load_balancer_certificate": certificate("door", [f"hello.{DOMAIN}", f"silent.{DOMAIN}"], []),
         }
         (directory / f"{name}.yml").write_text(yaml.safe_dump(own))
 

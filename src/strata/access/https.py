@@ -75,14 +75,22 @@ def load_balancer_address(context: SiteContext) -> str:
     return address
 
 
+def trusted_authorities(context: SiteContext) -> str | bool:
+    """PEM file of the CA that signed the services' certificates; True for the public CAs."""
+    certificate = context.site.platform.ingress.certificate
+    if certificate.source == "site":
+        return str(context.paths.ca_file)
+    return str(context.site_file.parent / certificate.ca_file) if certificate.ca_file else True
+
+
 def site_session(context: SiteContext) -> requests.Session:
-    """A session that trusts the site's authority and finds its names at the load balancer.
+    """A session that trusts the CA of the services' certificates and finds its names at the load balancer.
 
     Raises:
         LookupError: no host has the role load_balancer.
     """
     session = requests.Session()
     session.trust_env = False
-    session.verify = str(context.paths.ca_file)
+    session.verify = trusted_authorities(context)
     session.mount("https://", _SiteAdapter(context.site.domain, load_balancer_address(context)))
     return session

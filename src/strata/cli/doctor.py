@@ -29,7 +29,7 @@ def run_doctor(site: str | None, *, as_json: bool) -> bool:
     from strata.models import find_site
     from strata.site.context import SiteContext
     from strata.site.paths import cache_directory
-    from strata.toolchain import cache_sizes, report
+    from strata.toolchain import cache_sizes, charts, report
 
     leftovers: list[OrphanedResource] = []
     unanswered = None
@@ -44,6 +44,7 @@ def run_doctor(site: str | None, *, as_json: bool) -> bool:
             {
                 "problems": [_plain(p) for p in problems],
                 "tools": [_plain(t) for t in tools],
+                "charts": [_plain(c) for c in charts.report()],
                 "cache": sizes,
                 "leftovers": [_plain(one) for one in leftovers],
                 "leftovers_unknown": unanswered,
@@ -58,6 +59,9 @@ def run_doctor(site: str | None, *, as_json: bool) -> bool:
     table = Table("tool", "version", "source", "path", title="pinned tools", title_justify="left")
     for tool in tools:
         table.add_row(tool.name, tool.version, tool.source or "not there yet", str(tool.path or ""))
+    for chart in charts.report():
+        place = f"{chart.path or ''} ({chart.note})" if chart.note else str(chart.path)
+        table.add_row(f"chart {chart.name}", chart.version, chart.source or "not there yet", place)
     console.print(table)
     parts = ", ".join(f"{name} {_gib(size)}" for name, size in sizes.items() if size >= GIB / 100)
     total = _gib(sum(sizes.values()))

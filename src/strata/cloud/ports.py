@@ -22,10 +22,9 @@ class Port:
 
     Args:
         name: of the rules.
-        number: first port; None for everything, by every protocol.
+        number: port; None for all.
         clients: roles whose hosts may reach it; EVERY_HOST for all of them.
         access: key of `access:` whose networks may reach it too.
-        last: of a range.
         protocol: None for any.
     """
 
@@ -33,7 +32,6 @@ class Port:
     number: int | None
     clients: tuple[str, ...] = ()
     access: str | None = None
-    last: int | None = None
     protocol: str | None = "tcp"
 
 
@@ -57,7 +55,7 @@ ROLE_PORTS: Mapping[str, tuple[Port, ...]] = {
     "kube_control_plane": (_CLUSTER, Port("kubernetes-api", ports.KUBERNETES_API, access="kubernetes_api")),
     "kube_node": (
         _CLUSTER,
-        Port("node-ports", ports.NODE_PORT_RANGE[0], ("load_balancer",), last=ports.NODE_PORT_RANGE[1]),
+        Port("ingress", ports.INGRESS, ("load_balancer",)),
     ),
 }
 """What each role answers, and to whom; every other port of an instance is closed."""
@@ -82,11 +80,11 @@ def _rules(site: Site, used: set[str], versions: Sequence[int], port: Port) -> I
             for version in versions:
                 suffix = "-ipv6" if version == 6 else ""
                 name, protocol = f"{port.name}-{client}{suffix}", _protocol(port, version)
-                yield Ingress(name, None, protocol, port.number, port.last, client, version)
+                yield Ingress(name, None, protocol, port.number, client, version)
     for network in dict.fromkeys(_networks(site, port)):
         name = f"{port.name}-{str(network).replace('/', '-').replace(':', '-')}"
         protocol = _protocol(port, network.version)
-        yield Ingress(name, str(network), protocol, port.number, port.last, version=network.version)
+        yield Ingress(name, str(network), protocol, port.number, version=network.version)
 
 
 def _protocol(port: Port, version: int) -> str | None:

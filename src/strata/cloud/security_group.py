@@ -18,7 +18,6 @@ class Ingress:
         source: network that may send it; None where `group` says who.
         protocol: "tcp", "udp", "icmp"; None for any.
         port: None for all.
-        last: last port of a range that begins with `port`.
         group: key of the security group whose members may send it.
         version: of IP.
     """
@@ -27,7 +26,6 @@ class Ingress:
     source: str | None = None
     protocol: str | None = None
     port: int | None = None
-    last: int | None = None
     group: str | None = None
     version: int = 4
 
@@ -75,7 +73,7 @@ class SecurityGroup(pulumi.ComponentResource):
                 ethertype=f"IPv{rule.version}",
                 protocol=rule.protocol,
                 port_range_min=rule.port,
-                port_range_max=rule.last or rule.port,
+                port_range_max=rule.port,
                 remote_ip_prefix=rule.source,
                 remote_group_id=groups[rule.group].id if rule.group else None,
                 description=rule.name,

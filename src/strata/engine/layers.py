@@ -79,6 +79,18 @@ def tools_step(names: Iterable[str]) -> Callable[[Progress], StepResult]:
     return run
 
 
+def charts_step() -> Callable[[Progress], StepResult]:
+    """A step that fetches the pinned charts of other projects."""
+
+    def run(progress: Progress) -> StepResult:
+        from strata.toolchain import charts
+
+        fetched = charts.ensure_charts(progress)
+        return StepResult(len(fetched), ", ".join(f"{c.name} {c.version} ({c.source})" for c in charts.report()))
+
+    return run
+
+
 def keys_step(context: SiteContext) -> Callable[[Progress], StepResult]:
     """A step that has the site's SSH key and certificate authority."""
 
@@ -223,15 +235,18 @@ def platform_program_step(context: SiteContext) -> Callable[[Progress], StepResu
     def run(progress: Progress) -> StepResult:
         from strata.drift.platform import repair_releases
         from strata.engine import pulumi
+        from strata.engine.certificates import apply_certificate
         from strata.engine.service_readiness import wait_for_services
         from strata.platform.secrets import remove_secrets
 
+        renewed = apply_certificate(context, progress)
         result = pulumi.up("platform", context.site, context.paths, progress, site_file=context.site_file)
         progress.update("comparing the cluster's objects with the releases")
         mended = [*repair_releases(context), *(f"Secret {name} removed" for name in remove_secrets(context))]
         if result.changed or mended:
             wait_for_services(context, progress)
-        return StepResult(result.changed + len(mended), "; ".join(["Helm releases", *mended]))
+        notes = ["Helm releases", *(["certificate of the ingress controller"] if renewed else []), *mended]
+        return StepResult(result.changed + renewed + len(mended), "; ".join(notes))
 
     return run
 
@@ -272,7 +287,8 @@ def up_steps(
             ),
             Step("pod images", Layer.CLUSTER, pod_images_step(context), ("hosts", "pod image builds")),
             Step("cluster", Layer.CLUSTER, cluster_step(context, thorough), ("hosts", "pod images")),
+            Step("charts", Layer.PLATFORM, charts_step()),
             Step("service secrets", Layer.PLATFORM, service_secrets_step(context), ("cluster",)),
-            Step("platform", Layer.PLATFORM, platform_program_step(context), ("service secrets",)),
+            Step("platform", Layer.PLATFORM, platform_program_step(context), ("service secrets", "charts")),
         ]
     return [s for s in steps if s.layer in chosen]

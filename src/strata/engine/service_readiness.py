@@ -1,4 +1,4 @@
-"""Whether the platform's services answer at the site's door once their pods have changed."""
+"""Waits until the platform's services answer through every node after their pods have changed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from strata.errors import UserError
 from strata.inventory.services import PublishedService, published_services
 from strata.progress import Progress
 from strata.site.context import SiteContext
-from strata.site.hosts import hosts_with
+from strata.site.hosts import hosts_with, ingress_nodes
 
 PUBLISHED_SECONDS = 150.0
 """Longest wait in seconds: a kube-proxy that lost the API server asks for the pods' addresses again after up to 60 s
@@ -33,8 +33,8 @@ def wait_for_services(context: SiteContext, progress: Progress) -> None:
     services = published_services(context.site)
     if not services or not hosts_with("load_balancer", context.site, context.cloud_outputs):
         return
-    # the load balancer takes the nodes in turn
-    times = max(1, len(hosts_with("kube_node", context.site, context.cloud_outputs)))
+    # the load balancer gives each connection to the next node
+    times = max(1, len(ingress_nodes(context.site, context.cloud_outputs)))
     end = time.monotonic() + PUBLISHED_SECONDS
     with site_session(context) as session:
         while True:

@@ -52,6 +52,14 @@ COPY kube-proxy /usr/local/bin/kube-proxy
 ENTRYPOINT ["/usr/local/bin/kube-proxy"]
 """
 _COREDNS = 'FROM scratch\nCOPY coredns /coredns\nENTRYPOINT ["/coredns"]\n'
+# the public CAs are for ACME
+_TRAEFIK = """ARG BASE
+FROM ${BASE} AS base
+FROM scratch
+COPY --from=base /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
+COPY traefik /traefik
+ENTRYPOINT ["/traefik"]
+"""
 _BASE = "ARG BASE\nFROM ${BASE}\n"
 
 
@@ -179,7 +187,7 @@ def _wanted(site: Site, progress: Progress) -> tuple[list[ImageSource], str]:
 
     services = image_folders(site)
     go_services = [p.name for p in services if (p / "go.mod").exists()]
-    tools = ensure((*STATIC_PODS, "kube-proxy", "coredns", *go_services), progress)
+    tools = ensure((*STATIC_PODS, "kube-proxy", "coredns", "traefik", *go_services), progress)
     binaries = {name: tool.path for name, tool in tools.items()}
     pinned = load_versions().tools
     versions = {name: f"v{pinned[name].version.removeprefix('v')}" for name in binaries}
@@ -187,6 +195,9 @@ def _wanted(site: Site, progress: Progress) -> tuple[list[ImageSource], str]:
     sources = [
         *kubernetes_images(binaries, versions, base),
         *(service_image(p, binaries, base, (pinned["pause"].version,) if p.name == "pause" else ()) for p in services),
+        ImageSource(
+            f"{SERVICE_REPOSITORY}/traefik", _TRAEFIK, {"traefik": binaries["traefik"]}, (versions["traefik"],), base
+        ),
         ImageSource(f"{SERVICE_REPOSITORY}/pod-base", _BASE, base=base),
     ]
     base_id = podman("image", "inspect", "--format={{.Id}}", base)

@@ -6,7 +6,7 @@ from typing import Final
 
 from strata.catalogue.needs.database import PORT as POSTGRESQL
 
-__all__ = ["DATASTORE", "HTTPS", "KUBELET", "NFS", "POSTGRESQL", "REGISTRY"]
+__all__ = ["DATASTORE", "HTTPS", "INGRESS", "KUBELET", "NFS", "POSTGRESQL", "REGISTRY"]
 
 REGISTRY: Final = 5000
 """Pulls only."""
@@ -20,5 +20,6 @@ HTTPS: Final = 443
 SSH: Final = 22
 KUBERNETES_API: Final = 6443
 KUBELET: Final = 10250
-NODE_PORT_RANGE: Final = (30000, 32767)
-"""kube-apiserver's default for NodePorts."""
+
+INGRESS: Final = 30443
+"""NodePort of the ingress controller (TLS)."""

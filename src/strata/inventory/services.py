@@ -1,4 +1,4 @@
-"""Services of the platform as the load balancer publishes them."""
+"""Services of the platform as users reach them."""
 
 from __future__ import annotations
 

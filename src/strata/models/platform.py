@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, create_model
+from pydantic import Field, create_model, model_validator
+from pydantic_core import PydanticCustomError
 
 from strata.catalogue.discovery import load
 from strata.models.accelerators import AcceleratorCounts
 from strata.models.base import Model, Unit
-from strata.models.types import Audience, Count, DnsLabel, GroupId, HttpsUrl, IssuerUrl, SiteFile, Size
+from strata.models.types import Audience, Count, DatabaseName, DnsLabel, GroupId, HttpsUrl, IssuerUrl, SiteFile, Size
 
 
 class TenantQuota(Model):
@@ -81,9 +82,88 @@ else:
     Services = _services_model()
 
 
+LETS_ENCRYPT = "https://acme-v02.api.letsencrypt.org/directory"
+
+
+class IngressCertificate(Model):
+    """Where the certificate of the services' names comes from."""
+
+    layer: ClassVar[str] = "platform"
+    source: Annotated[
+        Literal["site", "files", "acme"],
+        Field(
+            description="site: issued by the site's CA for *.<domain>. files: provided by the operator. "
+            "acme: requested for each name by the ingress controller (TLS-ALPN-01)."
+        ),
+    ] = "site"
+    certificate: Annotated[
+        SiteFile | None,
+        Field(
+            description="files: PEM file of the certificate and its chain, relative to the site file.",
+        ),
+    ] = None
+    private_key: Annotated[
+        DatabaseName | None,
+        Field(description="files: name of the entry in `secrets:` that holds the private key (PEM)."),
+    ] = None
+    ca_file: Annotated[
+        SiteFile | None,
+        Field(
+            description="files, acme: PEM file of the CA that clients trust, relative to the site file. "
+            "Default: the public CAs.",
+        ),
+    ] = None
+    directory: Annotated[
+        HttpsUrl | None, Field(description="acme: URL of the directory. Default: Let's Encrypt's.")
+    ] = None
+    email: Annotated[
+        str | None,
+        Field(pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$", max_length=254, description="acme: address of the account."),
+    ] = None
+
+    @model_validator(mode="after")
+    def _keys_of_the_source(self) -> Self:
+        keys = {"certificate": "files", "private_key": "files", "directory": "acme", "email": "acme"}
+        needed = {"files": ("certificate", "private_key"), "acme": ("email",)}
+        for key, source in keys.items():
+            if getattr(self, key) is not None and self.source != source:
+                raise PydanticCustomError(
+                    "certificate_key",
+                    "is only for source: {source}",
+                    {"key": key, "source": source, "fix": f"source: {source}, or remove the line"},
+                )
+        for key in needed.get(self.source, ()):
+            if getattr(self, key) is None:
+                raise PydanticCustomError(
+                    "certificate_key",
+                    "is needed for source: {source}",
+                    {"key": key, "source": self.source, "fix": f"{key}: {_EXAMPLES[key]}"},
+                )
+        if self.ca_file is not None and self.source == "site":
+            raise PydanticCustomError(
+                "certificate_key",
+                "is not for source: site, whose CA is known",
+                {"key": "ca_file", "fix": "source: files or acme, or remove the line"},
+            )
+        return self
+
+
+_EXAMPLES = {"certificate": "certificate.pem", "private_key": "ingress_private_key", "email": "operators@example.org"}
+
+
+class Ingress(Model):
+    """The ingress controller, through which all services are reached."""
+
+    layer: ClassVar[str] = "platform"
+    certificate: Annotated[
+        IngressCertificate, Field(description="Where the certificate of the services' names comes from.")
+    ] = IngressCertificate()
+
+
 class Platform(Model):
     """What users see."""
 
     layer: ClassVar[str] = "platform"
     tenants: Annotated[tuple[Tenant, ...], Field(description="Groups of users.")] = ()
     services: Annotated[Services, Field(description="Services of the platform.")] = Services()
+    ingress: Annotated[Ingress, Field(description="The ingress controller.")] = Ingress()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -10,7 +11,6 @@ from pydantic_core import ErrorDetails
 
 from strata.models import suggestions
 from strata.models.document import Document, may_be_secret
-from strata.models.key_paths import places_of
 from strata.models.problems import MAXIMUM, Problem, shorten, similar, suggestion
 from strata.models.site import Site
 from strata.models.yaml_events import KeyPath, dotted
@@ -62,6 +62,41 @@ def strip_optional(annotation: Any) -> Any:
 
 def _argument(annotation: Any, container: type) -> Any:
     return get_args(annotation)[0] if get_origin(annotation) is container else None
+
+
+def places_of(key: str, data: Mapping[str, object]) -> list[KeyPath]:
+    """Paths, through sections that are there, at which a key of this name may stand; not those inside lists.
+
+    Args:
+        key: as it stands in the file, at a wrong place.
+        data: the whole file.
+    """
+    return [path for path in _sections().get(key, ()) if _there(data, path[:-1])]
+
+
+def _there(data: object, path: KeyPath) -> bool:
+    for step in path:
+        if not isinstance(data, dict) or step not in data:
+            return False
+        data = data[step]
+    return isinstance(data, dict)
+
+
+@cache
+def _sections() -> Mapping[str, tuple[KeyPath, ...]]:
+    """Key to the paths of it that lead through mappings only."""
+    found: dict[str, tuple[KeyPath, ...]] = {}
+    for path in _walk(Site, ()):
+        found[str(path[-1])] = (*found.get(str(path[-1]), ()), path)
+    return found
+
+
+def _walk(model: type[BaseModel], path: KeyPath) -> Iterator[KeyPath]:
+    for name, field in model.model_fields.items():
+        yield (*path, name)
+        inner = strip_optional(field.annotation)
+        if isinstance(inner, type) and issubclass(inner, BaseModel):
+            yield from _walk(inner, (*path, name))
 
 
 def model_problems(document: Document, error: ValidationError) -> tuple[list[Problem], list[KeyPath]]:

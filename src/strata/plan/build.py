@@ -130,8 +130,7 @@ def _router(site: Site, cloud: Cloud) -> RouterPlan | None:
 
 def _rule(rule: Ingress) -> str:
     what = rule.protocol or "everything"
-    ports = f" {rule.port}{f'-{rule.last}' if rule.last else ''}" if rule.port else ""
-    return f"{what}{ports} from {rule.source or f'the group {rule.group}'}"
+    return f"{what}{f' {rule.port}' if rule.port else ''} from {rule.source or f'the group {rule.group}'}"
 
 
 def _hosts(site: Site) -> HostsPlan:
@@ -199,7 +198,7 @@ def _platform(site: Site) -> PlatformPlan:
 
     return PlatformPlan(
         releases=tuple(
-            ReleasePlan(name=r.name, chart=f"helm/{r.chart}", namespace=r.namespace, address=r.address)
+            ReleasePlan(name=r.name, chart=r.chart_source, namespace=r.namespace, address=r.address)
             for r in releases(site)
         )
     )

@@ -7,6 +7,8 @@ import pulumi_kubernetes as kubernetes
 
 from strata.catalogue.service import Values
 from strata.platform.releases import Release
+from strata.site.paths import REPOSITORY
+from strata.toolchain import charts, load_versions
 
 CHARTS = "../../helm"
 """Seen from pulumi/platform: an absolute path would make the state depend on the checkout."""
@@ -29,7 +31,7 @@ class ChartRelease(pulumi.ComponentResource):
             release.name,
             kubernetes.helm.v3.ReleaseArgs(
                 name=release.name,
-                chart=f"{CHARTS}/{release.chart}",
+                chart=_chart(release.chart),
                 namespace=release.namespace,
                 create_namespace=True,
                 values=values,
@@ -40,3 +42,11 @@ class ChartRelease(pulumi.ComponentResource):
         )
         self.status = helm.status
         self.register_outputs({"status": self.status})
+
+
+def _chart(name: str) -> str:
+    """Directory of a chart; relative to pulumi/platform if it belongs to the repository."""
+    if name not in load_versions().charts:
+        return f"{CHARTS}/{name}"
+    path = charts.chart_directory(name)
+    return f"../../{path.relative_to(REPOSITORY)}" if path.is_relative_to(REPOSITORY) else str(path)

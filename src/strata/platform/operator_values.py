@@ -13,6 +13,7 @@ from strata.catalogue.service import Values
 from strata.errors import UserError
 from strata.models.problems import suggestion
 from strata.site.paths import REPOSITORY
+from strata.toolchain import charts
 
 DIRECTORY = "values"
 SHOWN_VALUE = 80
@@ -55,12 +56,12 @@ def merged(base: Any, over: Any) -> Any:
     return over
 
 
-def check_operator_values(site_file: Path, charts: dict[str, str]) -> None:
+def check_operator_values(site_file: Path, chart_of: dict[str, str]) -> None:
     """Refuses what no release takes.
 
     Args:
         site_file: the values are in a folder beside it.
-        charts: release to its chart, a folder in helm/.
+        chart_of: release to its chart, a folder in helm/ or a chart of versions.yaml.
 
     Raises:
         UserError: with every error in these files.
@@ -70,21 +71,22 @@ def check_operator_values(site_file: Path, charts: dict[str, str]) -> None:
     fixes: list[str] = []
     for file in sorted(directory.iterdir()) if directory.is_dir() else ():
         release = file.name.removesuffix(".yaml")
-        if not file.name.endswith(".yaml") or release not in charts:
-            problems.append(f"{file}: the site has no release of that name; it has {', '.join(charts)}")
-            fixes.append(suggestion(release, list(charts), "releases"))
+        if not file.name.endswith(".yaml") or release not in chart_of:
+            problems.append(f"{file}: the site has no release of that name; it has {', '.join(chart_of)}")
+            fixes.append(suggestion(release, list(chart_of), "releases"))
             continue
-        for key, value, why in _errors(charts[release], operator_values(site_file, release)):
+        for key, value, why in _errors(chart_of[release], operator_values(site_file, release)):
             problems.append(f"{file}: {key}: {value} — {why}")
-            fixes.append(f"helm/{charts[release]}/values.yaml describes each value")
+            fixes.append(f"values.yaml of the chart {chart_of[release]} describes each value")
     if problems:
         raise UserError("\n".join(problems), fix="; ".join(dict.fromkeys(fixes)), see="a-values-file-is-refused")
 
 
 def _errors(chart: str, values: Values) -> Iterable[tuple[str, str, str]]:
     """Key, value and reason of whatever the chart's schema refuses."""
-    file = REPOSITORY / "helm" / chart / "values.schema.json"
-    if not values or not file.exists():
+    directory = _chart_directory(chart)
+    file = directory / "values.schema.json" if directory else None
+    if not values or file is None or not file.exists():
         return
     import jsonschema  # imported late: few sites need it
 
@@ -93,6 +95,12 @@ def _errors(chart: str, values: Values) -> Iterable[tuple[str, str, str]]:
         shown = json.dumps(error.instance, default=str)
         key = ".".join(str(step) for step in error.absolute_path) or "values"
         yield key, shown if len(shown) <= SHOWN_VALUE else shown[: SHOWN_VALUE - 1] + "…", error.message[:200]
+
+
+def _chart_directory(chart: str) -> Path | None:
+    """A chart of the repository, or one of another project as far as it has been fetched."""
+    own = REPOSITORY / "helm" / chart
+    return own if own.is_dir() else next((one.path for one in charts.report() if one.name == chart), None)
 
 
 def _without_required(schema: Any) -> Any:

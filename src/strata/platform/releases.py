@@ -11,10 +11,11 @@ from strata.catalogue.service import SYSTEM_NAMESPACE, Secrets, Service, Service
 from strata.catalogue.site import installed
 from strata.models import Site
 from strata.models.base import Model
-from strata.platform import cluster_base, tenant
+from strata.platform import cluster_base, ingress, tenant
 from strata.platform.operator_values import check_operator_values, merged, operator_values
 from strata.site.hosts import hosts
 from strata.site.outputs import CloudOutputs, ImageOutputs
+from strata.toolchain import load_versions
 
 KUBERNETES_NAMESPACE = "kube-system"
 FINGERPRINT_ANNOTATION = "strata.dev/secrets"
@@ -47,7 +48,7 @@ class Release:
     Args:
         name: of the release.
         kind: of the Pulumi component, `strata:platform:<kind>`.
-        chart: folder in helm/.
+        chart: folder in helm/, or a chart of versions.yaml.
         namespace: that it is stored in.
         own_values: of the chart, without the operator's.
         address: URL at the site's load balancer.
@@ -59,6 +60,11 @@ class Release:
     namespace: str
     own_values: Callable[[PlatformState], Values]
     address: str | None = None
+
+    @property
+    def chart_source(self) -> str:
+        """Where the chart is: below the repository, or its name in versions.yaml."""
+        return self.chart if self.chart in load_versions().charts else f"helm/{self.chart}"
 
     def values(self, state: PlatformState) -> Values:
         """Values of the chart: Strata's own, with the operator's on top.
@@ -81,6 +87,13 @@ def releases(site: Site) -> tuple[Release, ...]:
         KUBERNETES_NAMESPACE,
         lambda state: cluster_base.values(site, cluster, state.images.images),
     )
+    controller = Release(
+        "traefik",
+        "IngressController",
+        "traefik",
+        ingress.INGRESS_NAMESPACE,
+        lambda state: ingress.values(site, state.outputs, state.images.images),
+    )
     # a tenant's release is stored beside the namespace that it makes
     tenants = [
         Release(f"tenant-{t.name}", "Tenant", "tenant", SYSTEM_NAMESPACE, lambda _, t=t: tenant.values(site, t))  # type: ignore[misc]  # mypy cannot infer a default's type
@@ -88,7 +101,7 @@ def releases(site: Site) -> tuple[Release, ...]:
     ]
     hostnames = {one.key: one.hostname for one in published(site)}
     services = [_service_release(service, site, hostnames.get(service.key)) for service in installed(site)]
-    return (base, *tenants, *services)
+    return (base, controller, *tenants, *services)
 
 
 def check_values(site: Site, site_file: Path) -> None:

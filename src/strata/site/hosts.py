@@ -40,3 +40,9 @@ def address_of(role: str, site: Site, outputs: CloudOutputs | None) -> str | Non
     """Address of the first host that has a role; None where there is none."""
     found = hosts_with(role, site, outputs)
     return found[0].address if found else None
+
+
+def ingress_nodes(site: Site, outputs: CloudOutputs | None) -> tuple[Host, ...]:
+    """The nodes that run the ingress controller: those without taints."""
+    tainted = site.cluster is not None and bool(site.cluster.gpu_nodes.taints)
+    return tuple(h for h in hosts_with("kube_node", site, outputs) if not (tainted and "gpu_node" in h.roles))

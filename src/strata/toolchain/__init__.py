@@ -1,6 +1,6 @@
 """The external tools: pinned in versions.yaml, found, downloaded or built, and put on PATH."""
 
-from strata.toolchain import mirror
+from strata.toolchain import charts, mirror
 from strata.toolchain.cache import Source, Tool
 from strata.toolchain.environment import bin_directory, pulumi_home, tools_environment, tools_variables
 from strata.toolchain.report import ToolReport, cache_sizes, report
@@ -15,6 +15,7 @@ __all__ = [
     "Versions",
     "bin_directory",
     "cache_sizes",
+    "charts",
     "ensure",
     "load_versions",
     "mirror",

@@ -114,6 +114,23 @@ class Component(_Model):
         return template.format(version=self.version, major=major, minor=minor, **more)
 
 
+class Chart(_Model):
+    """A Helm chart of another project."""
+
+    repository: Annotated[str, StringConstraints(pattern=r"^(https://|oci://|http://127\.0\.0\.1[:/])\S+$")] = Field(
+        description="Helm repository, or folder in a registry (oci://)"
+    )
+    version: Version
+    digest: Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")] | None = Field(
+        default=None, description="of the chart archive; without it the chart is not downloaded"
+    )
+
+    @property
+    def oci(self) -> bool:
+        """Whether the chart comes from a registry."""
+        return self.repository.startswith("oci://")
+
+
 class PinnedTool(_Model):
     """A binary and the version that it is pinned at."""
 
@@ -129,6 +146,7 @@ class Versions(_Model):
     openstack: Version
     debian: dict[str, str] = Field(description="release → suite")
     components: dict[str, Component]
+    charts: dict[str, Chart] = Field(default_factory=dict, description="Helm charts of other projects")
 
     @model_validator(mode="after")
     def _names_are_unique(self) -> Versions:

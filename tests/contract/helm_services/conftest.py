@@ -71,6 +71,7 @@ def hub_values(authority: str) -> dict[str, Any]:
         "image": {"repository": "registry.lab.strata.test:5000/strata/ml-hub", "digest": "sha256:" + "a" * 64},
         "database": {"host": "services-1.lab.strata.test", "existingSecret": {"name": "database"}, "ca": authority},
         "issuer": {"url": "https://login.lab.strata.test"},
+        "ingress": {"host": "ml-hub.lab.strata.test"},
         "catalogue": {"text": (REPOSITORY / "inventories/lab/catalogue.json").read_text()},
     }
 
@@ -81,6 +82,7 @@ def issuer_values() -> dict[str, Any]:
     return {
         "image": {"repository": "registry.lab.strata.test:5000/strata/token-issuer", "digest": "sha256:" + "b" * 64},
         "issuer": "https://login.lab.strata.test",
+        "ingress": {"host": "login.lab.strata.test"},
         "existingSecret": "token-issuer-secrets",
     }
 

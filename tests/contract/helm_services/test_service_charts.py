@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from strata.catalogue.needs.hostname import published
 from strata.models import find_site, load_site
+from strata.platform.ingress import INGRESS_NAMESPACE
 from strata.site.paths import REPOSITORY
 from strata_services.token_issuer.service import new_signing_key
 
@@ -99,6 +100,8 @@ def test_images_are_named_by_digest(helm: Helm, chart: str, values: Values) -> N
         (lambda v: v.update(replica=2), "replica"),
         (lambda v: v.update(replicas=0), "replicas"),
         (lambda v: v.update(service={"nodePort": 80}), "nodePort"),
+        (lambda v: v.update(ingress={"host": "https://hub"}), "ingress.host"),
+        (lambda v: v.pop("ingress"), "ingress.host"),
         (lambda v: v["image"].pop("repository"), "image.repository"),
     ],
 )
@@ -174,24 +177,27 @@ def test_selectors_find_the_pods_and_nothing_else(helm: Helm, hub_values: Values
     assert deployment["selector"]["matchLabels"].items() <= deployment["template"]["metadata"]["labels"].items()
 
 
-def test_ports_are_what_the_load_balancer_forwards_to(helm: Helm, chart: str, values: Values) -> None:
+def test_ingress_leads_to_the_pods(helm: Helm, chart: str, values: Values) -> None:
     objects = helm.template(chart, values)
     (own,) = (s for s in published(load_site(find_site("lab"))) if s.key == chart.replace("-", "_"))
     (port,) = objects["Service", chart]["spec"]["ports"]
-    assert port["nodePort"] == own.node_port
+    assert objects["Service", chart]["spec"]["type"] == "ClusterIP"
     assert port["port"] == 8080
     (container,) = objects["Deployment", chart]["spec"]["template"]["spec"]["containers"]
     assert {p["name"]: p["containerPort"] for p in container["ports"]}[port["targetPort"]] == 8080
     assert container["livenessProbe"]["httpGet"]["path"] == own.health_path
-    values["service"] = {"type": "ClusterIP"}
-    (port,) = helm.template(chart, values)["Service", chart]["spec"]["ports"]
-    assert "nodePort" not in port
+    (rule,) = objects["Ingress", chart]["spec"]["rules"]
+    assert rule["host"] == values["ingress"]["host"]
+    backend = {"service": {"name": chart, "port": {"name": port["name"]}}}
+    assert rule["http"]["paths"] == [{"path": "/", "pathType": "Prefix", "backend": backend}]
+    assert "ingressClassName" not in objects["Ingress", chart]["spec"]
 
 
-def test_metrics_get_no_port_on_the_nodes(helm: Helm, hub_values: Values) -> None:
+def test_metrics_have_no_ingress(helm: Helm, hub_values: Values) -> None:
     service = helm.template("ml-hub", hub_values)["Service", "ml-hub-metrics"]["spec"]
     assert service["type"] == "ClusterIP"
     assert [p["name"] for p in service["ports"]] == ["metrics"]
+    assert "metrics" not in json.dumps(helm.template("ml-hub", hub_values)["Ingress", "ml-hub"])
 
 
 def test_replicas_bring_a_budget(helm: Helm, chart: str, values: Values) -> None:
@@ -270,7 +276,14 @@ def test_the_catalogue_of_a_hub_is_loaded_by_jobs(helm: Helm, hub_values: Values
 def test_network_policy_lets_in_what_is_served(helm: Helm, chart: str, values: Values) -> None:
     policy = helm.template(chart, values)["NetworkPolicy", chart]["spec"]
     assert policy["policyTypes"] == ["Ingress", "Egress"]
-    assert {"port": "http", "protocol": "TCP"} in policy["ingress"][0]["ports"]
+    (requests,) = (rule for rule in policy["ingress"] if {"port": "http", "protocol": "TCP"} in rule["ports"])
+    assert requests["from"][0] == {
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": INGRESS_NAMESPACE}},
+        "podSelector": {"matchLabels": {"app.kubernetes.io/name": "traefik"}},
+    }
+    # pods of the same namespace that read the issuer's keys
+    own = [{"podSelector": {"matchLabels": {"app.kubernetes.io/part-of": "strata"}}}]
+    assert requests["from"][1:] == (own if chart == "token-issuer" else [])
     if chart == "ml-hub":
         assert [p["port"] for p in policy["egress"][0]["ports"]] == [53, 53, 5432, 443, 8080]
     else:

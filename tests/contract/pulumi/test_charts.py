@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import yaml
 
-from strata.catalogue.needs.hostname import published
 from strata.catalogue.service import Values
 from strata.platform.releases import Release, releases
 from strata.site.paths import REPOSITORY
@@ -19,7 +18,7 @@ from strata.site.paths import REPOSITORY
 from ...unit.platform.test_values import DIGEST, state_of
 
 STATE = state_of(REPOSITORY / "inventories" / "lab" / "site.yaml")
-RELEASES = releases(STATE.site)
+RELEASES = [release for release in releases(STATE.site) if release.chart_source.startswith("helm/")]
 
 
 def render(helm: str, chart: str, given: Values) -> subprocess.CompletedProcess[str]:
@@ -55,11 +54,15 @@ def test_chart_renders_and_takes_images_by_digest(helm: str, release: Release) -
 
 
 @pytest.mark.parametrize("release", [r for r in RELEASES if r.address], ids=lambda release: release.name)
-def test_published_services_have_the_port_of_the_load_balancer(helm: str, release: Release) -> None:
+def test_services_have_an_ingress_at_their_name(helm: str, release: Release) -> None:
     found = objects(render(helm, release.chart, release.values(STATE)).stdout)
-    ports = {p.get("nodePort") for (kind, _), o in found.items() if kind == "Service" for p in o["spec"]["ports"]}
-    (own,) = (one for one in published(STATE.site) if one.key == release.name.replace("-", "_"))
-    assert own.node_port in ports
+    (spec,) = (o["spec"] for (kind, _), o in found.items() if kind == "Ingress")
+    assert spec["ingressClassName"] == "traefik"
+    assert [f"https://{rule['host']}/" for rule in spec["rules"]] == [release.address]
+    backend = spec["rules"][0]["http"]["paths"][0]["backend"]["service"]
+    service = found["Service", backend["name"]]["spec"]
+    assert service["type"] == "ClusterIP"
+    assert backend["port"]["name"] in [p["name"] for p in service["ports"]]
 
 
 def test_a_value_that_the_schema_refuses_stops_helm(helm: str) -> None:

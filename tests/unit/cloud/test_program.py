@@ -187,7 +187,7 @@ def test_only_what_must_be_reached_is_open() -> None:
         "registry": {(s, "tcp", 5000, 5000) for s in (*nodes, outside)} | {(outside, "tcp", 5001, 5001)},
         "load_balancer": {(s, "tcp", port, port) for s in ("nodes", outside) for port in (80, 443)},
         "kube_control_plane": cluster | {(outside, "tcp", 6443, 6443)},
-        "kube_node": cluster | {("load_balancer", "tcp", 30000, 32767)},
+        "kube_node": cluster | {("load_balancer", "tcp", 30443, 30443)},
     }
 
 

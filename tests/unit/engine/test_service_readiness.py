@@ -16,7 +16,7 @@ from strata.errors import UserError
 from strata.inventory.services import PublishedService
 from strata.site.context import SiteContext
 
-SERVICES = (PublishedService("ml_hub", "ml-hub", 30080, "/healthz"), PublishedService("plain", "plain", 30099, ""))
+SERVICES = (PublishedService("ml_hub", "ml-hub", "/healthz"), PublishedService("plain", "plain", ""))
 NODES = ("worker-1", "gpu-worker-1")
 
 
@@ -83,9 +83,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr(service_readiness, "time", clock)
     monkeypatch.setattr(service_readiness, "published_services", lambda _: SERVICES)
-    monkeypatch.setattr(
-        service_readiness, "hosts_with", lambda role, *_: NODES if role == "kube_node" else ("services-1",)
-    )
+    monkeypatch.setattr(service_readiness, "hosts_with", lambda *_: ("services-1",))
+    monkeypatch.setattr(service_readiness, "ingress_nodes", lambda *_: NODES)
     monkeypatch.setattr(service_readiness, "kubectl_json", lambda *_: {"items": [{"metadata": {"name": "ml-hub-1"}}]})
     return clock
 

@@ -14,7 +14,7 @@ from strata.inventory.registry import pull_users
 from strata.inventory.services import published_services
 from strata.inventory.topology import database_secret, host_networks
 from strata.models import Site, load_site
-from strata.site.hosts import address_of, hosts_with
+from strata.site.hosts import address_of
 from strata.site.outputs import CloudOutputs, InstanceOutput
 from strata.site.paths import REPOSITORY
 
@@ -88,31 +88,27 @@ def test_secrets_and_certificates_are_lookups_not_values(site: Site, outputs: Cl
     assert [d["name"] for d in databases] == ["ml_hub", "kine"]
     assert databases[0]["password"] == Template("{{ lookup('strata_secret', 'ml_hub_database_password') }}")
     assert variables("kine", site, outputs)["kine_database"]["password"] == databases[1]["password"]
-    for role in ("postgresql", "kine", "registry", "load_balancer"):
+    for role in ("postgresql", "kine", "registry"):
         certificate = variables(role, site, outputs)[f"{role}_certificate"]
         assert isinstance(certificate, Template)
         assert "lookup('strata_certificate'" in certificate.expression
     assert database_secret("ml_hub") == "ml_hub_database_password"
 
 
-def test_every_service_has_a_name_at_the_door_and_in_its_certificate(site: Site, outputs: CloudOutputs) -> None:
-    found = variables("load_balancer", site, outputs)
-    door = address_of("load_balancer", site, outputs)
+def test_names_of_services_lead_to_the_load_balancer(site: Site, outputs: CloudOutputs) -> None:
     names = {n["name"]: n["address"] for n in variables("base", site, outputs)["base_service_names"]}
-    assert {s["hostname"]: s["port"] for s in found["load_balancer_services"]} == {"ml-hub": 30080, "login": 30081}
-    for service in found["load_balancer_services"]:
-        assert names[service["hostname"]] == door
-        assert f"'{service['hostname']}.{site.domain}'" in found["load_balancer_certificate"].expression
-    assert found["load_balancer_backends"] == [h.address for h in hosts_with("kube_node", site, outputs)]
-    assert len(found["load_balancer_backends"]) == 2
+    for service in published_services(site):
+        assert names[service.hostname] == address_of("load_balancer", site, outputs)
+    assert [s.hostname for s in published_services(site)] == ["ml-hub", "login"]
 
 
-def test_every_published_service_has_a_port_of_its_own(site: Site) -> None:
-    ports = [service.node_port for service in published_services(site)]
-    assert ports
-    assert len(set(ports)) == len(ports)
-    # the range that kube-apiserver gives NodePorts from
-    assert all(30000 <= port <= 32767 for port in ports)
+def test_the_load_balancer_forwards_to_nodes_without_taints(site: Site, outputs: CloudOutputs) -> None:
+    nodes = {i.name: i.address for i in outputs.instances.values()}
+    assert variables("load_balancer", site, outputs)["load_balancer_backends"] == [nodes["worker-1"]]
+    assert site.cluster is not None
+    untainted = site.cluster.model_copy(update={"gpu_nodes": site.cluster.gpu_nodes.model_copy(update={"taints": ()})})
+    both = variables("load_balancer", site.model_copy(update={"cluster": untainted}), outputs)
+    assert both["load_balancer_backends"] == [nodes["worker-1"], nodes["gpu-worker-1"]]
 
 
 def test_each_database_is_open_to_its_own_clients(site: Site, outputs: CloudOutputs) -> None:
@@ -156,5 +152,5 @@ def test_kine_asks_the_database_at_its_address_when_it_is_elsewhere(tmp_path: Pa
 def test_a_site_without_platform_publishes_nothing(tmp_path: Path) -> None:
     site = machines_site(tmp_path, [{"name": "door-1", "address": "2001:db8::1", "roles": ["load_balancer"]}])
     assert published_services(site) == ()
-    assert variables("load_balancer", site, None)["load_balancer_services"] == []
+    assert variables("load_balancer", site, None)["load_balancer_backends"] == []
     assert host_networks(site) == ["2001:db8::1/128"]

@@ -471,6 +471,41 @@ CASES: dict[str, tuple[Sequence[Edit], str, str, str, str]] = {
         "/srv/nfs/data",
         "srv/../data",
     ),
+    "certificate of an unknown source": (
+        [("platform:\n", "platform:\n  ingress: {certificate: {source: letsencrypt}}\n")],
+        "platform.ingress.certificate.source",
+        "",
+        "acme",
+        "letsencrypt",
+    ),
+    "certificate without its key": (
+        [("platform:\n", "platform:\n  ingress: {certificate: {source: files, certificate: c.pem}}\n")],
+        "platform.ingress.certificate.private_key",
+        "is needed for source: files",
+        "private_key: ingress_private_key",
+        "source: files",
+    ),
+    "ACME without an address": (
+        [("platform:\n", "platform:\n  ingress: {certificate: {source: acme}}\n")],
+        "platform.ingress.certificate.email",
+        "is needed for source: acme",
+        "email: ",
+        "source: acme",
+    ),
+    "certificate file of the site's own CA": (
+        [("platform:\n", "platform:\n  ingress: {certificate: {certificate: c.pem}}\n")],
+        "platform.ingress.certificate.certificate",
+        "is only for source: files",
+        "source: files",
+        "c.pem",
+    ),
+    "certificate that is not there": (
+        [("platform:\n", "platform:\n  ingress: {certificate: {source: acme, email: a@b.org, ca_file: no.pem}}\n")],
+        "platform.ingress.certificate.ca_file",
+        "there is no file",
+        "a PEM file",
+        "no.pem",
+    ),
     "ML hub without database": (
         [("postgresql, kine, registry", "registry"), ("datastore: kine", "datastore: etcd")],
         "platform.services.ml_hub",
@@ -609,3 +644,14 @@ def test_thousands_of_mistakes_take_seconds_at_most(site_file: Callable[..., Pat
     with pytest.raises(SiteError, match="or more mistakes"):
         load_site(site_file(text="name: lab\ndomain: a.b\n" + text))
     assert time.process_time() - begin < 5
+
+
+def test_key_of_a_certificate_is_a_provided_secret(
+    site_file: Callable[..., Path], problems_of: Callable[[Path], Sequence[Problem]]
+) -> None:
+    certificate = "{source: files, certificate: c.pem, private_key: ingress_key}"
+    file = site_file(("platform:\n", f"platform:\n  ingress: {{certificate: {certificate}}}\n"))
+    (file.parent / "c.pem").write_text("-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n")
+    (found,) = problems_of(file)
+    assert found.key == "platform.ingress.certificate.private_key"
+    assert "ingress_key is not a secret that the operator provides" in str(found)

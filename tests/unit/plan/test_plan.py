@@ -91,6 +91,7 @@ def test_lab_releases() -> None:
     found = {r.name: (r.namespace, r.address) for r in platform.releases}
     assert found == {
         "cluster-base": ("kube-system", None),
+        "traefik": ("traefik", None),
         "tenant-research": ("strata-system", None),
         "ml-hub": ("strata-system", "https://ml-hub.lab.strata.test/"),
         "token-issuer": ("strata-system", "https://login.lab.strata.test/"),

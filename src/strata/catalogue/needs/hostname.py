@@ -15,43 +15,42 @@ if TYPE_CHECKING:
     from strata.models.yaml_events import KeyPath
 
 
+INGRESS_CLASS = "traefik"
+
+
 @dataclass(frozen=True)
-class Hostname(Need[str]):
-    """A name below the site's domain, over TLS.
+class Hostname(Need[dict[str, str]]):
+    """A name below the site's domain, over TLS, by an Ingress of the service's chart.
 
     Args:
         label: the name without the domain.
-        node_port: on every node, which the load balancer forwards to.
-        health_path: answers 2xx on a healthy backend; empty where a connection must do.
+        health_path: answers 2xx while the service is healthy; empty where there is none.
     """
 
     label: str
-    node_port: int
     health_path: str = ""
 
     def findings(self, site: Site, key: KeyPath) -> Iterator[Finding]:
         """The site needs a load balancer."""
         return role_findings(site, key, "load_balancer", "reachable through it")
 
-    def provide(self, context: ServiceContext[Any]) -> str:
-        """The whole name."""
-        return f"{self.label}.{context.site.domain}"
+    def provide(self, context: ServiceContext[Any]) -> dict[str, str]:
+        """host and className of the Ingress, as the charts take them."""
+        return {"host": f"{self.label}.{context.site.domain}", "className": INGRESS_CLASS}
 
 
 @dataclass(frozen=True)
 class PublishedService:
-    """One name at the site's load balancer.
+    """A service with a name of its own.
 
     Args:
         key: in `platform.services`.
         hostname: below the site's domain.
-        node_port: TCP port on every node of the cluster.
-        health_path: answers 2xx on a healthy backend; empty where a connection must do.
+        health_path: answers 2xx while the service is healthy; empty where there is none.
     """
 
     key: str
     hostname: str
-    node_port: int
     health_path: str
 
 
@@ -60,6 +59,5 @@ def published(site: Site) -> tuple[PublishedService, ...]:
     from strata.catalogue.site import needed
 
     return tuple(
-        PublishedService(service.key, need.label, need.node_port, need.health_path)
-        for service, need in needed(site, Hostname)
+        PublishedService(service.key, need.label, need.health_path) for service, need in needed(site, Hostname)
     )

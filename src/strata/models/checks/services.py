@@ -22,6 +22,7 @@ ROOT: KeyPath = ("platform", "services")
 def check(site: Site, directory: Path) -> Iterator[Finding]:
     """A cluster, one issuer, and what each service needs and checks itself."""
     yield from _issuers(site, directory)
+    yield from _certificate(site, directory)
     present = bool(installed(site)) or site.platform.services.external_issuer is not None
     if site.cluster is None:
         for section, there in (("tenants", bool(site.platform.tenants)), ("services", present)):
@@ -49,17 +50,37 @@ def _issuers(site: Site, directory: Path) -> Iterator[Finding]:
         return
     if own:
         yield Finding((*ROOT, "external_issuer"), f"conflicts with {own[0].key}: {one}", "remove one of them")
-    if external.ca_file is None:
+    if external.ca_file is not None:
+        yield from _certificates_file((*ROOT, "external_issuer", "ca_file"), directory / external.ca_file)
+
+
+def _certificate(site: Site, directory: Path) -> Iterator[Finding]:
+    """Files and secret of the services' certificate."""
+    root: KeyPath = ("platform", "ingress", "certificate")
+    given = site.platform.ingress.certificate
+    for key in ("certificate", "ca_file"):
+        if (name := getattr(given, key)) is not None:
+            yield from _certificates_file((*root, key), directory / name)
+    if given.private_key is None:
         return
-    key: KeyPath = (*ROOT, "external_issuer", "ca_file")
-    file = directory / external.ca_file
+    if given.private_key not in {secret.name for secret in site.secrets if secret.source != "generated"}:
+        yield Finding(
+            (*root, "private_key"),
+            f"{given.private_key} is not a secret that the operator provides",
+            f"secrets: [{{name: {given.private_key}, source: file, path: …}}]",
+            (("secrets",),),
+        )
+
+
+def _certificates_file(path: KeyPath, file: Path) -> Iterator[Finding]:
+    """The file is there, and holds certificates and no key."""
     fix = "the path of a PEM file with certificates, relative to the site file"
     if not is_file(file):
-        yield Finding(key, f"there is no file {file}", fix)
+        yield Finding(path, f"there is no file {file}", fix)
     elif (text := _text(file)) is None or PEM_CERTIFICATE not in text:
-        yield Finding(key, f"{file} holds no certificate in PEM form", fix)
+        yield Finding(path, f"{file} holds no certificate in PEM form", fix)
     elif PEM_PRIVATE_KEY in text:
-        yield Finding(key, f"{file} holds a private key, which would be public", "only the certificates")
+        yield Finding(path, f"{file} holds a private key, which would be public", "only the certificates")
 
 
 def _text(file: Path) -> str | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import secrets as randomness
-import socket
 import ssl
 import time
 from collections.abc import Callable, Iterator
@@ -14,7 +13,6 @@ from typing import TYPE_CHECKING
 import grpc
 import psycopg
 import pytest
-import requests
 
 from strata.access.https import named_session
 from strata.access.ssh import forwarded_port
@@ -23,7 +21,6 @@ from strata.inventory.nfs_server import CLIENT_ROLES
 from strata.inventory.ports import DATASTORE, POSTGRESQL, REGISTRY, REGISTRY_PUSH
 from strata.inventory.postgresql import SERVICE_ROLES
 from strata.inventory.registry import NODES, NODES_SECRET, OPERATOR, OPERATOR_SECRET
-from strata.inventory.services import PublishedService, published_services
 from strata.inventory.topology import database_secret
 from strata.models import Site
 from strata.models.hosts import NfsExport
@@ -260,44 +257,3 @@ def test_registry_asks_for_a_password(site: Site, only: Callable[[str], SiteHost
             for auth, status in ((known, 200), (other, 401), ((known[0], "wrong"), 401), (None, 401)):
                 answer = session.get(f"https://{server.address}:{port}/v2/_catalog", auth=auth, timeout=TIMEOUT)
                 assert answer.status_code == status, f"port {port}, user {auth and auth[0]}: {answer.text}"
-
-
-def test_load_balancer_serves_the_certificate_of_each_name(
-    site: Site, only: Callable[[str], SiteHost], secrets: SecretStore, paths: SitePaths
-) -> None:
-    """The load balancer shows a certificate of the site's authority that is good for each service's name."""
-    door = only("load_balancer")
-    assert secrets.ca
-    context = ssl.create_default_context(cafile=str(paths.ca_file))
-    for service in _services(site):
-        with (
-            socket.create_connection((door.address, 443), timeout=TIMEOUT) as plain,
-            # verifies authority, dates and name
-            context.wrap_socket(plain, server_hostname=f"{service.hostname}.{site.domain}") as tls,
-        ):
-            assert tls.version() in ("TLSv1.2", "TLSv1.3")
-    with socket.create_connection((door.address, 443), timeout=TIMEOUT) as plain, pytest.raises(ssl.SSLError):
-        context.wrap_socket(plain, server_hostname=f"nobody.{site.domain}")
-
-
-def test_load_balancer_sends_plain_http_to_tls(
-    site: Site, only: Callable[[str], SiteHost], http: requests.Session
-) -> None:
-    """The load balancer sends plain HTTP to TLS, and knows no names but the site's."""
-    door = only("load_balancer")
-    service = _services(site)[0]
-    name = f"{service.hostname}.{site.domain}"
-    plain = requests.Session()
-    plain.trust_env = False
-    moved = plain.get(f"http://{door.address}/x", headers={"Host": name}, allow_redirects=False, timeout=TIMEOUT)
-    assert moved.status_code == 308
-    assert moved.headers["Location"] == f"https://{name}/x"
-    unknown = http.get(f"https://{name}/", headers={"Host": f"nobody.{site.domain}"}, timeout=TIMEOUT)
-    assert unknown.status_code == 404
-
-
-def _services(site: Site) -> tuple[PublishedService, ...]:
-    found = published_services(site)
-    if not found:
-        pytest.skip(f"site {site.name} publishes no service")
-    return found

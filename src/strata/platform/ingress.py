@@ -1,0 +1,126 @@
+"""The ingress controller: Traefik behind the load balancer of the hosts layer."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+
+from strata.catalogue.needs.hostname import INGRESS_CLASS
+from strata.catalogue.service import Values, image
+from strata.inventory.ports import INGRESS
+from strata.models import Site
+from strata.models.platform import LETS_ENCRYPT, IngressCertificate
+from strata.site.hosts import hosts_with
+from strata.site.outputs import CloudOutputs
+from strata.toolchain import load_versions
+
+INGRESS_NAMESPACE = "traefik"
+CERTIFICATE_SECRET = "site-certificate"  # noqa: S105 the name of a Secret, not one
+"""kubernetes.io/tls Secret in the controller's namespace, applied by strata.engine.certificates."""
+RESOLVER = "acme"
+HSTS = "hsts"
+PORT, METRICS_PORT, PING_PORT = 8443, 9100, 8080
+
+
+def values(site: Site, outputs: CloudOutputs | None, images: Mapping[str, str]) -> Values:
+    """Values of the chart traefik."""
+    balancers = [host.address for host in hosts_with("load_balancer", site, outputs)]
+    trusted = [f"{a}/{ipaddress.ip_address(a).max_prefixlen}" for a in balancers]
+    certificate = site.platform.ingress.certificate
+    return {
+        "image": _image(images),
+        "versionOverride": f"v{load_versions().tools['traefik'].version}",
+        "global": {"checkNewVersion": False, "sendAnonymousUsage": False},
+        "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}},
+        "startupProbe": {"httpGet": {"path": "/ping", "port": PING_PORT}, "periodSeconds": 1, "failureThreshold": 60},
+        "readinessProbe": {"initialDelaySeconds": 0, "periodSeconds": 5},
+        "ingressClass": {"enabled": True, "isDefaultClass": True, "name": INGRESS_CLASS},
+        "providers": {
+            "kubernetesCRD": {"enabled": True},
+            "kubernetesIngress": {"enabled": True, "publishedService": {"enabled": False}},
+        },
+        "logs": {"access": {"enabled": True, "format": "json"}},
+        "ports": {
+            "traefik": {"port": PING_PORT},
+            "metrics": {"port": METRICS_PORT},
+            # the load balancer redirects to https; plain HTTP is not served
+            "web": {"expose": {"default": False}},
+            "websecure": {
+                "port": PORT,
+                "nodePort": INGRESS,
+                "asDefault": True,
+                "proxyProtocol": {"trustedIPs": trusted},
+                # uploads may take as long as they need; connections without a request end after 3 minutes
+                "transport": {
+                    "respondingTimeouts": {"readTimeout": "0s", "writeTimeout": "0s", "idleTimeout": "180s"},
+                    # longer than the load balancer needs to notice that the pod ends
+                    "lifeCycle": {"requestAcceptGraceTimeout": "6s", "graceTimeOut": "30s"},
+                },
+                "tls": {"enabled": True, **({"certResolver": RESOLVER} if certificate.source == "acme" else {})},
+                "middlewares": [f"{INGRESS_NAMESPACE}-{HSTS}@kubernetescrd"],
+            },
+        },
+        # Local: the client's connection is not forwarded to another node, so that the source address stays
+        "service": {"type": "NodePort", "spec": {"externalTrafficPolicy": "Local"}},
+        "additionalArguments": [
+            "--providers.providersThrottleDuration=200ms",
+            *(f"--providers.kubernetesingress.ingressendpoint.ip={address}" for address in balancers[:1]),
+        ],
+        "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}},
+        "priorityClassName": "system-cluster-critical",
+        "podSecurityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
+        "extraObjects": [_hsts(), _network_policy(trusted)],
+        **_certificate(certificate),
+    }
+
+
+def _image(images: Mapping[str, str]) -> Values:
+    """The chart has no key for the digest: it is a part of the tag."""
+    found = image(images, "traefik")
+    registry, _, repository = found["repository"].partition("/")
+    version = load_versions().tools["traefik"].version
+    return {"registry": registry, "repository": repository, "tag": f"v{version}@{found['digest']}"}
+
+
+def _certificate(certificate: IngressCertificate) -> Values:
+    """Where the default certificate comes from, and the kind of workload that this permits."""
+    if certificate.source != "acme":
+        store = {"default": {"defaultCertificate": {"secretName": CERTIFICATE_SECRET}}}
+        return {"deployment": {"kind": "DaemonSet"}, "tlsStore": store}
+    account = {"email": certificate.email, "caServer": certificate.directory or LETS_ENCRYPT}
+    resolver = {"acme": {**account, "storage": "/data/acme.json", "tlsChallenge": True}}
+    # challenges are answered, and certificates kept, by one pod alone
+    return {
+        "deployment": {"kind": "Deployment", "replicas": 1},
+        "persistence": {"enabled": True, "size": "128Mi"},
+        "podSecurityContext": {"seccompProfile": {"type": "RuntimeDefault"}, "fsGroup": 65532},
+        "certificatesResolvers": {RESOLVER: resolver},
+    }
+
+
+def _hsts() -> Values:
+    return {
+        "apiVersion": "traefik.io/v1alpha1",
+        "kind": "Middleware",
+        "metadata": {"name": HSTS},
+        "spec": {"headers": {"stsSeconds": 31536000}},
+    }
+
+
+def _network_policy(balancers: list[str]) -> Values:
+    """Requests come from the load balancer only; they may go to any pod, whose own policies decide."""
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {"name": "traefik"},
+        "spec": {
+            "podSelector": {"matchLabels": {"app.kubernetes.io/name": "traefik"}},
+            "policyTypes": ["Ingress"],
+            "ingress": [
+                {"from": [{"ipBlock": {"cidr": c}} for c in balancers], "ports": [{"port": PORT, "protocol": "TCP"}]},
+                {"from": [{"namespaceSelector": {}}], "ports": [{"port": METRICS_PORT, "protocol": "TCP"}]},
+                # health checks only
+                {"ports": [{"port": PING_PORT, "protocol": "TCP"}]},
+            ],
+        },
+    }

@@ -1,0 +1,125 @@
+"""The ingress controller behind the load balancer."""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+import time
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+import requests
+
+from strata.access.https import load_balancer_address, trusted_authorities
+from strata.catalogue.needs.hostname import INGRESS_CLASS
+from strata.catalogue.service import SYSTEM_NAMESPACE
+from strata.inventory.services import PublishedService, published_services
+from strata.platform.ingress import INGRESS_NAMESPACE
+from strata.site.context import SiteContext
+from strata.site.hosts import ingress_nodes
+from strata.verify.pods import Kubectl
+
+ROUTE_SECONDS = 2.0
+"""Longest time from the creation of an Ingress to the first answer at its name."""
+
+
+@pytest.fixture(scope="module")
+def address(context: SiteContext) -> str:
+    """Address of the load balancer."""
+    try:
+        return load_balancer_address(context)
+    except LookupError:
+        pytest.skip(f"site {context.site.name} has no host with the role load_balancer")
+
+
+@pytest.fixture(scope="module")
+def service(context: SiteContext) -> PublishedService:
+    """A service that routes can lead to."""
+    found = [s for s in published_services(context.site) if s.health_path]
+    if not found:
+        pytest.skip(f"site {context.site.name} publishes no service")
+    return found[0]
+
+
+@pytest.fixture
+def route(context: SiteContext, kubectl: Kubectl, service: PublishedService) -> Iterator[Callable[[], str]]:
+    """Creates an Ingress at a name that was never used, and returns the name; removed after the check."""
+    label = f"verify-{uuid.uuid4().hex[:8]}"
+
+    def create() -> str:
+        host = f"{label}.{context.site.domain}"
+        backend = {"service": {"name": service.key.replace("_", "-"), "port": {"name": "http"}}}
+        rule = {"host": host, "http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": backend}]}}
+        manifest = {
+            "apiVersion": "networking.k8s.io/v1",
+            "kind": "Ingress",
+            "metadata": {"name": label, "namespace": SYSTEM_NAMESPACE},
+            "spec": {"ingressClassName": INGRESS_CLASS, "rules": [rule]},
+        }
+        kubectl("create", "--filename", "-", input=json.dumps(manifest))
+        return host
+
+    yield create
+    kubectl("delete", "ingress", label, "--namespace", SYSTEM_NAMESPACE, "--ignore-not-found")
+
+
+def test_new_route_answers_within_two_seconds(
+    route: Callable[[], str], service: PublishedService, http: requests.Session, record_property: Callable[..., None]
+) -> None:
+    """An Ingress that appears while the site runs answers over HTTPS at its own name within 2 s."""
+    host = route()
+    begin = time.monotonic()
+    while True:
+        status = http.get(f"https://{host}{service.health_path}", timeout=5).status_code
+        seconds = time.monotonic() - begin
+        if status == requests.codes.ok or seconds > ROUTE_SECONDS:
+            break
+        time.sleep(0.05)
+    record_property("seconds", round(seconds, 2))
+    assert (status, seconds <= ROUTE_SECONDS) == (200, True), f"{status} after {seconds:.2f} s"
+
+
+def test_unknown_name_is_not_found(context: SiteContext, address: str, http: requests.Session) -> None:
+    """A name below the domain without a service gets 404, with the certificate of the site."""
+    assert address
+    response = http.get(f"https://no-such-service.{context.site.domain}/", timeout=10)
+    assert response.status_code == 404
+
+
+def test_plain_http_is_redirected(context: SiteContext, address: str) -> None:
+    """HTTP redirects to HTTPS, with path and query."""
+    headers = {"Host": f"any.{context.site.domain}"}
+    response = requests.get(f"http://{address}/a?b=c", headers=headers, allow_redirects=False, timeout=10)
+    assert response.status_code == 308
+    assert response.headers["Location"] == f"https://any.{context.site.domain}/a?b=c"
+
+
+def test_http2_is_offered(context: SiteContext, address: str, service: PublishedService) -> None:
+    """Clients that offer HTTP/2 get it."""
+    authorities = trusted_authorities(context)
+    trusting = ssl.create_default_context(cafile=authorities if isinstance(authorities, str) else None)
+    trusting.set_alpn_protocols(["h2", "http/1.1"])
+    name = f"{service.hostname}.{context.site.domain}"
+    with (
+        socket.create_connection((address, 443), timeout=10) as plain,
+        trusting.wrap_socket(plain, server_hostname=name) as session,
+    ):
+        assert session.selected_alpn_protocol() == "h2"
+
+
+def test_controller_runs_on_every_node_of_the_load_balancer(
+    context: SiteContext, address: str, kubectl: Kubectl
+) -> None:
+    """A ready pod of the controller runs on each node that the load balancer forwards to."""
+    assert address
+    if context.site.platform.ingress.certificate.source == "acme":
+        pytest.skip("with certificates by ACME the controller is one pod")
+    pods = json.loads(kubectl("get", "pods", "--namespace", INGRESS_NAMESPACE, "--output", "json"))["items"]
+    ready = {
+        pod["spec"]["nodeName"]
+        for pod in pods
+        if any(c["type"] == "Ready" and c["status"] == "True" for c in pod["status"].get("conditions", []))
+    }
+    assert {node.name for node in ingress_nodes(context.site, context.cloud_outputs)} <= ready

@@ -1,0 +1,161 @@
+"""The values of the ingress controller, judged by the real helm, Traefik's own chart and the real traefik."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+import yaml
+
+from strata.catalogue.service import Values
+from strata.inventory.ports import INGRESS
+from strata.models import Site, load_site
+from strata.models.platform import Ingress, IngressCertificate
+from strata.platform import ingress
+from strata.site.outputs import CloudOutputs, ImageOutputs, InstanceOutput
+from strata.site.paths import REPOSITORY
+from strata.toolchain import cache, charts, load_versions
+
+HELM = str(Path(sys.executable).with_name("helm"))
+SUBSTITUTE = REPOSITORY / "lab" / "charts" / "traefik"
+DIGEST = "sha256:" + "a" * 64
+BALANCER = "10.0.0.5"
+ACME = IngressCertificate(source="acme", email="operators@example.org", directory="https://acme.example.org/directory")
+Objects = dict[tuple[str, str], dict[str, Any]]
+
+
+def site_with(certificate: IngressCertificate) -> Site:
+    """The lab with certificates from elsewhere."""
+    site = load_site(REPOSITORY / "inventories" / "lab" / "site.yaml")
+    platform = site.platform.model_copy(update={"ingress": Ingress(certificate=certificate)})
+    return site.model_copy(update={"platform": platform})
+
+
+def values(certificate: IngressCertificate | None = None) -> Values:
+    balancer = InstanceOutput(id="1", name="services-1", address=BALANCER, flavor="cpu", roles=("load_balancer",))
+    outputs = CloudOutputs(instances={"services-1": balancer}, networks={})
+    images = ImageOutputs(images={"traefik": f"registry.example.org:5000/strata/traefik@{DIGEST}"})
+    return ingress.values(site_with(certificate or IngressCertificate()), outputs, images.images)
+
+
+def render(given: Values, chart: Path = SUBSTITUTE) -> Objects:
+    command = [HELM, "template", "traefik", str(chart), "--namespace", "traefik", "--values", "-"]
+    done = subprocess.run(command, input=json.dumps(given), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return {(o["kind"], o["metadata"]["name"]): o for o in yaml.safe_load_all(done.stdout) if o}
+
+
+def pod(objects: Objects) -> dict[str, Any]:
+    (found,) = (o for (kind, _), o in objects.items() if kind in ("DaemonSet", "Deployment"))
+    return dict(found["spec"]["template"]["spec"])
+
+
+def arguments(objects: Objects) -> set[str]:
+    return set(pod(objects)["containers"][0]["args"])
+
+
+@pytest.mark.parametrize("certificate", [IngressCertificate(), ACME], ids=["site", "acme"])
+def test_substitute_makes_what_traefiks_chart_makes(certificate: IngressCertificate) -> None:
+    """Where Traefik's own chart was fetched: the same objects, arguments and services."""
+    (chart,) = (c for c in charts.report() if c.name == "traefik")
+    if chart.source not in ("mirror", "release"):
+        pytest.skip(f"Traefik's chart is not in the cache: {chart.note}")
+    assert chart.path is not None
+    own, real = render(values(certificate)), render(values(certificate), chart.path)
+    assert own.keys() == real.keys()
+    assert arguments(own) <= arguments(real)
+    rest = {argument.partition("=")[0] for argument in arguments(real) - arguments(own)}
+    assert rest <= {"--api.dashboard", "--log.level", "--accesslog.fields.defaultmode",
+                    "--accesslog.fields.headers.defaultmode"}  # fmt: skip
+    for key in ("Service", "IngressClass", "ServiceAccount"):
+        (name,) = (name for kind, name in own if kind == key)
+        assert own[key, name].get("spec") == real[key, name].get("spec")
+
+
+def test_controller_meets_the_restricted_standard() -> None:
+    spec = pod(render(values()))
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert "hostNetwork" not in spec
+    (container,) = spec["containers"]
+    assert container["image"].endswith(f"@{DIGEST}")
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "readOnlyRootFilesystem": True,
+    }  # fmt: skip
+    assert not any("hostPort" in port for port in container["ports"])
+
+
+def test_only_https_is_published() -> None:
+    objects = render(values())
+    service = objects["Service", "traefik"]["spec"]
+    assert service["type"] == "NodePort"
+    assert service["externalTrafficPolicy"] == "Local", "else the client's address is lost"
+    assert [(p["name"], p["nodePort"]) for p in service["ports"]] == [("websecure", INGRESS)]
+    policy = objects["NetworkPolicy", "traefik"]["spec"]["ingress"]
+    assert policy[0] == {
+        "from": [{"ipBlock": {"cidr": f"{BALANCER}/32"}}], "ports": [{"port": 8443, "protocol": "TCP"}]
+    }  # fmt: skip
+
+
+def test_certificate_is_a_secret_that_no_value_holds() -> None:
+    objects = render(values())
+    assert objects["TLSStore", "default"]["spec"] == {"defaultCertificate": {"secretName": "site-certificate"}}
+    assert not any(kind == "Secret" for kind, _ in objects)
+    assert "BEGIN" not in json.dumps(values())
+
+
+@pytest.mark.parametrize("key", ["typo", "hub", "tlsOptions"])
+def test_substitute_refuses_other_values(key: str) -> None:
+    command = [HELM, "template", "traefik", str(SUBSTITUTE), "--values", "-"]
+    given = json.dumps(values() | {key: {}})
+    done = subprocess.run(command, input=given, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert key in done.stderr
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+@pytest.mark.parametrize("certificate", [IngressCertificate(), ACME], ids=["site", "acme"])
+def test_traefik_accepts_its_arguments(certificate: IngressCertificate, tmp_path: Path) -> None:
+    """The real binary starts with them; the providers are left out, which need a cluster."""
+    tool = cache.find("traefik", load_versions().components["traefik"])
+    if tool is None:
+        pytest.skip("traefik was not built: `strata doctor`")
+    given = [a for a in sorted(arguments(render(values(certificate)))) if "providers.kubernetes" not in a]
+    ping = free_port()
+    ports = {":8080/": f"127.0.0.1:{ping}/"} | {p: f"127.0.0.1:{free_port()}/" for p in (":8443/", ":8000/", ":9100/")}
+    for old, new in ports.items():
+        given = [a.replace(f"address={old}", f"address={new}") for a in given]
+    given = [a.replace("/data/acme.json", str(tmp_path / "acme.json")) for a in given]
+    with subprocess.Popen([tool.path, *given], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        try:
+            assert answers(process, f"http://127.0.0.1:{ping}/ping"), process.communicate(timeout=5)[0]
+        finally:
+            process.kill()
+    unknown = subprocess.run([tool.path, *given, "--typo"], capture_output=True, text=True, timeout=30, check=False)
+    assert unknown.returncode != 0
+    assert "typo" in unknown.stdout + unknown.stderr
+
+
+def answers(process: subprocess.Popen[str], url: str) -> bool:
+    """Whether the process answers 200 there before it ends or 20 s have passed."""
+    end = time.monotonic() + 20
+    while process.poll() is None and time.monotonic() < end:
+        try:
+            if requests.get(url, timeout=2).status_code == requests.codes.ok:
+                return True
+        except requests.ConnectionError:
+            pass
+        time.sleep(0.1)
+    return False
