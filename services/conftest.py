@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -58,6 +59,21 @@ def secrets() -> Secrets:
 def lab() -> Path:
     """The lab's site file."""
     return REPOSITORY / "inventories" / "lab" / "site.yaml"
+
+
+@pytest.fixture
+def lab_with(lab: Path, tmp_path: Path) -> Callable[..., Path]:
+    """`lab_with(SERVICE, replicas=2)` → the lab's site file with that service."""
+
+    def of(service: Service[Any], **settings: object) -> Path:
+        directory = tmp_path / "lab"
+        shutil.copytree(lab.parent, directory, dirs_exist_ok=True)
+        content = yaml.safe_load(lab.read_text())
+        content["platform"]["services"][service.key] = settings
+        (directory / "site.yaml").write_text(yaml.safe_dump(content))
+        return directory / "site.yaml"
+
+    return of
 
 
 @pytest.fixture

@@ -111,13 +111,15 @@ def values(context: ServiceContext[MlHub]) -> Values:
         "issuer": {"url": issuer.url, "audience": issuer.audience},
         "catalogue": _catalogue(context),
         "ingress": context.provide(_hostname(hub)),
+        "networkPolicy": {
+            "issuerPods": dict(issuer.pods),
+            "egressPorts": sorted({*issuer.ports, *([HUB_PORT] if hub.catalogue.file is None else [])}),
+        },
     }
     if issuer.jwks_url is not None:
         given["issuer"]["jwksUrl"] = issuer.jwks_url
     if issuer.ca is not None:
         given["issuer"]["ca"] = issuer.ca
-    if issuer.ports:
-        given["networkPolicy"] = {"egressPorts": sorted({HUB_PORT, *issuer.ports})}
     return given
 
 

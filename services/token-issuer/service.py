@@ -82,7 +82,7 @@ def issuer(settings: TokenIssuer, site: Site) -> Issuer:
     """Where users reach it, and where pods read its keys."""
     url = f"https://{settings.hostname}.{site.domain}"
     keys = f"http://token-issuer.{SYSTEM_NAMESPACE}.svc:{PORT}/jwks"
-    return Issuer(url, keys, CLIENT, CLIENT_SECRET)
+    return Issuer(url, keys, CLIENT, CLIENT_SECRET, {"app.kubernetes.io/name": "token-issuer"})
 
 
 def values(context: ServiceContext[TokenIssuer]) -> Values:

@@ -19,6 +19,7 @@ def register(app: typer.Typer) -> None:
     for command in (validate, plan, status, report, verify, explain, env, doctor):
         app.command()(command)
     app.command("new")(new)
+    app.command("new-service")(new_service)
 
 
 def _print_json(value: Any) -> None:
@@ -225,3 +226,19 @@ def new(
     console.print(f"wrote {file}; next: edit it, then `strata validate {name}`", markup=False, highlight=False)
     for key, network in provider_of(load_site(file)).local_networks().items():
         console.print(f"  {key}: {network}", markup=False, highlight=False)
+
+
+def new_service(name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the new service.")]) -> None:
+    """Write the folder and the chart of a new platform service, which work as they are."""
+    from strata.catalogue.new import new_service as write
+    from strata.site.paths import REPOSITORY
+
+    folders = ", ".join(f"{path.relative_to(REPOSITORY)}/" for path in write(name))
+    key = name.replace("-", "_")
+    Console().print(
+        f"wrote {folders} and docs/reference/; next: `{key}: {{}}` below platform.services of a site file, then "
+        "`strata up`",
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )

@@ -77,7 +77,9 @@ def _provided(context: SiteContext, given: IngressCertificate) -> tuple[str, str
         public = x509.load_pem_x509_certificate(certificate.encode()).public_key()
     except (OSError, ValueError) as error:
         raise UserError(
-            f"{root}.certificate: {file}: {error}", fix="name a PEM file with the certificate, then its chain"
+            f"{root}.certificate: {file}: {error}",
+            fix="name a PEM file with the certificate, then its chain",
+            see="the-services-certificate-cannot-be-used",
         ) from None
     key = context.secrets.get(given.private_key) + "\n"
     try:
@@ -86,11 +88,13 @@ def _provided(context: SiteContext, given: IngressCertificate) -> tuple[str, str
         raise UserError(
             f"{root}.private_key: secret {given.private_key} is no PEM private key without passphrase",
             fix="provide the key that belongs to the certificate",
+            see="the-services-certificate-cannot-be-used",
         ) from None
     if _public(own) != _public(public):
         raise UserError(
             f"{root}.private_key: secret {given.private_key} does not belong to {file}",
             fix="provide the key that belongs to the certificate",
+            see="the-services-certificate-cannot-be-used",
         )
     return certificate, key
 

@@ -32,8 +32,9 @@ CLUSTER_TOOLS = (
     "coredns",
     "pause",
     "gpu-device-plugin",
+    "network-policies",
 )
-SENT_TOOLS = ("kubelet", "kubeadm", "kubectl")
+SENT_TOOLS = ("kubelet", "kubeadm", "kubectl", "network-policies")
 """Those that go to hosts by strata_binaries."""
 
 

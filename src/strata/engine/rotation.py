@@ -10,6 +10,7 @@ from typing import Literal
 
 from strata.access.ssh import all_addresses, ssh_arguments
 from strata.catalogue.needs import Secret
+from strata.catalogue.service import FINGERPRINT_KEY
 from strata.catalogue.site import needed
 from strata.engine.keys import new_ssh_key
 from strata.engine.record import last_complete_run
@@ -76,9 +77,9 @@ def list_secrets(context: SiteContext) -> list[SecretEntry]:
     """Every secret of the site that has come into being, by name."""
     provided = {s.name: s.source for s in context.site.secrets if s.source != "generated"}
     found = [SecretEntry(SSH_KEY, "generated", "at once"), SecretEntry(PASSPHRASE, "generated", "at once")]
-    previous = {need.previous for _, need in needed(context.site, Secret) if need.keep_previous}
+    hidden = {need.previous for _, need in needed(context.site, Secret) if need.keep_previous} | {FINGERPRINT_KEY}
     found += [
-        SecretEntry(name, "generated", "by the next up") for name in context.secrets.names() if name not in previous
+        SecretEntry(name, "generated", "by the next up") for name in context.secrets.names() if name not in hidden
     ]
     return [*found, *(SecretEntry(name, source, "by the operator") for name, source in provided.items())]
 

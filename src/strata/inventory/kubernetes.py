@@ -87,4 +87,5 @@ def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
             for host in hosts_with(role, site, outputs)
             for port in ports
         ],
+        "pod_network_policies_binary": str(binaries / "network-policies"),
     }

@@ -77,6 +77,24 @@ def status(kubectl: Kubectl, namespace: str, name: str) -> dict[str, Any]:
     return found
 
 
+def start(kubectl: Kubectl, namespace: str, request: PodRequest) -> str:
+    """Starts a pod that goes on running; the caller deletes it.
+
+    Returns:
+        its address.
+
+    Raises:
+        PodFailed: it does not run after 90 s.
+    """
+    create(kubectl, namespace, request)
+    end = time.monotonic() + POD_SECONDS
+    while (pod := status(kubectl, namespace, request.name))["status"].get("phase") != "Running":
+        if time.monotonic() > end:
+            raise PodFailed(f"pod {request.name} is {pod['status'].get('phase')} after {POD_SECONDS:.0f} s")
+        time.sleep(0.3)
+    return str(pod["status"]["podIP"])
+
+
 def run(kubectl: Kubectl, namespace: str, request: PodRequest) -> tuple[str, str]:
     """Runs a pod to its end and removes it.
 

@@ -86,8 +86,12 @@ def test_the_device_plugin_is_pinned_and_confined() -> None:
 
 
 def test_the_device_plugin_can_be_left_out() -> None:
-    kinds = {d["kind"] for d in rendered("cluster-base", {"devicePlugin": {"enabled": False}})}
-    assert kinds == {"StorageClass", "PriorityClass"}
+    left = {"devicePlugin": {"enabled": False}}
+    found = rendered("cluster-base", left)
+    assert {d["kind"] for d in found} == {"StorageClass", "PriorityClass", "NetworkPolicy"}
+    assert [d["metadata"]["name"] for d in found if d["kind"] == "NetworkPolicy"] == ["check-dns"]
+    found = rendered("cluster-base", {**left, "networkPolicies": {"enabled": False}})
+    assert {d["kind"] for d in found} == {"StorageClass", "PriorityClass"}
 
 
 def test_the_device_plugins_configuration_is_what_it_reads() -> None:

@@ -285,10 +285,22 @@ def test_network_policy_lets_in_what_is_served(helm: Helm, chart: str, values: V
     own = [{"podSelector": {"matchLabels": {"app.kubernetes.io/part-of": "strata"}}}]
     assert requests["from"][1:] == (own if chart == "token-issuer" else [])
     if chart == "ml-hub":
-        assert [p["port"] for p in policy["egress"][0]["ports"]] == [53, 53, 5432, 443, 8080]
+        assert [[p["port"] for p in rule["ports"]] for rule in policy["egress"]] == [[53, 53], [5432], [443]]
     else:
         assert "egress" not in policy
     assert ("NetworkPolicy", chart) not in helm.template(chart, {**values, "networkPolicy": {"enabled": False}})
+
+
+def test_network_policy_names_its_peers(helm: Helm, hub_values: Values) -> None:
+    hub_values["database"]["host"] = "10.77.0.11"
+    clients = [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "traefik"}}}]
+    hub_values["networkPolicy"] = {"clients": clients, "issuerPods": {"app": "issuer"}, "egressPorts": []}
+    policy = helm.template("ml-hub", hub_values)["NetworkPolicy", "ml-hub"]["spec"]
+    assert [rule["from"] for rule in policy["ingress"]] == [clients]
+    dns, database, issuer = (rule["to"] for rule in policy["egress"])
+    assert dns[0]["podSelector"] == {"matchLabels": {"k8s-app": "kube-dns"}}
+    assert database == [{"ipBlock": {"cidr": "10.77.0.11/32"}}]
+    assert issuer == [{"podSelector": {"matchLabels": {"app": "issuer"}}}]
 
 
 def test_notes_tell_how_to_try_and_where_to_look(helm: Helm, chart: str, values: Values, tmp_path: Path) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -28,12 +28,14 @@ class Issuer:
         jwks_url: where pods read its keys.
         client: id of the client that operators and checks use, by the client credentials grant.
         client_secret: name of the site's secret with that client's.
+        pods: labels of the pods that serve `jwks_url`, for NetworkPolicies.
     """
 
     url: str
     jwks_url: str
     client: str
     client_secret: str
+    pods: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class IssuerAccess:
         jwks_url: where the keys are; None: as the discovery document says.
         ca: PEM of the authority that signed the issuer's certificate; None: the image's authorities.
         ports: TCP ports outside of the cluster that the service reads the keys on.
+        pods: labels of the pods that serve `jwks_url`; empty for an external issuer.
     """
 
     url: str
@@ -53,6 +56,7 @@ class IssuerAccess:
     jwks_url: str | None = None
     ca: str | None = None
     ports: tuple[int, ...] = ()
+    pods: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -93,7 +97,7 @@ class Audience(Need[IssuerAccess]):
             own = issuer(context.site)
             if own is None:
                 raise LookupError(f"site {context.site.name} has no issuer; validation refuses that")
-            return IssuerAccess(own.url, self.name, own.jwks_url)
+            return IssuerAccess(own.url, self.name, own.jwks_url, pods=own.pods)
         ca = None
         if external.ca_file is not None:
             ca = context.read("platform.services.external_issuer.ca_file", Path(external.ca_file))

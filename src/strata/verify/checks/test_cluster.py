@@ -36,7 +36,7 @@ print(json.dumps({
     "mounted": sorted(os.path.basename(p) for p in glob.glob("/etc/strata/pci/devices/*")),
 }))
 """
-CONNECT = """
+REACHABLE = """
 import json, socket, sys
 def connects(target):
     address, port = target.rsplit(":", 1)
@@ -48,6 +48,21 @@ def connects(target):
 print(json.dumps([target for target in sys.argv[1:] if connects(target)]))
 """
 """Prints which of `address:port` connect."""
+LISTEN = "import socket; s = socket.create_server(('', 8080)); [s.accept() for _ in iter(int, 1)]"
+CONNECT = """
+import json, socket, sys, time
+def reaches(address):
+    try:
+        socket.create_connection((address, 8080), 2).close()
+        return True
+    except OSError:
+        return False
+own, foreign = sys.argv[1:]
+end = time.monotonic() + 20
+while not reaches(own) and time.monotonic() < end:
+    time.sleep(0.5)
+print(json.dumps([reaches(own), reaches(foreign)]))
+"""
 RESOLVE = "import socket, sys; print(socket.gethostbyname(sys.argv[1]))"
 
 
@@ -163,7 +178,7 @@ def test_pods_reach_hosts_only_for_services(
         f"{h.address}:{KUBELET}" for role in KUBERNETES_ROLES for h in hosts_with(role, site, cloud_outputs)
     }
     targets = sorted(meant | listening | other)
-    command = ["python3", "-c", CONNECT, *targets]
+    command = ["python3", "-c", REACHABLE, *targets]
     output, _ = pods.run(kubectl, namespace, PodRequest("connect", images.images["pod-base"], command))
     assert set(json.loads(output)) == meant
 
@@ -294,6 +309,27 @@ def test_tenant_quota_refuses(site: Site, kubectl: Kubectl, images: ImageOutputs
     pods.delete(kubectl, tenant.name, request.name)
     assert "exceeded quota" in answer, answer
     assert f"limited: requests.{resource}={number}" in answer, answer
+
+
+def test_tenants_are_apart(site: Site, kubectl: Kubectl, namespace: str, images: ImageOutputs) -> None:
+    """A tenant's pod reaches a pod of its namespace and none of another one, and is reached by none"""
+    if not site.platform.tenants:
+        pytest.skip("the site has no tenants")
+    tenant, image = site.platform.tenants[0].name, images.images["pod-base"]
+    server, client = (f"verify-{role}-{secrets.token_hex(3)}" for role in ("server", "client"))
+    places = (tenant, namespace)
+    try:
+        address = {
+            place: pods.start(kubectl, place, PodRequest(server, image, ["python3", "-c", LISTEN])) for place in places
+        }
+        for own, foreign in (places, places[::-1]):
+            request = PodRequest(client, image, ["python3", "-c", CONNECT, address[own], address[foreign]])
+            output, _ = pods.run(kubectl, own, request)
+            reached = dict(zip((own, foreign), json.loads(output), strict=True))
+            assert reached == {own: True, foreign: False}, f"from the namespace {own}"
+    finally:
+        for place in places:
+            pods.delete(kubectl, place, server)
 
 
 def test_images_come_from_the_site(site: Site, kubectl: Kubectl, images: ImageOutputs) -> None:

@@ -1,0 +1,87 @@
+"""The Secrets of services on a real API server: applied, changed by others, repaired, rotated, removed."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from strata.catalogue.needs import Database
+from strata.catalogue.site import installed, needed
+from strata.drift.platform import secrets_drift
+from strata.models import find_site
+from strata.platform.secrets import LABELS, apply_secrets, live_secrets, remove_secrets
+from strata.site.context import SiteContext
+
+from .conftest import ApiServer
+
+
+@pytest.fixture
+def site(api_server: ApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SiteContext]:
+    """The lab's site with that cluster; its Secrets are removed afterwards."""
+    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
+    found = SiteContext.load(find_site("lab"))
+    found.paths.create()
+    shutil.copyfile(api_server.kubeconfig, found.paths.kubeconfig)
+    yield found
+    for namespace, name in live_secrets(found):
+        api_server.kubectl("delete", "secret", name, "--namespace", namespace)
+
+
+def drift(site: SiteContext) -> list[tuple[str, str]]:
+    """Object and property of each difference."""
+    return [(d.object, d.property) for d in secrets_drift(site, [service.name for service in installed(site.site)])]
+
+
+def test_they_are_applied_once(site: SiteContext, api_server: ApiServer) -> None:
+    changed = apply_secrets(site)
+    assert changed
+    assert apply_secrets(site) == []
+    assert drift(site) == []
+    (service, need), *_ = needed(site.site, Database)
+    arguments = ("get", "secret", service.secret_name, "--namespace", service.namespace, "--output", "json")
+    found = json.loads(api_server.kubectl(*arguments))
+    assert base64.b64decode(found["data"][need.secret]).decode() == site.secrets.get(need.secret)
+    assert found["metadata"]["labels"].items() >= LABELS.items()
+    for value in site.secrets.known().values():
+        assert value not in json.dumps(found["metadata"])
+
+
+def test_what_others_changed_is_seen_and_repaired(site: SiteContext, api_server: ApiServer) -> None:
+    apply_secrets(site)
+    (service, need), *_ = needed(site.site, Database)
+    label = f"release {service.name}: Secret {service.namespace}/{service.secret_name}"
+    patch = ("patch", "secret", service.secret_name, "--namespace", service.namespace, "--type=merge", "--patch")
+    for data, path in (({need.secret: "b3RoZXI="}, f"data.{need.secret}"), ({"added": "b3RoZXI="}, "data.added")):
+        api_server.kubectl(*patch, json.dumps({"data": data}))
+        assert drift(site) == [(label, path)]
+        assert apply_secrets(site) == [f"{service.namespace}/{service.secret_name}"]
+        assert drift(site) == []
+        assert apply_secrets(site) == []
+    api_server.kubectl("delete", "secret", service.secret_name, "--namespace", service.namespace)
+    assert drift(site) == [(label, "state")]
+    assert apply_secrets(site) == [f"{service.namespace}/{service.secret_name}"]
+    assert drift(site) == []
+
+
+def test_a_rotation_that_waits_for_up_is_no_drift(site: SiteContext) -> None:
+    apply_secrets(site)
+    (service, need), *_ = needed(site.site, Database)
+    site.secrets.rotate(need.secret)
+    assert drift(site) == []
+    assert apply_secrets(site) == [f"{service.namespace}/{service.secret_name}"]
+
+
+def test_those_of_a_service_that_went_are_removed(site: SiteContext) -> None:
+    apply_secrets(site)
+    assert remove_secrets(site) == []
+    (service, _), *_ = needed(site.site, Database)
+    services = site.site.platform.services.model_copy(update={service.key: None})
+    platform = site.site.platform.model_copy(update={"services": services})
+    without = SiteContext(site.site.model_copy(update={"platform": platform}), site.site_file, site.paths)
+    assert remove_secrets(without) == [f"{service.namespace}/{service.secret_name}"]
+    assert service.secret_name not in {name for _, name in live_secrets(without)}

@@ -1,0 +1,104 @@
+"""A service from `strata new-service` runs on the lab, is seen by every command, and leaves nothing behind.
+
+A copy of the repository has it: `up` of the copy installs it, `up` of this repository removes it.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+import yaml
+
+from strata.catalogue.service import SYSTEM_NAMESPACE
+from strata.site.context import SiteContext
+from strata.site.paths import REPOSITORY
+from strata.verify.pods import Kubectl
+
+from .commands import strata, up
+
+pytestmark = pytest.mark.long
+
+NAME, KEY = "greeting-desk", "greeting_desk"
+NOT_COPIED = (".git", ".venv", ".*_cache", ".hypothesis", "__pycache__", "tests")
+
+
+class Copied:
+    """The copy: its site file, and the environment in which `strata` is the copy's."""
+
+    def __init__(self, root: Path, context: SiteContext) -> None:
+        self.root = root
+        self.environment: Mapping[str, str] = {"PYTHONPATH": f"{root / 'src'}:{root / 'lab' / 'src'}"}
+        self.site_file = root / "inventories" / context.site.name / "site.yaml"
+
+    def json(self, command: str, *options: str) -> dict[str, object]:
+        """What a command on the site answers."""
+        done = strata(command, self.site_file, *options, "--json", environment=self.environment)
+        found: dict[str, object] = json.loads(done.stdout)
+        return found
+
+
+@pytest.fixture(scope="module")
+def copied(context: SiteContext, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Copied]:
+    """The lab with the service; afterwards without."""
+    if not context.site_file.is_relative_to(REPOSITORY):
+        pytest.skip("the site file is outside of the repository")
+    root = tmp_path_factory.mktemp("new") / "strata"
+    shutil.copytree(REPOSITORY, root, ignore=shutil.ignore_patterns(*NOT_COPIED), symlinks=True)
+    found = Copied(root, context)
+    git(root, "init", "--quiet")
+    git(root, "add", "--all")
+    git(root, "-c", "user.name=test", "-c", "user.email=test@localhost", "commit", "--quiet", "--message=before")
+    done = strata("new-service", NAME, environment=found.environment)
+    assert done.returncode == 0, done.stderr
+    assert {
+        "/".join(f.split("/")[:2]) for f in git(root, "status", "--porcelain=1", "-z", "-uall").split("\0") if f
+    } == {
+        f"?? services/{NAME}",
+        f"?? helm/{NAME}",
+        " M docs/reference",
+    }
+    content = yaml.safe_load(found.site_file.read_text())
+    content["platform"]["services"][KEY] = {}
+    found.site_file.write_text(yaml.safe_dump(content))
+    up(found.site_file, environment=found.environment)
+    try:
+        yield found
+    finally:
+        up(context.site_file)
+
+
+def git(root: Path, *arguments: str) -> str:
+    """What git prints."""
+    return subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=True).stdout
+
+
+def test_every_command_sees_it(copied: Copied) -> None:
+    assert f'"{NAME}"' in json.dumps(copied.json("plan", "--offline"))
+    assert NAME in json.dumps(copied.json("status"))
+    checks = copied.json("verify")["checks"]
+    assert isinstance(checks, list)
+    assert [check["state"] for check in checks if check["area"] == KEY] == ["passed"]
+    assert not [check for check in checks if check["state"] == "failed"]
+
+
+def test_drift_of_it_is_seen_and_repaired(copied: Copied, kubectl: Kubectl) -> None:
+    kubectl("delete", "service", NAME, "--namespace", SYSTEM_NAMESPACE)
+    assert f"release {NAME}: Service" in json.dumps(copied.json("status"))
+    up(copied.site_file, "--layer", "platform", environment=copied.environment)
+    assert (
+        kubectl("get", "service", NAME, "--namespace", SYSTEM_NAMESPACE, "--output=name").strip() == f"service/{NAME}"
+    )
+
+
+def test_it_leaves_nothing_behind(copied: Copied, context: SiteContext, kubectl: Kubectl) -> None:
+    up(context.site_file)
+    selector = f"--selector=app.kubernetes.io/instance={NAME}"
+    assert (
+        kubectl("get", "all,ingress,secret,networkpolicy", "--namespace", SYSTEM_NAMESPACE, selector, "-o=name") == ""
+    )
+    assert up(context.site_file)["changed"] == 0
