@@ -76,5 +76,5 @@ class Playbook:
         return self.directory / f"{self.name}.yml"
 
 
-HOSTS = Playbook("hosts", Layer.HOSTS, "strata_hosts")
-CLUSTER = Playbook("cluster", Layer.CLUSTER, "kubernetes", pulls_images=True)
+HOSTS = Playbook("hosts", Layer.HOSTS, "base")
+CLUSTER = Playbook("cluster", Layer.CLUSTER, "kubernetes_common", pulls_images=True)

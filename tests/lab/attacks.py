@@ -8,7 +8,7 @@ from typing import Any
 
 from strata.catalogue.needs.database import KINE_DATABASE
 from strata.inventory import ports
-from strata.inventory.registry import NODES, OPERATOR
+from strata.inventory.clients import NODES, OPERATOR
 
 CLOSED = "closed"
 """No connection."""

@@ -28,8 +28,8 @@ from strata.catalogue.needs.database import KINE_DATABASE, databases
 from strata.catalogue.site import issuer
 from strata.engine.pulumi_recovery import connect
 from strata.engine.rotation import PASSPHRASE, SSH_KEY
+from strata.inventory.clients import NODES, NODES_SECRET, OPERATOR, OPERATOR_SECRET
 from strata.inventory.ports import DATASTORE, HTTPS, POSTGRESQL, REGISTRY, REGISTRY_PUSH
-from strata.inventory.registry import NODES, NODES_SECRET, OPERATOR, OPERATOR_SECRET
 from strata.inventory.topology import database_secret
 from strata.site.context import SiteContext
 from strata.site.hosts import address_of

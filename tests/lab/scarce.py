@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from strata.images.registry_client import RegistryClient
-from strata.inventory.registry import OPERATOR_SECRET
+from strata.inventory.clients import OPERATOR_SECRET
 from strata.site.context import SiteContext
 from strata.site.hosts import address_of
 

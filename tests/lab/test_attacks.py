@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from strata.inventory.clients import NODES, NODES_SECRET, OPERATOR, OPERATOR_SECRET
 from strata.inventory.ports import KUBERNETES_API, POSTGRESQL, REGISTRY, REGISTRY_PUSH
-from strata.inventory.registry import NODES, NODES_SECRET, OPERATOR, OPERATOR_SECRET
 from strata.site.context import SiteContext
 from strata.site.hosts import hosts_with
 from strata.site.outputs import ImageOutputs

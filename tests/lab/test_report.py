@@ -19,7 +19,7 @@ import yaml
 from strata.access.kubectl import cluster_command
 from strata.catalogue.service import SYSTEM_NAMESPACE
 from strata.models import Site
-from strata.observe.hosts import UNITS
+from strata.observe.hosts import units_of
 from strata.report import build_report
 from strata.report.browser import Browser, browser
 from strata.report.inspect import look_at
@@ -224,7 +224,7 @@ def test_status_says_what_runs(
     found |= {f"hypervisor {h.name}": hypervisors[h.name] for h in declared.hypervisors}
     found |= {f"flavor {f.name}": "present" if f.name in flavors else "missing" for f in declared.flavors}
     for instance in declared.instances:
-        for unit in {UNITS[role] for role in instance.roles if role in UNITS}:
+        for unit in units_of(instance.roles):
             state = site_host(instance.name).run(f"systemctl is-active '{unit}.service'").stdout.strip()
             found[f"{instance.name}: {unit}"] = state
         if {"kube_control_plane", "kube_node"} & set(instance.roles):

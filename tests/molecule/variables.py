@@ -10,6 +10,8 @@ from pathlib import Path
 
 import yaml
 
+from strata.inventory.playbooks import host_variables
+from strata.roles import DEBIAN_RELEASES
 from strata.site.secrets import pki
 from strata.site.secrets.htpasswd import htpasswd
 from strata.toolchain import bin_directory
@@ -43,6 +45,8 @@ def write(directory: Path, addresses: dict[str, str]) -> None:
     common = {
         "strata_site": "molecule",
         "strata_domain": DOMAIN,
+        **host_variables(("nfs_server", "postgresql", "kine", "registry", "load_balancer")),
+        "base_releases": list(DEBIAN_RELEASES),
         "base_ca": authority,
         "base_hosts": [{"name": n, "address": a} for n, a in addresses.items()],
         "base_service_names": [{"name": n, "address": first} for n in ("registry", "hello")],

@@ -10,7 +10,7 @@ from strata.errors import UserError
 from strata.images.apt_sources import CODENAMES
 from strata.images.root_filesystem import RootFilesystem, ensure
 from strata.progress import Progress
-from strata.site.paths import REPOSITORY
+from strata.roles import DIRECTORY, roles
 
 FILES = Path(__file__).parent / "files"
 
@@ -18,28 +18,26 @@ _SYSTEMD = ("systemd", "systemd-sysv", "dbus", "openssh-server", "python3", "pyt
 # what an instance of a cloud has; cloud-init without its recommendations, which grow disks
 _INSTANCE = ("cloud-init", "lxcfs")
 _NETWORK = ("iproute2", "iputils-ping", "netbase", "curl")
-_NODE = (
-    *("procps", "kmod", "iptables", "nftables", "conntrack", "socat", "ethtool"),
-    *("containerd", "runc", "containernetworking-plugins"),
-)
 _CONTROLLER = ("procps", "openssh-client", "nftables")  # the network agent runs nft
 
 
-def role_packages(roles: Path = REPOSITORY / "ansible" / "roles", *, controller: bool = False) -> list[str]:
-    """Debian packages that roles install: each role's `<role>_packages`.
+def role_packages() -> list[str]:
+    """Debian packages of all roles on a node, which is a container."""
+    return sorted({p for role in roles().values() for p in (*role.packages, *role.container_packages)})
+
+
+def controller_packages(directory: Path = DIRECTORY) -> list[str]:
+    """Debian packages of the OpenStack controller's roles: each role's `<role>_packages`.
 
     Args:
-        roles: directory of the roles.
-        controller: those of the OpenStack controller's roles, else those of the nodes'.
+        directory: where the roles are.
 
     Raises:
         UserError: a role's defaults do not parse or the value is no list of names.
     """
     found: set[str] = set()
-    for defaults in sorted(roles.glob("*/defaults/main.yml")):
+    for defaults in sorted(directory.glob("openstack_*/defaults/main.yml")):
         role = defaults.parent.parent.name
-        if role.startswith("openstack_") is not controller:
-            continue
         try:
             packages = (yaml.safe_load(defaults.read_text()) or {}).get(f"{role}_packages", [])
         except yaml.YAMLError as error:
@@ -54,7 +52,7 @@ def node_filesystem(release: str) -> RootFilesystem:
     """The nodes' root filesystem: base packages and those of all node roles."""
     if release not in CODENAMES:
         raise UserError(f"no node image for Debian {release}", fix=f"use one of {', '.join(CODENAMES)}")
-    packages = (*_SYSTEMD, *_INSTANCE, *_NETWORK, *_NODE, *role_packages())
+    packages = (*_SYSTEMD, *_INSTANCE, *_NETWORK, "procps", *role_packages())
     return RootFilesystem(f"debian-{release}", release, packages, (FILES / "customize.sh", FILES / "customize-node.sh"))
 
 
@@ -73,7 +71,7 @@ def ensure_node_image(release: str, progress: Progress) -> str:
 
 def controller_filesystem() -> RootFilesystem:
     """The root filesystem of the OpenStack controller and of the network agent."""
-    packages = (*_SYSTEMD, *_NETWORK, *_CONTROLLER, *role_packages(controller=True))
+    packages = (*_SYSTEMD, *_NETWORK, *_CONTROLLER, *controller_packages())
     return RootFilesystem("controller", "12", packages, (FILES / "customize.sh", FILES / "customize-controller.sh"))
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_network
 
 from strata.cloud.security_group import Ingress, SecurityGroupArgs
-from strata.inventory import nfs_server, ports, postgresql
+from strata.inventory import clients as users
+from strata.inventory import ports
 from strata.models import Site
 from strata.models.cloud import Cloud
 
@@ -41,8 +42,8 @@ _CLUSTER = Port("cluster", None, KUBERNETES_ROLES, protocol=None)
 
 ROLE_PORTS: Mapping[str, tuple[Port, ...]] = {
     EVERY_HOST: (Port("ssh", ports.SSH, access="ssh"), Port("ping", None, (EVERY_HOST,), "ssh", protocol="icmp")),
-    "nfs_server": (Port("nfs", ports.NFS, nfs_server.CLIENT_ROLES),),
-    "postgresql": (Port("postgresql", ports.POSTGRESQL, postgresql.CLIENT_ROLES),),
+    "nfs_server": (Port("nfs", ports.NFS, users.NFS_ROLES),),
+    "postgresql": (Port("postgresql", ports.POSTGRESQL, users.DATABASE_ROLES),),
     "kine": (Port("kine", ports.DATASTORE, ("kube_control_plane",)),),
     "registry": (
         Port("registry", ports.REGISTRY, KUBERNETES_ROLES, "registry"),

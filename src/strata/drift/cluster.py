@@ -22,7 +22,9 @@ def cluster_drift(context: SiteContext) -> list[Drift]:
     inventory = build_inventory(context.site, context.cloud_outputs, context.site_file)
     nodes = {n["metadata"]["name"]: n for n in kubectl_json(context, "get", "nodes")["items"]}
     return [
-        drift for name in inventory.groups.get("kubernetes", []) for drift in _node(name, inventory, nodes.get(name))
+        drift
+        for name in inventory.groups.get("kubernetes_common", [])
+        for drift in _node(name, inventory, nodes.get(name))
     ]
 
 

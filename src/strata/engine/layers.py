@@ -12,7 +12,7 @@ from strata.engine.disruption import Consent, remember_cloud
 from strata.engine.pod_readiness import wait_for_system_pods
 from strata.engine.support import refusal
 from strata.errors import UserError
-from strata.inventory.registry import OPERATOR_SECRET
+from strata.inventory.clients import OPERATOR_SECRET
 from strata.layers import Layer, Step, StepResult
 from strata.progress import Progress
 from strata.site.context import SiteContext

@@ -14,8 +14,8 @@ import requests
 
 from strata.access.https import named_session
 from strata.errors import UserError
+from strata.inventory.clients import OPERATOR
 from strata.inventory.ports import REGISTRY_PUSH
-from strata.inventory.registry import OPERATOR
 from strata.progress import Progress, Silent
 from strata.site.outputs import write_private
 

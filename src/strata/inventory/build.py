@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 
+from strata.inventory.playbooks import host_variables, playbook_roles
+from strata.inventory.role_variables import role_variables
 from strata.models import Site
 from strata.provider import provider_of
+from strata.roles import roles, roles_of
 from strata.site.hosts import hosts
 from strata.site.outputs import CloudOutputs
 from strata.site.paths import SitePaths
-
-PARENTS: Mapping[str, tuple[str, ...]] = {"kubernetes": ("kube_control_plane", "kube_node")}
-"""Groups of groups."""
 
 
 @dataclass
@@ -47,16 +44,15 @@ def build_inventory(site: Site, outputs: CloudOutputs | None, site_file: Path) -
     provider = provider_of(site)
     for host in provider.hosts():
         inventory.add(host.name, host.address, host.roles)
+    kubeadm = site.cluster is None or site.cluster.installer == "kubeadm"
     for host in hosts(site, outputs):
-        inventory.add(host.name, host.address, ("strata_hosts", *host.roles))
-    for parent, children in PARENTS.items():
-        members = [h for c in children for h in inventory.groups.get(c, [])]
-        if members:
-            inventory.groups[parent] = list(dict.fromkeys(members))
+        inventory.add(host.name, host.address, roles_of(host.roles))
+        inventory.hosts[host.name] |= host_variables(host.roles, kubeadm=kubeadm)
     inventory.variables["all"] = {
         "strata_site": site.name,
         "strata_site_file": str(site_file),
         "strata_domain": site.domain,
+        **playbook_roles(),
         "ansible_user": "root",
         "ansible_ssh_private_key_file": str(paths.ssh_key),
         "ansible_ssh_common_args": f"-o UserKnownHostsFile={paths.known_hosts} -o StrictHostKeyChecking=accept-new",
@@ -64,12 +60,7 @@ def build_inventory(site: Site, outputs: CloudOutputs | None, site_file: Path) -
         "mitogen_ssh_compression": False,
     }
     inventory.variables |= provider.variables()
-    for group in ("base", *sorted(inventory.groups)):
-        module_name = f"strata.inventory.{group}"
-        if group in inventory.groups or group == "base":
-            if find_spec(module_name) is None:
-                continue
-            found = importlib.import_module(module_name).variables(site, outputs)
-            target = "strata_hosts" if group == "base" else group
-            inventory.variables.setdefault(target, {}).update(found)
+    for role in roles():
+        if role in inventory.groups:
+            inventory.variables[role] = role_variables(role, site, outputs)
     return inventory

@@ -1,25 +1,25 @@
-"""TCP ports that more than one layer must agree on."""
+"""TCP ports that more than one layer must agree on; those of hosts are in each role's role.yaml."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from strata.catalogue.needs.database import PORT as POSTGRESQL
+from strata.roles import port
 
-__all__ = ["DATASTORE", "HTTPS", "INGRESS", "KUBELET", "NFS", "POSTGRESQL", "REGISTRY"]
+__all__ = ["DATASTORE", "HTTPS", "INGRESS", "POSTGRESQL", "REGISTRY"]
 
-REGISTRY: Final = 5000
+REGISTRY: Final = port("registry")
 """Pulls only."""
-REGISTRY_PUSH: Final = 5001
+REGISTRY_PUSH: Final = port("registry", "registry-push")
 """The operator's, for pushing and deleting."""
-DATASTORE: Final = 2379
-"""kine's, etcd's usual one."""
-NFS: Final = 2049
-HTTP: Final = 80
-HTTPS: Final = 443
+DATASTORE: Final = port("kine")
+NFS: Final = port("nfs_server")
+HTTP: Final = port("load_balancer", "http")
+HTTPS: Final = port("load_balancer", "https")
+KUBERNETES_API: Final = port("kube_control_plane", "kubernetes-api")
+KUBELET: Final = port("kube_node", "kubelet")
 SSH: Final = 22
-KUBERNETES_API: Final = 6443
-KUBELET: Final = 10250
 
 INGRESS: Final = 30443
 """NodePort of the ingress controller (TLS)."""

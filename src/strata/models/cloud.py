@@ -129,9 +129,7 @@ class Image(Model):
 
     layer: ClassVar[str] = "cloud"
     name: Annotated[ResourceName, Field(description="Name in glance.")]
-    distribution: Annotated[
-        Literal["debian", "ubuntu", "rocky"], Field(description="Distribution; the lab builds debian.")
-    ]
+    distribution: Annotated[Literal["debian"], Field(description="Distribution; the roles are made for Debian.")]
     release: Annotated[
         str,
         Field(

@@ -20,6 +20,7 @@ from strata.models.pydantic_errors import strip_optional
 from strata.models.site import Site
 from strata.models.types import Duration, Quantity, SiteFile, Size
 from strata.models.yaml_events import KeyPath, dotted
+from strata.roles import roles
 
 
 class Explanation(BaseModel):
@@ -107,7 +108,10 @@ class _Walk:
             origin="set" if own else "default",
             file=_short(self._document.file),
             line=place.line if own else None,
-            description=(self._field.description if self._field else None) or (inner.__doc__ if inner else "") or "",
+            description=self._role_description()
+            or (self._field.description if self._field else None)
+            or (inner.__doc__ if inner else "")
+            or "",
             unit=unit_of(self._field, self._annotation),
             type=type_name(self._annotation),
             choices=choices_of(self._annotation),
@@ -123,6 +127,10 @@ class _Walk:
             raise UserError(f"{dotted((*self._path, name))}: there is no such key", fix=fix)
         fix = f"strata explain … {place} says what can stand there"
         raise UserError(f"{dotted((*self._path, name))}: this site has no {place}", fix=fix)
+
+    def _role_description(self) -> str | None:
+        """What role.yaml says of a single role."""
+        return roles()[str(self._value)].description if self._path[-2:-1] == ("roles",) else None
 
     def _into_model(self, value: Model) -> None:
         name = self._steps.pop(0)

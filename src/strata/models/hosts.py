@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, Self, get_args
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, StrictBool, model_validator
 from pydantic_core import PydanticCustomError
@@ -13,7 +13,6 @@ from strata.models.types import (
     AbsolutePath,
     DatabaseName,
     DnsLabel,
-    Duration,
     IPAddress,
     IPNetwork,
     LoginName,
@@ -21,24 +20,12 @@ from strata.models.types import (
     SettingName,
     SettingValue,
 )
+from strata.roles import assignable_roles
 
-Role = Literal[
-    "nfs_server",
-    "postgresql",
-    "kine",
-    "registry",
-    "load_balancer",
-    "kube_control_plane",
-    "kube_node",
-    "gpu_node",
-    "slurm_controller",
-    "slurm_node",
-    "condor_manager",
-    "condor_submit",
-    "condor_execute",
-    "data_transfer",
-]
-ROLES: tuple[str, ...] = get_args(Role)
+if TYPE_CHECKING:
+    Role = str
+else:  # the roles of this checkout
+    Role = Literal[assignable_roles()]
 SYSTEM_USERS = frozenset({"root", "daemon", "bin", "sys", "nobody", "postgres", "kine", "sshd", "statd", "haproxy"})
 """Accounts that are not a person's; root is how Strata itself comes in."""
 OWN_SETTINGS = frozenset(
@@ -159,23 +146,6 @@ class Operator(Model):
         return self
 
 
-class SlurmPartition(Model):
-    """A queue of Slurm."""
-
-    layer: ClassVar[str] = "hosts"
-    name: Annotated[DnsLabel, Field(description="Name of the partition.")]
-    nodes: Annotated[tuple[str, ...], Field(min_length=1, description="Names of hosts with the role slurm_node.")]
-    max_time: Annotated[Duration, Field(description="Longest job.")] = Duration(3 * 86400)
-
-
-class Slurm(Model):
-    """A batch system beside the cluster."""
-
-    layer: ClassVar[str] = "hosts"
-    name: Annotated[DnsLabel, Field(description="ClusterName of Slurm.")]
-    partitions: Annotated[tuple[SlurmPartition, ...], Field(min_length=1, description="Queues.")]
-
-
 class Hosts(Model):
     """Machines and the services on them."""
 
@@ -190,6 +160,3 @@ class Hosts(Model):
         None
     )
     registry: Annotated[Registry, Field(description="Who may pull from the registry, beside the nodes.")] = Registry()
-    slurm: Annotated[Slurm | None, Field(description="Batch system; needs a host with the role slurm_controller.")] = (
-        None
-    )

@@ -171,7 +171,9 @@ def _problem(document: Document, detail: ErrorDetails, path: KeyPath) -> Problem
         return document.problem(path, "is missing", _example(path))
     if kind == "literal_error":
         choices = _choices(path)
-        return document.problem(path, "is not one of the choices", suggestion(str(detail["input"]), choices, "choices"))
+        word = str(detail["input"])
+        listed = f" The choices: {', '.join(choices)}" if similar(word, choices) is not None else ""
+        return document.problem(path, "is not one of the choices", suggestion(word, choices, "choices") + listed)
     if kind == "accelerator_kind":
         meant = _joined(document, path) or suggestion(str(path[-1]), context["choices"], "kinds")
         return document.problem(path, str(detail["msg"]), meant)

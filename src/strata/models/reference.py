@@ -13,6 +13,7 @@ from strata.models.base import Model
 from strata.models.explain import choices_of, type_name, unit_of
 from strata.models.pydantic_errors import strip_optional
 from strata.models.site import Site
+from strata.roles import Role, roles
 
 HEADER = """# Site file
 
@@ -28,7 +29,7 @@ def reference_text() -> str:
     """What docs/reference/site.md holds."""
     parts = [HEADER]
     parts += [_section(path, model) for path, model in _sections("", Site, set())]
-    parts.append(_accelerators())
+    parts += [_roles(), _accelerators()]
     return "\n".join(parts)
 
 
@@ -91,6 +92,32 @@ def _shown(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"`{k}: {v}`" for k, v in value.items()) or "none"
     return f"`{value}`"
+
+
+def _roles() -> str:
+    lines = ["## Roles", "", "Made from `ansible/roles/<role>/role.yaml`, in the order in which they run.", ""]
+    lines += ["| role | on | what it sets up | TCP ports (clients) | DNS name | needs |", "|---|---|---|---|---|---|"]
+    for name, role in roles().items():
+        ports = ", ".join(f"{port.port} ({', '.join(port.clients)})" for port in role.ports) or "–"
+        names = ", ".join(f"`{own}.<domain>`" for own in role.dns_names) or "–"
+        lines.append(f"| `{name}` | {_runs_on(role)} | {role.description} | {ports} | {names} | {_needs(role)} |")
+    return "\n".join([*lines, ""])
+
+
+def _runs_on(role: Role) -> str:
+    if role.runs_on == "all":
+        return "every host"
+    if isinstance(role.runs_on, tuple):
+        return f"hosts with {' or '.join(f'`{name}`' for name in role.runs_on)}"
+    return "one host" if role.hosts == "one" else "any host"
+
+
+def _needs(role: Role) -> str:
+    needs = [f"`{name}` on the same host" for name in role.needs.on_host]
+    needs += [f"`{name}`" for name in role.needs.on_site]
+    needs += [f"`hosts.{role.needs.section.key}`"] if role.needs.section else []
+    needs += ["`cluster`"] if role.needs.cluster else []
+    return ", ".join(needs) or "–"
 
 
 def _accelerators() -> str:

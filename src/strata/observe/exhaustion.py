@@ -6,23 +6,11 @@ import fnmatch
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
 
-from strata.inventory.ports import DATASTORE, HTTPS, KUBELET, NFS, POSTGRESQL, REGISTRY
+from strata.roles import roles as all_roles
 
 FULL_BYTES = 1 << 20
 """A file system with less than this left counts as full."""
-
-PORTS: Final[Mapping[str, tuple[str, int]]] = {
-    "nfs_server": ("nfs-ganesha", NFS),
-    "postgresql": ("postgresql@*-main", POSTGRESQL),
-    "kine": ("kine", DATASTORE),
-    "registry": ("docker-registry", REGISTRY),
-    "load_balancer": ("haproxy", HTTPS),
-    "kube_control_plane": ("kubelet", KUBELET),
-    "kube_node": ("kubelet", KUBELET),
-}
-"""The unit that carries a role, and the TCP port that it must have for itself."""
 
 SCRIPT = r"""
 df --local --block-size=1 --output=avail,size,iavail,itotal,target -x squashfs -x iso9660 2>/dev/null |
@@ -150,8 +138,9 @@ def _full(words: list[str]) -> Iterator[FullFileSystem]:
 
 
 def _taken(roles: Iterable[str], listening: Mapping[int, tuple[int, str, str]]) -> Iterator[TakenPort]:
-    for unit, port in dict.fromkeys(PORTS[role] for role in roles if role in PORTS):
-        if port in listening:
+    needed = ((port.unit, port.port) for role in roles for port in all_roles()[role].ports)
+    for unit, port in dict.fromkeys(needed):
+        if unit is not None and port in listening:
             pid, process, holder = listening[port]
             if not fnmatch.fnmatch(holder, f"{unit}.service"):
                 yield TakenPort(port, unit, process, pid, holder)

@@ -6,23 +6,15 @@ import concurrent.futures
 import fnmatch
 import json
 import subprocess
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from strata.access.ssh import host_addresses, ssh_arguments
 from strata.models import Site
 from strata.observe import exhaustion
 from strata.observe.facts import HostFacts
+from strata.roles import roles as all_roles
 from strata.site.context import SiteContext
-
-UNITS = {
-    "nfs_server": "nfs-ganesha",
-    "postgresql": "postgresql@*-main",
-    "kine": "kine",
-    "registry": "docker-registry",
-    "load_balancer": "haproxy",
-    "kube_control_plane": "kubelet",
-    "kube_node": "kubelet",
-}
-"""The unit that carries a role."""
 
 NO_ADDRESS = "no address yet"
 
@@ -50,8 +42,14 @@ def expected_cards(site: Site) -> dict[str, dict[str, int]]:
 
 
 def units_of(roles: tuple[str, ...]) -> tuple[str, ...]:
-    """The units that carry the roles, each once."""
-    return tuple(dict.fromkeys(UNITS[r] for r in roles if r in UNITS))
+    """The units that the roles of a host run, each once."""
+    return tuple(dict.fromkeys(unit.name for name in roles for unit in all_roles()[name].units))
+
+
+def kernel_names(roles: tuple[str, ...]) -> dict[str, str]:
+    """Unit to its name on a host with a kernel of its own, for units that have another one there."""
+    units = (unit for name in roles for unit in all_roles()[name].units)
+    return {unit.name: unit.kernel_name for unit in units if unit.kernel_name is not None}
 
 
 def observe_hosts(context: SiteContext) -> dict[str, HostFacts]:
@@ -69,12 +67,12 @@ def observe_hosts(context: SiteContext) -> dict[str, HostFacts]:
         units = units_of(roles[name])
         script = "echo reached\n" + exhaustion.SCRIPT
         if units:
-            patterns = " ".join(f"'{u}.service'" for u in units)
+            patterns = " ".join(f"'{u}.service'" for u in (*units, *kernel_names(roles[name]).values()))
             script += f"systemctl list-units --all --plain --no-legend {patterns} | sed 's/^/unit /'\n"
         if name in with_cards:
             script += CARDS_SCRIPT
         output, error = ssh(context, address, script)
-        facts = parse_answer(units, output, error)
+        facts = parse_answer(units, output, error, kernel_names(roles[name]))
         lacking = exhaustion.parse(roles[name], output.splitlines())
         return facts.model_copy(
             update={"lacks": (*map(str, (*lacking.full, *lacking.taken)),), "killed": lacking.killed}
@@ -100,13 +98,16 @@ def ssh(context: SiteContext, address: str, script: str) -> tuple[str, str]:
     return done.stdout, done.stderr
 
 
-def parse_answer(units: tuple[str, ...], output: str, error: str) -> HostFacts:
+def parse_answer(
+    units: tuple[str, ...], output: str, error: str, others: Mapping[str, str] = MappingProxyType({})
+) -> HostFacts:
     """Facts from what the script printed.
 
     Args:
         units: those that were asked for.
         output: standard output.
         error: standard error; its last line is the reason where nothing came.
+        others: unit to the other name that it may have.
     """
     lines = output.splitlines()
     if "reached" not in lines:
@@ -120,7 +121,8 @@ def parse_answer(units: tuple[str, ...], output: str, error: str) -> HostFacts:
         words = rest.split()
         if kind == "unit" and len(words) >= 3:
             unit, active = words[0], words[2]
-            states |= {u: active for u in units if fnmatch.fnmatch(unit, f"{u}.service")}
+            names = {u: (f"{u}.service", f"{others.get(u, u)}.service") for u in units}
+            states |= {u: active for u in units if any(fnmatch.fnmatch(unit, name) for name in names[u])}
         elif kind == "device" and len(words) == 3:
             devices[words[0]] = (words[1].removeprefix("0x").lower(), words[2].removeprefix("0x").lower())
         elif kind == "checkpoint":

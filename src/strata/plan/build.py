@@ -28,7 +28,6 @@ from strata.plan.model import (
     SecurityGroupPlan,
 )
 from strata.provider import provider_of
-from strata.site.paths import REPOSITORY
 
 if TYPE_CHECKING:
     from strata.cloud.security_group import Ingress
@@ -134,17 +133,12 @@ def _rule(rule: Ingress) -> str:
 
 
 def _hosts(site: Site) -> HostsPlan:
-    available = {path.name for path in (REPOSITORY / "ansible" / "roles").glob("*") if path.is_dir()}
-    planned = [
-        HostPlan(name=i.name, address=None, roles=i.roles, missing=_missing(i.roles, available))
-        for i in (site.cloud.instances if site.cloud else ())
-    ]
+    planned = [HostPlan(name=i.name, address=None, roles=i.roles) for i in (site.cloud.instances if site.cloud else ())]
     planned += [
         HostPlan(
             name=m.name,
             address=str(m.address),
             roles=m.roles,
-            missing=_missing(m.roles, available),
             institution=m.institution,
             zone=m.zone,
         )
@@ -154,12 +148,7 @@ def _hosts(site: Site) -> HostsPlan:
         hosts=tuple(planned),
         nfs_exports={e.name: str(e.path) for e in site.hosts.nfs.exports} if site.hosts.nfs else {},
         databases=databases(site),
-        partitions={p.name: len(p.nodes) for p in site.hosts.slurm.partitions} if site.hosts.slurm else {},
     )
-
-
-def _missing(roles: tuple[str, ...], available: set[str]) -> tuple[str, ...]:
-    return tuple(role for role in roles if role not in available)
 
 
 def _cluster(site: Site, cluster: Cluster) -> ClusterPlan:

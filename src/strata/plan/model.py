@@ -103,13 +103,12 @@ class CloudPlan(PlanModel):
 
 
 class HostPlan(PlanModel):
-    """A host and the roles that Ansible gives it; `missing` are those without a role in this checkout."""
+    """A host and the roles that Ansible gives it."""
 
     name: str
     address: str | None
     """None for an instance, whose address neutron chooses."""
     roles: tuple[str, ...]
-    missing: tuple[str, ...]
     institution: str | None = None
     zone: str | None = None
 
@@ -121,8 +120,6 @@ class HostsPlan(PlanModel):
     nfs_exports: dict[str, str]
     """Name to path."""
     databases: tuple[str, ...]
-    partitions: dict[str, int]
-    """Slurm's partitions and their number of nodes."""
 
 
 class NodePlan(PlanModel):

@@ -114,11 +114,6 @@ def _hosts(hosts: HostsPlan, console: Console) -> None:
         _line(console, "NFS export", f"{name}: {path}")
     if hosts.databases:
         _line(console, "databases", ", ".join(hosts.databases))
-    for name, count in hosts.partitions.items():
-        _line(console, "partition", f"{name}: {count} nodes")
-    missing = sorted({role for host in hosts.hosts for role in host.missing})
-    if missing:
-        _line(console, "not set up", f"{', '.join(missing)}: no Ansible role of that name in this release")
 
 
 def _cluster(cluster: ClusterPlan | None, console: Console) -> None:

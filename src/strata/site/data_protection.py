@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict
 from strata.catalogue.needs.database import databases
 from strata.errors import UserError
 from strata.models import Site
+from strata.roles import roles as all_roles
 from strata.site.outputs import CloudOutputs, Outputs
 from strata.site.paths import SitePaths
 
@@ -26,7 +27,7 @@ LAYERS: dict[Kind, str] = {
     "tenant": "platform",
 }
 """Kind to the layer whose `up` would remove it."""
-DATA_ROLES = ("nfs_server", "postgresql", "kube_control_plane")
+DATA_ROLES = tuple(name for name, role in all_roles().items() if role.data)
 """Roles whose hosts cannot be made again from the site file alone."""
 
 

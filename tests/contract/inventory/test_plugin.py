@@ -47,7 +47,7 @@ def test_instances_become_hosts_in_the_groups_of_their_roles(tmp_path: Path, mon
     outputs.save(SitePaths("lab").create())
     parsed = json.loads(inventory(REPOSITORY / "inventories" / "lab" / "site.yaml", tmp_path).stdout)
     assert parsed["kube_control_plane"]["hosts"] == ["control-1"]
-    assert set(parsed["strata_hosts"]["hosts"]) == {"control-1", "services-1"}
+    assert set(parsed["base"]["hosts"]) == {"control-1", "services-1"}
     variables = parsed["_meta"]["hostvars"]["control-1"]
     assert variables["ansible_host"] == {"__ansible_unsafe": "10.77.0.11"}
     assert variables["strata_domain"] == {"__ansible_unsafe": "lab.strata.test"}

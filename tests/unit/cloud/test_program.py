@@ -250,8 +250,8 @@ def test_site_file_of_another_site_is_refused(monkeypatch: pytest.MonkeyPatch) -
 def test_three_hundred_instances(operator: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pulumi takes 3 ms per resource and an instance is three; a thousand of them take 10 s."""
     workers = "".join(
-        f"    - {{name: node-{n}, flavor: cpu, image: debian-12, network: platform, roles: [data_transfer]}}\n"
-        for n in range(300)
+        f"    - {{name: node-{n}, flavor: cpu, image: debian-12, network: platform, roles: [kube_node]}}\n"
+        for n in range(299)
     )
     file = operator / "site.yaml"
     file.write_text(f"""
@@ -265,7 +265,9 @@ cloud:
   images: [{{name: debian-12, distribution: debian, release: "12"}}]
   flavors: [{{name: cpu, vcpus: 2, memory: 2 GiB, disk: 20 GiB}}]
   instances:
-{workers}""")
+    - {{name: control-1, flavor: cpu, image: debian-12, network: platform, roles: [kube_control_plane]}}
+{workers}cluster: {{name: large, datastore: etcd, pod_network: 10.244.0.0/14}}
+""")
     write_key("large")
     write_clouds(operator, {"large": cloud_entry(), "large-large": cloud_entry()})
     monkeypatch.setenv("STRATA_SITE_FILE", str(file))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,8 @@ import pytest
 import yaml
 
 from strata.inventory import Template
-from strata.inventory.registry import pull_users
+from strata.inventory.clients import pull_users
+from strata.inventory.role_variables import role_variables
 from strata.inventory.services import published_services
 from strata.inventory.topology import database_secret, host_networks
 from strata.models import Site, load_site
@@ -48,8 +48,7 @@ def machines_site(tmp_path: Path, machines: list[dict[str, object]], **more: obj
 
 
 def variables(role: str, site: Site, outputs: CloudOutputs | None) -> dict[str, Any]:
-    found: dict[str, Any] = importlib.import_module(f"strata.inventory.{role}").variables(site, outputs)
-    return found
+    return dict(role_variables(role, site, outputs))
 
 
 @pytest.mark.parametrize("role", ROLES)

@@ -7,13 +7,15 @@ from pathlib import Path
 import pytest
 import yaml
 
-from strata.inventory import Template, gpu_node, kube_control_plane, kube_node, kubernetes
+from strata.inventory import Template, kubernetes
+from strata.inventory.role_variables import role_variables
 from strata.models import Site, load_site
 from strata.site.outputs import CloudOutputs, ImageOutputs, InstanceOutput
 from strata.site.paths import REPOSITORY, SitePaths
 from strata.toolchain import load_versions
 
 ROLES = REPOSITORY / "ansible" / "roles"
+CLUSTER = ("kubernetes_common", "pod_network", "kube_control_plane", "kube_node", "gpu_node")
 
 
 @pytest.fixture
@@ -51,17 +53,14 @@ def required(role: str) -> set[str]:
 
 
 def test_roles_get_what_they_declare_and_nothing_else(site: Site) -> None:
-    given = set()
-    for module in (kubernetes, kube_control_plane, kube_node, gpu_node):
-        given |= set(module.variables(site, outputs(*LAB)))
-    roles = ("kubernetes_common", "pod_network", "kube_control_plane", "kube_node", "gpu_node")
-    declared = set[str]().union(*(options(role) for role in roles))
-    needed = set[str]().union(*(required(role) for role in roles))
+    given = set[str]().union(*(role_variables(role, site, outputs(*LAB)) for role in CLUSTER))
+    declared = set[str]().union(*(options(role) for role in CLUSTER))
+    needed = set[str]().union(*(required(role) for role in CLUSTER))
     assert given <= declared
     assert needed <= given
 
 
-@pytest.mark.parametrize("role", ["kubernetes_common", "pod_network", "kube_control_plane", "kube_node", "gpu_node"])
+@pytest.mark.parametrize("role", CLUSTER)
 def test_defaults_are_declared(role: str) -> None:
     defaults = yaml.safe_load((ROLES / role / "defaults" / "main.yml").read_text())
     assert set(defaults) <= options(role)
@@ -69,7 +68,7 @@ def test_defaults_are_declared(role: str) -> None:
 
 
 def test_the_datastore_is_kine_over_tls(site: Site) -> None:
-    datastore = kube_control_plane.variables(site, outputs(*LAB))["kube_control_plane_datastore"]
+    datastore = role_variables("kube_control_plane", site, outputs(*LAB))["kube_control_plane_datastore"]
     assert isinstance(datastore, dict)
     assert datastore["endpoints"] == ["https://10.77.0.10:2379"]
     assert isinstance(datastore["private_key"], Template)
@@ -77,7 +76,7 @@ def test_the_datastore_is_kine_over_tls(site: Site) -> None:
 
 
 def test_images_come_from_the_sites_registry(site: Site) -> None:
-    variables = kubernetes.variables(site, outputs(*LAB))
+    variables = role_variables("kubernetes_common", site, outputs(*LAB))
     version = load_versions().tools["pause"].version
     assert variables["kubernetes_common_pause_image"] == f"registry.lab.strata.test:5000/kubernetes/pause:{version}"
     registry = variables["kubernetes_common_registry"]
@@ -90,19 +89,19 @@ def test_pushed_images_name_the_folder(site: Site) -> None:
     ImageOutputs(images={"kube-apiserver": reference}).save(SitePaths(site.name).create())
     expected = "registry.lab.strata.test:5000/kubernetes/0123456789ab"
     assert kubernetes.image_repository(site, outputs(*LAB)) == expected
-    variables = kube_control_plane.variables(site, outputs(*LAB))
+    variables = role_variables("kube_control_plane", site, outputs(*LAB))
     assert variables["kube_control_plane_image_repository"] == expected
 
 
 def test_without_a_registry_images_come_from_upstream(site: Site) -> None:
-    variables = kubernetes.variables(site, outputs(("kine",), ("kube_control_plane",)))
+    variables = role_variables("kubernetes_common", site, outputs(("kine",), ("kube_control_plane",)))
     assert variables["kubernetes_common_registry"] == {}
     assert str(variables["kubernetes_common_pause_image"]).startswith("registry.k8s.io/pause:")
 
 
 def test_gpu_nodes_are_marked_as_the_site_says(site: Site) -> None:
     assert site.cluster is not None
-    variables = gpu_node.variables(site, outputs(*LAB))
+    variables = role_variables("gpu_node", site, outputs(*LAB))
     assert variables["kube_node_labels"] == dict(site.cluster.gpu_nodes.labels)
     assert variables["kube_node_taints"] == list(site.cluster.gpu_nodes.taints)
 
@@ -120,5 +119,5 @@ SITES = sorted((REPOSITORY / "inventories").glob("*/site.yaml"))
 @pytest.mark.parametrize("file", SITES, ids=lambda f: f.parent.name)
 def test_every_site_has_variables_before_its_cloud_stands(file: Path) -> None:
     other = load_site(file)
-    for module in (kubernetes, kube_control_plane, kube_node, gpu_node):
-        assert isinstance(module.variables(other, None), dict)
+    for role in CLUSTER:
+        assert isinstance(role_variables(role, other, None), dict)

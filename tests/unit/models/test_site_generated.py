@@ -13,7 +13,6 @@ from strata.models import Site, find_site, load_site, site_names
 from strata.models.accelerators import CATALOGUE
 from strata.models.base import Model
 from strata.models.generate import generated
-from strata.models.hosts import ROLES
 
 EXAMPLES = {"lab", "tacc", "cnaf", "nautilus", "csc"}
 SCREENS = 2 * 50
@@ -87,8 +86,3 @@ def test_cnaf_has_the_cards_of_its_document() -> None:
 def test_nautilus_has_many_institutions() -> None:
     machines = load_site(find_site("nautilus")).hosts.machines
     assert len({m.institution for m in machines}) >= 4
-    assert any("data_transfer" in m.roles for m in machines)
-
-
-def test_roles_are_names_of_ansible_groups() -> None:
-    assert all(re.fullmatch("[a-z][a-z_]*", role) for role in ROLES)

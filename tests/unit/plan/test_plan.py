@@ -98,15 +98,6 @@ def test_lab_releases() -> None:
     }
 
 
-def test_roles_without_an_ansible_role_are_told() -> None:
-    """A plan does not promise what this release does not set up."""
-    made = plan(load_site(find_site("csc")))
-    missing = {role for host in made.hosts.hosts for role in host.missing}
-    assert "kube_node" not in missing
-    for role in missing:
-        assert role in _text(load_site(find_site("csc")))
-
-
 def test_one_layer() -> None:
     text = _text(load_site(find_site("lab")), ("platform",))
     assert "ml-hub" in text

@@ -186,6 +186,13 @@ def test_the_answer_of_a_host_is_read() -> None:
     assert facts.units == {"postgresql@*-main": "active", "kine": "failed", "haproxy": "not loaded"}
     assert facts.devices == {"0000:10:00.0": ("10de", "1db4")}
     assert facts.assigned == {"0000:10:00.0": "uid-1", "0000:18:00.0": "uid-2"}
+    kernel = parse_answer(
+        ("nfs-ganesha",),
+        "reached\nunit nfs-server.service loaded active exited NFS\n",
+        "",
+        {"nfs-ganesha": "nfs-server"},
+    )
+    assert kernel.units == {"nfs-ganesha": "active"}
     assert parse_answer((), "", "ssh: connect: no route\n").reason == "ssh: connect: no route"
     assert parse_answer((), "reached\ncheckpoint {}\n", "").assigned == {}
 

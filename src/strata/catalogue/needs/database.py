@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from strata.catalogue.needs.base import Need, SecretReference, role_findings
+from strata.roles import port
 
 if TYPE_CHECKING:
     from strata.catalogue.service import ServiceContext
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from strata.models.finding import Finding
     from strata.models.yaml_events import KeyPath
 
-PORT = 5432
+PORT = port("postgresql")
 KINE_DATABASE = "kine"
 
 

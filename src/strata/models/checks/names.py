@@ -10,13 +10,9 @@ from strata.models.checks.finding import Finding, hosts
 from strata.models.problems import suggestion
 from strata.models.site import Site
 from strata.models.yaml_events import KeyPath
+from strata.roles import DEBIAN_RELEASES, roles
 
 RESERVED_NAMESPACES = frozenset({"default", "kube-system", "kube-public", "kube-node-lease", "strata-system"})
-
-NEAR_NAMES = 50
-"""Unknown hosts for which the nearest name is looked up."""
-LAB_RELEASES = ("12", "13")
-"""Debian releases that the lab builds images of."""
 
 
 def check(site: Site) -> Iterator[Finding]:
@@ -28,11 +24,11 @@ def check(site: Site) -> Iterator[Finding]:
         if tenant.name in RESERVED_NAMESPACES:
             path: KeyPath = ("platform", "tenants", index, "name")
             yield Finding(path, "is a namespace of Kubernetes itself", "another name, for instance research")
+    for index, image in enumerate(site.cloud.images if site.cloud is not None else ()):
+        if image.release not in DEBIAN_RELEASES:
+            fix = f"release: {' or '.join(DEBIAN_RELEASES)}, in quotes"
+            yield Finding(("cloud", "images", index, "release"), "is not a Debian release that the roles support", fix)
     if site.cloud is not None and site.cloud.deployment == "lab":
-        for index, image in enumerate(site.cloud.images):
-            if image.distribution != "debian" or image.release not in LAB_RELEASES:
-                fix = f"distribution: debian, release: {' or '.join(LAB_RELEASES)}, in quotes"
-                yield Finding(("cloud", "images", index), "is not an image that the lab builds", fix)
         for host in hosts(site):
             if host.name == "controller":
                 yield Finding((*host.path, "name"), "is the name of the lab's OpenStack controller", "another name")
@@ -62,17 +58,14 @@ def _named(site: Site) -> Iterator[list[tuple[str, KeyPath]]]:
         yield _values(getattr(site.access, key), ("access", key))
     if site.hosts.postgresql is not None:
         yield _values(site.hosts.postgresql.databases, ("hosts", "postgresql", "databases"))
-    if site.hosts.slurm is not None:
-        yield _names(site.hosts.slurm.partitions, ("hosts", "slurm", "partitions"))
-        for index, partition in enumerate(site.hosts.slurm.partitions):
-            yield _values(partition.nodes, ("hosts", "slurm", "partitions", index, "nodes"))
     if site.cluster is not None:
         # Kubernetes tells taints apart by key and effect
         marks = [re.sub("=[^:]*", "", taint) for taint in site.cluster.gpu_nodes.taints]
         yield _values(marks, ("cluster", "gpu_nodes", "taints"))
     yield _names(site.platform.tenants, ("platform", "tenants"))
     yield _names(site.secrets, ("secrets",))
-    yield [("registry", ("domain",))] + [
+    used = {role for host in hosts(site) for role in host.roles}
+    yield [(name, ("domain",)) for role in roles() if role in used for name in roles()[role].dns_names] + [
         (service.hostname, ("platform", "services", service.key, "hostname")) for service in published(site)
     ]
 
@@ -104,15 +97,3 @@ def _references(site: Site) -> Iterator[Finding]:
                 if wanted not in known_set:
                     fix = suggestion(wanted, known, section)
                     yield Finding(("cloud", "instances", index, key), f"is not in cloud.{section}", fix, (source,))
-    if site.hosts.slurm is not None:
-        nodes = {host.name for host in hosts(site) if "slurm_node" in host.roles}
-        told = 0
-        for number, partition in enumerate(site.hosts.slurm.partitions):
-            for position, name in enumerate(partition.nodes):
-                if name not in nodes:
-                    path: KeyPath = ("hosts", "slurm", "partitions", number, "nodes", position)
-                    # looking for a near name among thousands takes time; nobody reads thousands of fixes
-                    choices = sorted(nodes) if told < NEAR_NAMES else []
-                    told += 1
-                    fix = suggestion(name, choices, "hosts with the role slurm_node")
-                    yield Finding(path, "is no host with the role slurm_node", fix, (("cloud",), ("hosts", "machines")))

@@ -12,7 +12,8 @@ import pytest
 
 from strata.catalogue.needs.database import KINE_DATABASE
 from strata.cloud.ports import KUBERNETES_ROLES, ROLE_PORTS
-from strata.inventory.kubernetes import POD_SERVICES, endpoint, registry_name
+from strata.inventory.clients import POD_SERVICES
+from strata.inventory.kubernetes import endpoint, registry_name
 from strata.inventory.ports import DATASTORE, INGRESS, KUBELET, SSH
 from strata.models import Site
 from strata.models.accelerators import CATALOGUE

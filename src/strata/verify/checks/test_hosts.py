@@ -17,13 +17,12 @@ import pytest
 from strata.access.https import named_session
 from strata.access.ssh import forwarded_port
 from strata.catalogue.needs.database import KINE_DATABASE, databases
-from strata.inventory.nfs_server import CLIENT_ROLES
+from strata.inventory.clients import NFS_ROLES, NODES, NODES_SECRET, OPERATOR, OPERATOR_SECRET, SERVICE_ROLES
 from strata.inventory.ports import DATASTORE, POSTGRESQL, REGISTRY, REGISTRY_PUSH
-from strata.inventory.postgresql import SERVICE_ROLES
-from strata.inventory.registry import NODES, NODES_SECRET, OPERATOR, OPERATOR_SECRET
 from strata.inventory.topology import database_secret
 from strata.models import Site
 from strata.models.hosts import NfsExport
+from strata.observe.hosts import kernel_names, units_of
 from strata.site.hosts import Host as SiteHost
 from strata.site.hosts import hosts, hosts_with
 from strata.site.outputs import CloudOutputs
@@ -75,6 +74,15 @@ def test_names_of_the_site_resolve_on_every_host(
         assert found == wanted, f"/etc/hosts of {machine.name}"
 
 
+def test_units_of_roles_are_active(everyone: tuple[SiteHost, ...], host: Callable[[str], Host]) -> None:
+    """On every host, the systemd services of its roles are active."""
+    for machine in everyone:
+        others = kernel_names(machine.roles)
+        for unit in units_of(machine.roles):
+            states = host(machine.name).run(f"systemctl is-active '{unit}.service' '{others.get(unit, unit)}.service'")
+            assert "active" in states.stdout.split(), f"{machine.name}: {unit} is {states.stdout.strip()}"
+
+
 def test_hosts_have_the_same_time(everyone: tuple[SiteHost, ...], host: Callable[[str], Host]) -> None:
     """The clocks of all hosts agree with this machine's."""
     for machine in everyone:
@@ -109,7 +117,7 @@ def test_nfs_client_writes_and_reads(
 ) -> None:
     """A host that may mount the exports writes a file and reads it back; the server has it on disk, not as root's."""
     server = only("nfs_server")
-    allowed = [h for h in everyone if set(CLIENT_ROLES) & set(h.roles)]
+    allowed = [h for h in everyone if set(NFS_ROLES) & set(h.roles)]
     if site.hosts.nfs is None or not allowed:
         pytest.skip("the site exports nothing, or to no host of its own")
     client = host(next((h for h in allowed if h.name != server.name), server).name)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+from strata.inventory.clients import NFS_ROLES
 from strata.inventory.topology import host_networks_with
 from strata.models import Site
 from strata.models.hosts import NfsExport
 from strata.site.outputs import CloudOutputs
 
-CLIENT_ROLES = ("kube_node", "slurm_controller", "slurm_node", "condor_submit", "condor_execute", "data_transfer")
-"""Roles whose hosts mount the exports; pods have theirs mounted by their nodes."""
-
 
 def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
     """The exports, open to hosts that mount them."""
-    clients = host_networks_with(CLIENT_ROLES, site, outputs)
+    clients = host_networks_with(NFS_ROLES, site, outputs)
     exports = site.hosts.nfs.exports if site.hosts.nfs else ()
     return {"nfs_server_exports": [_export(site, export, clients) for export in exports]}
 

@@ -1,0 +1,28 @@
+"""Commands that write folders of the repository."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    app.command(name="new-role")(new_role)
+
+
+def new_role(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the role, for instance mail_relay.")],
+) -> None:
+    """Write a working role to ansible/roles/NAME: service, unit, variables of the site, molecule scenario."""
+    from strata.scaffold import new_role as scaffold
+
+    folder = scaffold.new_role(name)
+    Console().print(
+        f"wrote {folder}; next: edit it, then `python -m strata.models.generate`, and add {name} to a host's roles",
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )

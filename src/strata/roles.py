@@ -1,0 +1,192 @@
+"""Roles: what `ansible/roles/<role>/role.yaml` says of each, the one place where a role is described."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from strata.errors import UserError
+
+DIRECTORY = Path(__file__).resolve().parents[2] / "ansible" / "roles"
+FILE = "role.yaml"
+DEBIAN_RELEASES = ("12", "13")
+"""Debian releases that the roles are tested on."""
+
+Client = Literal["outside", "hosts", "pods", "nodes"]
+Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,62}$")]
+RoleName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
+UnitName = Annotated[str, Field(pattern=r"^[A-Za-z0-9:_.@*-]+$")]
+Package = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.+-]+$")]
+
+
+class RoleModel(BaseModel):
+    """Base of what a role.yaml holds: immutable, unknown keys refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ServiceUnit(RoleModel):
+    """A systemd service that the role runs."""
+
+    name: Annotated[UnitName, Field(description="Name without .service; * stands for what depends on the release.")]
+    kernel_name: Annotated[
+        UnitName | None, Field(description="Its name on hosts with a kernel of their own, where it differs there.")
+    ] = None
+    restart: Annotated[
+        bool, Field(description="Whether Strata adds Restart=on-failure, for a unit of Debian without it.")
+    ] = False
+
+    @property
+    def file(self) -> str:
+        """The unit file, `postgresql@` for all instances of a template."""
+        template, at, _ = self.name.partition("@")
+        return f"{template}{at}"
+
+
+class Port(RoleModel):
+    """A TCP port that the role opens."""
+
+    name: Annotated[Name, Field(description="What is spoken there.")]
+    port: Annotated[int, Field(ge=1, le=65535, description="TCP port.")]
+    unit: Annotated[UnitName | None, Field(description="The unit that listens; none: a container.")] = None
+    clients: Annotated[
+        tuple[Client, ...],
+        Field(
+            min_length=1,
+            description="Who may connect: outside (everybody), hosts (of the site), pods, nodes (of the cluster).",
+        ),
+    ]
+
+
+class Section(RoleModel):
+    """The section of site.yaml that says what the role serves; section and role need each other."""
+
+    key: Annotated[str, Field(description="Key below `hosts:`.")]
+    example: Annotated[str, Field(description="The section in one line, for the error message.")]
+    unless: Annotated[
+        Literal["databases"] | None,
+        Field(description="databases: the section may be missing where services or kine need a database."),
+    ] = None
+
+
+class Needs(RoleModel):
+    """What must be there for the role to work."""
+
+    on_host: Annotated[tuple[RoleName, ...], Field(description="Roles that the same host must have.")] = ()
+    on_site: Annotated[tuple[RoleName, ...], Field(description="Roles that some host of the site must have.")] = ()
+    section: Annotated[Section | None, Field(description="Section of site.yaml below `hosts:`.")] = None
+    cluster: Annotated[bool, Field(description="Whether the site must have a cluster.")] = False
+
+
+class Role(RoleModel):
+    """One role: `ansible/roles/<role>/role.yaml`."""
+
+    description: Annotated[str, Field(min_length=10, description="What the role sets up, in one line.")]
+    layer: Annotated[Literal["hosts", "cluster"], Field(description="Layer whose playbook runs it.")] = "hosts"
+    runs_on: Annotated[
+        Literal["assigned", "all"] | tuple[RoleName, ...],
+        Field(
+            description="assigned: hosts whose `roles` in site.yaml name it. all: every host. A list: hosts with one "
+            "of these roles. Only an assigned role may be named in site.yaml."
+        ),
+    ] = "assigned"
+    hosts: Annotated[Literal["one", "several"], Field(description="How many hosts of a site may have it.")] = "several"
+    packages: Annotated[tuple[Package, ...], Field(description="Debian packages.")] = ()
+    container_packages: Annotated[
+        tuple[Package, ...], Field(description="Debian packages on hosts that are containers (lab, molecule).")
+    ] = ()
+    kernel_packages: Annotated[
+        tuple[Package, ...], Field(description="Debian packages on hosts with a kernel of their own.")
+    ] = ()
+    units: Annotated[tuple[ServiceUnit, ...], Field(description="systemd services that status and drift watch.")] = ()
+    ports: Annotated[tuple[Port, ...], Field(description="TCP ports that it opens to other machines.")] = ()
+    dns_names: Annotated[tuple[Name, ...], Field(description="Names below the site's domain where it responds.")] = ()
+    needs: Annotated[Needs, Field(description="What must be there for it to work.")] = Needs()
+    data: Annotated[
+        str | None,
+        Field(description="Data that is lost with its host; removing or replacing such a host requires approval."),
+    ] = None
+    verified_by: Annotated[
+        tuple[str, ...], Field(description="Checks of `strata verify` that exercise it (src/strata/verify/checks).")
+    ] = ()
+
+    @property
+    def assignable(self) -> bool:
+        """Whether `roles` in site.yaml may name it."""
+        return self.runs_on == "assigned"
+
+    def port(self, name: str | None = None) -> int:
+        """Number of a port, of the first one without a name."""
+        return next(port.port for port in self.ports if name in (None, port.name))
+
+    @model_validator(mode="after")
+    def _units_of_ports(self) -> Self:
+        units = {unit.name for unit in self.units}
+        if unknown := sorted({port.unit for port in self.ports if port.unit is not None} - units):
+            raise ValueError(f"ports name the units {', '.join(unknown)}, which units does not have")
+        return self
+
+
+@functools.cache
+def roles(directory: Path = DIRECTORY) -> Mapping[str, Role]:
+    """Every role with a role.yaml, those that others need first.
+
+    Raises:
+        UserError: a file does not parse, or names a role that is not there.
+    """
+    found = {file.parent.name: _read(file) for file in sorted(directory.glob(f"*/{FILE}"))}
+    for name, role in found.items():
+        named = (*role.needs.on_host, *role.needs.on_site, *(role.runs_on if isinstance(role.runs_on, tuple) else ()))
+        for other in named:
+            if other not in found:
+                known = ", ".join(found)
+                raise UserError(f"{directory / name / FILE}: there is no role {other}", fix=f"one of {known}")
+    return {name: found[name] for name in sorted(found, key=lambda name: (_depth(name, found), name))}
+
+
+def _depth(name: str, found: Mapping[str, Role], above: tuple[str, ...] = ()) -> int:
+    """Length of the longest chain of roles that a role needs."""
+    if name in above:
+        raise UserError(f"roles need each other in a circle: {' → '.join((*above, name))}", fix="break the circle")
+    needs = found[name].needs
+    return max((1 + _depth(other, found, (*above, name)) for other in (*needs.on_host, *needs.on_site)), default=0)
+
+
+def _read(file: Path) -> Role:
+    try:
+        data: Any = yaml.load(file.read_text(), yaml.CSafeLoader)  # as safe_load, in C
+        return Role.model_validate(data)
+    except yaml.YAMLError as error:
+        raise UserError(f"{file}: {error}", fix="correct the YAML") from None
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(map(str, first["loc"]))
+        raise UserError(
+            f"{file}: {key or 'role'}: {first['msg']}", fix="the keys are those of strata.roles.Role"
+        ) from None
+
+
+def assignable_roles() -> tuple[str, ...]:
+    """Names of the roles that a host of site.yaml may have."""
+    return tuple(name for name, role in roles().items() if role.assignable)
+
+
+def roles_of(assigned: tuple[str, ...]) -> tuple[str, ...]:
+    """Every role that runs on a host with these roles in site.yaml, in the order in which they run."""
+    return tuple(
+        name
+        for name, role in roles().items()
+        if name in assigned
+        or role.runs_on == "all"
+        or (isinstance(role.runs_on, tuple) and not set(role.runs_on).isdisjoint(assigned))
+    )
+
+
+def port(role: str, name: str | None = None) -> int:
+    """A port of a role: the one of this name, else the first."""
+    return roles()[role].port(name)

@@ -1,0 +1,1 @@
+"""Folders that `strata new-…` writes; each template works as it is."""

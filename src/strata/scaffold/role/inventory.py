@@ -1,0 +1,12 @@
+"""Variables of the role example_role."""
+
+from __future__ import annotations
+
+from strata.models import Site
+from strata.roles import port
+from strata.site.outputs import CloudOutputs
+
+
+def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:  # noqa: ARG001  # one signature for all roles
+    """The text follows from the site."""
+    return {"example_role_port": port("example_role"), "example_role_text": f"Welcome to {site.name}."}

@@ -1,0 +1,87 @@
+"""role.yaml of every role: right, complete, and the only place that says it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from strata.errors import UserError
+from strata.models.hosts import Hosts
+from strata.roles import DIRECTORY, FILE, Role, assignable_roles, roles, roles_of
+from strata.site.paths import REPOSITORY
+
+CHECKS = REPOSITORY / "src" / "strata" / "verify" / "checks"
+
+
+def write(directory: Path, name: str, text: str) -> None:
+    """One role."""
+    file = directory / name / FILE
+    file.parent.mkdir(parents=True)
+    file.write_text(f"description: A role of a test.\n{text}")
+
+
+def test_every_folder_is_a_role() -> None:
+    # those of the lab's OpenStack are on its controller, which is no host of a site
+    folders = {folder.name for folder in DIRECTORY.iterdir() if not folder.name.startswith("openstack_")}
+    assert folders == set(roles())
+    assert all(re.fullmatch("[a-z][a-z0-9_]*", name) for name in folders)
+
+
+@pytest.mark.parametrize("name", roles())
+def test_what_a_role_names_is_there(name: str) -> None:
+    role = roles()[name]
+    known = set(re.findall(r"^def test_(\w+)", "".join(f.read_text() for f in CHECKS.glob("test_*.py")), re.MULTILINE))
+    assert role.verified_by
+    assert set(role.verified_by) <= known
+    assert role.needs.section is None or role.needs.section.key in Hosts.model_fields
+    defaults = yaml.safe_load((DIRECTORY / name / "defaults" / "main.yml").read_text())
+    assert defaults.get(f"{name}_port", role.ports[0].port if role.ports else None) in {
+        None,
+        *(p.port for p in role.ports),
+    }
+    assert f"{name}_packages" not in defaults or name == "base", "packages are listed in role.yaml"
+
+
+def test_roles_run_after_those_that_they_need() -> None:
+    order = list(roles())
+    for name, role in roles().items():
+        assert all(order.index(other) < order.index(name) for other in (*role.needs.on_host, *role.needs.on_site))
+
+
+def test_hosts_have_the_roles_that_come_with_theirs() -> None:
+    assert roles_of(("kube_node",)) == ("base", "kubernetes_common", "pod_network", "kube_node")
+    assert roles_of(("registry",)) == ("base", "registry")
+    assert {"base", "kubernetes_common", "pod_network"}.isdisjoint(assignable_roles())
+
+
+def test_every_key_is_described() -> None:
+    pending = [Role]
+    while pending:
+        for field in pending.pop().model_fields.values():
+            assert field.description
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("port: 80\n", "port: Extra inputs"),
+        ("ports: [{name: a, port: 80, clients: [world]}]\n", "ports.0.clients.0"),
+        ("ports: [{name: a, port: 80, unit: b, clients: [outside]}]\n", "ports name the units b"),
+        ("packages: [Not A Package]\n", "packages.0"),
+        ("needs: {on_site: [nothing]}\n", "there is no role nothing"),
+        ("needs: {on_site: [greeter]}\n", "greeter → greeter"),
+        ("units: [\n", "did not find expected node content"),
+    ],
+)
+def test_a_wrong_file_is_named(tmp_path: Path, text: str, why: str) -> None:
+    write(tmp_path, "greeter", text)
+    with pytest.raises(UserError, match=re.escape(why)):
+        roles(tmp_path)
+
+
+def test_unit_file_of_a_template() -> None:
+    assert [unit.file for unit in roles()["postgresql"].units] == ["postgresql@"]
+    assert [unit.file for unit in roles()["registry"].units] == ["docker-registry"]
