@@ -50,8 +50,8 @@ class Secrets:
 
 
 @pytest.fixture
-def secrets() -> Secrets:
-    """In the place of the running site's."""
+def fake_secrets() -> Secrets:
+    """Of the tests of services; the checks use the running site's."""
     return Secrets()
 
 
@@ -77,7 +77,7 @@ def lab_with(lab: Path, tmp_path: Path) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def state(secrets: Secrets) -> Callable[[Path], PlatformState]:
+def state(fake_secrets: Secrets) -> Callable[[Path], PlatformState]:
     """`state(site_file)` → a site as if all its instances ran and all its images were pushed."""
 
     def of(site_file: Path) -> PlatformState:
@@ -88,7 +88,7 @@ def state(secrets: Secrets) -> Callable[[Path], PlatformState]:
         }
         names = [release.chart for release in releases(site)] + ["gpu-device-plugin", "traefik"]
         images = ImageOutputs(images={name: f"registry.example.org:5000/strata/{name}@{DIGEST}" for name in names})
-        return PlatformState(site, site_file, CloudOutputs(instances=instances, networks={}), images, secrets)
+        return PlatformState(site, site_file, CloudOutputs(instances=instances, networks={}), images, fake_secrets)
 
     return of
 

@@ -14,6 +14,7 @@ from strata.cloud.image import Image
 from strata.cloud.instance import Instance, InstanceArgs
 from strata.cloud.key_pair import KeyPair, KeyPairArgs
 from strata.cloud.network import Network
+from strata.cloud.ports import security_group_arguments
 from strata.cloud.project import Project, ProjectArgs
 from strata.cloud.router import Router, RouterArgs
 from strata.cloud.security_group import SecurityGroup
@@ -41,9 +42,10 @@ if external_arguments := arguments.external_network_arguments(cloud, provider):
         RouterArgs(site.name, external.id, {name: network.subnet_id for name, network in networks.items()}),
         pulumi.ResourceOptions(provider=project.provider, depends_on=external.ready),
     )
-groups = {
-    role: SecurityGroup(role, a, in_project) for role, a in arguments.security_group_arguments(site, cloud).items()
-}
+group_arguments = security_group_arguments(site, cloud)
+groups = {role: SecurityGroup(role, a, in_project) for role, a in group_arguments.items()}
+for role, group in groups.items():
+    group.allow(group_arguments[role].ingress, groups)
 key_pair = KeyPair("key-pair", KeyPairArgs(site.name, arguments.public_key(SitePaths(site.name))), in_project)
 
 images = {a.name: Image(a.name, a, in_cloud) for a in arguments.image_arguments(cloud, provider)}

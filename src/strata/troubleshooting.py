@@ -88,7 +88,8 @@ def entry_for(message: str) -> Entry | None:
 
 
 def _anywhere(quoted: str) -> bool:
-    return quoted.startswith(GAP) and quoted.endswith(GAP)
+    # one of punctuation alone would be found in most messages
+    return quoted.startswith(GAP) and quoted.endswith(GAP) and any(map(str.isalpha, quoted))
 
 
 def link_for(error: UserError) -> str | None:

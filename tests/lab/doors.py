@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import os
@@ -9,7 +10,7 @@ import socket
 import ssl
 import struct
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -20,13 +21,15 @@ import yaml
 from ansible.parsing.vault import AnsibleVaultError, VaultLib, VaultSecret
 from cryptography import x509
 
+from strata.access.https import named_session
 from strata.access.openstack import connect
-from strata.access.ssh import host_addresses
+from strata.access.ssh import forwarded_port, host_addresses
 from strata.catalogue.needs.audience import Issuer
-from strata.catalogue.needs.database import databases
+from strata.catalogue.needs.database import KINE_DATABASE, databases
 from strata.catalogue.site import issuer
 from strata.engine.rotation import PASSPHRASE, SSH_KEY
-from strata.inventory.ports import DATASTORE, HTTPS, POSTGRESQL, REGISTRY
+from strata.inventory.clients import NODES, NODES_SECRET, OPERATOR, OPERATOR_SECRET
+from strata.inventory.ports import DATASTORE, HTTPS, POSTGRESQL, REGISTRY, REGISTRY_PUSH
 from strata.inventory.topology import database_secret
 from strata.site.context import SiteContext
 from strata.site.hosts import address_of
@@ -67,15 +70,30 @@ def served_certificate(address: str, port: int, *, postgresql: bool = False) -> 
 def served_certificates(context: SiteContext) -> dict[str, int]:
     """Serial number of the certificate of each server of the site, by the certificate's name or the server's."""
     ports = {"ingress": HTTPS, "registry": REGISTRY, "postgresql": POSTGRESQL, "kine": DATASTORE}
+    # the role of a host that may connect; this machine may to the others
+    via = {"postgresql": "kube_node", "kine": "kube_control_plane"}
     found = {}
     for role, port in ports.items():
-        address = address_of("load_balancer" if role == "ingress" else role, context.site, context.cloud_outputs)
-        assert address is not None
-        found[role] = served_certificate(address, port, postgresql=role == "postgresql").serial_number
+        with reached(context, "load_balancer" if role == "ingress" else role, port, via.get(role)) as (address, own):
+            found[role] = served_certificate(address, own, postgresql=role == "postgresql").serial_number
     api = urlsplit(yaml.safe_load(context.paths.kubeconfig.read_text())["clusters"][0]["cluster"]["server"])
     assert api.hostname is not None
     found["kube-apiserver"] = served_certificate(api.hostname, api.port or HTTPS).serial_number
     return found
+
+
+@contextlib.contextmanager
+def reached(context: SiteContext, role: str, port: int, via: str | None) -> Iterator[tuple[str, int]]:
+    """Address and port where a role answers here, through a host with the role `via` where only these may connect."""
+    address = address_of(role, context.site, context.cloud_outputs)
+    assert address is not None
+    if via is None:
+        yield address, port
+        return
+    client = address_of(via, context.site, context.cloud_outputs)
+    assert client is not None
+    with forwarded_port(context.paths, client, address, port) as own:
+        yield "127.0.0.1", own
 
 
 def doors(context: SiteContext, http: requests.Session) -> dict[str, dict[str, Door]]:
@@ -100,6 +118,8 @@ def doors(context: SiteContext, http: requests.Session) -> dict[str, dict[str, D
         found[f"openstack_{user}_database_password"] = {"MariaDB": partial(_mariadb, context, user)}
     for name in databases(context.site):
         found[database_secret(name)] = {"PostgreSQL": partial(_postgresql, context, name)}
+    for secret, user, port in ((NODES_SECRET, NODES, REGISTRY), (OPERATOR_SECRET, OPERATOR, REGISTRY_PUSH)):
+        found[secret] = {"registry": partial(_registry, context, user, port)}
     return found
 
 
@@ -185,14 +205,22 @@ def _mariadb(context: SiteContext, user: str, password: str) -> bool:
 
 
 def _postgresql(context: SiteContext, name: str, password: str) -> bool:
-    host = address_of("postgresql", context.site, context.cloud_outputs)
-    try:
-        psycopg.connect(
-            host=host, port=POSTGRESQL, dbname=name, user=name, password=password, sslmode="require", connect_timeout=30
-        ).close()
-    except psycopg.OperationalError as error:
-        return _said(False, "password authentication failed" in str(error), str(error))
+    via = "kine" if name == KINE_DATABASE else "kube_node"
+    with reached(context, "postgresql", POSTGRESQL, via) as (host, port):
+        try:
+            psycopg.connect(
+                host=host, port=port, dbname=name, user=name, password=password, sslmode="require", connect_timeout=30
+            ).close()
+        except psycopg.OperationalError as error:
+            return _said(False, "password authentication failed" in str(error), str(error))
     return True
+
+
+def _registry(context: SiteContext, user: str, port: int, password: str) -> bool:
+    address = address_of("registry", context.site, context.cloud_outputs)
+    with named_session(context.paths.ca_file, f"registry.{context.site.domain}") as session:
+        answer = session.get(f"https://{address}:{port}/v2/", auth=(user, password), timeout=30)
+    return _answered(answer, yes=200, no=401)
 
 
 def _answered(answer: requests.Response, *, yes: int, no: int) -> bool:

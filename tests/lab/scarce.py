@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from strata.images.registry_client import RegistryClient
+from strata.inventory.clients import OPERATOR_SECRET
 from strata.site.context import SiteContext
 from strata.site.hosts import address_of
 
@@ -87,7 +88,9 @@ def registry(context: SiteContext) -> RegistryClient:
     """The site's registry."""
     address = address_of("registry", context.site, context.cloud_outputs)
     assert address is not None
-    return RegistryClient(address, f"registry.{context.site.domain}", context.paths.ca_file)
+    return RegistryClient(
+        address, f"registry.{context.site.domain}", context.paths.ca_file, context.secrets.get(OPERATOR_SECRET)
+    )
 
 
 def image(context: SiteContext, name: str) -> tuple[str, str]:

@@ -27,7 +27,7 @@ from strata.site.context import SiteContext
 from strata.site.outputs import ImageOutputs
 
 from .commands import psql, strata, up
-from .doors import served_certificate
+from .doors import reached, served_certificate
 from .editing import edit
 from .healing import eventually
 
@@ -245,15 +245,16 @@ def test_postgresql_is_restarted_for_a_setting_that_needs_it(
 def test_a_rotated_password_is_the_only_one(changed: Changed, context: SiteContext, http: requests.Session) -> None:
     import psycopg
 
-    assert context.cloud_outputs is not None
-    host = context.cloud_outputs.instances["services-1"].address
     new = context.secrets.get(SECRET)
     assert new != changed.password
 
     def connect(password: str) -> None:
-        with psycopg.connect(
-            host=host, port=POSTGRESQL, dbname="ml_hub", user="ml_hub", password=password, sslmode="require"
-        ) as connection:
+        with (
+            reached(context, "postgresql", POSTGRESQL, "kube_node") as (host, port),
+            psycopg.connect(
+                host=host, port=port, dbname="ml_hub", user="ml_hub", password=password, sslmode="require"
+            ) as connection,
+        ):
             connection.execute("select 1")
 
     connect(new)

@@ -251,7 +251,7 @@ def test_ingress(cluster: Cluster, pods: Pods, case: str) -> None:
     with cluster.policy({"podSelector": SERVER, "policyTypes": ["Ingress"], "ingress": rules}):
         for name in CLIENTS:
             cluster.expect(name in allowed, pods(name), server)
-        # its namesake of the other namespace is nobody's concern
+        # the policy does not select its namesake
         cluster.expect(True, pods("near"), pods("other/server"))
 
 
@@ -327,8 +327,7 @@ def test_open_connections_stay(context: SiteContext, cluster: Cluster, pods: Pod
         stdout=subprocess.PIPE,
         text=True,
     ) as stream:
-        assert stream.stdin is not None
-        assert stream.stdout is not None
+        assert stream.stdin is not None and stream.stdout is not None  # noqa: PT018  # for mypy
         assert stream.stdout.readline() == "connected\n"
         with cluster.policy({"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}):
             cluster.expect(False, pods("far"), server)

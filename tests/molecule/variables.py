@@ -13,6 +13,7 @@ import yaml
 from strata.inventory.playbooks import host_variables
 from strata.roles import DEBIAN_RELEASES
 from strata.site.secrets import pki
+from strata.site.secrets.htpasswd import htpasswd
 from strata.toolchain import bin_directory
 
 DOMAIN = "molecule.strata.test"
@@ -51,7 +52,7 @@ def write(directory: Path, addresses: dict[str, str]) -> None:
         "base_service_names": [{"name": n, "address": first} for n in ("registry", "hello")],
         "base_users": [{"name": "ada", "keys": ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIMolecule ada"], "sudo": True}],
         "nfs_server_exports": [
-            {"name": "data", "path": "/srv/nfs/data"},
+            {"name": "data", "path": "/srv/nfs/data", "folders": [{"name": "research", "group_id": 20001}]},
             {"name": "readonly", "path": "/srv/nfs/readonly", "access": "ro"},
             {"name": "elsewhere", "path": "/srv/nfs/elsewhere", "clients": ["192.0.2.0/24"]},
         ],
@@ -71,6 +72,8 @@ def write(directory: Path, addresses: dict[str, str]) -> None:
         own = {
             "postgresql_certificate": certificate("postgresql", [f"postgresql.{DOMAIN}"], [address, "127.0.0.1"]),
             "kine_certificate": certificate("kine", [f"kine.{DOMAIN}"], [address]),
+            "registry_pull_users": htpasswd({"nodes": "pull"}),
+            "registry_push_users": htpasswd({"operator": "push"}),
             "registry_certificate": certificate("registry", [f"registry.{DOMAIN}"], [address]),
         }
         (directory / f"{name}.yml").write_text(yaml.safe_dump(own))

@@ -84,4 +84,4 @@ def test_a_wrong_file_is_named(tmp_path: Path, text: str, why: str) -> None:
 
 def test_unit_file_of_a_template() -> None:
     assert [unit.file for unit in roles()["postgresql"].units] == ["postgresql@"]
-    assert [unit.file for unit in roles()["registry"].units] == ["docker-registry"]
+    assert [unit.file for unit in roles()["registry"].units] == ["docker-registry", "docker-registry-push"]

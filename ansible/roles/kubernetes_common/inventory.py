@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from strata.inventory import Template
+from strata.inventory.clients import NODES, NODES_SECRET
 from strata.inventory.kubernetes import endpoint, image_repository, registry_name
 from strata.inventory.ports import REGISTRY
+from strata.inventory.topology import secret
 from strata.models import Site
 from strata.site.hosts import address_of
 from strata.site.outputs import CloudOutputs
@@ -21,6 +23,8 @@ def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
             "name": registry_name(site),
             "endpoint": endpoint(address, REGISTRY),
             "ca": Template("{{ lookup('strata_ca') }}"),
+            "user": NODES,
+            "password": secret(NODES_SECRET),
         }
     return {
         "kubernetes_common_binaries": {name: str(binaries / name) for name in ("kubeadm", "kubelet")},

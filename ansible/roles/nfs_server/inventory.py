@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
-from strata.inventory.topology import client_networks
+from strata.inventory.clients import NFS_ROLES
+from strata.inventory.topology import host_networks_with
 from strata.models import Site
+from strata.models.hosts import NfsExport
 from strata.site.outputs import CloudOutputs
 
 
-def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:  # noqa: ARG001  # one signature for all groups
-    """The exports, open to the site's hosts and pods."""
-    nfs = site.hosts.nfs
-    return {
-        "nfs_server_exports": [{"name": e.name, "path": str(e.path)} for e in nfs.exports] if nfs else [],
-        "nfs_server_client_networks": client_networks(site),
+def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
+    """The exports, open to hosts that mount them."""
+    clients = host_networks_with(NFS_ROLES, site, outputs)
+    exports = site.hosts.nfs.exports if site.hosts.nfs else ()
+    return {"nfs_server_exports": [_export(site, export, clients) for export in exports]}
+
+
+def _export(site: Site, export: NfsExport, clients: list[str]) -> dict[str, object]:
+    found: dict[str, object] = {
+        "name": export.name,
+        "path": str(export.path),
+        "clients": list(dict.fromkeys([*clients, *map(str, export.clients)])),
+        "access": "ro" if export.read_only else "rw",
+        "squash_root": not export.root,
     }
+    if export.tenants:
+        tenants = [{"name": t.name, "group_id": t.group_id} for t in site.platform.tenants]
+        found |= {"mode": "0755", "folders": tenants}
+    return found

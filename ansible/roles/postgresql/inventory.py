@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from strata.catalogue.needs.database import databases
+from strata.inventory.clients import database_clients
 from strata.inventory.ports import POSTGRESQL
-from strata.inventory.topology import client_networks, database_secret, secret, service_certificate
+from strata.inventory.topology import database_secret, secret, service_certificate
 from strata.models import Site
 from strata.site.data_protection import Ledger
 from strata.site.outputs import CloudOutputs
@@ -15,12 +16,14 @@ DEFAULT_SETTINGS: dict[str, object] = {"max_connections": 200}
 
 
 def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
-    """Databases with generated passwords, open over TLS to the site's hosts and pods."""
+    """Databases with generated passwords, each open over TLS to its own clients."""
     return {
         "postgresql_port": POSTGRESQL,
         "postgresql_certificate": service_certificate("postgresql", "postgresql", site, outputs),
-        "postgresql_client_networks": client_networks(site),
-        "postgresql_databases": [{"name": d, "password": secret(database_secret(d))} for d in databases(site)],
+        "postgresql_databases": [
+            {"name": d, "password": secret(database_secret(d)), "clients": database_clients(d, site, outputs)}
+            for d in databases(site)
+        ],
         "postgresql_settings": DEFAULT_SETTINGS
         | (dict(site.hosts.postgresql.settings) if site.hosts.postgresql else {}),
         "postgresql_removed_databases": list(Ledger.of(SitePaths(site.name)).leaving("database")),

@@ -22,11 +22,11 @@ def test_the_secret_holds_a_key_and_the_clients(lab: Path, context_of: Of) -> No
     assert context.secret_data() == data, "the key is made once"
 
 
-def test_of_the_key_before_only_the_public_part_leaves_the_store(lab: Path, context_of: Of, secrets: Any) -> None:
+def test_of_the_key_before_only_the_public_part_leaves_the_store(lab: Path, context_of: Of, fake_secrets: Any) -> None:
     context: ServiceContext[Any] = context_of(SERVICE, lab)
     before = SIGNING_KEY.value(context)
-    secrets.stored[SIGNING_KEY.previous] = before
-    del secrets.stored[SIGNING_KEY.name]
+    fake_secrets.stored[SIGNING_KEY.previous] = before
+    del fake_secrets.stored[SIGNING_KEY.name]
     values = SERVICE.values(context)
     assert values["previousKeys"] == {"previous": public_part(before)}
     assert values["previousKeys"]["previous"].startswith("-----BEGIN PUBLIC KEY-----")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import requests
@@ -9,6 +10,32 @@ from requests.adapters import HTTPAdapter
 
 from strata.site.context import SiteContext
 from strata.site.hosts import address_of
+
+
+class _NamedAdapter(HTTPAdapter):
+    """Checks the certificate of an address against a name."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        super().__init__()
+
+    def init_poolmanager(self, *arguments: Any, **options: Any) -> None:
+        """Called by the base class."""
+        super().init_poolmanager(*arguments, server_hostname=self._name, assert_hostname=self._name, **options)
+
+
+def named_session(ca_file: Path, name: str) -> requests.Session:
+    """A session for a server that is reached by its address: no proxy, no .netrc.
+
+    Args:
+        ca_file: PEM file of the authority that signed the server's certificate.
+        name: in that certificate.
+    """
+    session = requests.Session()
+    session.trust_env = False
+    session.verify = str(ca_file)
+    session.mount("https://", _NamedAdapter(name))
+    return session
 
 
 class _SiteAdapter(HTTPAdapter):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from strata.errors import UserError
@@ -18,6 +20,8 @@ COMMAND_SECONDS = 20.0
 """How long a command may take unless more is asked for."""
 SSH_SECONDS = 120.0
 """How long a fresh instance may take to answer, in seconds."""
+FORWARD_SECONDS = 10.0
+"""How long ssh may take until it forwards a port, in seconds."""
 
 
 class Unreachable(Exception):
@@ -71,6 +75,48 @@ def ssh_arguments(paths: SitePaths, key: Path | None = None) -> list[str]:
         "-o",
         "ConnectTimeout=3",
     ]
+
+
+@contextlib.contextmanager
+def forwarded_port(paths: SitePaths, via: str, address: str, port: int) -> Iterator[int]:
+    """A port on this machine's loopback behind which a service answers as it does to one of the hosts.
+
+    Args:
+        paths: the site's.
+        via: address of the host that connects to the service.
+        address: of the service.
+        port: of the service.
+
+    Raises:
+        UserError: ssh refused.
+    """
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        own: int = free.getsockname()[1]
+    options = [
+        "-o",
+        "ExitOnForwardFailure=yes",
+        "-o",
+        "ControlPath=none",
+        "-N",
+        "-L",
+        f"127.0.0.1:{own}:{address}:{port}",
+    ]
+    with subprocess.Popen(["ssh", *ssh_arguments(paths), *options, f"root@{via}"], stdin=subprocess.DEVNULL) as tunnel:
+        try:
+            end = time.monotonic() + FORWARD_SECONDS
+            while True:
+                with contextlib.suppress(ConnectionRefusedError):
+                    socket.create_connection(("127.0.0.1", own), timeout=FORWARD_SECONDS).close()
+                    break
+                if tunnel.poll() is not None or time.monotonic() > end:
+                    raise UserError(
+                        f"no SSH tunnel by {via} to {address}:{port}", fix=f"`ssh root@{via}` with the site's key"
+                    )
+                time.sleep(0.1)
+            yield own
+        finally:
+            tunnel.terminate()
 
 
 def host_addresses(context: SiteContext) -> dict[str, str]:
@@ -154,7 +200,7 @@ def wait_for_ssh(context: SiteContext, progress: Progress) -> None:
             silent = ", ".join(f"{n} ({a})" for n, a in addresses.items())
             raise UserError(
                 f"no SSH on {silent} after {SSH_SECONDS:.0f} s: {said[name]}",
-                fix=f"`openstack console log show {name}` shows what the instance does",
+                fix=f"add this machine's address to access.ssh; see `openstack console log show {name}`",
             )
         if addresses:
             time.sleep(0.5)

@@ -138,19 +138,29 @@ def down(site: SiteArgument) -> None:
 
 
 def destroy(site: SiteArgument, yes: YesOption = False) -> None:
-    """Remove everything of the site: containers, networks, volumes, mounts, processes and its state."""
-    import shutil
-
+    """Remove instances or containers, networks, data and state. Machines of hosts.machines stay as they are."""
     from strata.engine.lock import site_lock
+    from strata.engine.removal import left_on_machines, remove_state
     from strata.models import find_site
     from strata.site.context import SiteContext
     from strata.stacks.pulumi import Program, stack_settings_file
 
     context = SiteContext.load(find_site(site))
-    if not yes and not typer.confirm(f"Remove {context.provider.contents} of site {context.site.name}?"):
+    console = Console(stderr=True)
+    what = context.provider.contents
+    if machines := left_on_machines(context.site):
+        what += ", and the passwords and certificates of its machines"
+        console.print(
+            "Nothing is removed from these machines; they keep running, with services, data and the site's SSH key:",
+            *machines,
+            f"The SSH key to them stays in {context.paths.ssh_key}.",
+            sep="\n  ",
+            highlight=False,
+            soft_wrap=True,
+        )
+    if not yes and not typer.confirm(f"Remove {what} of site {context.site.name}?"):
         raise typer.Exit(1)
     begin = time.monotonic()
-    console = Console(stderr=True)
     with site_lock(context.paths, "destroy"), console.status("removing") as status:
         if not context.provider.remove_cloud(status) and context.site.cloud is not None:
             from strata.stacks import pulumi
@@ -159,5 +169,5 @@ def destroy(site: SiteArgument, yes: YesOption = False) -> None:
     programs: tuple[Program, ...] = ("cloud", "platform")
     for program in programs:
         stack_settings_file(program, context.site.name).unlink(missing_ok=True)
-    shutil.rmtree(context.paths.root, ignore_errors=False)
+    remove_state(context.paths, keep_ssh_key=bool(machines))
     console.print(f"{context.site.name} is gone ({time.monotonic() - begin:.1f} s); caches stay in the cache directory")

@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from strata.cloud.aggregate import AggregateArgs
 from strata.cloud.external_network import ExternalNetworkArgs
 from strata.cloud.flavor import WITHOUT, FlavorArgs
 from strata.cloud.image import ImageArgs
 from strata.cloud.network import NetworkArgs
+from strata.cloud.ports import KUBERNETES_ROLES
 from strata.cloud.project import ProjectQuota
-from strata.cloud.security_group import Ingress, SecurityGroupArgs
 from strata.errors import UserError
 from strata.models import Site
 from strata.models.cloud import Cloud, Flavor
 from strata.provider import Provider
 from strata.pulumi_program import shown_plainly
-from strata.roles import roles
 from strata.site.paths import SitePaths
 
 SITE_METADATA = "strata_site"
 ROLES_METADATA = "strata_roles"
-WORLD = ("0.0.0.0/0", "::/0")
-
-KUBERNETES_ROLES = ("kube_control_plane", "kube_node")
-
-ROLE_PORTS: Mapping[str, tuple[tuple[str, int], ...]] = {
-    name: ports
-    for name, role in roles().items()
-    if (ports := tuple((port.name, port.port) for port in role.ports if "outside" in port.clients))
-}
-"""TCP ports that a role answers from outside the project."""
 
 
 def project_quota(cloud: Cloud) -> ProjectQuota:
@@ -64,35 +51,6 @@ def external_network_arguments(cloud: Cloud, provider: Provider) -> ExternalNetw
     pool = (str(given.first), str(given.last))
     subnet = NetworkArgs(cloud.external_network, str(given.cidr), 4, str(given.cidr[1]), pool)
     return ExternalNetworkArgs(cloud.external_network, subnet)
-
-
-def security_group_arguments(site: Site, cloud: Cloud) -> dict[str, SecurityGroupArgs]:
-    """The group of every instance, `nodes`, and one for each role that answers from outside."""
-    inside = tuple(Ingress(f"inside-{network.name}", str(network.cidr)) for network in cloud.networks)
-    inside += tuple(Ingress("inside-pods", network) for network in pod_networks(site))
-    versions = {network.cidr.version for network in cloud.networks}
-    world = [source for source, version in zip(WORLD, (4, 6), strict=True) if version in versions]
-    everywhere = {source: "" if source == WORLD[0] else "-ipv6" for source in world}
-    ping = [
-        Ingress(f"icmp{suffix}", source, "ipv6-icmp" if suffix else "icmp") for source, suffix in everywhere.items()
-    ]
-    ssh = [Ingress(f"ssh{suffix}", source, "tcp", 22) for source, suffix in everywhere.items()]
-    groups = {
-        "nodes": SecurityGroupArgs(
-            f"{site.name}-nodes", "SSH and ping from everywhere, everything inside the project", (*inside, *ping, *ssh)
-        )
-    }
-    used = {role for instance in cloud.instances for role in instance.roles}
-    for role, ports in ROLE_PORTS.items():
-        if role in used:
-            rules = [
-                Ingress(f"{name}{suffix}", source, "tcp", port)
-                for name, port in ports
-                for source, suffix in everywhere.items()
-            ]
-            name = role.replace("_", "-")
-            groups[role] = SecurityGroupArgs(f"{site.name}-{name}", f"Instances with the role {role}", tuple(rules))
-    return groups
 
 
 def pod_networks(site: Site, roles: tuple[str, ...] = KUBERNETES_ROLES) -> tuple[str, ...]:

@@ -17,12 +17,16 @@ class ProjectQuota:
         cores: most virtual CPUs.
         memory_mib: most memory in MiB.
         ports: most network ports.
+        security_groups: most security groups; neutron's default of 10 is less than a site has roles.
+        security_group_rules: most rules of all groups.
     """
 
     instances: int
     cores: int
     memory_mib: int
     ports: int
+    security_groups: int = 50
+    security_group_rules: int = 1000
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,14 @@ class Project(pulumi.ComponentResource):
             ram=args.quota.memory_mib,
             opts=child,
         )
-        network = openstack.networking.QuotaV2(name, project_id=project.id, port=args.quota.ports, opts=child)
+        network = openstack.networking.QuotaV2(
+            name,
+            project_id=project.id,
+            port=args.quota.ports,
+            security_group=args.quota.security_groups,
+            security_group_rule=args.quota.security_group_rules,
+            opts=child,
+        )
         scope = openstack.identity.get_auth_scope_output(name=name, opts=invoke)
         role = openstack.identity.get_role_output(name="admin", opts=invoke)
         assignment = openstack.identity.RoleAssignment(

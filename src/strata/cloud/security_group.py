@@ -1,7 +1,8 @@
-"""A security group with its rules."""
+"""A security group and its rules."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import pulumi
@@ -14,15 +15,19 @@ class Ingress:
 
     Args:
         name: of the rule in the stack.
-        source: network that may send it, "0.0.0.0/0" for all.
+        source: network that may send it; None where `group` says who.
         protocol: "tcp", "udp", "icmp"; None for any.
         port: None for all.
+        group: key of the security group whose members may send it.
+        version: of IP.
     """
 
     name: str
-    source: str
+    source: str | None = None
     protocol: str | None = None
     port: int | None = None
+    group: str | None = None
+    version: int = 4
 
 
 @dataclass(frozen=True)
@@ -41,27 +46,37 @@ class SecurityGroupArgs:
 
 
 class SecurityGroup(pulumi.ComponentResource):
-    """Security group and rules."""
+    """Security group; `allow` adds its rules, which may name other groups."""
 
     id: pulumi.Output[str]
 
     def __init__(self, name: str, args: SecurityGroupArgs, opts: pulumi.ResourceOptions) -> None:
         super().__init__("strata:cloud:SecurityGroup", name, None, opts)
-        child = pulumi.ResourceOptions(parent=self)
-        group = openstack.networking.SecGroup(name, name=args.name, description=args.description, opts=child)
-        for rule in args.ingress:
+        self._name = name
+        self.id = openstack.networking.SecGroup(
+            name, name=args.name, description=args.description, opts=pulumi.ResourceOptions(parent=self)
+        ).id
+        self.register_outputs({"id": self.id})
+
+    def allow(self, ingress: Iterable[Ingress], groups: Mapping[str, SecurityGroup]) -> None:
+        """Adds rules.
+
+        Args:
+            ingress: what may come in.
+            groups: by the keys that the rules use.
+        """
+        for rule in ingress:
             openstack.networking.SecGroupRule(
-                f"{name}-{rule.name}",
-                security_group_id=group.id,
+                f"{self._name}-{rule.name}",
+                security_group_id=self.id,
                 direction="ingress",
-                ethertype="IPv6" if ":" in rule.source else "IPv4",
+                ethertype=f"IPv{rule.version}",
                 protocol=rule.protocol,
                 port_range_min=rule.port,
                 port_range_max=rule.port,
                 remote_ip_prefix=rule.source,
+                remote_group_id=groups[rule.group].id if rule.group else None,
                 description=rule.name,
                 # neutron refuses the same rule twice, so the old one goes first
                 opts=pulumi.ResourceOptions(parent=self, delete_before_replace=True),
             )
-        self.id = group.id
-        self.register_outputs({"id": self.id})

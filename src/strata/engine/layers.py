@@ -11,6 +11,7 @@ from strata.engine.diagnosis import explained
 from strata.engine.disruption import Consent, remember_cloud
 from strata.engine.pod_readiness import wait_for_system_pods
 from strata.errors import UserError
+from strata.inventory.clients import OPERATOR_SECRET
 from strata.layers import Layer, Step, StepResult
 from strata.progress import Progress
 from strata.site.context import SiteContext
@@ -169,7 +170,8 @@ def pod_images_step(context: SiteContext) -> Callable[[Progress], StepResult]:
         before = context.image_outputs
         address = registry_address(context)
         try:
-            images = ensure_pod_images(context.site, context.paths, address, progress)
+            password = context.secrets.get(OPERATOR_SECRET)
+            images = ensure_pod_images(context.site, context.paths, address, password, progress)
         except UserError as error:
             progress.update("asking the registry's host what it lacks")
             raise explained(

@@ -15,7 +15,8 @@ from strata.catalogue.site import installed
 from strata.images.build import ImageSource, PythonPackages, load_digests, save_digests
 from strata.images.oci_layout import packed
 from strata.images.push import push
-from strata.images.registry_client import REGISTRY_PORT, RegistryClient
+from strata.images.registry_client import RegistryClient
+from strata.inventory.kubernetes import registry_name
 from strata.models import Site
 from strata.platform.accelerators import cluster_kinds
 from strata.progress import Progress
@@ -128,7 +129,7 @@ def as_one_set(sources: Sequence[ImageSource], base_id: str) -> list[ImageSource
 
 
 def push_images(
-    sources: Sequence[ImageSource], base_id: str, registry: RegistryClient, ca: str, progress: Progress
+    sources: Sequence[ImageSource], base_id: str, registry: RegistryClient, progress: Progress
 ) -> dict[str, str]:
     """Builds and pushes what the registry lacks.
 
@@ -136,7 +137,6 @@ def push_images(
         sources: the images.
         base_id: id of the base image, part of the content of those that start from it.
         registry: the site's.
-        ca: the authority that signed the registry's certificate, PEM.
         progress: told which image is built or pushed.
 
     Returns:
@@ -152,8 +152,8 @@ def push_images(
         else:
             missing.append((source, content))
     if missing:
-        with tempfile.TemporaryDirectory(prefix="strata-certificates-") as directory:
-            (Path(directory) / "ca.crt").write_text(ca)
+        with tempfile.TemporaryDirectory(prefix="strata-registry-") as directory:
+            registry.write_credentials(Path(directory))
             send = _sender(registry, Path(directory), progress)
             with ThreadPoolExecutor(max_workers=2) as pool:
                 for (source, _), digest in zip(missing, pool.map(send, missing), strict=True):
@@ -165,11 +165,11 @@ def push_images(
 
 
 def _sender(
-    registry: RegistryClient, certificates: Path, progress: Progress
+    registry: RegistryClient, credentials: Path, progress: Progress
 ) -> Callable[[tuple[ImageSource, str]], str]:
     def send(item: tuple[ImageSource, str]) -> str:
         source, content = item
-        return push(packed(source, content, progress), source.name, content, registry, certificates, progress)
+        return push(packed(source, content, progress), source.name, content, registry, credentials, progress)
 
     return send
 
@@ -230,13 +230,16 @@ def _kept_digests() -> Iterator[None]:
     save_digests(cache)
 
 
-def ensure_pod_images(site: Site, paths: SitePaths, registry_address: str, progress: Progress) -> ImageOutputs:
+def ensure_pod_images(
+    site: Site, paths: SitePaths, registry_address: str, password: str, progress: Progress
+) -> ImageOutputs:
     """Has every image that the site's cluster uses in its registry.
 
     Args:
         site: names the registry, `registry.<domain>:5000`.
         paths: where the site's certificate authority is.
         registry_address: IP address of the host with the role registry.
+        password: of the registry's operator.
         progress: told what is built.
 
     Returns:
@@ -246,10 +249,10 @@ def ensure_pod_images(site: Site, paths: SitePaths, registry_address: str, progr
         UserError: podman, uv or the registry refused.
     """
     host_name = f"registry.{site.domain}"
-    with _kept_digests(), RegistryClient(registry_address, host_name, paths.ca_file, progress) as registry:
+    with _kept_digests(), RegistryClient(registry_address, host_name, paths.ca_file, password, progress) as registry:
         sources, base_id = _wanted(site, progress)
-        digests = push_images(sources, base_id, registry, paths.ca_file.read_text(), progress)
-    prefix = f"{host_name}:{REGISTRY_PORT}"
+        digests = push_images(sources, base_id, registry, progress)
+    prefix = registry_name(site)
     return ImageOutputs(
         images={name.rpartition("/")[2]: f"{prefix}/{name}@{digest}" for name, digest in sorted(digests.items())}
     )

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from strata.errors import UserError
-from strata.images.registry_client import REGISTRY_PORT, RegistryClient
+from strata.images.registry_client import RegistryClient
 from strata.processes import bound
 from strata.progress import Progress
 from strata.retry import attempts
@@ -24,7 +24,7 @@ PAUSES = (2.0, 2.0)
 
 
 def push(
-    layout: Path, repository: str, tag: str, registry: RegistryClient, certificates: Path, progress: Progress
+    layout: Path, repository: str, tag: str, registry: RegistryClient, credentials: Path, progress: Progress
 ) -> str:
     """Pushes a packed image to the registry by its address; returns the digest.
 
@@ -35,7 +35,7 @@ def push(
         repository: name in the registry.
         tag: tag in the registry.
         registry: where to.
-        certificates: directory with the site's authority as a file `*.crt`.
+        credentials: directory with what `registry.write_credentials` wrote.
         progress: told for how long it has been pushed.
 
     Raises:
@@ -46,8 +46,9 @@ def push(
     for last in attempts(PAUSES):
         with tempfile.NamedTemporaryFile(prefix="strata-digest-") as digest:
             command = [
-                "skopeo", "copy", "--quiet", f"--dest-cert-dir={certificates}", f"--digestfile={digest.name}",
-                f"oci:{layout}", f"docker://{registry.address}:{REGISTRY_PORT}/{repository}:{tag}",
+                "skopeo", "copy", "--quiet", f"--dest-cert-dir={credentials}", f"--digestfile={digest.name}",
+                f"--authfile={credentials / 'auth.json'}",
+                f"oci:{layout}", f"docker://{registry.endpoint}/{repository}:{tag}",
             ]  # fmt: skip
             status, said = _run(command, repository, progress)
             if status == 0:
@@ -57,7 +58,7 @@ def push(
             break
         progress.update(f"pushing image {repository} again: {said.splitlines()[-1][:200] if said else status}")
     raise UserError(
-        f"the site's registry at {registry.address}:{REGISTRY_PORT} did not take {repository}: {said}",
+        f"the site's registry at {registry.endpoint} did not take {repository}: {said}",
         fix="on its host, `df -h` and `journalctl -u docker-registry` say what it lacks; mend it and run the "
         "same command again: what it has taken stays",
     )

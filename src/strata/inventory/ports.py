@@ -10,8 +10,16 @@ from strata.roles import port
 __all__ = ["DATASTORE", "HTTPS", "INGRESS", "POSTGRESQL", "REGISTRY"]
 
 REGISTRY: Final = port("registry")
+"""Pulls only."""
+REGISTRY_PUSH: Final = port("registry", "registry-push")
+"""The operator's, for pushing and deleting."""
 DATASTORE: Final = port("kine")
+NFS: Final = port("nfs_server")
+HTTP: Final = port("load_balancer", "http")
 HTTPS: Final = port("load_balancer", "https")
+KUBERNETES_API: Final = port("kube_control_plane", "kubernetes-api")
+KUBELET: Final = port("kube_node", "kubelet")
+SSH: Final = 22
 
 INGRESS: Final = 30443
 """NodePort of the ingress controller (TLS)."""

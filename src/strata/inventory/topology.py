@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Iterable
 
 from strata.catalogue.needs import Database
 from strata.inventory import Template
 from strata.models import Site
-from strata.site.hosts import hosts_with
+from strata.site.hosts import hosts, hosts_with
 from strata.site.outputs import CloudOutputs
 
 
@@ -22,12 +23,11 @@ def host_networks(site: Site) -> list[str]:
     return networks
 
 
-def client_networks(site: Site) -> list[str]:
-    """Networks (CIDR) whose hosts and pods may ask the site's services."""
-    networks = host_networks(site)
-    if site.cluster is not None:
-        networks.append(str(site.cluster.pod_network))
-    return list(dict.fromkeys(networks))
+def host_networks_with(roles: Iterable[str], site: Site, outputs: CloudOutputs | None) -> list[str]:
+    """Networks (CIDR) of one address each: the hosts that have one of the roles."""
+    wanted = set(roles)
+    found = (ipaddress.ip_network(h.address) for h in hosts(site, outputs) if wanted & set(h.roles))
+    return list(dict.fromkeys(map(str, found)))
 
 
 def database_secret(database: str) -> str:

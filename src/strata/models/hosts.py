@@ -14,6 +14,7 @@ from strata.models.types import (
     DatabaseName,
     DnsLabel,
     IPAddress,
+    IPNetwork,
     LoginName,
     PublicKey,
     SettingName,
@@ -58,6 +59,22 @@ class NfsExport(Model):
     layer: ClassVar[str] = "hosts"
     name: Annotated[DnsLabel, Field(description="Name of the export.")]
     path: Annotated[AbsolutePath, Field(description="Directory on the server.")]
+    clients: Annotated[
+        tuple[IPNetwork, ...],
+        Field(description="Networks that may mount it beside the site's nodes and batch hosts; never a pod network."),
+    ] = ()
+    read_only: Annotated[StrictBool, Field(description="Whether clients may only read.")] = False
+    root: Annotated[
+        StrictBool,
+        Field(description="Whether root of a client is root here, as provisioners of volumes need; else it is nobody."),
+    ] = False
+    tenants: Annotated[
+        StrictBool,
+        Field(
+            description="Whether it holds one folder per tenant, named after it, that only the tenant's group_id may "
+            "enter; the export itself then takes no files."
+        ),
+    ] = False
 
 
 class Nfs(Model):
@@ -95,6 +112,20 @@ class PostgreSQL(Model):
         return self
 
 
+class Registry(Model):
+    """The site's image registry; every access needs a password."""
+
+    layer: ClassVar[str] = "hosts"
+    consumers: ClassVar[tuple[str, ...]] = ("role registry",)
+    robots: Annotated[
+        tuple[DnsLabel, ...],
+        Field(
+            description="Programs that may pull, beside the site's nodes; each logs in as robot-<name> with the secret "
+            "registry_robot_<name>_password."
+        ),
+    ] = ()
+
+
 class Operator(Model):
     """A person who logs in on the site's hosts, with keys only."""
 
@@ -128,3 +159,4 @@ class Hosts(Model):
     postgresql: Annotated[PostgreSQL | None, Field(description="Databases; needs a host with the role postgresql.")] = (
         None
     )
+    registry: Annotated[Registry, Field(description="Who may pull from the registry, beside the nodes.")] = Registry()

@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 from strata.catalogue.discovery import load
 from strata.models.accelerators import AcceleratorCounts
 from strata.models.base import Model, Unit
-from strata.models.types import Audience, Count, DatabaseName, DnsLabel, HttpsUrl, IssuerUrl, SiteFile, Size
+from strata.models.types import Audience, Count, DatabaseName, DnsLabel, GroupId, HttpsUrl, IssuerUrl, SiteFile, Size
 
 
 class TenantQuota(Model):
@@ -30,6 +30,10 @@ class Tenant(Model):
     layer: ClassVar[str] = "platform"
     name: Annotated[DnsLabel, Field(description="Name of the namespace.")]
     quota: Annotated[TenantQuota, Field(description="Most that its pods may ask for.")]
+    group_id: Annotated[
+        GroupId | None,
+        Field(description="Numeric group that owns its folders on NFS exports with `tenants: true`, which need it."),
+    ] = None
 
 
 class ExternalIssuer(Model):

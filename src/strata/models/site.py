@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from strata.models.access import Access
 from strata.models.base import Model
 from strata.models.cloud import Cloud
 from strata.models.cluster import Cluster
@@ -25,6 +26,9 @@ class Site(Model):
     cloud: Annotated[
         Cloud | None, Field(description="The OpenStack cloud; without it the site has only hosts.machines.")
     ] = None
+    access: Annotated[
+        Access, Field(description="Networks outside the site that may reach it. Default: none, everything is closed.")
+    ] = Access()
     hosts: Annotated[Hosts, Field(description="Machines and the services on them.")] = Hosts()
     cluster: Annotated[
         Cluster | None, Field(description="The Kubernetes cluster; without it there is no platform.")

@@ -273,6 +273,8 @@ class SiteFile(str):
 
 Count = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
 """A positive number of things."""
+GroupId = Annotated[int, Field(strict=True, ge=1000, le=2**31 - 1)]
+"""Numeric group of files; the distribution's own groups are below 1000."""
 
 
 def _setting_value(value: object) -> object:

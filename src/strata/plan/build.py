@@ -51,10 +51,11 @@ def _cloud(site: Site, cloud: Cloud) -> CloudPlan:
     # imported late: Pulumi takes half a second, which a site without a cloud need not pay
     from strata.cloud import arguments
     from strata.cloud.flavor import GPU_KEY
+    from strata.cloud.ports import security_group_arguments
 
     provider = provider_of(site)
     quota = arguments.project_quota(cloud)
-    groups = arguments.security_group_arguments(site, cloud)
+    groups = security_group_arguments(site, cloud)
     cards = {flavor.name: flavor.accelerators for flavor in cloud.flavors}
     return CloudPlan(
         deployment=cloud.deployment,
@@ -128,7 +129,7 @@ def _router(site: Site, cloud: Cloud) -> RouterPlan | None:
 
 def _rule(rule: Ingress) -> str:
     what = rule.protocol or "everything"
-    return f"{what}{f' {rule.port}' if rule.port else ''} from {rule.source}"
+    return f"{what}{f' {rule.port}' if rule.port else ''} from {rule.source or f'the group {rule.group}'}"
 
 
 def _hosts(site: Site) -> HostsPlan:

@@ -21,7 +21,8 @@ from strata.images import push as push_module
 from strata.images.build import LOCAL_PREFIX, ImageSource
 from strata.images.oci_layout import packed
 from strata.images.push import push
-from strata.images.registry_client import REGISTRY_PORT, RegistryClient
+from strata.images.registry_client import RegistryClient
+from strata.inventory.ports import REGISTRY_PUSH
 from strata.progress import Silent
 from strata.site.secrets import pki
 from strata.troubleshooting import link_for
@@ -29,6 +30,7 @@ from strata.troubleshooting import link_for
 from .faulty import Answer, Fault, Server, running
 
 NAME = "registry.lab.strata.test"
+PASSWORD = "the operator's"
 ENTRY = "docs/troubleshooting.md#the-registry-does-not-answer"
 
 
@@ -105,7 +107,7 @@ class Site:
 
     def client(self, progress: Recorder | None = None) -> RegistryClient:
         """As Strata has it."""
-        return RegistryClient(self.address, NAME, self.certificates / "ca.crt", progress)
+        return RegistryClient(self.address, NAME, self.certificates / "ca.crt", PASSWORD, progress)
 
 
 @pytest.fixture
@@ -121,7 +123,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
     certificates.mkdir()
     (certificates / "ca.crt").write_text(authority)
     registry = Registry()
-    with running(Server(registry.answer), (address, REGISTRY_PORT), pem) as server:
+    with running(Server(registry.answer), (address, REGISTRY_PUSH), pem) as server:
         yield Site(server, registry, address, certificates)
 
 
@@ -156,6 +158,7 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 def send(site: Site, image: Path, progress: Recorder | None = None) -> str:
     """Pushes as `strata up` does."""
     with site.client() as client:
+        client.write_credentials(site.certificates)
         return push(image, "strata/noise", "1", client, site.certificates, progress or Recorder())
 
 
@@ -179,7 +182,7 @@ def test_push_passes_over_a_stumble(site: Site, image: Path, fault: tuple[str, F
 def test_push_that_fails_leaves_no_image_and_the_next_one_goes_on(site: Site, image: Path) -> None:
     """The message names registry, image and reason; no tag is there; then all of it is."""
     site.server.always["PUT /v2/strata/noise/manifests"] = Fault.ERROR
-    with pytest.raises(UserError, match=rf"registry at {site.address}:5000 did not take strata/noise: .*500") as caught:
+    with pytest.raises(UserError, match=rf"registry at {site.address}:5001 did not take strata/noise: .*500") as caught:
         send(site, image)
     assert link_for(caught.value) == ENTRY
     assert caught.value.fix
@@ -255,7 +258,7 @@ def test_registry_that_stays_so_is_told(
     digest = send(site, image)
     hasty(0.6, 1.0)
     site.server.always["GET /v2/strata/noise/manifests"] = fault
-    message = rf"registry at {site.address}:5000 does not answer for strata/noise:2: .*{reason}"
+    message = rf"registry at {site.address}:5001 does not answer for strata/noise:2: .*{reason}"
     with site.client() as client, pytest.raises(UserError, match=message) as caught:
         client.tag("strata/noise", digest, "2")
     assert link_for(caught.value) == ENTRY
@@ -271,5 +274,5 @@ def test_tag_without_a_digest_is_no_image(site: Site) -> None:
 
 def test_silent_is_what_is_used_without_progress(site: Site) -> None:
     """Nobody has to watch."""
-    with RegistryClient(site.address, NAME, site.certificates / "ca.crt", Silent()) as client:
+    with RegistryClient(site.address, NAME, site.certificates / "ca.crt", PASSWORD, Silent()) as client:
         assert client.digest("strata/noise", "1") is None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
 import pulumi
 import pytest
@@ -109,7 +111,7 @@ def test_lab_in_detail() -> None:
     assert worker["flavorId"] == "gpu.v100.1-id"
     assert worker["networks"] == [{"port": "gpu-worker-1-id"}]
     assert found[PORT, "control-1"]["securityGroupIds"] == ["nodes-id", "kube_control_plane-id"]
-    assert found[PORT, "worker-1"]["securityGroupIds"] == ["nodes-id"]
+    assert found[PORT, "worker-1"]["securityGroupIds"] == ["nodes-id", "kube_node-id"]
     assert outputs["instances"]["services-1"]["roles"] == [
         "nfs_server",
         "postgresql",
@@ -166,21 +168,39 @@ def test_instances_belong_to_the_project_and_flavors_to_the_cloud() -> None:
 
 @pytest.mark.usefixtures("operator")
 def test_only_what_must_be_reached_is_open() -> None:
+    """To the networks that the site file names, and to the hosts whose roles need it."""
     recorder = Recorder()
     run_program("cloud", "lab", recorder)
-    rules = {name: inputs for (typ, name), inputs in recorder.resources.items() if typ == RULE}
-    opened = {(r["remoteIpPrefix"], r.get("protocol"), r.get("portRangeMin")) for r in rules.values()}
+    opened: dict[str, set[tuple[Any, ...]]] = {}
+    for (typ, _), rule in recorder.resources.items():
+        if typ == RULE:
+            source = rule.get("remoteIpPrefix") or rule["remoteGroupId"].removesuffix("-id")
+            what = (rule.get("protocol"), rule.get("portRangeMin"), rule.get("portRangeMax"))
+            opened.setdefault(rule["securityGroupId"].removesuffix("-id"), set()).add((source, *what))
+    nodes, outside = ("kube_control_plane", "kube_node"), "10.77.0.1/32"
+    cluster = {(source, None, None, None) for source in (*nodes, "10.244.0.0/16")}
     assert opened == {
-        ("10.77.0.0/24", None, None),
-        ("10.244.0.0/16", None, None),
-        ("0.0.0.0/0", "icmp", None),
-        ("0.0.0.0/0", "tcp", 22.0),
-        ("0.0.0.0/0", "tcp", 80.0),
-        ("0.0.0.0/0", "tcp", 443.0),
-        ("0.0.0.0/0", "tcp", 6443.0),
-        ("0.0.0.0/0", "tcp", 5000.0),
+        "nodes": {(outside, "tcp", 22, 22), (outside, "icmp", None, None), ("nodes", "icmp", None, None)},
+        "nfs_server": {("kube_node", "tcp", 2049, 2049)},
+        "postgresql": {(role, "tcp", 5432, 5432) for role in ("kine", "kube_node")},
+        "kine": {("kube_control_plane", "tcp", 2379, 2379)},
+        "registry": {(s, "tcp", 5000, 5000) for s in (*nodes, outside)} | {(outside, "tcp", 5001, 5001)},
+        "load_balancer": {(s, "tcp", port, port) for s in ("nodes", outside) for port in (80, 443)},
+        "kube_control_plane": cluster | {(outside, "tcp", 6443, 6443)},
+        "kube_node": cluster | {("load_balancer", "tcp", 30443, 30443)},
     }
-    assert rules["load_balancer-https"]["securityGroupId"] == "load_balancer-id"
+
+
+@pytest.mark.usefixtures("operator")
+def test_a_site_that_names_nobody_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = re.sub(r"(?m)^access:.*\n(  .*\n)+", "", site_file("lab").read_text())
+    (tmp_path / "catalogue.json").write_bytes(site_file("lab").with_name("catalogue.json").read_bytes())
+    (tmp_path / "site.yaml").write_text(text)
+    monkeypatch.setenv("STRATA_SITE_FILE", str(tmp_path / "site.yaml"))
+    recorder = Recorder()
+    run_program("cloud", "lab", recorder)
+    prefixes = {r.get("remoteIpPrefix") for (typ, _), r in recorder.resources.items() if typ == RULE}
+    assert prefixes == {None, "10.244.0.0/16"}
 
 
 @pytest.mark.usefixtures("operator")

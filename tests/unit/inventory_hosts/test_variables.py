@@ -9,9 +9,10 @@ import pytest
 import yaml
 
 from strata.inventory import Template
+from strata.inventory.clients import pull_users
 from strata.inventory.role_variables import role_variables
 from strata.inventory.services import published_services
-from strata.inventory.topology import client_networks, database_secret, host_networks
+from strata.inventory.topology import database_secret, host_networks
 from strata.models import Site, load_site
 from strata.site.hosts import address_of
 from strata.site.outputs import CloudOutputs, InstanceOutput
@@ -109,8 +110,29 @@ def test_the_load_balancer_forwards_to_nodes_without_taints(site: Site, outputs:
     assert both["load_balancer_backends"] == [nodes["worker-1"], nodes["gpu-worker-1"]]
 
 
-def test_networks_of_pods_and_instances_may_ask(site: Site) -> None:
-    assert client_networks(site) == ["10.77.0.0/24", "10.244.0.0/16"]
+def test_each_database_is_open_to_its_own_clients(site: Site, outputs: CloudOutputs) -> None:
+    clients = {d["name"]: d["clients"] for d in variables("postgresql", site, outputs)["postgresql_databases"]}
+    assert clients == {"kine": ["10.77.0.11/32"], "ml_hub": ["10.77.0.13/32", "10.77.0.14/32", "10.244.0.0/16"]}
+
+
+def test_exports_are_for_nodes_and_not_for_pods(site: Site, outputs: CloudOutputs) -> None:
+    exports = {e["name"]: e for e in variables("nfs_server", site, outputs)["nfs_server_exports"]}
+    for export in exports.values():
+        assert export["clients"] == ["10.77.0.13/32", "10.77.0.14/32"]
+        assert (export["squash_root"], export["access"]) == (True, "rw")
+    assert exports["tenants"]["folders"] == [{"name": "research", "group_id": 20001}]
+    assert exports["tenants"]["mode"] == "0755"
+
+
+def test_robots_pull_and_only_the_operator_pushes(tmp_path: Path) -> None:
+    site = machines_site(tmp_path, [{"name": "r-1", "address": "192.0.2.5", "roles": ["registry"]}])
+    assert pull_users(site) == {"nodes": "registry_nodes_password"}
+    data = {"name": "metal", "domain": "metal.example", "hosts": {"registry": {"robots": ["ci"]}}}
+    (tmp_path / "site.yaml").write_text(yaml.safe_dump(data))
+    robots = load_site(tmp_path / "site.yaml")
+    assert pull_users(robots)["robot-ci"] == "registry_robot_ci_password"
+    assert "operator" in variables("registry", robots, None)["registry_push_users"].expression
+    assert "robot-ci" not in variables("registry", robots, None)["registry_push_users"].expression
 
 
 def test_kine_asks_the_database_at_its_address_when_it_is_elsewhere(tmp_path: Path) -> None:

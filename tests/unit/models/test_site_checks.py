@@ -10,6 +10,8 @@ import pytest
 
 from strata.models import Problem, SiteError, load_site
 
+from .conftest import LAB
+
 Edit = tuple[str, str]
 
 SMALL = "{name: cpu.small, vcpus: 2, memory: 2 GiB, disk: 20 GiB}"
@@ -398,7 +400,10 @@ CASES: dict[str, tuple[Sequence[Edit], str, str, str, str]] = {
         "control-1",
     ),
     "GPU node that is no node": (
-        [("[kube_node, gpu_node]", "[gpu_node]"), (", accelerators: {v100: 1}}}", "}}")],
+        [
+            ("[kube_node, gpu_node]", "[gpu_node]"),
+            ("accelerators: {v100: 1}}, group_id", "accelerators: {}}, group_id"),
+        ],
         "cloud.instances[3].roles",
         "role kube_node on the same host",
         "add kube_node",
@@ -419,11 +424,44 @@ CASES: dict[str, tuple[Sequence[Edit], str, str, str, str]] = {
         "nfs: {exports",
     ),
     "server without exports": (
-        [("hosts:\n  nfs: {exports: [{name: data, path: /srv/nfs/data}]}\n", "")],
+        [("hosts:\n" + next(f"{line}\n" for line in LAB.splitlines() if line.startswith("  nfs: ")), "")],
         "cloud.instances[0].roles",
         "hosts.nfs does not say",
         "exports",
         "roles: [nfs_server",
+    ),
+    "pods as NFS clients": (
+        [("path: /srv/nfs/data}", "path: /srv/nfs/data, clients: [10.244.3.0/24]}")],
+        "hosts.nfs.exports[0].clients[0]",
+        "overlaps with cluster.pod_network",
+        "remove it",
+        "clients: [10.244.3.0/24]",
+    ),
+    "folder of a tenant without a group": (
+        [(", group_id: 20001", "")],
+        "platform.tenants[0]",
+        "has no group_id",
+        "group_id: 20001",
+        "name: research",
+    ),
+    "two tenants with one group": (
+        [
+            (
+                "group_id: 20001}\n",
+                "group_id: 20001}\n    - {name: other, quota: {cpu: 1, memory: 1 GiB}, group_id: 20001}\n",
+            )
+        ],
+        "platform.tenants[1].group_id",
+        "already the group of research",
+        "another number",
+        "name: other",
+    ),
+    "network named twice": (
+        [("  ssh: [10.77.0.1/32]", "  ssh: [10.77.0.1/32, 10.77.0.1/32]")],
+        "access.ssh[1]",
+        "stands twice",
+        "remove this entry",
+        "ssh: [",
     ),
     "relative path": (
         [("path: /srv/nfs/data", "path: srv/../data")],

@@ -18,10 +18,11 @@ class Registry(RegistryClient):
     """Remembers manifests by repository and tag."""
 
     def __init__(self) -> None:
-        self.address = "10.0.0.1"
-        self.host_name = "registry.example.org"
         self.manifests: dict[tuple[str, str], str] = {}
         self.pushed: list[str] = []
+
+    def write_credentials(self, directory: Path) -> None:
+        (directory / "auth.json").write_text("for skopeo")
 
     def digest(self, repository: str, tag: str) -> str | None:
         return self.manifests.get((repository, tag))
@@ -36,10 +37,8 @@ class Registry(RegistryClient):
 def registry(monkeypatch: pytest.MonkeyPatch) -> Registry:
     found = Registry()
 
-    def push(
-        layout: Path, repository: str, tag: str, registry: Registry, certificates: Path, progress: Progress
-    ) -> str:
-        assert (certificates / "ca.crt").read_text() == "CA"
+    def push(layout: Path, repository: str, tag: str, registry: Registry, credentials: Path, progress: Progress) -> str:
+        assert (credentials / "auth.json").read_text() == "for skopeo"
         digest = f"sha256:{tag}"
         registry.manifests[(repository, tag)] = digest
         registry.pushed.append(str(layout))
@@ -69,15 +68,15 @@ def kubernetes(binaries: dict[str, Path]) -> list[ImageSource]:
 
 def test_a_second_push_does_nothing(registry: Registry, binaries: dict[str, Path]) -> None:
     sources = pod_images.as_one_set(kubernetes(binaries), "base-1")
-    first = pod_images.push_images(sources, "base-1", registry, "CA", Silent())
+    first = pod_images.push_images(sources, "base-1", registry, Silent())
     assert len(registry.pushed) == len(sources)
-    assert pod_images.push_images(sources, "base-1", registry, "CA", Silent()) == first
+    assert pod_images.push_images(sources, "base-1", registry, Silent()) == first
     assert len(registry.pushed) == len(sources)
 
 
 def test_kubeadms_tags_point_to_what_was_pushed(registry: Registry, binaries: dict[str, Path]) -> None:
     sources = pod_images.as_one_set(kubernetes(binaries), "base-1")
-    digests = pod_images.push_images(sources, "base-1", registry, "CA", Silent())
+    digests = pod_images.push_images(sources, "base-1", registry, Silent())
     for source in sources:
         for tag in source.tags:
             assert registry.digest(source.name, tag) == digests[source.name]

@@ -75,8 +75,8 @@ def test_only_the_promised_ports_are_open(server: Host) -> None:
     ports = {
         int(line.split()[3].rpartition(":")[2]) for line in lines if "127.0.0.1:" not in line and "[::1]:" not in line
     }
-    assert ports - {22} <= {80, 443, 2049, 2379, 5000, 5432}
-    assert ports >= {80, 443, 2049, 5000, 5432}
+    assert ports - {22} <= {80, 443, 2049, 2379, 5000, 5001, 5432}
+    assert ports >= {80, 443, 2049, 5000, 5001, 5432}
 
 
 def test_nfs_client_writes_and_reads(client: Host, address: str) -> None:
@@ -156,11 +156,34 @@ def answers(context: ssl.SSLContext, address: str) -> bool:
         return False
 
 
-def test_registry_answers_over_tls_and_takes_images(client: Host, address: str) -> None:
-    url = f"https://registry.{DOMAIN}:5000/v2/"
-    assert "200" in curl(client, address, url).splitlines()[0]
-    started = curl(client, address, f"{url}probe/blobs/uploads/", "--request", "POST")
-    assert "202" in started.splitlines()[0], started
+@pytest.mark.parametrize(
+    ("port", "user", "reads", "writes"),
+    [
+        (5000, "nodes:pull", "200", "405"),
+        (5000, "operator:push", "401", "401"),
+        (5001, "operator:push", "200", "202"),
+        (5001, "nodes:pull", "401", "401"),
+        (5000, "nodes:wrong", "401", "401"),
+        (5001, "", "401", "401"),
+    ],
+)
+def test_registry_serves_nodes_and_takes_from_the_operator(
+    client: Host, address: str, port: int, user: str, reads: str, writes: str
+) -> None:
+    url, login = f"https://registry.{DOMAIN}:{port}/v2/", ("--user", user) if user else ()
+    assert reads in curl(client, address, url, *login).splitlines()[0]
+    started = curl(client, address, f"{url}probe/blobs/uploads/", "--request", "POST", *login)
+    assert writes in started.splitlines()[0], started
+
+
+def test_nfs_root_is_nobody_and_folders_are_their_groups(server: Host, client: Host, address: str) -> None:
+    client.check_output("sh -c 'echo x >/tmp/x'")
+    client.check_output(f"nfs-cp /tmp/x 'nfs://{address}/data/mine?version=4'")
+    assert server.file("/srv/nfs/data/mine").uid != 0
+    folder = server.file("/srv/nfs/data/research")
+    assert (folder.uid, folder.gid, folder.mode) == (0, 20001, 0o2770)
+    assert client.run(f"nfs-cp /tmp/x 'nfs://{address}/data/research/x?version=4'").rc != 0
+    assert client.run(f"nfs-cp /tmp/x 'nfs://{address}/data/research/x?version=4&uid=20000&gid=20001'").rc == 0
 
 
 PROXY_HEADER = "0d0a0d0a000d0a515549540a"

@@ -51,6 +51,11 @@ def _named(site: Site) -> Iterator[list[tuple[str, KeyPath]]]:
     if site.hosts.nfs is not None:
         yield _names(site.hosts.nfs.exports, ("hosts", "nfs", "exports"))
         yield [(str(e.path), ("hosts", "nfs", "exports", i, "path")) for i, e in enumerate(site.hosts.nfs.exports)]
+        for index, export in enumerate(site.hosts.nfs.exports):
+            yield _values(export.clients, ("hosts", "nfs", "exports", index, "clients"))
+    yield _values(site.hosts.registry.robots, ("hosts", "registry", "robots"))
+    for key in type(site.access).model_fields:
+        yield _values(getattr(site.access, key), ("access", key))
     if site.hosts.postgresql is not None:
         yield _values(site.hosts.postgresql.databases, ("hosts", "postgresql", "databases"))
     if site.cluster is not None:

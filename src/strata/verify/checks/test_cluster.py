@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from strata.catalogue.needs.database import KINE_DATABASE
+from strata.cloud.ports import KUBERNETES_ROLES, ROLE_PORTS
+from strata.inventory.clients import POD_SERVICES
 from strata.inventory.kubernetes import endpoint, registry_name
-from strata.inventory.ports import DATASTORE
+from strata.inventory.ports import DATASTORE, INGRESS, KUBELET, SSH
 from strata.models import Site
 from strata.models.accelerators import CATALOGUE
 from strata.models.platform import Tenant
@@ -35,6 +37,18 @@ print(json.dumps({
     "mounted": sorted(os.path.basename(p) for p in glob.glob("/etc/strata/pci/devices/*")),
 }))
 """
+REACHABLE = """
+import json, socket, sys
+def connects(target):
+    address, port = target.rsplit(":", 1)
+    try:
+        socket.create_connection((address, int(port)), timeout=2).close()
+    except OSError:
+        return False
+    return True
+print(json.dumps([target for target in sys.argv[1:] if connects(target)]))
+"""
+"""Prints which of `address:port` connect."""
 LISTEN = "import socket; s = socket.create_server(('', 8080)); [s.accept() for _ in iter(int, 1)]"
 CONNECT = """
 import json, socket, sys, time
@@ -145,6 +159,29 @@ def test_datastore_is_postgresql(
     query = f"select count(*) from kine where name = '/registry/configmaps/{namespace}/{name}'"  # noqa: S608  # ours
     found = database.check_output('runuser -u postgres -- psql -tAc "%s" %s' % (query, KINE_DATABASE))  # noqa: UP031
     assert found.strip() == "1"
+
+
+def test_pods_reach_hosts_only_for_services(
+    site: Site, cloud_outputs: CloudOutputs, kubectl: Kubectl, namespace: str, images: ImageOutputs
+) -> None:
+    """A pod connects to the services of hosts that are for pods, and to no other port of any host"""
+    everyone = hosts(site, cloud_outputs)
+    meant = {f"{h.address}:{port}" for h in everyone for role in h.roles for port in POD_SERVICES.get(role, ())}
+    # the ingress controller is a pod behind a NodePort, which other pods may reach
+    listening = {
+        f"{h.address}:{p.number}"
+        for h in everyone
+        for role in h.roles
+        for p in ROLE_PORTS.get(role, ())
+        if p.number not in (None, INGRESS)
+    }
+    other = {f"{h.address}:{SSH}" for h in everyone} | {
+        f"{h.address}:{KUBELET}" for role in KUBERNETES_ROLES for h in hosts_with(role, site, cloud_outputs)
+    }
+    targets = sorted(meant | listening | other)
+    command = ["python3", "-c", REACHABLE, *targets]
+    output, _ = pods.run(kubectl, namespace, PodRequest("connect", images.images["pod-base"], command))
+    assert set(json.loads(output)) == meant
 
 
 def test_dns_answers_across_nodes(

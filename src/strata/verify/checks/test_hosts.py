@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import secrets as randomness
-import socket
 import ssl
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -14,11 +14,14 @@ import grpc
 import psycopg
 import pytest
 
-from strata.access.ssh import ssh_arguments
-from strata.catalogue.needs.database import databases
-from strata.inventory.ports import DATASTORE, POSTGRESQL, REGISTRY
+from strata.access.https import named_session
+from strata.access.ssh import forwarded_port
+from strata.catalogue.needs.database import KINE_DATABASE, databases
+from strata.inventory.clients import NFS_ROLES, NODES, NODES_SECRET, OPERATOR, OPERATOR_SECRET, SERVICE_ROLES
+from strata.inventory.ports import DATASTORE, POSTGRESQL, REGISTRY, REGISTRY_PUSH
 from strata.inventory.topology import database_secret
 from strata.models import Site
+from strata.models.hosts import NfsExport
 from strata.roles import kernel_names, units_of
 from strata.site.hosts import Host as SiteHost
 from strata.site.hosts import hosts, hosts_with
@@ -33,6 +36,8 @@ TIMEOUT = 5.0
 """How long a service may take to answer, in seconds."""
 GRACE = 45.0
 """An NFS server that was restarted lets clients reclaim locks first, in seconds."""
+SOME_USER = 20000
+"""A user without rights, who writes to tenants' folders with their group."""
 MOST_SKEW = 1.0
 """Difference of clocks that is still the same time, in seconds."""
 
@@ -110,23 +115,37 @@ def _certificates(text: str) -> set[bytes]:
 def test_nfs_client_writes_and_reads(
     site: Site, only: Callable[[str], SiteHost], everyone: tuple[SiteHost, ...], host: Callable[[str], Host]
 ) -> None:
-    """An NFS client on another host writes a file and reads it back; the server has it on disk."""
+    """A host that may mount the exports writes a file and reads it back; the server has it on disk, not as root's."""
     server = only("nfs_server")
-    if site.hosts.nfs is None:
-        pytest.skip("the site exports nothing")
-    other = next((h for h in everyone if h.name != server.name), server)
-    client = host(other.name)
+    allowed = [h for h in everyone if set(NFS_ROLES) & set(h.roles)]
+    if site.hosts.nfs is None or not allowed:
+        pytest.skip("the site exports nothing, or to no host of its own")
+    client = host(next((h for h in allowed if h.name != server.name), server).name)
     for export in site.hosts.nfs.exports:
-        name, text = f".strata-verify-{randomness.token_hex(4)}", randomness.token_hex(16)
-        url = f"nfs://{server.address}/{export.name}/{name}?version=4"
-        client.check_output(f"printf %s {text} >/tmp/{name}")
-        try:
-            _until_out_of_grace(client, f"nfs-cp /tmp/{name} '{url}'")
-            assert client.check_output(f"nfs-cat '{url}'") == text
-            assert host(server.name).check_output(f"cat {export.path}/{name}") == text
-        finally:
-            client.run(f"rm -f /tmp/{name}")
-            host(server.name).run(f"rm -f {export.path}/{name}")
+        if export.read_only:
+            client.check_output(f"nfs-ls 'nfs://{server.address}/{export.name}?version=4'")
+            continue
+        for folder, identity in _folders(site, export):
+            name, text = f".strata-verify-{randomness.token_hex(4)}", randomness.token_hex(16)
+            url = f"nfs://{server.address}/{export.name}{folder}/{name}?version=4{identity}"
+            client.check_output(f"printf %s {text} >/tmp/{name}")
+            try:
+                _until_out_of_grace(client, f"nfs-cp /tmp/{name} '{url}'")
+                assert client.check_output(f"nfs-cat '{url}'") == text
+                stored = f"{export.path}{folder}/{name}"
+                assert host(server.name).check_output(f"cat {stored}") == text
+                owner = host(server.name).check_output(f"stat --format=%u {stored}")
+                assert (owner == "0") == export.root, f"{stored} belongs to user {owner}"
+            finally:
+                client.run(f"rm -f /tmp/{name}")
+                host(server.name).run(f"rm -f {export.path}{folder}/{name}")
+
+
+def _folders(site: Site, export: NfsExport) -> list[tuple[str, str]]:
+    """Where clients may write in an export, and as whom."""
+    if not export.tenants:
+        return [("", "")]
+    return [(f"/{t.name}", f"&uid={SOME_USER}&gid={t.group_id}") for t in site.platform.tenants]
 
 
 def _until_out_of_grace(client: Host, command: str) -> None:
@@ -138,38 +157,27 @@ def _until_out_of_grace(client: Host, command: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def postgresql_port(only: Callable[[str], SiteHost], everyone: tuple[SiteHost, ...], paths: SitePaths) -> Iterator[int]:
-    """A port here behind which PostgreSQL answers as it does to another host: only the site's networks may ask it."""
+def database_port(
+    only: Callable[[str], SiteHost], everyone: tuple[SiteHost, ...], paths: SitePaths
+) -> Iterator[Callable[[str], int]]:
+    """`database_port("ml_hub")` → a port here behind which PostgreSQL answers as it does to the database's clients."""
     server = only("postgresql")
-    via = next((h for h in everyone if h.name != server.name), server)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-    forward = f"127.0.0.1:{port}:{server.address}:{POSTGRESQL}"
-    options = [*ssh_arguments(paths), "-o", "ExitOnForwardFailure=yes", "-o", "ControlPath=none", "-N", "-L", forward]
-    with subprocess.Popen(["ssh", *options, f"root@{via.address}"], stdin=subprocess.DEVNULL) as tunnel:
-        try:
-            _until_it_listens(tunnel, port)
-            yield port
-        finally:
-            tunnel.terminate()
+    with contextlib.ExitStack() as tunnels:
 
+        @functools.cache
+        def by(role: str) -> int:
+            via = next((h for h in everyone if role in h.roles), server)
+            return tunnels.enter_context(forwarded_port(paths, via.address, server.address, POSTGRESQL))
 
-def _until_it_listens(tunnel: subprocess.Popen[bytes], port: int) -> None:
-    end = time.monotonic() + 2 * TIMEOUT
-    while True:
-        assert tunnel.poll() is None, f"ssh ended with status {tunnel.returncode}"
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT).close()
-        except ConnectionRefusedError:
-            assert time.monotonic() < end, "no tunnel to PostgreSQL"
-            time.sleep(0.1)
-        else:
-            return
+        yield lambda database: by("kine" if database == KINE_DATABASE else SERVICE_ROLES[0])
 
 
 def test_postgresql_answers_over_verified_tls(
-    site: Site, only: Callable[[str], SiteHost], secrets: SecretStore, paths: SitePaths, postgresql_port: int
+    site: Site,
+    only: Callable[[str], SiteHost],
+    secrets: SecretStore,
+    paths: SitePaths,
+    database_port: Callable[[str], int],
 ) -> None:
     """Each database answers SQL over TLS with a verified certificate to its owner, and to nobody else's password."""
     only("postgresql")
@@ -180,7 +188,7 @@ def test_postgresql_answers_over_verified_tls(
         return psycopg.connect(
             host=name,
             hostaddr="127.0.0.1",
-            port=postgresql_port,
+            port=database_port(database),
             dbname=database,
             user=database,
             password=password,
@@ -205,13 +213,15 @@ def test_postgresql_answers_over_verified_tls(
             connect(database, "not the password")
 
 
-def test_postgresql_refuses_plain_connections(site: Site, secrets: SecretStore, postgresql_port: int) -> None:
+def test_postgresql_refuses_plain_connections(
+    site: Site, secrets: SecretStore, database_port: Callable[[str], int]
+) -> None:
     """PostgreSQL refuses a client that does not speak TLS, even with the right password."""
     database = databases(site)[0]
     with pytest.raises(psycopg.OperationalError, match="no encryption"):
         psycopg.connect(
             host="127.0.0.1",
-            port=postgresql_port,
+            port=database_port(database),
             dbname=database,
             user=database,
             password=secrets.get(database_secret(database)),
@@ -221,41 +231,37 @@ def test_postgresql_refuses_plain_connections(site: Site, secrets: SecretStore, 
 
 
 def test_kine_answers_only_to_the_sites_certificates(
-    site: Site, only: Callable[[str], SiteHost], secrets: SecretStore
+    site: Site, only: Callable[[str], SiteHost], secrets: SecretStore, paths: SitePaths
 ) -> None:
-    """kine answers etcd's status call to a client with a certificate of the site, and refuses one without."""
-    server = only("kine")
+    """kine answers a control plane with a certificate of the site, and refuses it without one."""
+    server, control = only("kine"), only("kube_control_plane")
     client = secrets.certificate("verify", [f"verify.{site.domain}"])
     ca = secrets.ca.encode()
     known = grpc.ssl_channel_credentials(ca, client.private_key.encode(), client.certificate.encode())
-    answer = _etcd_status(server.address, known)
-    assert b"3." in answer  # the version that it says it is
-    with pytest.raises(grpc.RpcError) as refusal:
-        _etcd_status(server.address, grpc.ssl_channel_credentials(ca))
+    with forwarded_port(paths, control.address, server.address, DATASTORE) as port:
+        answer = _etcd_status(site, port, known)
+        assert b"3." in answer  # the version that it says it is
+        with pytest.raises(grpc.RpcError) as refusal:
+            _etcd_status(site, port, grpc.ssl_channel_credentials(ca))
     assert refusal.value.code() == grpc.StatusCode.UNAVAILABLE
 
 
-def _etcd_status(address: str, credentials: grpc.ChannelCredentials) -> bytes:
+def _etcd_status(site: Site, port: int, credentials: grpc.ChannelCredentials) -> bytes:
     """etcd's Maintenance/Status, unparsed."""
-    with grpc.secure_channel(f"{address}:{DATASTORE}", credentials) as channel:
+    name = (("grpc.ssl_target_name_override", f"kine.{site.domain}"),)
+    with grpc.secure_channel(f"127.0.0.1:{port}", credentials, options=name) as channel:
         call = channel.unary_unary("/etcdserverpb.Maintenance/Status", lambda b: b, lambda b: b)
         answer: bytes = call(b"", timeout=TIMEOUT)
     return answer
 
 
-def test_registry_answers_over_tls(
-    site: Site, only: Callable[[str], SiteHost], secrets: SecretStore, paths: SitePaths
-) -> None:
-    """The registry answers its API over TLS under its own name."""
+def test_registry_asks_for_a_password(site: Site, only: Callable[[str], SiteHost], secrets: SecretStore) -> None:
+    """The registry answers nodes at its port for pulls and the operator at its port for pushes, and nobody else."""
     server = only("registry")
-    name = f"registry.{site.domain}"
     assert secrets.ca
-    context = ssl.create_default_context(cafile=str(paths.ca_file))
-    with (
-        socket.create_connection((server.address, REGISTRY), timeout=TIMEOUT) as plain,
-        context.wrap_socket(plain, server_hostname=name) as tls,
-    ):
-        tls.sendall(f"GET /v2/ HTTP/1.1\r\nHost: {name}:{REGISTRY}\r\nConnection: close\r\n\r\n".encode())
-        answer = b"".join(iter(lambda: tls.recv(4096), b"")).decode()
-    assert answer.startswith("HTTP/1.1 200"), answer
-    assert "Docker-Distribution-Api-Version: registry/2.0" in answer
+    nodes, operator = (NODES, secrets.get(NODES_SECRET)), (OPERATOR, secrets.get(OPERATOR_SECRET))
+    for port, known, other in ((REGISTRY, nodes, operator), (REGISTRY_PUSH, operator, nodes)):
+        with named_session(SitePaths(site.name).ca_file, f"registry.{site.domain}") as session:
+            for auth, status in ((known, 200), (other, 401), ((known[0], "wrong"), 401), (None, 401)):
+                answer = session.get(f"https://{server.address}:{port}/v2/_catalog", auth=auth, timeout=TIMEOUT)
+                assert answer.status_code == status, f"port {port}, user {auth and auth[0]}: {answer.text}"

@@ -1,0 +1,45 @@
+"""Who may use the services of hosts: what roles, security groups, checks and tests share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from strata.catalogue.needs.database import KINE_DATABASE
+from strata.inventory.ports import HTTP, HTTPS, KUBERNETES_API, POSTGRESQL
+from strata.inventory.topology import host_networks_with
+from strata.models import Site
+from strata.site.outputs import CloudOutputs
+
+OPERATOR = "operator"
+"""User of the registry that pushes and deletes; the deployment host."""
+OPERATOR_SECRET = "registry_operator_password"  # noqa: S105  # its name
+NODES = "nodes"
+"""User of the registry for the container runtime of every node; it only pulls."""
+NODES_SECRET = "registry_nodes_password"  # noqa: S105  # its name
+
+NFS_ROLES = ("kube_node", "slurm_controller", "slurm_node", "condor_submit", "condor_execute", "data_transfer")
+"""Roles whose hosts mount the exports; pods have theirs mounted by their nodes."""
+SERVICE_ROLES = ("kube_node",)
+"""Roles whose hosts run pods of services; these reach the database with their node's address."""
+DATABASE_ROLES = ("kine", *SERVICE_ROLES)
+
+POD_SERVICES: Mapping[str, tuple[int, ...]] = {
+    "kube_control_plane": (KUBERNETES_API,),
+    "postgresql": (POSTGRESQL,),
+    "load_balancer": (HTTP, HTTPS),
+}
+"""TCP ports of hosts that pods may reach, by role; nodes refuse every other one. Network policies restrict further."""
+
+
+def pull_users(site: Site) -> dict[str, str]:
+    """User of the registry to the name of the secret with its password."""
+    robots = {f"robot-{name}": f"registry_robot_{name}_password" for name in site.hosts.registry.robots}
+    return {NODES: NODES_SECRET, **robots}
+
+
+def database_clients(database: str, site: Site, outputs: CloudOutputs | None) -> list[str]:
+    """Networks (CIDR) from which a database's owner may log in: kine's hosts, or nodes and pods."""
+    if database == KINE_DATABASE:
+        return host_networks_with(("kine",), site, outputs)
+    pods = [str(site.cluster.pod_network)] if site.cluster else []
+    return [*host_networks_with(SERVICE_ROLES, site, outputs), *pods]

@@ -1,0 +1,182 @@
+"""Who must not reach what: the table of docs/security.md, and the program that tries it from where an attacker is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from strata.catalogue.needs.database import KINE_DATABASE
+from strata.inventory import ports
+from strata.inventory.clients import NODES, OPERATOR
+
+CLOSED = "closed"
+"""No connection."""
+REFUSED = "refused"
+"""The server answers, and refuses what was asked for."""
+OPEN = "open"
+"""The attack works; or, of an allowed client, the probe does."""
+
+TENANT, NOTEBOOK = "pod of a tenant", "notebook of another tenant"
+INSTANCE, OUTSIDE, NAMED = "another project's instance", "address not in `access:`", "address in `access:`, no key"
+ATTACKERS = (TENANT, NOTEBOOK, INSTANCE, OUTSIDE, NAMED)
+
+# reads `{name: probe}` and writes `{name: result}`, JSON
+PROBE = r"""
+import base64, http.client, json, socket, ssl, struct, sys
+
+unverified = ssl.create_default_context()
+unverified.check_hostname, unverified.verify_mode = False, ssl.CERT_NONE
+
+def http_status(stream, probe):
+    headers = {"Host": probe["address"]}
+    if probe.get("login"):
+        headers["Authorization"] = "Basic " + base64.b64encode(probe["login"].encode()).decode()
+    connection = http.client.HTTPConnection(probe["address"])
+    connection.sock = stream
+    connection.request(probe.get("method", "GET"), probe["path"], headers=headers)
+    return connection.getresponse().status
+
+def postgresql(stream, probe):
+    stream.sendall(struct.pack("!ii", 8, 80877103))
+    if stream.recv(1) != b"S":
+        return "no TLS"
+    with unverified.wrap_socket(stream) as tls:
+        body = b"user\0%b\0database\0%b\0\0" % (probe["user"].encode(), probe["user"].encode())
+        tls.sendall(struct.pack("!ii", 8 + len(body), 3 << 16) + body)
+        # R asks for the password of a client that may come from there, E is the refusal
+        return {b"R": "open", b"E": "refused"}[tls.recv(1)]
+
+def attempt(probe):
+    source = (probe["source"], 0) if probe.get("source") else None
+    try:
+        stream = socket.create_connection((probe["address"], probe["port"]), timeout=2, source_address=source)
+    except OSError:
+        return "closed"
+    with stream:
+        if probe["kind"] == "tcp":
+            return "open"
+        if probe["kind"] == "postgresql":
+            return postgresql(stream, probe)
+        with unverified.wrap_socket(stream) as tls:
+            status = http_status(tls, probe)
+    return "refused" if status in (401, 403, 405) else "open" if status < 500 else str(status)
+
+print(json.dumps({name: attempt(probe) for name, probe in json.load(sys.stdin).items()}))
+"""
+
+
+@dataclass(frozen=True)
+class Target:
+    """What an attacker wants.
+
+    Args:
+        name: in the table.
+        role: of the host that has it.
+        probe: `kind`, `port` and what the kind needs; `login` is a user, whose password is filled in.
+        expected: by attacker; several where a network policy may close what the server would refuse.
+        allowed: role of a host whose same probe must be OPEN, else CLOSED would show nothing.
+    """
+
+    name: str
+    role: str
+    probe: Mapping[str, Any]
+    expected: Mapping[str, tuple[str, ...]]
+    allowed: str | None = None
+
+
+def _everywhere(result: str, **others: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    return dict.fromkeys(ATTACKERS, (result,)) | others
+
+
+def _only_named(result: str) -> dict[str, tuple[str, ...]]:
+    return _everywhere(CLOSED) | {NAMED: (result,)}
+
+
+def _registry(name: str, port: int, path: str, method: str = "GET", login: str | None = None) -> Target:
+    probe = {"kind": "https", "port": port, "path": path, "method": method, "login": login}
+    return Target(name, "registry", probe, _only_named(REFUSED))
+
+
+CATALOG, UPLOADS = "/v2/_catalog", "/v2/attack/blobs/uploads/"
+MANIFEST = "/v2/attack/manifests/sha256:" + "0" * 64
+WRONG = "wrong"
+"""A login with the right user and another password."""
+
+TARGETS = (
+    _registry("registry: list images, anonymously", ports.REGISTRY, CATALOG),
+    _registry("registry: list images, wrong password", ports.REGISTRY, CATALOG, login=WRONG),
+    _registry("registry: pull, anonymously", ports.REGISTRY, MANIFEST),
+    _registry("registry: push, anonymously", ports.REGISTRY_PUSH, UPLOADS, "POST"),
+    _registry("registry: push, wrong password", ports.REGISTRY_PUSH, UPLOADS, "POST", WRONG),
+    _registry("registry: push to 5000, a node's password", ports.REGISTRY, UPLOADS, "POST", NODES),
+    _registry("registry: push to 5001, a node's password", ports.REGISTRY_PUSH, UPLOADS, "POST", NODES),
+    _registry("registry: delete on 5000, a node's password", ports.REGISTRY, MANIFEST, "DELETE", NODES),
+    _registry("registry: delete on 5001, a node's password", ports.REGISTRY_PUSH, MANIFEST, "DELETE", NODES),
+    _registry("registry: delete, anonymously", ports.REGISTRY_PUSH, MANIFEST, "DELETE"),
+    Target("NFS: mount", "nfs_server", {"kind": "tcp", "port": ports.NFS}, _everywhere(CLOSED), "kube_node"),
+    Target(
+        "PostgreSQL: kine's database",
+        "postgresql",
+        {"kind": "postgresql", "port": ports.POSTGRESQL, "user": KINE_DATABASE},
+        _everywhere(CLOSED) | {TENANT: (REFUSED, CLOSED), NOTEBOOK: (REFUSED, CLOSED)},
+        "kine",
+    ),
+    Target("kine", "kine", {"kind": "tcp", "port": ports.DATASTORE}, _everywhere(CLOSED), "kube_control_plane"),
+    Target(
+        "kubelet of a worker", "kube_node", {"kind": "tcp", "port": ports.KUBELET}, _everywhere(CLOSED),
+        "kube_control_plane",
+    ),
+    Target(
+        "kubelet of the control plane", "kube_control_plane", {"kind": "tcp", "port": ports.KUBELET},
+        _everywhere(CLOSED), "kube_control_plane",
+    ),
+    Target(
+        "Kubernetes API, anonymously",
+        "kube_control_plane",
+        {"kind": "https", "port": ports.KUBERNETES_API, "path": "/api/v1/namespaces"},
+        _only_named(REFUSED) | {TENANT: (REFUSED, CLOSED), NOTEBOOK: (REFUSED, CLOSED)},
+    ),
+    Target("SSH of a host", "load_balancer", {"kind": "tcp", "port": ports.SSH}, _only_named(OPEN)),
+    *(
+        Target(f"load balancer: port {port}", "load_balancer", {"kind": "tcp", "port": port}, _everywhere(CLOSED))
+        for port in (1936, 5555, 8404)
+    ),
+)  # fmt: skip
+"""SSH connects from named addresses, its key is another matter. The last ports are those that HAProxy's statistics and
+API have by custom: nothing listens there."""
+METADATA = Target(
+    "metadata service 169.254.169.254", "kube_node", {"kind": "tcp", "port": 80},
+    {TENANT: (CLOSED,), NOTEBOOK: (CLOSED,)}, "kube_node",
+)  # fmt: skip
+"""Of pods only: instances are meant to read their own. The role pod_network closes it."""
+METADATA_ADDRESS = "169.254.169.254"
+
+
+def with_password(probe: Mapping[str, Any], password: Callable[[str], str]) -> dict[str, Any]:
+    """A probe whose login has a password.
+
+    Args:
+        probe: of a target.
+        password: of a user of the registry.
+    """
+    login = probe.get("login")
+    if login is None:
+        return dict(probe)
+    if login == WRONG:
+        user = OPERATOR if probe["port"] == ports.REGISTRY_PUSH else NODES
+        return {**probe, "login": f"{user}:not the password"}
+    return {**probe, "login": f"{login}:{password(login)}"}
+
+
+def table() -> str:
+    """The Markdown table of docs/security.md."""
+    lines = ["| target | " + " | ".join(ATTACKERS) + " |", "|---" * (len(ATTACKERS) + 1) + "|"]
+    for target in (*TARGETS, METADATA):
+        cells = (" or ".join(target.expected.get(attacker, ("–",))) for attacker in ATTACKERS)
+        lines.append(f"| {target.name} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    print(table(), end="")
