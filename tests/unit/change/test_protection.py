@@ -44,7 +44,7 @@ def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SitePaths:
 
 
 def without_export(content: dict) -> None:  # type: ignore[type-arg]
-    content["hosts"]["nfs"]["exports"] = [{"name": "other", "path": "/srv/nfs/other"}]
+    content["hosts"]["nfs"]["exports"][0] = {"name": "other", "path": "/srv/nfs/other"}
 
 
 def without_database(content: dict) -> None:  # type: ignore[type-arg]
