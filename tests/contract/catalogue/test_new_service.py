@@ -60,7 +60,9 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
 
 def test_only_its_folders_and_the_generated_reference_change(copy: Copy) -> None:
     assert copy.changed() == {f"services/{NAME}", f"helm/{NAME}", "docs/reference"}
-    assert not [file for file in copy.root.rglob("*example*service*") if "template" not in file.parts]
+    folders = (copy.root / "services" / NAME, copy.root / "helm" / NAME)
+    files = [file for folder in folders for file in folder.rglob("*")]
+    assert not [f for f in files if "example" in f.name.lower() or (f.is_file() and "xample" in f.read_text())]
     assert f"| {NAME} | `{KEY}` |" in (copy.root / "docs/reference/services.md").read_text()
 
 
