@@ -160,7 +160,7 @@ def _until_out_of_grace(client: Host, command: str) -> None:
 def database_port(
     only: Callable[[str], SiteHost], everyone: tuple[SiteHost, ...], paths: SitePaths
 ) -> Iterator[Callable[[str], int]]:
-    """`database_port("kine")` → a port here behind which PostgreSQL answers as it does to the database's clients."""
+    """`database_port(NAME)` → a port here behind which PostgreSQL answers as it does to the database's clients."""
     server = only("postgresql")
     with contextlib.ExitStack() as tunnels:
 
