@@ -145,14 +145,22 @@ def roles(directory: Path = DIRECTORY) -> Mapping[str, Role]:
         for other in named:
             if other not in found:
                 known = ", ".join(found)
-                raise UserError(f"{directory / name / FILE}: there is no role {other}", fix=f"one of {known}")
+                raise UserError(
+                    f"{directory / name / FILE}: there is no role {other}",
+                    fix=f"one of {known}",
+                    see="a-role-cannot-be-used",
+                )
     return {name: found[name] for name in sorted(found, key=lambda name: (_depth(name, found), name))}
 
 
 def _depth(name: str, found: Mapping[str, Role], above: tuple[str, ...] = ()) -> int:
     """Length of the longest chain of roles that a role needs."""
     if name in above:
-        raise UserError(f"roles need each other in a circle: {' → '.join((*above, name))}", fix="break the circle")
+        raise UserError(
+            f"roles need each other in a circle: {' → '.join((*above, name))}",
+            fix="break the circle",
+            see="a-role-cannot-be-used",
+        )
     needs = found[name].needs
     return max((1 + _depth(other, found, (*above, name)) for other in (*needs.on_host, *needs.on_site)), default=0)
 
@@ -162,12 +170,14 @@ def _read(file: Path) -> Role:
         data: Any = yaml.load(file.read_text(), yaml.CSafeLoader)  # as safe_load, in C
         return Role.model_validate(data)
     except yaml.YAMLError as error:
-        raise UserError(f"{file}: {error}", fix="correct the YAML") from None
+        raise UserError(f"{file}: {error}", fix="correct the YAML", see="a-role-cannot-be-used") from None
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         key = ".".join(map(str, first["loc"]))
         raise UserError(
-            f"{file}: {key or 'role'}: {first['msg']}", fix="the keys are those of strata.roles.Role"
+            f"{file}: {key or 'role'}: {first['msg']}",
+            fix="the keys are those of strata.roles.Role",
+            see="a-role-cannot-be-used",
         ) from None
 
 

@@ -57,7 +57,11 @@ def _measure(context: SiteContext, connection: Connection, bench: Bench) -> Iter
 def _connect(context: SiteContext) -> Connection:
     """As the project, whose images, networks and key are used."""
     if context.site.cloud is None:
-        raise UserError(f"site {context.site.name} has no cloud", fix="measure a site with a cloud")
+        raise UserError(
+            f"site {context.site.name} has no cloud",
+            fix="measure a site with a cloud",
+            see="a-benchmark-cannot-be-run",
+        )
     return connect(context, f"{context.provider.cloud_entry}-{context.site.cloud.project.name}")
 
 

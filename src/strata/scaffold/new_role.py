@@ -33,6 +33,7 @@ def new_role(name: str, directory: Path = DIRECTORY) -> Path:
         raise UserError(
             f"{name!r} is not a name of a role: small letters, digits, single underscores, at most {LONGEST}",
             fix="for instance mail_relay",
+            see="a-role-cannot-be-used",
         )
     target = directory / name
     if target.exists():
