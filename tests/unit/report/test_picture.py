@@ -195,7 +195,8 @@ def test_the_answer_of_a_host_is_read() -> None:
     assert kernel.units == {"nfs-ganesha": "active"}
     container = parse_answer(
         ("nfs-ganesha",),
-        "reached\nunit nfs-ganesha.service loaded active running NFS\nunit nfs-server.service not-found inactive dead\n",
+        "reached\nunit nfs-ganesha.service loaded active running NFS\n"
+        "unit nfs-server.service not-found inactive dead\n",
         "",
         {"nfs-ganesha": "nfs-server"},
     )
