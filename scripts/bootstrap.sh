@@ -35,7 +35,7 @@ logged() {
   if ((status != 0)); then
     tail -n 15 "$log" | sed 's/^/    /' >&2
     die "$what: \`$*\` ended with status $status (log: $log)" \
-      "mend what the last lines say (network, package index, disk), and run the same command again"
+      "fix what the last lines report (network, package index, disk), and run the same command again"
   fi
   say "  $what: $((SECONDS - begin)) s"
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class UserError(Exception):
-    """A mistake or a condition outside Strata that the user can mend.
+    """An error or a condition outside Strata that the user can fix.
 
     Args:
         message: what is wrong, with file, key and value where there are any.

@@ -47,7 +47,7 @@ class DriftReport(BaseModel):
 
     @property
     def clean(self) -> bool:
-        """Everything was asked, and is as wanted."""
+        """Whether every layer was checked and nothing has drifted."""
         return not self.drift and not self.unreachable
 
 

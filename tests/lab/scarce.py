@@ -133,6 +133,6 @@ def is_whole(context: SiteContext, host: Host, name: str) -> bool:
 
 
 def notes(context: SiteContext) -> tuple[list[dict[str, Any]], list[str]]:
-    """What `strata status --no-drift` finds not as wanted, and what it notes."""
+    """What `strata status --no-drift` finds unhealthy, and what it notes."""
     _, answer, _ = strata_json(context, "status", "--no-drift")
     return [o for o in answer["objects"] if o["found"] != o["wanted"]], answer["notes"]

@@ -226,7 +226,7 @@ def test_memory_of_an_instance(
 
     eventually(again, 60, "systemd starts the registry again")
     eventually(lambda: host.run(f"systemctl is-active {hog}").stdout.strip() != "active", 60, "the kernel ends the hog")
-    eventually(lambda: notes(context)[0] == [], 60, "all is as wanted")
+    eventually(lambda: notes(context)[0] == [], 60, "all is healthy")
     more, noted = ended_processes(context, name)
     assert more > ended, "an earlier test's"
     assert "docker-registry.service" in noted

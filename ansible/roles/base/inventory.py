@@ -18,9 +18,9 @@ def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
         if (address := address_of(role, site, outputs)) is not None
         for name in facts.dns_names
     ]
-    door = address_of("load_balancer", site, outputs)
-    if door is not None:
-        names += [{"name": service.hostname, "address": door} for service in published_services(site)]
+    load_balancer = address_of("load_balancer", site, outputs)
+    if load_balancer is not None:
+        names += [{"name": service.hostname, "address": load_balancer} for service in published_services(site)]
     return {
         "base_releases": list(DEBIAN_RELEASES),
         "base_hosts": [{"name": host.name, "address": host.address} for host in hosts(site, outputs)],

@@ -54,7 +54,7 @@ def bench(
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Which; see --list.")] = None,
     list_them: Annotated[bool, typer.Option("--list", help="Say what can be measured.")] = False,
     runs: Annotated[int, typer.Option("--runs", "-n", min=1, help="How often each thing is measured.")] = 3,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Write docs/benchmarks.md and its picture.")] = False,
     save: Annotated[Path | None, typer.Option("--save", help="Keep the results as JSON in this file too.")] = None,
     add: Annotated[

@@ -12,8 +12,8 @@ from strata_bench.site import LAYERS, bench_site, strata
 WHAT = {
     "cold": "no site, tools and images in the cache",
     "warm": "after `strata down`",
-    "unchanged": "everything as wanted",
-    "thorough": "everything as wanted, every playbook run all the same",
+    "unchanged": "everything in the desired state",
+    "thorough": "everything in the desired state, every playbook run regardless",
 }
 
 

@@ -42,7 +42,7 @@ def controller_packages(directory: Path = ROLES) -> list[str]:
         try:
             packages = (yaml.safe_load(defaults.read_text()) or {}).get(f"{role}_packages", [])
         except yaml.YAMLError as error:
-            raise UserError(f"{defaults}: {error}", fix="mend the YAML", see="an-image-cannot-be-built") from error
+            raise UserError(f"{defaults}: {error}", fix="fix the YAML", see="an-image-cannot-be-built") from error
         if not isinstance(packages, list) or not all(isinstance(p, str) for p in packages):
             raise UserError(f"{defaults}: {role}_packages is {packages!r}", fix="write a list of Debian package names")
         found.update(packages)

@@ -1,4 +1,4 @@
-"""The model hub as its users meet it: from outside, over TLS, at its own name."""
+"""The model hub, as users see it: from outside, over TLS, at its host name."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def assert_problem(response: requests.Response, status: int) -> None:
 
 
 def test_hub_refuses_a_forged_token(site: Site, hub: Api) -> None:
-    """The model hub answers 401 to a token that claims its issuer and is signed by another key."""
+    """The model hub returns 401 for a token with the right issuer that another key signed."""
     external, own = site.platform.services.external_issuer, issuer(site)
     if external is not None:
         url, audience = external.url, external.audience or AUDIENCE.name
@@ -107,14 +107,14 @@ def test_hub_refuses_a_forged_token(site: Site, hub: Api) -> None:
 
 @pytest.mark.parametrize("path", ["/models", "/models/google/flan-t5-large", "/authors", "/tasks"])
 def test_hub_refuses_without_a_token(hub: Api, path: str) -> None:
-    """The model hub answers 401 with a challenge where there is no token."""
+    """The model hub returns 401 with a challenge for a request without a token."""
     response = hub.get(f"/v3/ml-hub{path}")
     assert_problem(response, 401)
     assert response.headers["WWW-Authenticate"] == 'Bearer realm="ml-hub"'
 
 
 def test_hub_refuses_a_changed_token(hub: Api, token: str) -> None:
-    """The model hub answers 401 to a token that was tampered with, and to rubbish."""
+    """The model hub returns 401 for a modified or malformed token."""
     head, body, signature = token.split(".")
     swapped = signature[-10:] + signature[10:-10] + signature[:10]
     for bad in (f"{head}.{body}.{swapped}", f"{head}.{body}.", "rubbish"):
@@ -124,12 +124,12 @@ def test_hub_refuses_a_changed_token(hub: Api, token: str) -> None:
 
 
 def test_hub_lists_the_most_downloaded(get: Get, models: Models) -> None:
-    """GET /models lists the 100 most downloaded models of the catalogue, in that order."""
+    """GET /models lists the 100 most downloaded models of the catalogue, in order."""
     assert ids(get("/models")) == [m["id"] for m in models[:100]]
 
 
 def test_hub_pages_through_all_models(get: Get, models: Models) -> None:
-    """The cursors of GET /models lead through every model exactly once."""
+    """The cursors of GET /models page through every model exactly once."""
     found: list[str] = []
     parameters: dict[str, str | int] = {"limit": 50}
     while True:
@@ -153,7 +153,7 @@ def test_hub_pages_through_all_models(get: Get, models: Models) -> None:
     ],
 )
 def test_hub_filters(get: Get, models: Models, route: str, parameter: str, field: str) -> None:
-    """Each filter of the model hub finds what the catalogue's file holds, by its route and by its parameter."""
+    """Each filter of the model hub returns the models of the catalogue file that match, by route and by parameter."""
     value = next(v for m in models for v in (m[field] if isinstance(m[field], list) else [m[field]]) if v)
     expected = [m["id"] for m in models if value in (m[field] if isinstance(m[field], list) else [m[field]])][:100]
     assert ids(get("/models", **{parameter: value})) == expected
@@ -161,7 +161,7 @@ def test_hub_filters(get: Get, models: Models, route: str, parameter: str, field
 
 
 def test_hub_searches(get: Get, models: Models) -> None:
-    """The model hub finds a model by the beginnings of the words of its name."""
+    """The model hub finds a model by prefixes of the words in its name."""
     known = {m["id"] for m in models}
     for model_id in (i for i in T5_MODELS if i in known):
         words = model_id.replace("/", " ").replace("-", " ").lower()
@@ -170,7 +170,7 @@ def test_hub_searches(get: Get, models: Models) -> None:
 
 
 def test_hub_shows_one_model(get: Get, models: Models) -> None:
-    """GET /models/{model_id} shows all that the catalogue's file says of a model."""
+    """GET /models/{model_id} returns every field of the model in the catalogue file."""
     for record in [m for m in models if m["id"] in T5_MODELS] or models[:1]:
         response = get(f"/models/{record['id']}")
         assert response.status_code == 200, response.text
@@ -178,7 +178,7 @@ def test_hub_shows_one_model(get: Get, models: Models) -> None:
 
 
 def test_hub_knows_no_such_model(get: Get) -> None:
-    """The model hub answers 404 in its one shape of errors for a model that there is not."""
+    """The model hub returns 404 in its error format for an unknown model."""
     assert_problem(get("/models/nobody/no-such-model"), 404)
     assert_problem(get("/models", limit=0), 422)
 
@@ -188,7 +188,7 @@ def test_hub_knows_no_such_model(get: Get) -> None:
     [("/authors", "author"), ("/tasks", "pipeline_tag"), ("/libraries", "library_name"), ("/languages", "languages")],
 )
 def test_hub_counts_names(get: Get, models: Models, path: str, field: str) -> None:
-    """The model hub lists authors, tasks, libraries and languages with the right number of models."""
+    """The model hub lists authors, tasks, libraries and languages with their numbers of models."""
     items = get(path).json()["items"]
     assert items
     for item in items:
@@ -204,14 +204,14 @@ def test_hub_describes_itself(hub: Api) -> None:
 
 
 def test_hub_is_healthy(hub: Api) -> None:
-    """The model hub is alive, and ready with its database."""
+    """The model hub reports that it is alive, and ready with its database."""
     for path in ("/healthz", "/readyz"):
         response = hub.get(path)
         assert (response.status_code, response.json()) == (200, {"status": "ok"})
 
 
 def test_metrics_stay_inside(hub: Api, get: Get, kubectl: Kubectl) -> None:
-    """The model hub's metrics count its requests, and are not to be had from outside."""
+    """The model hub's metrics count its requests and are not reachable from outside."""
     assert get("/tasks").status_code == 200
     assert hub.get("/metrics").status_code == 404
     pod = running_pods(kubectl, SERVICE.name, SERVICE.namespace)[0]["metadata"]["name"]
@@ -222,7 +222,7 @@ def test_metrics_stay_inside(hub: Api, get: Get, kubectl: Kubectl) -> None:
 
 
 def test_as_many_pods_as_the_site_says(kubectl: Kubectl, hub_model: MlHub) -> None:
-    """As many pods of the model hub are ready as site.yaml says."""
+    """The model hub has as many ready pods as site.yaml sets."""
     options = ("--namespace", SERVICE.namespace, "--output", "json")
     deployment = json.loads(kubectl("get", "deployment", "ml-hub", *options))
     assert deployment["status"].get("readyReplicas", 0) == hub_model.replicas
@@ -245,7 +245,7 @@ def sql(site: Site, hub_model: MlHub, cloud_outputs: CloudOutputs, host: Callabl
 
 
 def test_catalogue_is_in_the_database(sql: Callable[[str], str], models: Models) -> None:
-    """The catalogue in PostgreSQL holds as many models as its file."""
+    """PostgreSQL holds as many models as the catalogue file."""
     assert sql("SELECT count(*) FROM models") == str(len(models))
 
 

@@ -1,4 +1,4 @@
-"""The token issuer as its clients meet it: from outside, over TLS, at its own name."""
+"""The token issuer, as clients see it: from outside, over TLS, at its host name."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def ask_for_token(issuer: Api, secret: str) -> requests.Response:
 
 
 def test_issuer_publishes_what_its_tokens_are_checked_with(issuer: Api, site: Site, secrets: SecretStore) -> None:
-    """The issuer's discovery document leads to the key that signs its tokens, which end within an hour."""
+    """The token issuer's discovery document leads to the key that signs its tokens; tokens expire within 1 h."""
     response = ask_for_token(issuer, secrets.get(CLIENT_SECRET))
     assert response.status_code == 200, response.text
     token = str(response.json()["access_token"])
@@ -47,7 +47,7 @@ def test_issuer_publishes_what_its_tokens_are_checked_with(issuer: Api, site: Si
 
 
 def test_issuer_refuses_a_wrong_secret(issuer: Api) -> None:
-    """The issuer gives no token for a wrong client secret."""
+    """The token issuer issues no token for a wrong client secret."""
     response = ask_for_token(issuer, "not-the-secret-of-this-client")
     assert response.status_code == 401
     assert response.json()["error"] == "invalid_client"

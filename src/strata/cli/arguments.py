@@ -25,17 +25,17 @@ SiteArgument = Annotated[
 ]
 LayerOption = Annotated[
     Layer | None,
-    typer.Option("--layer", help="Only this layer; those below it must stand already.", show_default="all"),
+    typer.Option("--layer", help="Only this layer; those below it must be deployed.", show_default="all"),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not prompt for confirmation.")]
 
 RemoveOption = Annotated[
     list[str] | None,
     typer.Option(
         "--remove",
         metavar="KIND/NAME",
-        help="Let something with data go that the site file no longer has, as `strata plan` names it. Repeatable.",
+        help="Approve the removal of an object with data, as named by `strata plan`. Repeatable.",
     ),
 ]
 ReplaceOption = Annotated[
@@ -43,7 +43,7 @@ ReplaceOption = Annotated[
     typer.Option(
         "--replace",
         metavar="INSTANCE",
-        help="Let a change replace, rebuild or resize this instance without asking. Repeatable.",
+        help="Approve the replacement, rebuild or resize of this instance. Repeatable.",
     ),
 ]
 

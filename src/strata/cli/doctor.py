@@ -1,4 +1,4 @@
-"""`strata doctor`: this machine, the pinned tools, and what is left over of a site's runs that were killed."""
+"""`strata doctor`: the deployment host, the pinned tools, and orphaned resources of a site's interrupted runs."""
 
 from __future__ import annotations
 
@@ -71,18 +71,18 @@ def run_doctor(site: str | None, *, as_json: bool) -> bool:
     for problem in problems:
         console.print(f"[red]✗[/] {problem.message}\n    fix: {problem.fix}", highlight=False)
     if not problems:
-        console.print("[green]✓[/] this machine has what it takes", highlight=False)
+        console.print("[green]✓[/] this host meets the requirements", highlight=False)
     for one in leftovers:
-        console.print(f"[red]✗[/] left over: {one.object}: {one.why}\n    fix: {one.fix}", highlight=False)
+        console.print(f"[red]✗[/] orphaned: {one.object}: {one.why}\n    fix: {one.fix}", highlight=False)
     if unanswered:
-        console.print(f"– what is left over cannot be told: {unanswered}", markup=False, highlight=False)
+        console.print(f"– orphaned resources are unknown: {unanswered}", markup=False, highlight=False)
     elif site is not None and not leftovers:
-        console.print(f"[green]✓[/] nothing is left over of site {site}", highlight=False)
+        console.print(f"[green]✓[/] no orphaned resources of site {site}", highlight=False)
     return not problems and not leftovers
 
 
 def _leftovers(context: SiteContext) -> tuple[list[OrphanedResource], str | None]:
-    """What is left over, or why that cannot be told."""
+    """Returns the orphaned resources, or why they are unknown."""
     from keystoneauth1.exceptions import ClientException
     from openstack.exceptions import SDKException
 
@@ -92,7 +92,7 @@ def _leftovers(context: SiteContext) -> tuple[list[OrphanedResource], str | None
     from strata.errors import UserError
 
     if who := holder(context.paths):
-        return [], f"{who} is at work"
+        return [], f"{who} is running"
     try:
         return find_orphans(context), None
     except (SDKException, ClientException, Unanswered, UserError, OSError) as error:

@@ -1,4 +1,4 @@
-"""Commands that look and change nothing: validate, plan, status, report, verify, explain, env, doctor, new."""
+"""Commands that change no site: validate, plan, status, report, verify, explain, env, doctor, new, new-service."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _print_json(value: Any) -> None:
 
 
 def validate(site: SiteArgument, as_json: JsonOption = False) -> None:
-    """Check a site file: every mistake at once, with file, line, key, value and fix."""
+    """Report all errors in the site file with line, key, value and fix."""
     from strata.models import SiteError, load_site
     from strata.platform.releases import check_values
     from strata.site.secrets.provided import check_secrets
@@ -53,11 +53,9 @@ def plan(
     site: SiteArgument,
     layer: LayerOption = None,
     as_json: JsonOption = False,
-    offline: Annotated[
-        bool, typer.Option("--offline", help="Do not ask the running site for the real difference.")
-    ] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Do not compare with the deployed site.")] = False,
 ) -> None:
-    """Show what each layer would create; where the site can be reached, the real difference too."""
+    """Show planned resources of each layer; compare them with the site if it is deployed."""
     from strata.plan import plan as make_plan
     from strata.plan import render
     from strata.platform.releases import check_values
@@ -83,17 +81,17 @@ def status(
     as_json: JsonOption = False,
     drift: Annotated[
         bool | None,
-        typer.Option(
-            "--drift/--no-drift", help="Look for what was changed by hand too; default: yes, with --watch no."
-        ),
+        typer.Option("--drift/--no-drift", help="Check for drift too; default: yes, with --watch no."),
     ] = None,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Show the picture again and again; q quits.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Refresh until q is pressed.")] = False,
     interval: Annotated[
-        float, typer.Option("--interval", min=0.5, help="With --watch: seconds between two looks.")
+        float, typer.Option("--interval", min=0.5, help="With --watch: seconds between refreshes.")
     ] = 3.0,
-    frames: Annotated[int | None, typer.Option("--frames", min=1, help="With --watch: end after so many.")] = None,
+    frames: Annotated[
+        int | None, typer.Option("--frames", min=1, help="With --watch: number of refreshes; default: no limit.")
+    ] = None,
 ) -> None:
-    """Show what runs, what does not, and what was changed by hand; status 1 if something is not as wanted."""
+    """Show health and drift. Exits 1 if an object is unhealthy or has drifted."""
     from strata.observe.status import print_status
     from strata.report import SiteReport, build_report
     from strata.report.drift import look_for_drift, print_drift
@@ -127,17 +125,19 @@ def report(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File to write; - for standard output. Default: SITE.html.")
     ] = None,
-    offline: Annotated[bool, typer.Option("--offline", help="Ask nobody: the picture of what would be.")] = False,
-    drift: Annotated[bool, typer.Option("--drift/--no-drift", help="Look for what was changed by hand too.")] = True,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Do not query the site: report the planned state.")
+    ] = False,
+    drift: Annotated[bool, typer.Option("--drift/--no-drift", help="Check for drift too.")] = True,
 ) -> None:
-    """Write one page of HTML with the site's picture, health, drift, versions, addresses and times."""
+    """Write an HTML page with the site's nodes, accelerators, health, drift, versions and run times."""
     from strata.report import build_report
     from strata.report.drift import look_for_drift
     from strata.report.page import render_page, write_page
     from strata.site.context import SiteContext
 
     context = SiteContext.load(site_file(site))
-    with Console(stderr=True).status("looking at the site"):
+    with Console(stderr=True).status("querying the site"):
         found = None if offline or not drift else look_for_drift(context)
         page = render_page(build_report(context, offline=offline, drift=found))
     if str(output) == "-":
@@ -150,9 +150,11 @@ def report(
 def verify(
     site: SiteArgument,
     as_json: JsonOption = False,
-    keyword: Annotated[str | None, typer.Option("-k", help="Only checks whose names match, as pytest -k.")] = None,
+    keyword: Annotated[
+        str | None, typer.Option("-k", help="Run only checks whose names match, as with pytest -k.")
+    ] = None,
 ) -> None:
-    """Prove from the outside that the site does what it claims; status 1 if a check fails."""
+    """Run end-to-end checks against a site. Exits 1 if a check fails."""
     from strata.site.context import SiteContext
     from strata.verify.run import as_json as to_json
     from strata.verify.run import run_checks
@@ -166,10 +168,10 @@ def verify(
 
 def explain(
     site: SiteArgument,
-    key: Annotated[str, typer.Argument(metavar="KEY.PATH", help="For instance cloud.flavors.0.memory.")],
+    key: Annotated[str, typer.Argument(metavar="KEY.PATH", help="Key path, for example cloud.flavors.0.memory.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Show what a key is set to, where, and what it means."""
+    """Show a key's value, where it is set, and its meaning."""
     from strata.models.explain import explain as explain_key
 
     explanation = explain_key(site_file(site), key)
@@ -180,7 +182,7 @@ def explain(
 
 
 def env(site: SiteArgument, as_json: JsonOption = False) -> None:
-    """Print shell exports, so that the native tools work on this site: eval "$(strata env SITE)"."""
+    """Print shell exports for the native tools. Usage: eval "$(strata env SITE)"."""
     from strata.access.environment import site_environment
     from strata.site.context import SiteContext
 
@@ -196,7 +198,7 @@ def doctor(
     site: Annotated[str | None, typer.Argument(metavar="[SITE]", autocompletion=complete_site)] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List each pinned tool, its version and where it came from, and what this machine lacks."""
+    """Check the deployment host and list the pinned tools; with SITE, orphaned resources too. Exits 1 on a problem."""
     from strata.cli.doctor import run_doctor
 
     if not run_doctor(site, as_json=as_json):
@@ -205,12 +207,12 @@ def doctor(
 
 def new(
     name: Annotated[str, typer.Argument(metavar="SITE", help="Name of the new site.")],
-    like: Annotated[str, typer.Option("--like", help="The site to start from.", autocompletion=complete_site)] = "lab",
+    like: Annotated[str, typer.Option("--like", help="Site to copy.", autocompletion=complete_site)] = "lab",
     directory: Annotated[
-        Path | None, typer.Option("--directory", help="Where to put it; default inventories/.")
+        Path | None, typer.Option("--directory", help="Parent directory; default: inventories/.")
     ] = None,
 ) -> None:
-    """Write a new site file like another one; a lab gets networks that are free on this machine."""
+    """Create a site file from another one. A lab gets networks that are free on the deployment host."""
     from strata.engine.lock import machine_lock
     from strata.models import load_site
     from strata.models.new import new_site
@@ -230,7 +232,7 @@ def new(
 
 
 def new_service(name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the new service.")]) -> None:
-    """Write the folder and the chart of a new platform service, which work as they are."""
+    """Create the folder and the chart of a working platform service."""
     from strata.catalogue.new import new_service as write
     from strata.site.paths import REPOSITORY
 

@@ -13,7 +13,7 @@ from strata.troubleshooting import link_for
 
 app = typer.Typer(
     name="strata",
-    help="One file per site becomes a running machine-learning platform.",
+    help="Deploy a machine-learning platform from one file per site.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -44,7 +44,7 @@ def main() -> None:
     except UserError as error:
         sys.exit(show_error(error))
     except KeyboardInterrupt:
-        Console(stderr=True).print("interrupted; run the same command again to go on from here")
+        Console(stderr=True).print("interrupted; run the same command again to resume")
         sys.exit(130)
 
 

@@ -1,4 +1,4 @@
-"""Commands that write folders of the repository."""
+"""Commands that create folders in the repository."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ def register(app: typer.Typer) -> None:
 
 
 def new_role(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the role, for instance mail_relay.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the role, for example mail_relay.")],
 ) -> None:
-    """Write a working role to ansible/roles/NAME: service, unit, variables of the site, molecule scenario."""
+    """Create a working role in ansible/roles/NAME: service, unit, variables from the site, molecule scenario."""
     from strata.scaffold import new_role as scaffold
 
     folder = scaffold.new_role(name)

@@ -14,7 +14,7 @@ from rich.table import Table
 from strata.cli.arguments import JsonOption, SiteArgument, site_file
 
 ALL = "all"
-NamesArgument = Annotated[list[str], typer.Argument(metavar="NAME...", help=f"As the list has them; or `{ALL}`.")]
+NamesArgument = Annotated[list[str], typer.Argument(metavar="NAME...", help=f"Names as listed, or `{ALL}`.")]
 
 secrets_app = typer.Typer(help="List and rotate the site's secrets.", no_args_is_help=True)
 certificates_app = typer.Typer(help="List and renew the site's certificates.", no_args_is_help=True)
@@ -39,7 +39,7 @@ def _show(entries: list[Any], as_json: bool, *columns: str) -> None:
 
 @secrets_app.command("list")
 def list_(site: SiteArgument, as_json: JsonOption = False) -> None:
-    """Show the names of the secrets, who makes them, and when a new value is applied; never a value."""
+    """List secrets, their source, and when a new value is applied. Values are never shown."""
     from strata.engine.rotation import list_secrets
     from strata.site.context import SiteContext
 
@@ -48,7 +48,7 @@ def list_(site: SiteArgument, as_json: JsonOption = False) -> None:
 
 @secrets_app.command()
 def rotate(site: SiteArgument, names: NamesArgument) -> None:
-    """Give secrets other values; `strata up` then brings them to every service."""
+    """Replace the values of secrets. Run `strata up` to apply them to all services."""
     from strata.engine import rotation
     from strata.engine.lock import site_lock
     from strata.site.context import SiteContext
@@ -67,7 +67,7 @@ def rotate(site: SiteArgument, names: NamesArgument) -> None:
 
 @certificates_app.command("list")
 def certificates_list(site: SiteArgument, as_json: JsonOption = False) -> None:
-    """Show each certificate's end and days left; `up` renews one with less than a third of its life left."""
+    """List certificates with expiry date and days left. `strata up` renews those past two thirds of their lifetime."""
     from strata.engine.rotation import list_certificates
     from strata.site.context import SiteContext
 
@@ -76,10 +76,10 @@ def certificates_list(site: SiteArgument, as_json: JsonOption = False) -> None:
 
 @certificates_app.command()
 def renew(site: SiteArgument, names: NamesArgument) -> None:
-    """Have certificates issued anew: Kubernetes' (`kubernetes`) at once, the others by the next `strata up`.
+    """Reissue certificates: Kubernetes' (`kubernetes`) at once, others at the next `strata up`.
 
-    The authority is replaced in three steps, each carried out by an `up`: the new one is trusted, then it signs, then
-    the old one is trusted no longer. `all` leaves it out.
+    The CA (`authority`) is replaced in three runs of `strata up`: hosts trust the new one, the new one signs, hosts no
+    longer trust the old one. `all` does not include it.
     """
     from strata.engine import rotation
     from strata.engine.lock import site_lock

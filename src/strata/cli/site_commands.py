@@ -38,29 +38,29 @@ def up(
     site: SiteArgument,
     layer: LayerOption = None,
     as_json: JsonOption = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="A line for each thing that is waited for.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print what each step waits for.")] = False,
     verify: Annotated[
         bool | None,
-        typer.Option("--verify/--no-verify", help="Prove the site afterwards; default: when something changed."),
+        typer.Option("--verify/--no-verify", help="Run `strata verify` afterwards; default: if anything changed."),
     ] = None,
     thorough: Annotated[
         bool,
-        typer.Option("--thorough", help="Run every playbook, also where nothing has drifted since its last success."),
+        typer.Option("--thorough", help="Run every playbook, even without a change or drift since its last success."),
     ] = False,
     expect_unchanged: Annotated[
         bool,
         typer.Option(
             "--expect-unchanged",
-            help=f"Run everything, and end with status {UNCHANGED_STATUS} if anything had to change; for CI.",
+            help=f"Run every playbook. Exits {UNCHANGED_STATUS} if anything changed; for CI.",
         ),
     ] = False,
     remove: RemoveOption = None,
     replace: ReplaceOption = None,
     yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Do not ask before instances without data are replaced.")
+        bool, typer.Option("--yes", "-y", help="Approve the replacement of instances without data.")
     ] = False,
 ) -> None:
-    """Bring the site up through its layers; run again, it repairs or changes nothing."""
+    """Deploy or repair a site, layer by layer. Idempotent; resumes after interruption."""
     from strata.cli.summary import print_summary
     from strata.engine.disruption import Consent
     from strata.engine.layers import up_steps
@@ -123,7 +123,7 @@ def up(
 
 
 def down(site: SiteArgument) -> None:
-    """Stop a lab site's containers and processes; its data stays, `up` starts it again."""
+    """Stop a lab site's containers and processes. Data is kept; `strata up` starts it again."""
     from strata.engine.lock import site_lock
     from strata.site.context import SiteContext
 
@@ -138,7 +138,7 @@ def down(site: SiteArgument) -> None:
 
 
 def destroy(site: SiteArgument, yes: YesOption = False) -> None:
-    """Remove instances or containers, networks, data and state. Machines of hosts.machines stay as they are."""
+    """Remove a site's instances, networks, data and state. Hosts in hosts.machines are not changed."""
     from strata.engine.lock import site_lock
     from strata.engine.removal import left_on_machines, remove_state
     from strata.models import find_site

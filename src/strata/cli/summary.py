@@ -1,4 +1,4 @@
-"""What `up` says at the end."""
+"""Summary that `up` prints at the end."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def print_summary(context: SiteContext, report: RunReport) -> None:
 
 
 def services(context: SiteContext) -> list[tuple[str, str]]:
-    """Name and address of each service that answers from outside."""
+    """Name and address of each published service."""
     from strata.inventory.services import published_services
 
     return [(s.hostname, f"https://{s.hostname}.{context.site.domain}/") for s in published_services(context.site)]

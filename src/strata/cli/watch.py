@@ -1,4 +1,4 @@
-"""`strata status --watch`: the picture again and again."""
+"""`strata status --watch`: a report that refreshes."""
 
 from __future__ import annotations
 
@@ -52,17 +52,17 @@ def _keys() -> Iterator[Callable[[float], str]]:
 
 
 def watch(look: Callable[[], SiteReport], *, interval: float, frames: int | None = None) -> SiteReport | None:
-    """Shows the picture until q, Ctrl-C, or so many frames.
+    """Shows the report until q, Ctrl-C, or so many frames.
 
     In a terminal the screen is redrawn; elsewhere each frame is printed below the last, one per interval.
 
     Args:
-        look: makes the picture; may take seconds.
+        look: builds the report; may take seconds.
         interval: seconds between the beginnings of two looks.
-        frames: how many pictures; None for no end.
+        frames: number of reports; None for no limit.
 
     Returns:
-        The last picture, None where the user left before the first.
+        The last report, None if the user quit before the first.
     """
     console = Console()
     last: SiteReport | None = None
@@ -92,7 +92,7 @@ def _redraw(console: Console, look: Callable[[], SiteReport], interval: float, f
     pool = concurrent.futures.ThreadPoolExecutor(max_workers=1)
 
     def screen() -> RenderableType:
-        footer = Text("asking …" if future is not None else f"again every {interval:g} s", "dim")
+        footer = Text("querying the site" if future is not None else f"every {interval:g} s", "dim")
         footer.append("   q quits", "dim")
         return Group(footer, frame(last)) if last else footer
 

@@ -100,10 +100,10 @@ def release_manifest(context: SiteContext, name: str, namespace: str) -> str:
 
 
 def repair_releases(context: SiteContext) -> list[str]:
-    """Applies the manifest of each release with drift again, which mends that and nothing else.
+    """Applies the manifest of each release with drift again, which repairs that and nothing else.
 
     Returns:
-        What was mended, one text per object and property.
+        What was repaired, one text per object and property.
 
     Raises:
         UserError: the cluster does not answer, or refuses an object.

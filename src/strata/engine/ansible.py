@@ -111,7 +111,7 @@ def run_playbook(
     if result.failures:
         error = UserError(
             f"playbook {playbook}: {'; '.join(result.failures[:3])}",
-            fix=f"see {log}, mend it, and run the same command again",
+            fix=f"see {log}, fix it, and run the same command again",
         )
         progress.update("asking the hosts what they lack")
         raise explained(context, error, result.failed_hosts)

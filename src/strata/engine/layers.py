@@ -231,7 +231,7 @@ def service_secrets_step(context: SiteContext) -> Callable[[Progress], StepResul
 
 
 def platform_program_step(context: SiteContext) -> Callable[[Progress], StepResult]:
-    """A step that runs pulumi/platform, and mends objects of its releases that somebody changed in the cluster."""
+    """Returns a step that runs pulumi/platform and repairs drift of its releases' objects."""
 
     def run(progress: Progress) -> StepResult:
         from strata.drift.platform import repair_releases
@@ -243,11 +243,11 @@ def platform_program_step(context: SiteContext) -> Callable[[Progress], StepResu
         renewed = apply_certificate(context, progress)
         result = pulumi.up("platform", context.site, context.paths, progress, site_file=context.site_file)
         progress.update("comparing the cluster's objects with the releases")
-        mended = [*repair_releases(context), *(f"Secret {name} removed" for name in remove_secrets(context))]
-        if result.changed or mended:
+        repaired = [*repair_releases(context), *(f"Secret {name} removed" for name in remove_secrets(context))]
+        if result.changed or repaired:
             wait_for_services(context, progress)
-        notes = ["Helm releases", *(["certificate of the ingress controller"] if renewed else []), *mended]
-        return StepResult(result.changed + renewed + len(mended), "; ".join(notes))
+        notes = ["Helm releases", *(["certificate of the ingress controller"] if renewed else []), *repaired]
+        return StepResult(result.changed + renewed + len(repaired), "; ".join(notes))
 
     return run
 

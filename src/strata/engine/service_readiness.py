@@ -44,7 +44,7 @@ def wait_for_services(context: SiteContext, progress: Progress) -> None:
             if time.monotonic() > end:
                 raise UserError(
                     f"the site's services do not answer: {'; '.join(waiting)}",
-                    fix="`kubectl get pods --all-namespaces --output wide` shows which pod or node is down; mend it "
+                    fix="`kubectl get pods --all-namespaces --output wide` shows which pod or node is down; fix it "
                     "and run the same command again",
                 )
             progress.update(f"waiting for {waiting[0]}")

@@ -59,8 +59,8 @@ def push(
         progress.update(f"pushing image {repository} again: {said.splitlines()[-1][:200] if said else status}")
     raise UserError(
         f"the site's registry at {registry.endpoint} did not take {repository}: {said}",
-        fix="on its host, `df -h` and `journalctl -u docker-registry` say what it lacks; mend it and run the "
-        "same command again: what it has taken stays",
+        fix="on its host, check `df -h` and `journalctl -u docker-registry`; fix it and run the same command "
+        "again: what was pushed stays",
     )
 
 

@@ -165,7 +165,7 @@ def _read_text(file: Path) -> str:
 
 
 def _syntax_problem(file: Path, text: str, error: yaml.MarkedYAMLError) -> Problem:
-    """Where YAML ends and what would mend it.
+    """Where YAML ends and what would fix it.
 
     Args:
         file: the site file.

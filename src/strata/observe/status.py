@@ -18,7 +18,7 @@ NODE_ROLES = frozenset({"kube_control_plane", "kube_node"})
 
 
 class ObjectStatus(BaseModel):
-    """One object: what is wanted and what was found."""
+    """One object: its desired and its actual state."""
 
     model_config = ConfigDict(frozen=True)
     layer: Layer
@@ -28,7 +28,7 @@ class ObjectStatus(BaseModel):
 
     @property
     def healthy(self) -> bool:
-        """Found as wanted."""
+        """Whether the actual state is the desired one."""
         return self.found == self.wanted
 
 
@@ -137,7 +137,7 @@ def memory_notes(seen: Observation) -> tuple[str, ...]:
 
 def print_status(console: Console, context: SiteContext, found: list[ObjectStatus]) -> None:
     """A table, the unhealthy ones marked."""
-    table = Table("", "layer", "object", "wanted", "found", title=f"site {context.site.name}", title_justify="left")
+    table = Table("", "layer", "object", "desired", "actual", title=f"site {context.site.name}", title_justify="left")
     for status in found:
         mark = "[green]✓[/]" if status.healthy else "[red]✗[/]"
         table.add_row(mark, status.layer, escape(status.object), status.wanted, escape(status.found))
@@ -145,6 +145,6 @@ def print_status(console: Console, context: SiteContext, found: list[ObjectStatu
     bad = [s for s in found if not s.healthy]
     if bad:
         what = remedy(context, {s.layer for s in bad})
-        console.print(f"{len(bad)} of {len(found)} not as wanted; {what}", highlight=False)
+        console.print(f"{len(bad)} of {len(found)} not in the desired state; {what}", highlight=False)
     else:
-        console.print(f"[green]all {len(found)} as wanted[/]", highlight=False)
+        console.print(f"[green]all {len(found)} in the desired state[/]", highlight=False)

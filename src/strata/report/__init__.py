@@ -1,4 +1,4 @@
-"""A site's picture: who runs where, who holds which card, what is not as wanted."""
+"""A site's report: placement, allocation of accelerators, health."""
 
 from strata.report.build import build_report
 from strata.report.model import SiteReport

@@ -1,4 +1,4 @@
-"""Looks for what was changed by hand, where there is something to look at."""
+"""Looks for drift, where a site is deployed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from strata.site.context import SiteContext
 
 
 def look_for_drift(context: SiteContext) -> DriftReport | None:
-    """What was changed by hand; None for a site that was never brought up, of which nothing can have changed."""
+    """Returns the drift; None for a site that was never deployed."""
     if context.cloud_outputs is None and not (context.paths.root / "runs.jsonl").exists():
         return None
     from strata.drift.find import find_drift
@@ -19,7 +19,7 @@ def look_for_drift(context: SiteContext) -> DriftReport | None:
 
 
 def print_drift(console: Console, drift: DriftReport | None) -> None:
-    """A table of what was changed by hand; nothing where nobody looked."""
+    """Prints a table of the drift; nothing if it was not checked."""
     if drift is not None:
         for part in drift_lines(drift):
             console.print(part, highlight=False)

@@ -1,4 +1,4 @@
-"""The picture of a site, typed; `model_dump(mode="json")` is what `strata status --json` prints."""
+"""The report of a site, typed; `model_dump(mode="json")` is what `strata status --json` prints."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class PlaceReport(ReportModel):
 
 
 class LayerReport(ReportModel):
-    """One layer: how many of its objects are as wanted."""
+    """One layer: how many of its objects are in the desired state."""
 
     layer: Layer
     what: str
@@ -192,5 +192,5 @@ class SiteReport(ReportModel):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def healthy(self) -> bool:
-        """Everything is as wanted, and nothing was changed by hand; what could not be asked may have been."""
+        """Every object is in the desired state, and nothing has drifted; a layer that was not reachable may have."""
         return all(o.healthy for o in self.objects) and (self.drift is None or self.drift.clean)

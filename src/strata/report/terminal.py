@@ -1,4 +1,4 @@
-"""The picture for a terminal."""
+"""The report for a terminal."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from strata.drift import DriftReport
 from strata.report.model import CardReport, NodeReport, PlaceReport, SiteReport, State
 
 MARKS = {State.GOOD: ("✓", "green"), State.PARTIAL: ("!", "yellow"), State.DOWN: ("✗", "red"), State.PLANNED: ("○", "")}
-"""A sign for each state, so that it can be told without colours too."""
+"""A sign for each state, which can be read without colors too."""
 WORDS = {
-    State.GOOD: "as wanted",
-    State.PARTIAL: "partly as wanted",
+    State.GOOD: "OK",
+    State.PARTIAL: "degraded",
     State.DOWN: "down",
     State.PLANNED: "planned",
 }
 
 
 def frame(report: SiteReport) -> RenderableType:
-    """The whole picture: what is wrong first, then who is where."""
+    """The whole report: problems first, then nodes and accelerators."""
     return Group(*_parts(report))
 
 
@@ -34,10 +34,10 @@ def _parts(report: SiteReport) -> Iterator[RenderableType]:
     yield _layers(report)
     bad = [o for o in report.objects if not o.healthy] if report.state is not State.PLANNED else []
     if bad:
-        table = _table("", "layer", "object", "wanted", "found")
+        table = _table("", "layer", "object", "desired", "actual")
         for status in bad:
             table.add_row(Text("✗", "red"), *map(Text, (status.layer, status.object, status.wanted, status.found)))
-        yield Text(f"\n{len(bad)} of {len(report.objects)} not as wanted", "bold")
+        yield Text(f"\n{len(bad)} of {len(report.objects)} not in the desired state", "bold")
         yield table
     if report.notes:
         yield Text("\n" + "\n".join(report.notes))
@@ -65,12 +65,12 @@ def _layers(report: SiteReport) -> Table:
 
 
 def drift_lines(drift: DriftReport) -> Iterator[RenderableType]:
-    """What was changed by hand, and which layers could not be asked."""
-    yield Text(f"\n{len(drift.drift)} changed by hand" if drift.drift else "\nnothing changed by hand", "bold")
+    """The drift, and the layers that could not be checked."""
+    yield Text(f"\n{len(drift.drift)} modified outside Strata" if drift.drift else "\nno drift", "bold")
     for layer, reason in drift.unreachable.items():
-        yield Text(f"{layer} could not be asked: {reason}", "yellow")
+        yield Text(f"{layer} could not be checked: {reason}", "yellow")
     if drift.drift:
-        table = _table("layer", "object", "property", "wanted", "found")
+        table = _table("layer", "object", "property", "desired", "actual")
         for one in drift.drift:
             table.add_row(*map(Text, (one.layer, one.object, one.property, one.wanted, one.found)))
         yield table

@@ -27,8 +27,8 @@ from strata.stacks.recovery import (
     drop_foreign_salt,
     end_orphaned_plugins,
     explain_failures,
-    mend_cut_writes,
     release_stale_locks,
+    repair_cut_writes,
 )
 from strata.stacks.state import lock_files, project_name, state_file
 
@@ -209,7 +209,7 @@ class _Run:
         end_orphaned_plugins(self.environment["PULUMI_BACKEND_URL"])
         release_stale_locks(self.paths.pulumi, self.project, self.site.name)
         if not self.locked():
-            mend_cut_writes(self.state_file)
+            repair_cut_writes(self.state_file)
         if forget_pending(self.state_file, self.context, self.progress):
             self.operate("refresh", "--yes", "--skip-preview", "--clear-pending-creates")
 
@@ -291,5 +291,5 @@ class _Run:
         where = f"; events are in {log}" if log else ""
         return UserError(
             f"pulumi {operation} of {self.program}: {text or 'no reason given'}",
-            fix=f"mend it and run `{again}` again{where}",
+            fix=f"fix it and run `{again}` again{where}",
         )

@@ -45,8 +45,8 @@ def release_stale_locks(backend: Path, project: str, stack: str) -> int:
     return removed
 
 
-def mend_cut_writes(state_file: Path) -> list[str]:
-    """Takes away what a killed pulumi left half written beside a stack's state, which no pulumi reads any more.
+def repair_cut_writes(state_file: Path) -> list[str]:
+    """Repairs the files beside a stack's state that an interrupted pulumi wrote in part.
 
     Each write goes to a temporary file that is then renamed, but its attributes (`.attrs`) are written in place.
 
@@ -56,20 +56,20 @@ def mend_cut_writes(state_file: Path) -> list[str]:
     Returns:
         Names of the files that were removed or replaced.
     """
-    mended = []
+    repaired = []
     backup = state_file.with_name(state_file.name + ".bak")
     for file in (state_file, backup):
         attributes = file.with_name(file.name + ".attrs")
         if attributes.exists() and not _is_json(attributes):
             attributes.unlink()  # none are the default ones
-            mended.append(attributes.name)
+            repaired.append(attributes.name)
     for left in state_file.parent.glob(f"{state_file.name}*.tmp"):
         left.unlink()
-        mended.append(left.name)
+        repaired.append(left.name)
     if state_file.exists() and not _is_json(state_file) and _is_json(backup):
         state_file.write_bytes(backup.read_bytes())
-        mended.append(state_file.name)
-    return mended
+        repaired.append(state_file.name)
+    return repaired
 
 
 def _is_json(file: Path) -> bool:

@@ -221,7 +221,7 @@ def load_versions(file: Path = VERSIONS_FILE) -> Versions:
         if document.mistakes:
             raise SiteError(document.mistakes)
     except SiteError as error:
-        fix = "mend the YAML at this place; docs/toolchain.md describes the keys"
+        fix = "fix the YAML at this place; docs/toolchain.md describes the keys"
         raise UserError(error.message, fix=fix, see="versionsyaml-has-mistakes") from None
     try:
         return Versions.model_validate(document.data)

@@ -142,14 +142,14 @@ def test_what_a_killed_pulumi_wrote_half_is_taken_away(tmp_path: Path) -> None:
     (tmp_path / "lab.json.attrs").touch()
     (tmp_path / "lab.json.18ea0c014dc17a6d.tmp").write_text('{"ver')
     (tmp_path / "other.json.attrs").touch()
-    mended = pulumi_recovery.mend_cut_writes(state)
-    assert sorted(mended) == ["lab.json.18ea0c014dc17a6d.tmp", "lab.json.attrs"]
+    repaired = pulumi_recovery.repair_cut_writes(state)
+    assert sorted(repaired) == ["lab.json.18ea0c014dc17a6d.tmp", "lab.json.attrs"]
     assert sorted(f.name for f in tmp_path.iterdir()) == [
         "lab.json", "lab.json.bak", "lab.json.bak.attrs", "other.json.attrs"
     ]  # fmt: skip
-    assert pulumi_recovery.mend_cut_writes(state) == []
+    assert pulumi_recovery.repair_cut_writes(state) == []
     state.write_text("")
-    assert pulumi_recovery.mend_cut_writes(state) == ["lab.json"]
+    assert pulumi_recovery.repair_cut_writes(state) == ["lab.json"]
     assert state.read_text() == '{"version": 2}'
 
 

@@ -53,7 +53,7 @@ def test_status_and_report_name_what_repairs_the_site(
         context = load(site, tmp_path, monkeypatch)
         assert remedy(context, tuple(Layer)) == expected
         print_status(Console(width=1000), context, site_status(context, nothing_seen(context)))
-        assert f"not as wanted; {expected}" in capsys.readouterr().out
+        assert f"not in the desired state; {expected}" in capsys.readouterr().out
         assert build_report(context, offline=True).remedy == expected
 
 

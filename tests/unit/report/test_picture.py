@@ -126,7 +126,7 @@ def test_drift_is_in_the_picture(context: SiteContext, running: See) -> None:
     assert report.state is State.PARTIAL
     page = render_page(report)
     assert "flavor cpu.small" in page
-    assert "platform could not be asked: helm does not answer" in page
+    assert "platform could not be checked: helm does not answer" in page
 
 
 def test_every_value_is_escaped(context: SiteContext, running: See) -> None:

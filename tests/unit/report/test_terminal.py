@@ -28,7 +28,7 @@ def test_the_frame_can_be_read_without_colours(context: SiteContext, running: Ca
     Console(file=stream, width=140, no_color=True).print(frame(build_report(context, observation=running("train-1"))))
     text = stream.getvalue()
     assert "\x1b" not in text
-    assert "✓ as wanted" in text
+    assert "✓ OK" in text
     assert "v100 0000:10:00.0 research/train-1" in text
     assert "v100 0000:18:00.0 free" in text
 

@@ -38,7 +38,7 @@ _TIMEOUT = 300
 
 
 class InitializationFailed(Exception):
-    """The release exists, but is not as wanted; the engine keeps its state.
+    """The release exists, but is not ready; the engine keeps its state.
 
     Args:
         id: namespace and name.

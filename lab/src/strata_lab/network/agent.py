@@ -15,7 +15,7 @@ from strata_lab.network.attachments import Attachment, attachments
 from strata_lab.network.filtering import filter_table, table_name
 from strata_lab.network.metadata import MetadataProxies, Upstream
 from strata_lab.network.model import Port, State
-from strata_lab.network.routing import Surroundings, metadata_doors, routing_table
+from strata_lab.network.routing import Surroundings, metadata_listeners, routing_table
 
 LOG = logging.getLogger(__name__)
 
@@ -95,8 +95,8 @@ class Agent:
         if state is None:
             return False
         attached = attachments(self.places.results, self.site)
-        doors = set(metadata_doors(state, attached))
-        self._proxies.serve(doors)
+        listeners = set(metadata_listeners(state, attached))
+        self._proxies.serve(listeners)
         tables = self.tables(state, attached)
         wanted = nft.replacement(tables)
         self._audited = time.monotonic()
@@ -104,14 +104,14 @@ class Agent:
         if not changed and due:
             changed = nft.listing(tables) != self._listing
             if changed:
-                LOG.warning("somebody changed the tables; they are put back")
+                LOG.warning("the tables were modified outside Strata; they are restored")
         if changed:
             started = time.monotonic()
             nft.apply(tables)
             self._applied, self._listing = wanted, nft.listing(tables)
             LOG.info("%d ports wired, %.0f ms", len(attached), 1000 * (time.monotonic() - started))
-        # a door whose bridge is not up yet is tried again
-        self._seen = seen if self._proxies.complete == doors else ()
+        # a listener whose bridge is not up yet is tried again
+        self._seen = seen if self._proxies.complete == listeners else ()
         return changed
 
     def _read(self) -> State | None:

@@ -130,8 +130,8 @@ class _Server(ThreadingHTTPServer):
 
 
 @dataclass(frozen=True)
-class Door:
-    """Where a network's instances find the service.
+class MetadataListener:
+    """Where the service listens for a network's instances.
 
     Args:
         network_id: neutron's network.
@@ -154,30 +154,30 @@ class MetadataProxies:
 
     def __init__(self, upstream: Upstream, find: Callable[[str, str], Port | None]) -> None:
         self._upstream, self._find = upstream, find
-        self._servers: dict[Door, _Server] = {}
+        self._servers: dict[MetadataListener, _Server] = {}
 
-    def serve(self, doors: set[Door]) -> None:
-        """Has a server at each of these doors and at no other; one that cannot be yet is tried at the next call."""
-        for door in set(self._servers) - doors:
-            server = self._servers.pop(door)
+    def serve(self, listeners: set[MetadataListener]) -> None:
+        """Runs a server for exactly these listeners; one that cannot bind yet is retried at the next call."""
+        for listener in set(self._servers) - listeners:
+            server = self._servers.pop(listener)
             server.shutdown()
             server.server_close()
-        for door in sorted(doors - set(self._servers), key=lambda d: d.bridge):
-            network = door.network_id
+        for listener in sorted(listeners - set(self._servers), key=lambda one: one.bridge):
+            network = listener.network_id
 
             def find(address: str, network: str = network) -> Port | None:
                 return self._find(network, address)
 
             try:
-                server = _Server(door.gateway, door.bridge, self._upstream, find)
+                server = _Server(listener.gateway, listener.bridge, self._upstream, find)
             except OSError as error:
                 # the bridge goes with its last instance
-                LOG.warning("metadata at %s on %s: %s", door.gateway, door.bridge, error)
+                LOG.warning("metadata at %s on %s: %s", listener.gateway, listener.bridge, error)
                 continue
-            self._servers[door] = server
-            threading.Thread(target=server.serve_forever, name=door.bridge, daemon=True).start()
+            self._servers[listener] = server
+            threading.Thread(target=server.serve_forever, name=listener.bridge, daemon=True).start()
 
     @property
-    def complete(self) -> set[Door]:
-        """The doors that are served."""
+    def complete(self) -> set[MetadataListener]:
+        """The listeners that are served."""
         return set(self._servers)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from strata_lab.network.attachments import Attachment
 from strata_lab.network.filtering import REPLY, table_name
-from strata_lab.network.metadata import ADDRESS, PROXY_PORT, Door
+from strata_lab.network.metadata import ADDRESS, PROXY_PORT, MetadataListener
 from strata_lab.network.model import State
 
 PUBLIC_PORTS = (5000, 8774, 8778, 9292, 9696)
@@ -64,7 +64,7 @@ def routing_table(site: str, state: State, attached: Sequence[Attachment], aroun
         floating = {f.address: f.fixed_address for f in state.floating_ips}
         metadata = [
             f"iifname {_q(d.bridge)} ip daddr {ADDRESS} tcp dport 80 dnat ip to {d.gateway}:{PROXY_PORT}"
-            for d in metadata_doors(state, attached)
+            for d in metadata_listeners(state, attached)
         ]
         # ahead of podman's own translations, which leave alone what has one already
         lines += _base("floating_in", "prerouting", -110, [*metadata, *_translations("d", floating)], "nat")
@@ -99,15 +99,15 @@ def _input(inside: str, around: Surroundings) -> list[str]:
     return [*(f"iifname {inside} {match} accept" for match in allowed), f"iifname {inside} {REFUSE}"]
 
 
-def metadata_doors(state: State, attached: Iterable[Attachment]) -> list[Door]:
-    """Where the metadata service is to be had: on the gateway of every network that has instances."""
+def metadata_listeners(state: State, attached: Iterable[Attachment]) -> list[MetadataListener]:
+    """Listeners of the metadata service: the gateway of every network that has instances."""
     bridges = {link.network_id: link.bridge for link in attached}
-    doors = {
-        Door(subnet.network_id, subnet.gateway_ip, bridges[subnet.network_id])
+    listeners = {
+        MetadataListener(subnet.network_id, subnet.gateway_ip, bridges[subnet.network_id])
         for subnet in state.subnets
         if subnet.gateway_ip and subnet.version == 4 and subnet.network_id in bridges
     }
-    return sorted(doors, key=lambda d: d.bridge)
+    return sorted(listeners, key=lambda one: one.bridge)
 
 
 def _only_current(state: State) -> str:

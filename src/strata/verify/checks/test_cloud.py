@@ -1,4 +1,4 @@
-"""OpenStack as its users and operators meet it."""
+"""OpenStack, as users and operators see it."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def cards(host: Host) -> dict[str, str]:
 
 @pytest.mark.parametrize("service", SERVICES)
 def test_api_lists_its_versions(cloud: Connection, service: str) -> None:
-    """The API of each OpenStack service answers and lists its versions."""
+    """The API of each OpenStack service responds and lists its versions."""
     endpoint = urlsplit(str(cloud.session.get_endpoint(service_type=service, interface="public")))
     answer = requests.get(f"{endpoint.scheme}://{endpoint.netloc}/", timeout=30)
     assert answer.status_code in (200, 300), answer.text[:200]
@@ -80,7 +80,7 @@ def test_api_lists_its_versions(cloud: Connection, service: str) -> None:
 
 
 def test_hypervisors_are_up(cloud: Connection, model: Cloud) -> None:
-    """Each hypervisor of the site is up, with the CPUs and memory that the site says."""
+    """Each hypervisor is up and has the CPUs and memory set in site.yaml."""
     found = {h.name: h for h in cloud.compute.hypervisors(details=True)}
     for expected in model.hypervisors:
         hypervisor = found[expected.name]
@@ -91,14 +91,14 @@ def test_hypervisors_are_up(cloud: Connection, model: Cloud) -> None:
 
 
 def test_aggregates_keep_kinds_apart(cloud: Connection, model: Cloud) -> None:
-    """Each hypervisor stands in an aggregate that tells its kind of card, or that it has none."""
+    """Each hypervisor is in the aggregate of its accelerator type, or in the one for none."""
     kinds = {h: a.metadata["gpu"] for a in cloud.compute.aggregates() if "gpu" in a.metadata for h in a.hosts or []}
     for hypervisor in model.hypervisors:
         assert kinds[hypervisor.name] in (list(hypervisor.accelerators) or ["none"])
 
 
 def test_flavors_ask_for_their_cards(cloud: Connection, model: Cloud) -> None:
-    """Each flavor is there with its size and asks for exactly its cards, CPU flavors for hosts without."""
+    """Each flavor has its size and requests exactly its accelerators; CPU flavors request hosts without any."""
     found = {f.name: f for f in cloud.compute.flavors(get_extra_specs=True)}
     for expected in model.flavors:
         flavor = found[expected.name]
@@ -110,7 +110,7 @@ def test_flavors_ask_for_their_cards(cloud: Connection, model: Cloud) -> None:
 
 
 def test_instances_run_where_they_should(model: Cloud, servers: dict[str, Any]) -> None:
-    """Each declared instance is ACTIVE, on a hypervisor that has the kind of card it asks for."""
+    """Each declared instance is ACTIVE, on a hypervisor with the accelerators that it requests."""
     holders = {h.name: set(h.accelerators) for h in model.hypervisors}
     for instance in model.instances:
         server = servers[instance.name]
@@ -123,13 +123,13 @@ def test_instances_run_where_they_should(model: Cloud, servers: dict[str, Any]) 
 
 
 def test_instances_answer_on_ssh(model: Cloud, host: Callable[[str], Host]) -> None:
-    """Each declared instance lets its operator in by key and is called as the site says."""
+    """Each declared instance accepts the operator's SSH key and has the host name set in site.yaml."""
     for instance in model.instances:
         assert host(instance.name).check_output("hostname") == instance.name
 
 
 def test_gpu_instances_see_their_cards_only(model: Cloud, servers: dict[str, Any], host: Callable[[str], Host]) -> None:
-    """A GPU instance sees exactly the cards that its flavor asks for, and no card is seen twice."""
+    """A GPU instance sees exactly the PCI devices that its flavor requests; no two instances see the same one."""
     seen: Counter[tuple[str, str]] = Counter()
     checked = 0
     for instance in model.instances:
@@ -147,7 +147,7 @@ def test_gpu_instances_see_their_cards_only(model: Cloud, servers: dict[str, Any
 
 
 def test_cpu_instances_see_no_card(model: Cloud, host: Callable[[str], Host]) -> None:
-    """A CPU instance sees no card at all."""
+    """A CPU instance sees no accelerator."""
     plain = [i for i in model.instances if not flavor_of(model, i).accelerators]
     if not plain:
         pytest.skip("the site declares no instance without a card")
@@ -157,7 +157,7 @@ def test_cpu_instances_see_no_card(model: Cloud, host: Callable[[str], Host]) ->
 
 @pytest.fixture
 def one_too_many(cloud: Connection, model: Cloud) -> Iterator[Any]:
-    """A flavor for exactly one card more than is free; made for the check and removed after it."""
+    """A flavor that requests one accelerator more than is free; removed after the check."""
     used: Counter[str] = Counter()
     for instance in model.instances:
         used.update(flavor_of(model, instance).accelerators)
@@ -183,7 +183,7 @@ def one_too_many(cloud: Connection, model: Cloud) -> Iterator[Any]:
 
 
 def test_one_card_too_many_is_refused(cloud: Connection, model: Cloud, one_too_many: Any) -> None:
-    """An instance that asks for one card more than is free is refused with nova's reason."""
+    """An instance that requests one accelerator more than is free fails with nova's reason."""
     network = cloud.network.find_network(model.networks[0].name, ignore_missing=False)
     image = cloud.image.find_image(model.images[0].name, ignore_missing=False)
     server = cloud.compute.create_server(
@@ -202,7 +202,7 @@ def test_one_card_too_many_is_refused(cloud: Connection, model: Cloud, one_too_m
 
 
 def test_services_are_units(controller: Host, model: Cloud) -> None:
-    """Each OpenStack service is a systemd unit that runs, restarts on failure and logs to the journal."""
+    """Each OpenStack service is an active systemd unit that restarts on failure and logs to the journal."""
     units = ["keystone", "placement", "glance", "neutron", "neutron-rpc-server", "nova-api", "nova-conductor"]
     units += ["nova-scheduler", *(f"nova-compute@{h.name}" for h in model.hypervisors)]
     names = " ".join(f"{unit}.service" for unit in units)
@@ -215,7 +215,7 @@ def test_services_are_units(controller: Host, model: Cloud) -> None:
 
 
 def test_killed_service_comes_back(controller: Host) -> None:
-    """A service that is killed runs again by itself."""
+    """systemd restarts an OpenStack service that was killed."""
     unit = "neutron-rpc-server.service"
     before = controller.check_output("systemctl show --property=MainPID --value %s", unit)
     controller.check_output("systemctl kill --kill-whom=main --signal=KILL %s", unit)

@@ -1,4 +1,4 @@
-"""The cluster as its users meet it."""
+"""The Kubernetes cluster, as users see it."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_nodes_are_ready(machines: tuple[SiteHost, ...], nodes: dict[str, dict[s
 
 
 def test_gpu_nodes_are_marked(site: Site, gpu_nodes: tuple[str, ...], nodes: dict[str, dict[str, Any]]) -> None:
-    """GPU nodes carry the labels and taints that the site says, and no other node does"""
+    """GPU nodes have the labels and taints set in site.yaml; no other node does"""
     assert site.cluster is not None
     marks = site.cluster.gpu_nodes
     for name, node in nodes.items():
@@ -145,7 +145,7 @@ def test_gpu_nodes_are_marked(site: Site, gpu_nodes: tuple[str, ...], nodes: dic
 def test_datastore_is_postgresql(
     site: Site, cloud_outputs: CloudOutputs, kubectl: Kubectl, namespace: str, host: Callable[[str], Host]
 ) -> None:
-    """What the API server stores is a row in the site's PostgreSQL, through kine"""
+    """The API server stores objects in the site's PostgreSQL, through kine"""
     assert site.cluster is not None
     if site.cluster.datastore != "kine":
         pytest.skip(f"the site's datastore is {site.cluster.datastore}")
@@ -164,7 +164,7 @@ def test_datastore_is_postgresql(
 def test_pods_reach_hosts_only_for_services(
     site: Site, cloud_outputs: CloudOutputs, kubectl: Kubectl, namespace: str, images: ImageOutputs
 ) -> None:
-    """A pod connects to the services of hosts that are for pods, and to no other port of any host"""
+    """A pod reaches the host services that are open to pods, and no other port of any host"""
     everyone = hosts(site, cloud_outputs)
     meant = {f"{h.address}:{port}" for h in everyone for role in h.roles for port in POD_SERVICES.get(role, ())}
     # the ingress controller is a pod behind a NodePort, which other pods may reach
@@ -187,7 +187,7 @@ def test_pods_reach_hosts_only_for_services(
 def test_dns_answers_across_nodes(
     kubectl: Kubectl, namespace: str, images: ImageOutputs, nodes: dict[str, dict[str, Any]]
 ) -> None:
-    """Cluster DNS answers a pod on another node than its own"""
+    """Cluster DNS responds to a pod on a node without CoreDNS"""
     servers = json.loads(
         kubectl("--namespace", "kube-system", "get", "pods", "--selector", "k8s-app=kube-dns", "--output", "json")
     )["items"]
@@ -211,7 +211,7 @@ def test_allocatable_cards_are_novas(
     nodes: dict[str, dict[str, Any]],
     cards_of: Callable[[str], Counter[str]],
 ) -> None:
-    """Each node offers exactly the cards that nova gave to its instance"""
+    """Each node's allocatable accelerators are exactly those that nova attached to its instance"""
     resources = {a.resource for a in CATALOGUE.values()}
     for name, node in nodes.items():
         offered = {r: int(n) for r, n in node["status"]["allocatable"].items() if r in resources and int(n)}
@@ -228,7 +228,7 @@ def test_gpu_pod_sees_its_cards(
     cards_of: Callable[[str], Counter[str]],
     host: Callable[[str], Host],
 ) -> None:
-    """A pod that asks for a node's cards sees exactly these"""
+    """A pod that requests all GPUs of a node sees exactly those"""
     node = gpu_nodes[0]
     resource, number = cards_of(node).most_common(1)[0]
     there = set(host(node).check_output("ls /etc/strata/pci/devices").split())
@@ -249,7 +249,7 @@ def test_gpu_pod_sees_its_cards(
 def test_cpu_pod_sees_no_card(
     kubectl: Kubectl, namespace: str, images: ImageOutputs, gpu_nodes: tuple[str, ...]
 ) -> None:
-    """A pod that asks for no card lands on no GPU node and sees none"""
+    """A pod that requests no GPU avoids GPU nodes and sees no GPU"""
     request = PodRequest("cpu", images.images["pod-base"], ["python3", "-c", CARDS])
     output, node = pods.run(kubectl, namespace, request)
     assert node not in gpu_nodes
@@ -259,7 +259,7 @@ def test_cpu_pod_sees_no_card(
 def test_gpu_nodes_refuse_other_pods(
     kubectl: Kubectl, namespace: str, images: ImageOutputs, gpu_nodes: tuple[str, ...]
 ) -> None:
-    """A GPU node refuses a pod that does not tolerate its taint, with that reason"""
+    """A pod that does not tolerate a GPU node's taint stays Pending, with that reason"""
     request = PodRequest("stray", images.images["pod-base"], ["true"], node=gpu_nodes[0])
     assert "untolerated taint" in pods.unschedulable_reason(kubectl, namespace, request)
 
@@ -271,7 +271,7 @@ def test_one_card_too_many_waits(
     gpu_nodes: tuple[str, ...],
     cards_of: Callable[[str], Counter[str]],
 ) -> None:
-    """A pod that asks for one card more than any node has stays Pending, and the scheduler says why"""
+    """A pod that requests one GPU more than any node has stays Pending, with the scheduler's reason"""
     resource = cards_of(gpu_nodes[0]).most_common(1)[0][0]
     most = max(cards_of(name)[resource] for name in gpu_nodes)
     request = PodRequest(
@@ -292,7 +292,7 @@ def _tenant_with_cards(site: Site) -> Tenant:
 
 
 def test_tenant_quota_refuses(site: Site, kubectl: Kubectl, images: ImageOutputs) -> None:
-    """A tenant that asks for more cards than its quota is refused at once"""
+    """A pod that exceeds its tenant's GPU quota is rejected at creation"""
     tenant = _tenant_with_cards(site)
     allowed: Counter[str] = Counter()
     for kind, number in tenant.quota.accelerators.items():
@@ -313,7 +313,7 @@ def test_tenant_quota_refuses(site: Site, kubectl: Kubectl, images: ImageOutputs
 
 
 def test_tenants_are_apart(site: Site, kubectl: Kubectl, namespace: str, images: ImageOutputs) -> None:
-    """A tenant's pod reaches a pod of its namespace and none of another one, and is reached by none"""
+    """A tenant's pod connects to pods of its own namespace; traffic to and from other namespaces is blocked"""
     if not site.platform.tenants:
         pytest.skip("the site has no tenants")
     tenant, image = site.platform.tenants[0].name, images.images["pod-base"]
@@ -334,7 +334,7 @@ def test_tenants_are_apart(site: Site, kubectl: Kubectl, namespace: str, images:
 
 
 def test_images_come_from_the_site(site: Site, kubectl: Kubectl, images: ImageOutputs) -> None:
-    """Every container runs an image of the site's registry, with the digest that was pushed"""
+    """Every container runs an image from the site's registry, with the digest that was pushed"""
     pushed = {reference.partition("@")[2] for reference in images.images.values()}
     foreign = []
     for pod in json.loads(kubectl("get", "pods", "--all-namespaces", "--output", "json"))["items"]:

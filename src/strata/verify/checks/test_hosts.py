@@ -1,4 +1,4 @@
-"""The services of the hosts layer, asked over the network as their clients do."""
+"""The services of the hosts layer, queried over the network as clients do."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def only(site: Site, request: pytest.FixtureRequest) -> Callable[[str], SiteHost
 def test_names_of_the_site_resolve_on_every_host(
     site: Site, everyone: tuple[SiteHost, ...], host: Callable[[str], Host]
 ) -> None:
-    """Every host finds every other one, and the site's services, by name."""
+    """Every host resolves the names of all hosts and of the site's services."""
     wanted = {f"{h.name}.{site.domain}": h.address for h in everyone}
     for machine in everyone:
         answers = host(machine.name).check_output(f"getent ahostsv4 {' '.join(wanted)} || true").splitlines()
@@ -75,7 +75,7 @@ def test_names_of_the_site_resolve_on_every_host(
 
 
 def test_units_of_roles_are_active(everyone: tuple[SiteHost, ...], host: Callable[[str], Host]) -> None:
-    """On every host, the systemd services of its roles are active."""
+    """On every host, the systemd units of its roles are active."""
     for machine in everyone:
         others = kernel_names(machine.roles)
         for unit in units_of(machine.roles):
@@ -84,7 +84,7 @@ def test_units_of_roles_are_active(everyone: tuple[SiteHost, ...], host: Callabl
 
 
 def test_hosts_have_the_same_time(everyone: tuple[SiteHost, ...], host: Callable[[str], Host]) -> None:
-    """The clocks of all hosts agree with this machine's."""
+    """The clocks of all hosts agree with the deployment host's."""
     for machine in everyone:
         connection = host(machine.name)
         connection.check_output("true")
@@ -97,7 +97,7 @@ def test_hosts_have_the_same_time(everyone: tuple[SiteHost, ...], host: Callable
 def test_hosts_trust_the_site(
     everyone: tuple[SiteHost, ...], host: Callable[[str], Host], secrets: SecretStore
 ) -> None:
-    """Every host trusts the site's certificate authority."""
+    """Every host trusts the site's CA."""
     # two, while one takes the other's place
     authorities = _certificates(secrets.ca)
     for machine in everyone:
@@ -115,7 +115,7 @@ def _certificates(text: str) -> set[bytes]:
 def test_nfs_client_writes_and_reads(
     site: Site, only: Callable[[str], SiteHost], everyone: tuple[SiteHost, ...], host: Callable[[str], Host]
 ) -> None:
-    """A host that may mount the exports writes a file and reads it back; the server has it on disk, not as root's."""
+    """An NFS client writes a file and reads it back; the server stores it on disk, not owned by root."""
     server = only("nfs_server")
     allowed = [h for h in everyone if set(NFS_ROLES) & set(h.roles)]
     if site.hosts.nfs is None or not allowed:
@@ -179,7 +179,7 @@ def test_postgresql_answers_over_verified_tls(
     paths: SitePaths,
     database_port: Callable[[str], int],
 ) -> None:
-    """Each database answers SQL over TLS with a verified certificate to its owner, and to nobody else's password."""
+    """Each database accepts its owner over TLS with a verified certificate, and rejects a wrong password."""
     only("postgresql")
     assert secrets.ca
     name = f"postgresql.{site.domain}"
@@ -216,7 +216,7 @@ def test_postgresql_answers_over_verified_tls(
 def test_postgresql_refuses_plain_connections(
     site: Site, secrets: SecretStore, database_port: Callable[[str], int]
 ) -> None:
-    """PostgreSQL refuses a client that does not speak TLS, even with the right password."""
+    """PostgreSQL rejects a client without TLS, even with the right password."""
     database = databases(site)[0]
     with pytest.raises(psycopg.OperationalError, match="no encryption"):
         psycopg.connect(
@@ -233,7 +233,7 @@ def test_postgresql_refuses_plain_connections(
 def test_kine_answers_only_to_the_sites_certificates(
     site: Site, only: Callable[[str], SiteHost], secrets: SecretStore, paths: SitePaths
 ) -> None:
-    """kine answers a control plane with a certificate of the site, and refuses it without one."""
+    """kine accepts clients with a certificate of the site's CA, and rejects those without."""
     server, control = only("kine"), only("kube_control_plane")
     client = secrets.certificate("verify", [f"verify.{site.domain}"])
     ca = secrets.ca.encode()
@@ -256,7 +256,7 @@ def _etcd_status(site: Site, port: int, credentials: grpc.ChannelCredentials) ->
 
 
 def test_registry_asks_for_a_password(site: Site, only: Callable[[str], SiteHost], secrets: SecretStore) -> None:
-    """The registry answers nodes at its port for pulls and the operator at its port for pushes, and nobody else."""
+    """The registry serves pulls to nodes and pushes to the operator, each at its own port, and rejects others."""
     server = only("registry")
     assert secrets.ca
     nodes, operator = (NODES, secrets.get(NODES_SECRET)), (OPERATOR, secrets.get(OPERATOR_SECRET))

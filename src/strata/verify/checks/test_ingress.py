@@ -68,7 +68,7 @@ def route(context: SiteContext, kubectl: Kubectl, service: PublishedService) -> 
 def test_new_route_answers_within_two_seconds(
     route: Callable[[], str], service: PublishedService, http: requests.Session, record_property: Callable[..., None]
 ) -> None:
-    """An Ingress that appears while the site runs answers over HTTPS at its own name within 2 s."""
+    """A new Ingress is reachable over HTTPS at its host name within 2 s."""
     host = route()
     begin = time.monotonic()
     while True:
@@ -82,14 +82,14 @@ def test_new_route_answers_within_two_seconds(
 
 
 def test_unknown_name_is_not_found(context: SiteContext, address: str, http: requests.Session) -> None:
-    """A name below the domain without a service gets 404, with the certificate of the site."""
+    """An unknown host name below the domain returns 404, with the site's certificate."""
     assert address
     response = http.get(f"https://no-such-service.{context.site.domain}/", timeout=10)
     assert response.status_code == 404
 
 
 def test_plain_http_is_redirected(context: SiteContext, address: str) -> None:
-    """HTTP redirects to HTTPS, with path and query."""
+    """HTTP redirects to HTTPS and keeps path and query."""
     headers = {"Host": f"any.{context.site.domain}"}
     response = requests.get(f"http://{address}/a?b=c", headers=headers, allow_redirects=False, timeout=10)
     assert response.status_code == 308
@@ -97,7 +97,7 @@ def test_plain_http_is_redirected(context: SiteContext, address: str) -> None:
 
 
 def test_http2_is_offered(context: SiteContext, address: str, service: PublishedService) -> None:
-    """Clients that offer HTTP/2 get it."""
+    """Clients can negotiate HTTP/2."""
     authorities = trusted_authorities(context)
     trusting = ssl.create_default_context(cafile=authorities if isinstance(authorities, str) else None)
     trusting.set_alpn_protocols(["h2", "http/1.1"])
@@ -112,7 +112,7 @@ def test_http2_is_offered(context: SiteContext, address: str, service: Published
 def test_controller_runs_on_every_node_of_the_load_balancer(
     context: SiteContext, address: str, kubectl: Kubectl
 ) -> None:
-    """A ready pod of the controller runs on each node that the load balancer forwards to."""
+    """An ingress controller pod is ready on each node that the load balancer forwards to."""
     assert address
     if context.site.platform.ingress.certificate.source == "acme":
         pytest.skip("with certificates by ACME the controller is one pod")

@@ -1,4 +1,4 @@
-"""What holds for every service of the platform; what one of them does is checked in services/<name>/checks."""
+"""Checks of every service of the platform; those of one service are in services/<name>/checks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from strata.verify.pods import Kubectl, running_pods
 def test_names_have_certificates_of_the_site(
     key: str, site: Site, paths: SitePaths, cloud_outputs: CloudOutputs
 ) -> None:
-    """Each service is reachable on 443 with the wildcard certificate of the site's CA."""
+    """Each service is reachable on port 443 with the wildcard certificate of the site's CA."""
     source = site.platform.ingress.certificate.source
     if source != "site":
         pytest.skip(f"site {site.name} has platform.ingress.certificate.source: {source}")
@@ -53,7 +53,7 @@ def test_names_have_certificates_of_the_site(
 
 @pytest.mark.parametrize("service", services(), ids=lambda service: service.name)
 def test_pods_run_the_pushed_image(kubectl: Kubectl, images: ImageOutputs, site: Site, service: Service[Any]) -> None:
-    """Each service's pods run the very image that was pushed, by its digest."""
+    """Each service's pods run the image that was pushed, by digest."""
     if service.of(site) is None or not service.has_image:
         pytest.skip(f"site {site.name} has no pods of {service.name} with an image of their own")
     reference = images.images[service.name]

@@ -22,7 +22,7 @@ class Health(BaseModel):
 
 @router.get("/healthz", summary="The process is alive")
 async def live() -> Health:
-    """Asks nothing else: a restart mends no database."""
+    """Checks nothing else: a restart repairs no database."""
     return Health()
 
 
