@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from strata.platform import cluster_base, releases, tenant
 from strata.platform.tenant import memory
 from strata.site.outputs import CloudOutputs, ImageOutputs, InstanceOutput
 from strata.site.paths import REPOSITORY
+from strata.site.secrets import Certificate
 from strata.toolchain import load_versions
 
 SITES = {file.parent.name: file for file in sorted((REPOSITORY / "inventories").glob("*/site.yaml"))}
@@ -52,6 +53,9 @@ class Secrets:
 
     def peek(self, name: str) -> str | None:
         return self.kept.get(name)
+
+    def certificate(self, name: str, dns_names: Sequence[str] = ()) -> Certificate:
+        return Certificate(f"certificate {name} of {', '.join(dns_names)}", self.get(f"key of {name}"), self.ca)
 
 
 def outputs(site: Site) -> CloudOutputs | None:
