@@ -94,7 +94,7 @@ def releases(site: Site) -> tuple[Release, ...]:
         "ClusterBase",
         "cluster-base",
         KUBERNETES_NAMESPACE,
-        lambda state: cluster_base.values(site, cluster, state.images.images),
+        lambda state: cluster_base.values(site, cluster, state.outputs, state.images.images),
     )
     controller = Release(
         ingress.INGRESS_RELEASE,

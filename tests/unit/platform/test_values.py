@@ -103,7 +103,7 @@ def test_charts_accept_the_values(name: str) -> None:
 def test_lab_device_plugin_offers_v100_on_tainted_gpu_nodes() -> None:
     site = load_site(SITES["lab"])
     assert site.cluster is not None
-    plugin = cluster_base.values(site, site.cluster, IMAGES.images)["devicePlugin"]
+    plugin = cluster_base.values(site, site.cluster, outputs(site), IMAGES.images)["devicePlugin"]
     assert plugin["resources"] == [
         {
             "name": "nvidia.com/gpu",
@@ -116,6 +116,15 @@ def test_lab_device_plugin_offers_v100_on_tainted_gpu_nodes() -> None:
         {"key": "nvidia.com/gpu", "operator": "Equal", "value": "present", "effect": "NoSchedule"}
     ]
     assert plugin["image"] == {"repository": "registry.example.org:5000/strata/gpu-device-plugin", "digest": DIGEST}
+
+
+@pytest.mark.parametrize(("name", "networks"), [("lab", ["10.0.0.11/32"]), ("nautilus", [])])
+def test_dns_reaches_the_control_plane_alone(name: str, networks: list[str]) -> None:
+    """Where the addresses that API servers advertise are known."""
+    site = load_site(SITES[name])
+    assert site.cluster is not None
+    values = cluster_base.values(site, site.cluster, outputs(site), IMAGES.images)
+    assert values["networkPolicies"] == {"apiServer": {"networks": networks}}
 
 
 def test_cards_outside_the_quota_are_forbidden() -> None:
