@@ -6,7 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from strata.models import load_site
 from strata.platform.releases import PlatformState, releases, service_context
 from strata.site.outputs import CloudOutputs, ImageOutputs, InstanceOutput
 from strata.site.paths import REPOSITORY
+from strata.site.secrets import Certificate
 
 if TYPE_CHECKING:
     from testinfra.host import Host
@@ -47,6 +48,9 @@ class Secrets:
 
     def peek(self, name: str) -> str | None:
         return self.stored.get(name)
+
+    def certificate(self, name: str, dns_names: Sequence[str] = ()) -> Certificate:
+        return Certificate(f"certificate {name} of {', '.join(dns_names)}", self.get(f"key of {name}"), self.ca)
 
 
 @pytest.fixture

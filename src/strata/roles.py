@@ -17,7 +17,11 @@ FILE = "role.yaml"
 DEBIAN_RELEASES = ("12", "13")
 """Debian releases that the roles are tested on."""
 
-Client = Literal["outside", "hosts", "pods", "nodes"]
+KUBERNETES_ROLES = ("kube_control_plane", "kube_node")
+"""Roles that make a host a node of the cluster."""
+HOSTS, NODES, PODS = "hosts", "nodes", "pods"
+"""Clients of a port that are no roles."""
+
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,62}$")]
 RoleName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
 UnitName = Annotated[str, Field(pattern=r"^[A-Za-z0-9:_.@*-]+$")]
@@ -55,12 +59,19 @@ class Port(RoleModel):
     port: Annotated[int, Field(ge=1, le=65535, description="TCP port.")]
     unit: Annotated[UnitName | None, Field(description="The unit that listens; none: a container.")] = None
     clients: Annotated[
-        tuple[Client, ...],
-        Field(
-            min_length=1,
-            description="Who may connect: outside (everybody), hosts (of the site), pods, nodes (of the cluster).",
-        ),
-    ]
+        tuple[RoleName, ...],
+        Field(description="Who may connect: hosts (of the site), nodes (of the cluster), pods, hosts with a role."),
+    ] = ()
+    access: Annotated[
+        Literal["ssh", "kubernetes_api", "https", "registry"] | None,
+        Field(description="Key of `access:` in site.yaml whose networks may connect."),
+    ] = None
+
+    @model_validator(mode="after")
+    def _open_to_some_client(self) -> Self:
+        if not self.clients and self.access is None:
+            raise ValueError("give clients, access or both")
+        return self
 
 
 class Section(RoleModel):
@@ -124,6 +135,10 @@ class Role(RoleModel):
         """Number of a port, of the first one without a name."""
         return next(port.port for port in self.ports if name in (None, port.name))
 
+    def ports_for(self, client: str) -> tuple[int, ...]:
+        """Numbers of the ports that list a client."""
+        return tuple(port.port for port in self.ports if client in port.clients)
+
     @model_validator(mode="after")
     def _units_of_ports(self) -> Self:
         units = {unit.name for unit in self.units}
@@ -141,7 +156,9 @@ def roles(directory: Path = DIRECTORY) -> Mapping[str, Role]:
     """
     found = {file.parent.name: _read(file) for file in sorted(directory.glob(f"*/{FILE}"))}
     for name, role in found.items():
-        named = (*role.needs.on_host, *role.needs.on_site, *(role.runs_on if isinstance(role.runs_on, tuple) else ()))
+        clients = {client for port in role.ports for client in port.clients} - {HOSTS, NODES, PODS}
+        runs_on = role.runs_on if isinstance(role.runs_on, tuple) else ()
+        named = (*role.needs.on_host, *role.needs.on_site, *runs_on, *sorted(clients))
         for other in named:
             if other not in found:
                 known = ", ".join(found)
@@ -200,6 +217,11 @@ def roles_of(assigned: tuple[str, ...]) -> tuple[str, ...]:
 def port(role: str, name: str | None = None) -> int:
     """A port of a role: the one of this name, else the first."""
     return roles()[role].port(name)
+
+
+def clients_of(role: str) -> tuple[str, ...]:
+    """Roles whose hosts may connect to the first port of a role."""
+    return tuple(client for client in roles()[role].ports[0].clients if client in roles())
 
 
 def units_of(names: Iterable[str]) -> tuple[str, ...]:

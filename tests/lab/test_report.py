@@ -24,6 +24,7 @@ from strata.report.model import SiteReport
 from strata.report.page import render_page
 from strata.roles import units_of
 from strata.site.context import SiteContext
+from strata.site.hosts import running_roles
 from strata.site.outputs import ImageOutputs
 from strata.site.paths import REPOSITORY
 from strata.toolchain import bin_directory
@@ -224,7 +225,7 @@ def test_status_says_what_runs(
     found |= {f"hypervisor {h.name}": hypervisors[h.name] for h in declared.hypervisors}
     found |= {f"flavor {f.name}": "present" if f.name in flavors else "missing" for f in declared.flavors}
     for instance in declared.instances:
-        for unit in units_of(instance.roles):
+        for unit in units_of(running_roles(context.site, tuple(instance.roles))):
             state = site_host(instance.name).run(f"systemctl is-active '{unit}.service'").stdout.strip()
             found[f"{instance.name}: {unit}"] = state
         if {"kube_control_plane", "kube_node"} & set(instance.roles):

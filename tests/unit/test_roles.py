@@ -68,8 +68,11 @@ def test_every_key_is_described() -> None:
     ("text", "why"),
     [
         ("port: 80\n", "port: Extra inputs"),
-        ("ports: [{name: a, port: 80, clients: [world]}]\n", "ports.0.clients.0"),
-        ("ports: [{name: a, port: 80, unit: b, clients: [outside]}]\n", "ports name the units b"),
+        ("ports: [{name: a, port: 80, clients: [World]}]\n", "ports.0.clients.0"),
+        ("ports: [{name: a, port: 80, clients: [world]}]\n", "there is no role world"),
+        ("ports: [{name: a, port: 80, access: world}]\n", "ports.0.access"),
+        ("ports: [{name: a, port: 80}]\n", "give clients, access or both"),
+        ("ports: [{name: a, port: 80, unit: b, access: ssh}]\n", "ports name the units b"),
         ("packages: [Not A Package]\n", "packages.0"),
         ("needs: {on_site: [nothing]}\n", "there is no role nothing"),
         ("needs: {on_site: [greeter]}\n", "greeter → greeter"),

@@ -7,13 +7,13 @@ from strata.cloud.external_network import ExternalNetworkArgs
 from strata.cloud.flavor import WITHOUT, FlavorArgs
 from strata.cloud.image import ImageArgs
 from strata.cloud.network import NetworkArgs
-from strata.cloud.ports import KUBERNETES_ROLES
 from strata.cloud.project import ProjectQuota
 from strata.errors import UserError
 from strata.models import Site
 from strata.models.cloud import Cloud, Flavor
 from strata.provider import Provider
 from strata.pulumi_program import shown_plainly
+from strata.roles import KUBERNETES_ROLES
 from strata.site.paths import SitePaths
 
 SITE_METADATA = "strata_site"

@@ -46,7 +46,7 @@ def objects_drift(context: SiteContext) -> list[Drift]:
 
 
 def secrets_drift(context: SiteContext, deployed: Iterable[str]) -> list[Drift]:
-    """Secrets of deployed services that are gone or hold something that Strata did not apply.
+    """Secrets of deployed releases that are gone or hold something that Strata did not apply.
 
     One that has been rotated since is no drift: the next `up` applies it.
 

@@ -218,14 +218,14 @@ def cluster_step(context: SiteContext, thorough: bool) -> Callable[[Progress], S
 
 
 def service_secrets_step(context: SiteContext) -> Callable[[Progress], StepResult]:
-    """Returns a step that applies the Secrets of the platform's services."""
+    """Returns a step that applies the Secrets of the platform's releases; Traefik reads a new one without a restart."""
 
     def run(progress: Progress) -> StepResult:
         from strata.platform.secrets import apply_secrets
 
         progress.update("comparing the cluster's Secrets with the site's")
         changed = apply_secrets(context)
-        return StepResult(len(changed), ", ".join(changed) or "Secrets of the services")
+        return StepResult(len(changed), ", ".join(changed) or "Secrets of the releases")
 
     return run
 
@@ -235,19 +235,16 @@ def platform_program_step(context: SiteContext) -> Callable[[Progress], StepResu
 
     def run(progress: Progress) -> StepResult:
         from strata.drift.platform import repair_releases
-        from strata.engine.certificates import apply_certificate
         from strata.engine.service_readiness import wait_for_services
         from strata.platform.secrets import remove_secrets
         from strata.stacks import pulumi
 
-        renewed = apply_certificate(context, progress)
         result = pulumi.up("platform", context.site, context.paths, progress, site_file=context.site_file)
         progress.update("comparing the cluster's objects with the releases")
         repaired = [*repair_releases(context), *(f"Secret {name} removed" for name in remove_secrets(context))]
         if result.changed or repaired:
             wait_for_services(context, progress)
-        notes = ["Helm releases", *(["certificate of the ingress controller"] if renewed else []), *repaired]
-        return StepResult(result.changed + renewed + len(repaired), "; ".join(notes))
+        return StepResult(result.changed + len(repaired), "; ".join(["Helm releases", *repaired]))
 
     return run
 

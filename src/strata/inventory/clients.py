@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from strata.catalogue.needs.database import KINE_DATABASE
-from strata.inventory.ports import HTTP, HTTPS, KUBERNETES_API, POSTGRESQL
 from strata.inventory.topology import host_networks_with
 from strata.models import Site
+from strata.roles import PODS, clients_of, roles
 from strata.site.outputs import CloudOutputs
 
 OPERATOR = "operator"
@@ -17,16 +17,13 @@ NODES = "nodes"
 """User of the registry for the container runtime of every node; it only pulls."""
 NODES_SECRET = "registry_nodes_password"  # noqa: S105  # its name
 
-NFS_ROLES = ("kube_node", "slurm_controller", "slurm_node", "condor_submit", "condor_execute", "data_transfer")
+NFS_ROLES = clients_of("nfs_server")
 """Roles whose hosts mount the exports; pods have theirs mounted by their nodes."""
 SERVICE_ROLES = ("kube_node",)
 """Roles whose hosts run pods of services; these reach the database with their node's address."""
-DATABASE_ROLES = ("kine", *SERVICE_ROLES)
 
 POD_SERVICES: Mapping[str, tuple[int, ...]] = {
-    "kube_control_plane": (KUBERNETES_API,),
-    "postgresql": (POSTGRESQL,),
-    "load_balancer": (HTTP, HTTPS),
+    name: ports for name, role in roles().items() if (ports := role.ports_for(PODS))
 }
 """TCP ports of hosts that pods may reach, by role; nodes refuse every other one. Network policies restrict further."""
 

@@ -19,7 +19,5 @@ HTTP: Final = port("load_balancer", "http")
 HTTPS: Final = port("load_balancer", "https")
 KUBERNETES_API: Final = port("kube_control_plane", "kubernetes-api")
 KUBELET: Final = port("kube_node", "kubelet")
-SSH: Final = 22
-
-INGRESS: Final = 30443
-"""NodePort of the ingress controller (TLS)."""
+INGRESS: Final = port("kube_node", "ingress")
+SSH: Final = port("base", "ssh")

@@ -13,7 +13,7 @@ from strata.models.base import Model
 from strata.models.explain import choices_of, type_name, unit_of
 from strata.models.pydantic_errors import strip_optional
 from strata.models.site import Site
-from strata.roles import Role, roles
+from strata.roles import Port, Role, roles
 
 HEADER = """# Site file
 
@@ -98,10 +98,14 @@ def _roles() -> str:
     lines = ["## Roles", "", "Made from `ansible/roles/<role>/role.yaml`, in the order in which they run.", ""]
     lines += ["| role | on | what it sets up | TCP ports (clients) | DNS name | needs |", "|---|---|---|---|---|---|"]
     for name, role in roles().items():
-        ports = ", ".join(f"{port.port} ({', '.join(port.clients)})" for port in role.ports) or "–"
+        ports = ", ".join(f"{port.port} ({', '.join(_clients(port))})" for port in role.ports) or "–"
         names = ", ".join(f"`{own}.<domain>`" for own in role.dns_names) or "–"
         lines.append(f"| `{name}` | {_runs_on(role)} | {role.description} | {ports} | {names} | {_needs(role)} |")
     return "\n".join([*lines, ""])
+
+
+def _clients(port: Port) -> list[str]:
+    return [*port.clients, *([f"`access.{port.access}`"] if port.access else [])]
 
 
 def _runs_on(role: Role) -> str:

@@ -14,6 +14,7 @@ from strata.observe import exhaustion
 from strata.observe.facts import HostFacts
 from strata.roles import kernel_names, units_of
 from strata.site.context import SiteContext
+from strata.site.hosts import running_roles
 
 NO_ADDRESS = "no address yet"
 
@@ -52,15 +53,16 @@ def observe_hosts(context: SiteContext) -> dict[str, HostFacts]:
             return HostFacts(reason=NO_ADDRESS)
         if not context.paths.ssh_key.exists():
             return HostFacts(reason="not up: there is no SSH key yet")
-        units = units_of(roles[name])
+        running = running_roles(context.site, roles[name])
+        units = units_of(running)
         script = "echo reached\n" + exhaustion.SCRIPT
         if units:
-            patterns = " ".join(f"'{u}.service'" for u in (*units, *kernel_names(roles[name]).values()))
+            patterns = " ".join(f"'{u}.service'" for u in (*units, *kernel_names(running).values()))
             script += f"systemctl list-units --all --plain --no-legend {patterns} | sed 's/^/unit /'\n"
         if name in with_cards:
             script += CARDS_SCRIPT
         output, error = ssh(context, address, script)
-        facts = parse_answer(units, output, error, kernel_names(roles[name]))
+        facts = parse_answer(units, output, error, kernel_names(running))
         lacking = exhaustion.parse(roles[name], output.splitlines())
         return facts.model_copy(
             update={"lacks": (*map(str, (*lacking.full, *lacking.taken)),), "killed": lacking.killed}

@@ -12,6 +12,7 @@ from strata.observe import HostFacts, Observation, observe
 from strata.observe.hosts import host_roles
 from strata.roles import units_of
 from strata.site.context import SiteContext
+from strata.site.hosts import running_roles
 from strata.site.support import remedy
 
 NODE_ROLES = frozenset({"kube_control_plane", "kube_node"})
@@ -82,7 +83,7 @@ def _hosts(context: SiteContext, seen: Observation) -> list[ObjectStatus]:
     found: list[ObjectStatus] = []
     for name, roles in host_roles(context).items():
         facts = seen.hosts.get(name) or HostFacts(reason="not asked")
-        for unit in units_of(roles):
+        for unit in units_of(running_roles(context.site, roles)):
             state = facts.reason or facts.units.get(unit, "not loaded")
             found.append(ObjectStatus(layer=Layer.HOSTS, object=f"{name}: {unit}", wanted="active", found=state))
         # a host that has enough of everything needs no line

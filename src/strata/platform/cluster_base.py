@@ -1,37 +1,47 @@
-"""What every cluster needs: priority and storage classes, the device plugin."""
+"""What every cluster needs: priority and storage classes, the device plugin, policies for the cluster's DNS."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from strata.catalogue.service import Values, image
+from strata.inventory.topology import host_networks_with
 from strata.models import Site
 from strata.models.accelerators import CATALOGUE, NVIDIA_RESOURCE
 from strata.models.cluster import Cluster
 from strata.platform.accelerators import cluster_kinds
+from strata.site.outputs import CloudOutputs
 
 
-def values(site: Site, cluster: Cluster, images: Mapping[str, str]) -> Values:
-    """Values of helm/cluster-base; a cluster without accelerators gets no device plugin."""
+def values(site: Site, cluster: Cluster, outputs: CloudOutputs | None, images: Mapping[str, str]) -> Values:
+    """Values of helm/cluster-base."""
+    # only the playbook of kubeadm has API servers advertise the hosts' own addresses
+    servers = host_networks_with(("kube_control_plane",), site, outputs) if cluster.installer == "kubeadm" else []
+    return {
+        "devicePlugin": _device_plugin(site, cluster, images),
+        "networkPolicies": {"apiServer": {"networks": servers}},
+    }
+
+
+def _device_plugin(site: Site, cluster: Cluster, images: Mapping[str, str]) -> Values:
+    """A cluster without accelerators gets none."""
     kinds = cluster_kinds(site)
     if not kinds:
-        return {"devicePlugin": {"enabled": False}}
+        return {"enabled": False}
     resources: dict[str, list[dict[str, str]]] = {}
     for kind in kinds:
         card = CATALOGUE[kind]
         device = {"vendor": card.vendor_id, "device": card.product_id}
         resources.setdefault(card.resource, []).append(device)
     return {
-        "devicePlugin": {
-            "enabled": True,
-            "image": image(images, "gpu-device-plugin"),
-            "resources": [
-                {"name": name, "environment": _environment(name), "devices": devices}
-                for name, devices in sorted(resources.items())
-            ],
-            "nodeSelector": dict(cluster.gpu_nodes.labels),
-            "tolerations": [_toleration(taint) for taint in cluster.gpu_nodes.taints],
-        }
+        "enabled": True,
+        "image": image(images, "gpu-device-plugin"),
+        "resources": [
+            {"name": name, "environment": _environment(name), "devices": devices}
+            for name, devices in sorted(resources.items())
+        ],
+        "nodeSelector": dict(cluster.gpu_nodes.labels),
+        "tolerations": [_toleration(taint) for taint in cluster.gpu_nodes.taints],
     }
 
 

@@ -14,9 +14,9 @@ from strata.site.hosts import hosts_with
 from strata.site.outputs import CloudOutputs
 from strata.toolchain import load_versions
 
-INGRESS_NAMESPACE = "traefik"
+INGRESS_RELEASE = INGRESS_NAMESPACE = "traefik"
 CERTIFICATE_SECRET = "site-certificate"  # noqa: S105 the name of a Secret, not one
-"""kubernetes.io/tls Secret in the controller's namespace, applied by strata.engine.certificates."""
+"""kubernetes.io/tls Secret in the controller's namespace, applied by strata.platform.secrets."""
 RESOLVER = "acme"
 HSTS = "hsts"
 PORT, METRICS_PORT, PING_PORT = 8443, 9100, 8080

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from strata.catalogue.needs.hostname import published
 from strata.catalogue.service import SYSTEM_NAMESPACE, Secrets, Service, ServiceContext, Values, fingerprint
@@ -15,11 +16,19 @@ from strata.platform import cluster_base, ingress, tenant
 from strata.platform.operator_values import check_operator_values, merged, operator_values
 from strata.site.hosts import hosts
 from strata.site.outputs import CloudOutputs, ImageOutputs
+from strata.site.secrets import Certificate
 from strata.toolchain import load_versions
 
 KUBERNETES_NAMESPACE = "kube-system"
 FINGERPRINT_ANNOTATION = "strata.dev/secrets"
 """Of pods: changes with the service's secrets, so that a changed one starts new pods."""
+
+
+class SiteSecrets(Secrets, Protocol):
+    """What releases request from the site's secret store."""
+
+    def certificate(self, name: str, dns_names: Sequence[str] = ()) -> Certificate:
+        """The certificate of that name; issued again when it is about to end."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +47,7 @@ class PlatformState:
     site_file: Path
     outputs: CloudOutputs | None
     images: ImageOutputs
-    secrets: Secrets
+    secrets: SiteSecrets
 
 
 @dataclass(frozen=True)
@@ -85,10 +94,10 @@ def releases(site: Site) -> tuple[Release, ...]:
         "ClusterBase",
         "cluster-base",
         KUBERNETES_NAMESPACE,
-        lambda state: cluster_base.values(site, cluster, state.images.images),
+        lambda state: cluster_base.values(site, cluster, state.outputs, state.images.images),
     )
     controller = Release(
-        "traefik",
+        ingress.INGRESS_RELEASE,
         "IngressController",
         "traefik",
         ingress.INGRESS_NAMESPACE,

@@ -1,4 +1,4 @@
-"""The Kubernetes Secrets of a site's services: applied before their releases, whose values only name them."""
+"""The Secrets of a site's releases: applied before the releases, whose values only name them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from strata.access.kubectl import Unanswered, kubectl, kubectl_json
 from strata.catalogue.service import fingerprint
 from strata.catalogue.site import installed
 from strata.errors import UserError
+from strata.platform.ingress import CERTIFICATE_SECRET, INGRESS_NAMESPACE, INGRESS_RELEASE
+from strata.platform.ingress_certificate import certificate_data
 from strata.platform.releases import PlatformState, service_context
 from strata.site.context import SiteContext
 from strata.site.outputs import ImageOutputs
@@ -30,33 +32,44 @@ def platform_state(context: SiteContext) -> PlatformState:
     return PlatformState(context.site, context.site_file, context.cloud_outputs, images, context.secrets)
 
 
-def secret_manifests(state: PlatformState, services: Iterable[str] | None = None) -> dict[SecretKey, dict[str, Any]]:
-    """The Secrets of a site's services.
+def secret_manifests(state: PlatformState, names: Iterable[str] | None = None) -> dict[SecretKey, dict[str, Any]]:
+    """The Secrets of a site's services, and the certificate of the ingress controller.
 
     Args:
         state: of the platform.
-        services: names of those that are looked at; all of the site's by default.
+        names: of the releases that are looked at; all of the site's by default.
+
+    Raises:
+        UserError: the operator's certificate or key is unusable.
     """
-    found = {}
+    chosen = None if names is None else set(names)
+    found: dict[SecretKey, dict[str, Any]] = {}
     for service in installed(state.site):
-        if services is not None and service.name not in services:
+        if chosen is not None and service.name not in chosen:
             continue
-        context = service_context(service, state)
-        data = context.secret_data()
-        if data:
-            found[service.namespace, service.secret_name] = {
-                "apiVersion": "v1",
-                "kind": "Secret",
-                "metadata": {
-                    "name": service.secret_name,
-                    "namespace": service.namespace,
-                    "labels": {**LABELS, "app.kubernetes.io/instance": service.name},
-                    "annotations": {FINGERPRINT: fingerprint(state.secrets, data)},
-                },
-                "type": "Opaque",
-                "data": {key: base64.b64encode(value.encode()).decode() for key, value in data.items()},
-            }
+        if data := service_context(service, state).secret_data():
+            key = service.namespace, service.secret_name
+            found[key] = _manifest(state, service.name, key, "Opaque", data)
+    if (chosen is None or INGRESS_RELEASE in chosen) and (data := certificate_data(state)):
+        key = INGRESS_NAMESPACE, CERTIFICATE_SECRET
+        found[key] = _manifest(state, INGRESS_RELEASE, key, "kubernetes.io/tls", data)
     return found
+
+
+def _manifest(state: PlatformState, release: str, key: SecretKey, kind: str, data: Mapping[str, str]) -> dict[str, Any]:
+    namespace, name = key
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "labels": {**LABELS, "app.kubernetes.io/instance": release},
+            "annotations": {FINGERPRINT: fingerprint(state.secrets, data)},
+        },
+        "type": kind,
+        "data": {entry: base64.b64encode(value.encode()).decode() for entry, value in data.items()},
+    }
 
 
 def live_secrets(context: SiteContext) -> dict[SecretKey, dict[str, Any]]:
@@ -76,7 +89,7 @@ def apply_secrets(context: SiteContext) -> list[str]:
         Namespace and name of each that changed.
 
     Raises:
-        UserError: the cluster does not answer, or refuses one.
+        UserError: the cluster does not answer, or refuses one; the operator's certificate or key is unusable.
     """
     try:
         live = live_secrets(context)
@@ -98,7 +111,7 @@ def apply_secrets(context: SiteContext) -> list[str]:
 
 
 def remove_secrets(context: SiteContext) -> list[str]:
-    """Deletes the Secrets of services that the site no longer has.
+    """Deletes the Secrets that the site no longer has: of removed services, the certificate after a change to ACME.
 
     Returns:
         Namespace and name of each.

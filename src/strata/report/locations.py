@@ -13,6 +13,7 @@ from strata.report.accelerators import free_cards, known_cards, node_cards
 from strata.report.model import CardReport, NodeReport, PlaceReport, State, UnitReport
 from strata.roles import units_of
 from strata.site.context import SiteContext
+from strata.site.hosts import running_roles
 
 NOT_PLACED = "no hypervisor yet"
 
@@ -114,7 +115,8 @@ def _nodes(context: SiteContext, seen: Observation, *, up: bool) -> dict[str, No
         cloud = None if name not in flavors else (server.status if server else seen.cloud.reason or "missing")
         in_cluster = site.cluster is not None and bool(NODE_ROLES & set(roles))
         cluster = (seen.cluster.nodes.get(name) or seen.cluster.reason or "missing") if in_cluster else None
-        states = {u: facts.reason or facts.units.get(u, "not loaded") for u in units_of(roles)}
+        units = units_of(running_roles(site, roles))
+        states = {u: facts.reason or facts.units.get(u, "not loaded") for u in units}
         own = pods.get(name, [])
         found[name] = NodeReport(
             name=name,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from strata.models import Site
+from strata.roles import roles, roles_of
 from strata.site.outputs import CloudOutputs
 
 
@@ -34,6 +35,16 @@ def hosts(site: Site, outputs: CloudOutputs | None) -> tuple[Host, ...]:
 def hosts_with(role: str, site: Site, outputs: CloudOutputs | None) -> tuple[Host, ...]:
     """The hosts that have a role."""
     return tuple(host for host in hosts(site, outputs) if role in host.roles)
+
+
+def running_roles(site: Site, assigned: tuple[str, ...]) -> tuple[str, ...]:
+    """The roles of a host in site.yaml, then those that come with them.
+
+    Roles of the cluster come with others only where Strata's playbook installs it.
+    """
+    installed = site.cluster is not None and site.cluster.installer == "kubeadm"
+    implied = (name for name in roles_of(assigned) if installed or roles()[name].layer != "cluster")
+    return tuple(dict.fromkeys((*assigned, *implied)))
 
 
 def address_of(role: str, site: Site, outputs: CloudOutputs | None) -> str | None:

@@ -94,6 +94,18 @@ def test_the_device_plugin_can_be_left_out() -> None:
     assert {d["kind"] for d in found} == {"StorageClass", "PriorityClass"}
 
 
+def test_dns_may_reach_the_api_servers_alone() -> None:
+    servers = {"networks": ["10.77.0.12/32"], "port": 6443}
+    found = rendered(
+        "cluster-base", {**values_of("cluster-base"), "networkPolicies": {"enabled": True, "apiServer": servers}}
+    )
+    policy = next(d for d in found if d["metadata"]["name"] == "check-dns")
+    assert policy["spec"]["egress"][0] == {
+        "ports": [{"port": 6443, "protocol": "TCP"}],
+        "to": [{"ipBlock": {"cidr": "10.77.0.12/32"}}],
+    }
+
+
 def test_the_device_plugins_configuration_is_what_it_reads() -> None:
     config = next(d for d in rendered("cluster-base") if d["kind"] == "ConfigMap")
     assert json.loads(config["data"]["config.json"]) == {

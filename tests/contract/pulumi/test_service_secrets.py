@@ -11,9 +11,12 @@ from pathlib import Path
 import pytest
 
 from strata.catalogue.needs import Database
-from strata.catalogue.site import installed, needed
+from strata.catalogue.site import needed
 from strata.drift.platform import secrets_drift
 from strata.models import find_site
+from strata.models.platform import Ingress, IngressCertificate
+from strata.platform.ingress_certificate import NAME
+from strata.platform.releases import releases
 from strata.platform.secrets import LABELS, apply_secrets, live_secrets, remove_secrets
 from strata.site.context import SiteContext
 
@@ -34,7 +37,7 @@ def site(api_server: ApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def drift(site: SiteContext) -> list[tuple[str, str]]:
     """Object and property of each difference."""
-    return [(d.object, d.property) for d in secrets_drift(site, [service.name for service in installed(site.site)])]
+    return [(d.object, d.property) for d in secrets_drift(site, [release.name for release in releases(site.site)])]
 
 
 def test_they_are_applied_once(site: SiteContext, api_server: ApiServer) -> None:
@@ -85,3 +88,31 @@ def test_those_of_a_service_that_went_are_removed(site: SiteContext) -> None:
     without = SiteContext(site.site.model_copy(update={"platform": platform}), site.site_file, site.paths)
     assert remove_secrets(without) == [f"{service.namespace}/{service.secret_name}"]
     assert service.secret_name not in {name for _, name in live_secrets(without)}
+
+
+def test_a_certificate_is_repaired_renewed_and_removed(site: SiteContext, api_server: ApiServer) -> None:
+    """That of the ingress controller, also one that an earlier release applied without labels."""
+    secret, label = "traefik/site-certificate", "release traefik: Secret traefik/site-certificate"
+    apply_secrets(site)
+    where = ("secret", "site-certificate", "--namespace", "traefik")
+    assert api_server.kubectl("get", *where, "--output", "jsonpath={.type}") == "kubernetes.io/tls"
+    assert drift(site) == []
+
+    api_server.kubectl("patch", *where, "--type=merge", "--patch", json.dumps({"data": {"tls.key": "b3RoZXI="}}))
+    assert drift(site) == [(label, "data.tls.key")]
+    assert apply_secrets(site) == [secret]
+    api_server.kubectl("label", *where, "app.kubernetes.io/managed-by-")
+    assert drift(site) == [(label, "state")]
+    assert apply_secrets(site) == [secret]
+    assert drift(site) == []
+
+    site.secrets.forget_certificate(NAME)
+    assert drift(site) == []
+    assert apply_secrets(site) == [secret]
+    assert apply_secrets(site) == []
+
+    acme = Ingress(certificate=IngressCertificate(source="acme", email="operators@example.org"))
+    platform = site.site.platform.model_copy(update={"ingress": acme})
+    with_acme = SiteContext(site.site.model_copy(update={"platform": platform}), site.site_file, site.paths)
+    assert remove_secrets(with_acme) == [secret]
+    assert drift(with_acme) == []

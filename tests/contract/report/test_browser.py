@@ -15,6 +15,7 @@ from strata.report import SiteReport, build_report
 from strata.report.page import render_page
 from strata.roles import units_of
 from strata.site.context import SiteContext
+from strata.site.hosts import running_roles
 from strata_bench.browser import Browser
 from strata_bench.inspect import look_at
 
@@ -38,7 +39,7 @@ def _half_up(site: str) -> SiteReport:
     context = SiteContext.load(find_site(site))
     hosts = {
         name: HostFacts(
-            units=dict.fromkeys(units_of(roles), "active"),
+            units=dict.fromkeys(units_of(running_roles(context.site, roles)), "active"),
             devices={"0000:10:00.0": ("10de", "1db4")} if name == "gpu-worker-1" else {},
         )
         for name, roles in host_roles(context).items()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from strata.platform import cluster_base, releases, tenant
 from strata.platform.tenant import memory
 from strata.site.outputs import CloudOutputs, ImageOutputs, InstanceOutput
 from strata.site.paths import REPOSITORY
+from strata.site.secrets import Certificate
 from strata.toolchain import load_versions
 
 SITES = {file.parent.name: file for file in sorted((REPOSITORY / "inventories").glob("*/site.yaml"))}
@@ -52,6 +53,9 @@ class Secrets:
 
     def peek(self, name: str) -> str | None:
         return self.kept.get(name)
+
+    def certificate(self, name: str, dns_names: Sequence[str] = ()) -> Certificate:
+        return Certificate(f"certificate {name} of {', '.join(dns_names)}", self.get(f"key of {name}"), self.ca)
 
 
 def outputs(site: Site) -> CloudOutputs | None:
@@ -99,7 +103,7 @@ def test_charts_accept_the_values(name: str) -> None:
 def test_lab_device_plugin_offers_v100_on_tainted_gpu_nodes() -> None:
     site = load_site(SITES["lab"])
     assert site.cluster is not None
-    plugin = cluster_base.values(site, site.cluster, IMAGES.images)["devicePlugin"]
+    plugin = cluster_base.values(site, site.cluster, outputs(site), IMAGES.images)["devicePlugin"]
     assert plugin["resources"] == [
         {
             "name": "nvidia.com/gpu",
@@ -112,6 +116,15 @@ def test_lab_device_plugin_offers_v100_on_tainted_gpu_nodes() -> None:
         {"key": "nvidia.com/gpu", "operator": "Equal", "value": "present", "effect": "NoSchedule"}
     ]
     assert plugin["image"] == {"repository": "registry.example.org:5000/strata/gpu-device-plugin", "digest": DIGEST}
+
+
+@pytest.mark.parametrize(("name", "networks"), [("lab", ["10.0.0.11/32"]), ("nautilus", [])])
+def test_dns_reaches_the_control_plane_alone(name: str, networks: list[str]) -> None:
+    """Where the addresses that API servers advertise are known."""
+    site = load_site(SITES[name])
+    assert site.cluster is not None
+    values = cluster_base.values(site, site.cluster, outputs(site), IMAGES.images)
+    assert values["networkPolicies"] == {"apiServer": {"networks": networks}}
 
 
 def test_cards_outside_the_quota_are_forbidden() -> None:

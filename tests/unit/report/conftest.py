@@ -11,6 +11,7 @@ from strata.observe.hosts import host_roles
 from strata.platform.releases import releases
 from strata.roles import units_of
 from strata.site.context import SiteContext
+from strata.site.hosts import running_roles
 from strata.site.outputs import CloudOutputs, InstanceOutput
 
 V100 = ("10de", "1db4")
@@ -31,7 +32,7 @@ def running(context: SiteContext) -> Callable[..., Observation]:
     def see(pod: str | None = None, namespace: str = "research") -> Observation:
         hosts = {
             name: HostFacts(
-                units=dict.fromkeys(units_of(roles), "active"),
+                units=dict.fromkeys(units_of(running_roles(context.site, roles)), "active"),
                 devices={"0000:10:00.0": V100} if name == "gpu-worker-1" else {},
                 assigned={"0000:10:00.0": "uid-1"} if pod and name == "gpu-worker-1" else {},
             )

@@ -10,14 +10,17 @@ import pytest
 
 from strata.drift import Drift, DriftReport
 from strata.layers import Layer
-from strata.models import find_site
+from strata.models import find_site, load_site
 from strata.observe import ClusterFacts, HostFacts, Observation, PodFacts, nothing_seen
 from strata.observe.hosts import parse_answer
 from strata.report import SiteReport, build_report
 from strata.report.accelerators import node_cards
 from strata.report.model import State
 from strata.report.page import render_page
+from strata.roles import DIRECTORY
 from strata.site.context import SiteContext
+from strata.site.hosts import running_roles
+from strata.site.paths import REPOSITORY
 
 See = Callable[..., Observation]
 HOSTILE = "<script>alert(1)</script>\"'&<img src=x onerror=alert(2)>{{ 7*7 }}"
@@ -78,6 +81,27 @@ def test_a_stopped_unit_makes_its_layer_and_node_partial(context: SiteContext, r
     assert {layer.layer: layer.state for layer in report.layers}[Layer.HOSTS] is State.PARTIAL
     assert {n.name: n.state for n in report.nodes}["services-1"] is State.PARTIAL
     assert "kine: failed" in render_page(report)
+
+
+def test_units_of_roles_that_come_with_others_are_watched(context: SiteContext, running: See) -> None:
+    """Names are those of the unit files that the roles write."""
+    nodes = {n.name: {u.name for u in n.units} for n in build_report(context, observation=running()).nodes}
+    assert nodes["worker-1"] == nodes["control-1"] == {"kubelet", "containerd", "pod-network", "network-policies"}
+    assert "containerd" not in nodes["services-1"]
+    for unit in ("pod-network", "network-policies"):
+        assert (DIRECTORY / "pod_network" / "templates" / f"{unit}.service.j2").exists()
+
+    seen = running()
+    units = dict(seen.hosts["worker-1"].units) | {"network-policies": "failed"}
+    broken = seen.model_copy(update={"hosts": dict(seen.hosts) | {"worker-1": HostFacts(units=units)}})
+    assert not build_report(context, observation=broken).healthy
+
+
+def test_units_of_another_installers_nodes_are_not_known() -> None:
+    site = load_site(REPOSITORY / "inventories" / "nautilus" / "site.yaml")
+    assert site.cluster is not None
+    assert site.cluster.installer == "kubespray"
+    assert running_roles(site, ("kube_node",)) == ("kube_node", "base")
 
 
 def test_a_site_that_is_down_says_so_and_keeps_its_nodes(context: SiteContext, running: See) -> None:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from strata.catalogue.needs.database import KINE_DATABASE
-from strata.cloud.ports import KUBERNETES_ROLES, ROLE_PORTS
 from strata.inventory.clients import POD_SERVICES
 from strata.inventory.kubernetes import endpoint, registry_name
-from strata.inventory.ports import DATASTORE, INGRESS, KUBELET, SSH
+from strata.inventory.ports import DATASTORE, INGRESS
 from strata.models import Site
 from strata.models.accelerators import CATALOGUE
 from strata.models.platform import Tenant
+from strata.roles import roles, roles_of
 from strata.site.hosts import Host as SiteHost
 from strata.site.hosts import hosts, hosts_with
 from strata.site.outputs import CloudOutputs, ImageOutputs
@@ -169,16 +169,13 @@ def test_pods_reach_hosts_only_for_services(
     meant = {f"{h.address}:{port}" for h in everyone for role in h.roles for port in POD_SERVICES.get(role, ())}
     # the ingress controller is a pod behind a NodePort, which other pods may reach
     listening = {
-        f"{h.address}:{p.number}"
+        f"{h.address}:{p.port}"
         for h in everyone
-        for role in h.roles
-        for p in ROLE_PORTS.get(role, ())
-        if p.number not in (None, INGRESS)
+        for role in roles_of(h.roles)
+        for p in roles()[role].ports
+        if p.port != INGRESS
     }
-    other = {f"{h.address}:{SSH}" for h in everyone} | {
-        f"{h.address}:{KUBELET}" for role in KUBERNETES_ROLES for h in hosts_with(role, site, cloud_outputs)
-    }
-    targets = sorted(meant | listening | other)
+    targets = sorted(meant | listening)
     command = ["python3", "-c", REACHABLE, *targets]
     output, _ = pods.run(kubectl, namespace, PodRequest("connect", images.images["pod-base"], command))
     assert set(json.loads(output)) == meant

@@ -24,7 +24,7 @@ from strata.models import Site
 from strata.models.hosts import NfsExport
 from strata.roles import kernel_names, units_of
 from strata.site.hosts import Host as SiteHost
-from strata.site.hosts import hosts, hosts_with
+from strata.site.hosts import hosts, hosts_with, running_roles
 from strata.site.outputs import CloudOutputs
 from strata.site.paths import SitePaths
 from strata.site.secrets import SecretStore
@@ -74,11 +74,12 @@ def test_names_of_the_site_resolve_on_every_host(
         assert found == wanted, f"/etc/hosts of {machine.name}"
 
 
-def test_units_of_roles_are_active(everyone: tuple[SiteHost, ...], host: Callable[[str], Host]) -> None:
+def test_units_of_roles_are_active(site: Site, everyone: tuple[SiteHost, ...], host: Callable[[str], Host]) -> None:
     """On every host, the systemd units of its roles are active."""
     for machine in everyone:
-        others = kernel_names(machine.roles)
-        for unit in units_of(machine.roles):
+        running = running_roles(site, machine.roles)
+        others = kernel_names(running)
+        for unit in units_of(running):
             states = host(machine.name).run(f"systemctl is-active '{unit}.service' '{others.get(unit, unit)}.service'")
             assert "active" in states.stdout.split(), f"{machine.name}: {unit} is {states.stdout.strip()}"
 
