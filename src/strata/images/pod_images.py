@@ -18,6 +18,7 @@ from strata.images.push import push
 from strata.images.registry_client import RegistryClient
 from strata.inventory.kubernetes import registry_name
 from strata.models import Site
+from strata.models.image_reference import ImageReference
 from strata.platform.accelerators import cluster_kinds
 from strata.progress import Progress
 from strata.site.outputs import ImageOutputs
@@ -243,7 +244,7 @@ def ensure_pod_images(
         progress: told what is built.
 
     Returns:
-        short image name to reference by digest.
+        the images, by short name.
 
     Raises:
         UserError: podman, uv or the registry refused.
@@ -254,5 +255,8 @@ def ensure_pod_images(
         digests = push_images(sources, base_id, registry, progress)
     prefix = registry_name(site)
     return ImageOutputs(
-        images={name.rpartition("/")[2]: f"{prefix}/{name}@{digest}" for name, digest in sorted(digests.items())}
+        images={
+            name.rpartition("/")[2]: ImageReference(repository=f"{prefix}/{name}", digest=digest)
+            for name, digest in sorted(digests.items())
+        }
     )

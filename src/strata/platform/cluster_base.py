@@ -8,10 +8,11 @@ from strata.catalogue.service import Values, image
 from strata.models import Site
 from strata.models.accelerators import CATALOGUE, NVIDIA_RESOURCE
 from strata.models.cluster import Cluster
+from strata.models.image_reference import ImageReference
 from strata.platform.accelerators import cluster_kinds
 
 
-def values(site: Site, cluster: Cluster, images: Mapping[str, str]) -> Values:
+def values(site: Site, cluster: Cluster, images: Mapping[str, ImageReference]) -> Values:
     """Values of helm/cluster-base; a cluster without accelerators gets no device plugin."""
     kinds = cluster_kinds(site)
     if not kinds:

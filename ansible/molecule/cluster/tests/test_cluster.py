@@ -144,7 +144,7 @@ def test_nodes_are_ready_and_marked(kubectl: Kubectl, context: SiteContext) -> N
 def device_plugin(context: SiteContext, images: ImageOutputs) -> None:
     """The device plugin, released as the platform layer does it."""
     assert context.site.cluster is not None
-    values = cluster_base.values(context.site, context.site.cluster, images)
+    values = cluster_base.values(context.site, context.site.cluster, images.images)
     subprocess.run(
         [
             *(str(Path(sys.executable).parent / "helm"), "--kubeconfig", str(context.paths.kubeconfig)),
