@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
 import socket
 import subprocess
-import time
 from dataclasses import dataclass
 from ipaddress import IPv4Network
 from pathlib import Path
@@ -30,6 +30,7 @@ from strata.cloud.clouds_file import entries
 from strata.errors import UserError
 from strata.models import Site
 from strata.progress import Progress
+from strata.retry import wait_until
 from strata.site.outputs import write_private
 from strata.site.paths import SitePaths, cache_directory
 from strata.site.secrets import SecretStore
@@ -304,18 +305,15 @@ def uv_program() -> str:
 
 def _wait_for_ssh(site: Site, progress: Progress) -> None:
     address = controller_address(site)
-    end = time.monotonic() + SSH_SECONDS
-    while True:
-        try:
-            with socket.create_connection((address, 22), timeout=2) as connection:
-                if connection.recv(4) == b"SSH-":
-                    return
-        except OSError:
-            pass
-        if time.monotonic() > end:
-            raise UserError(
-                f"no SSH on the controller ({address}) after {SSH_SECONDS:.0f} s",
-                fix=f"podman exec {container_name(site)} journalctl -b shows what it does",
-            )
-        progress.update(f"waiting for SSH on {address}")
-        time.sleep(0.1)
+
+    def silent() -> str | None:
+        with contextlib.suppress(OSError), socket.create_connection((address, 22), timeout=2) as connection:
+            if connection.recv(4) == b"SSH-":
+                return None
+        return f"SSH on {address}"
+
+    if wait_until(silent, SSH_SECONDS, progress, pause=0.1):
+        raise UserError(
+            f"no SSH on the controller ({address}) after {SSH_SECONDS:.0f} s",
+            fix=f"podman exec {container_name(site)} journalctl -b shows what it does",
+        )
