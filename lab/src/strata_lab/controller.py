@@ -19,7 +19,7 @@ from strata.access.podman import (
     PodmanError,
     container_status,
     exists,
-    listed,
+    list_containers,
     podman,
     site_containers,
     site_images,
@@ -113,7 +113,7 @@ def up(site: Site, paths: SitePaths, progress: Progress) -> bool:
         raise UserError(f"{public_key} does not exist", fix=f"strata up {site.name} makes it first")
     progress.update("preparing the host")
     changed = host.prepare(site.name)
-    if settled := container_recovery.settle(site.name):
+    if settled := container_recovery.reconcile(site.name):
         progress.update(f"{len(settled)} containers were not as podman says")
     name = container_name(site)
     if not exists("container", name):
@@ -136,7 +136,7 @@ def up(site: Site, paths: SitePaths, progress: Progress) -> bool:
 
 def down(site: Site, paths: SitePaths, progress: Progress) -> bool:
     """Stops controller, instances and podman's service; all data stays. Returns whether anything ran."""
-    changed = bool(container_recovery.settle(site.name))
+    changed = bool(container_recovery.reconcile(site.name))
     name = container_name(site)
     if container_status(name) == "running":
         # first: nova would take a stopped instance for one that its user shut down
@@ -162,7 +162,7 @@ def destroy(site: Site, paths: SitePaths, progress: Progress) -> bool:
     Raises:
         UserError: something could not be removed.
     """
-    changed = bool(container_recovery.settle(site.name))
+    changed = bool(container_recovery.reconcile(site.name))
     name = container_name(site)
     if exists("container", name):
         progress.update(f"removing {name}")
@@ -194,7 +194,7 @@ def destroy(site: Site, paths: SitePaths, progress: Progress) -> bool:
 def status(site: Site, paths: SitePaths) -> LabStatus:
     """What stands now."""
     instances = []
-    for container in listed("--filter", f"label={SITE_LABEL}={site.name}"):
+    for container in list_containers("--filter", f"label={SITE_LABEL}={site.name}"):
         labels = container["Labels"]
         # what a resize or a rescue set aside has another name than its instance
         if labels.get("strata.instance") and container["Names"] == [f"strata-{site.name}-{labels['strata.instance']}"]:

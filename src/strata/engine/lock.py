@@ -13,7 +13,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from strata.errors import UserError
-from strata.processes import end_orphans, marked
+from strata.processes import end_orphans, tagged
 from strata.site.outputs import remove_partial
 from strata.site.paths import SitePaths, make_private, state_directory
 
@@ -43,7 +43,7 @@ def site_lock(paths: SitePaths, command: str) -> Iterator[None]:
             names = ", ".join(dict.fromkeys(ended))
             print(f"ended what a killed run left: {len(ended)} processes ({names})", file=sys.stderr)
         remove_partial(paths.root)
-        with marked(paths):
+        with tagged(paths):
             yield
         file.write_text("")
     finally:

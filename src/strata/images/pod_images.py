@@ -13,7 +13,7 @@ from pathlib import Path
 from strata.access.podman import podman
 from strata.catalogue.site import installed
 from strata.images.build import ImageSource, PythonPackages, load_digests, save_digests
-from strata.images.oci_layout import packed
+from strata.images.oci_layout import ensure_oci_layout
 from strata.images.push import push
 from strata.images.registry_client import RegistryClient
 from strata.inventory.kubernetes import registry_name
@@ -170,7 +170,7 @@ def _sender(
 ) -> Callable[[tuple[ImageSource, str]], str]:
     def send(item: tuple[ImageSource, str]) -> str:
         source, content = item
-        return push(packed(source, content, progress), source.name, content, registry, credentials, progress)
+        return push(ensure_oci_layout(source, content, progress), source.name, content, registry, credentials, progress)
 
     return send
 
@@ -219,7 +219,7 @@ def build_pod_images(site: Site, progress: Progress) -> int:
     with _kept_digests():
         sources, base_id = _wanted(site, progress)
         with ThreadPoolExecutor(max_workers=2) as pool:
-            return len(list(pool.map(lambda s: packed(s, _content(s, base_id), progress), sources)))
+            return len(list(pool.map(lambda s: ensure_oci_layout(s, _content(s, base_id), progress), sources)))
 
 
 @contextmanager

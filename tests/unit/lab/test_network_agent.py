@@ -13,7 +13,7 @@ from strata_lab.network import nft
 from strata_lab.network.agent import Agent, Places
 from strata_lab.network.attachments import Attachment, attachments
 from strata_lab.network.filtering import filter_table, link_local, rule_expression
-from strata_lab.network.metadata import Door, MetadataProxies
+from strata_lab.network.metadata import MetadataListener, MetadataProxies
 from strata_lab.network.model import Rule, State
 from strata_lab.network.routing import Surroundings, routing_table
 
@@ -60,7 +60,7 @@ def kernel(monkeypatch: pytest.MonkeyPatch) -> Kernel:
 @pytest.fixture
 def agent(places: Places, kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> Agent:  # no agent without the fake kernel
     made = Agent("lab", IPv4Network("10.87.0.0/24"), "10.87.0.10", places)
-    served: set[Door] = set()
+    served: set[MetadataListener] = set()
     # there is no bridge to listen on
     monkeypatch.setattr(MetadataProxies, "serve", lambda _, doors: served.update(doors))
     monkeypatch.setattr(MetadataProxies, "complete", property(lambda _: set(served)))

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from strata_lab.network import metadata
-from strata_lab.network.metadata import Door, MetadataProxies, Upstream
+from strata_lab.network.metadata import MetadataListener, MetadataProxies, Upstream
 from strata_lab.network.model import Port
 
 SECRET = "shared"
@@ -63,7 +63,7 @@ def url(nova: ThreadingHTTPServer, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     known = {("network", "127.0.0.1"): PORT}
     upstream = Upstream("127.0.0.1", tmp_path / "secret", nova.server_address[1])
     proxies = MetadataProxies(upstream, lambda network, address: known.get((network, address)))
-    doors = {Door(network, "127.0.0.1", network) for network in ("network", "other")}
+    doors = {MetadataListener(network, "127.0.0.1", network) for network in ("network", "other")}
     proxies.serve(doors)
     assert proxies.complete == doors
     found = {door.network_id: server.server_address[1] for door, server in proxies._servers.items()}

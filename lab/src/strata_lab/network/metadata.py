@@ -130,7 +130,7 @@ class _Server(ThreadingHTTPServer):
 
 
 @dataclass(frozen=True)
-class Door:
+class MetadataListener:
     """Where a network's instances find the service.
 
     Args:
@@ -154,9 +154,9 @@ class MetadataProxies:
 
     def __init__(self, upstream: Upstream, find: Callable[[str, str], Port | None]) -> None:
         self._upstream, self._find = upstream, find
-        self._servers: dict[Door, _Server] = {}
+        self._servers: dict[MetadataListener, _Server] = {}
 
-    def serve(self, doors: set[Door]) -> None:
+    def serve(self, doors: set[MetadataListener]) -> None:
         """Has a server at each of these doors and at no other; one that cannot be yet is tried at the next call."""
         for door in set(self._servers) - doors:
             server = self._servers.pop(door)
@@ -178,6 +178,6 @@ class MetadataProxies:
             threading.Thread(target=server.serve_forever, name=door.bridge, daemon=True).start()
 
     @property
-    def complete(self) -> set[Door]:
+    def complete(self) -> set[MetadataListener]:
         """The doors that are served."""
         return set(self._servers)

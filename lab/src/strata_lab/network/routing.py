@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from strata_lab.network.attachments import Attachment
 from strata_lab.network.filtering import REPLY, table_name
-from strata_lab.network.metadata import ADDRESS, PROXY_PORT, Door
+from strata_lab.network.metadata import ADDRESS, PROXY_PORT, MetadataListener
 from strata_lab.network.model import State
 
 PUBLIC_PORTS = (5000, 8774, 8778, 9292, 9696)
@@ -99,11 +99,11 @@ def _input(inside: str, around: Surroundings) -> list[str]:
     return [*(f"iifname {inside} {match} accept" for match in allowed), f"iifname {inside} {REFUSE}"]
 
 
-def metadata_doors(state: State, attached: Iterable[Attachment]) -> list[Door]:
+def metadata_doors(state: State, attached: Iterable[Attachment]) -> list[MetadataListener]:
     """Where the metadata service is to be had: on the gateway of every network that has instances."""
     bridges = {link.network_id: link.bridge for link in attached}
     doors = {
-        Door(subnet.network_id, subnet.gateway_ip, bridges[subnet.network_id])
+        MetadataListener(subnet.network_id, subnet.gateway_ip, bridges[subnet.network_id])
         for subnet in state.subnets
         if subnet.gateway_ip and subnet.version == 4 and subnet.network_id in bridges
     }
