@@ -108,16 +108,6 @@ def preview_steps(
     return events.planned
 
 
-def refresh(
-    program: Program, site: Site, paths: SitePaths, progress: Progress, *, site_file: Path | None = None
-) -> PulumiResult:
-    """Takes into the state what is really there. Arguments and errors as of `up`."""
-    run = _Run(program, site, paths, progress, site_file)
-    run.prepare()
-    events, seconds = run.operate("refresh", "--yes", "--skip-preview")
-    return run.result(events, seconds, run.outputs())
-
-
 def destroy(
     program: Program, site: Site, paths: SitePaths, progress: Progress, *, site_file: Path | None = None
 ) -> PulumiResult:
