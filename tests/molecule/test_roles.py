@@ -16,28 +16,18 @@ ANSIBLE = REPOSITORY / "ansible"
 NIGHTLY = {"cluster"}
 """What CI's lab proves too, on hosts that are laid out in another way."""
 SCENARIOS = [
-    pytest.param(name, marks=pytest.mark.long if name in NIGHTLY else ())
-    for name in sorted(p.parent.name for p in ANSIBLE.glob("molecule/*/molecule.yml"))
+    pytest.param(file.parent.name, glob, marks=pytest.mark.long if file.parent.name in NIGHTLY else ())
+    # roles may have scenarios of their own
+    for glob in ("molecule/*/molecule.yml", "roles/*/molecule/*/molecule.yml")
+    for file in sorted(ANSIBLE.glob(glob))
 ]
-ROLE_GLOB = "roles/*/molecule/*/molecule.yml"
-"""Where roles have scenarios of their own."""
-SCENARIOS_OF_ROLES = sorted(p.parent.name for p in ANSIBLE.glob(ROLE_GLOB))
 # one after the other, beside the tests of the running site
 pytestmark = pytest.mark.xdist_group("molecule")
 NEEDED = ("podman", "mmdebstrap", "runc")
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
-def test_scenario(scenario: str) -> None:
-    run(scenario)
-
-
-@pytest.mark.parametrize("scenario", SCENARIOS_OF_ROLES)
-def test_scenario_of_a_role(scenario: str) -> None:
-    run(scenario, MOLECULE_GLOB=ROLE_GLOB)
-
-
-def run(scenario: str, **environment: str) -> None:
+@pytest.mark.parametrize(("scenario", "glob"), SCENARIOS)
+def test_scenario(scenario: str, glob: str) -> None:
     """Has molecule run a scenario."""
     if os.geteuid() != 0:
         pytest.skip("molecule's containers boot systemd, which podman allows to root only")
@@ -47,7 +37,7 @@ def run(scenario: str, **environment: str) -> None:
     done = subprocess.run(
         [str(programs / "molecule"), "test", "--scenario-name", scenario],
         cwd=ANSIBLE,
-        env=os.environ | environment | {"PATH": f"{programs}:{os.environ['PATH']}", "NO_COLOR": "1"},
+        env=os.environ | {"PATH": f"{programs}:{os.environ['PATH']}", "NO_COLOR": "1", "MOLECULE_GLOB": glob},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

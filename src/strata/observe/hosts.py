@@ -103,7 +103,9 @@ def parse_answer(
         if kind == "unit" and len(words) >= 3:
             unit, active = words[0], words[2]
             names = {u: (f"{u}.service", f"{others.get(u, u)}.service") for u in units}
-            states |= {u: active for u in units if any(fnmatch.fnmatch(unit, name) for name in names[u])}
+            matching = [u for u in units if any(fnmatch.fnmatch(unit, name) for name in names[u])]
+            # of a unit's two names the one that is not used on this host is listed as inactive
+            states |= {u: active for u in matching if states[u] != "active"}
         elif kind == "device" and len(words) == 3:
             devices[words[0]] = (words[1].removeprefix("0x").lower(), words[2].removeprefix("0x").lower())
         elif kind == "checkpoint":

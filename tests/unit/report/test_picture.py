@@ -193,6 +193,14 @@ def test_the_answer_of_a_host_is_read() -> None:
         {"nfs-ganesha": "nfs-server"},
     )
     assert kernel.units == {"nfs-ganesha": "active"}
+    container = parse_answer(
+        ("nfs-ganesha",),
+        "reached\nunit nfs-ganesha.service loaded active running NFS\n"
+        "unit nfs-server.service not-found inactive dead\n",
+        "",
+        {"nfs-ganesha": "nfs-server"},
+    )
+    assert container.units == {"nfs-ganesha": "active"}
     assert parse_answer((), "", "ssh: connect: no route\n").reason == "ssh: connect: no route"
     assert parse_answer((), "reached\ncheckpoint {}\n", "").assigned == {}
 
