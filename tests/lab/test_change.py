@@ -112,7 +112,7 @@ def changed(
         cloud["project"]["quota"]["cores"] += 4
         content["platform"]["tenants"][0]["quota"]["cpu"] += 1
         content["hosts"]["operators"] = [{"name": OPERATOR, "keys": [f"{public} test"]}]
-        content["hosts"]["postgresql"]["settings"] = {"work_mem": "5MB"}
+        content["hosts"]["postgresql"] = {"settings": {"work_mem": "5MB"}}
 
     server = site_host("services-1")
     file = edit(context, directory / "more", more)

@@ -57,9 +57,9 @@ def more(content: dict[str, Any]) -> None:
         {"name": EMPTY, "vcpus": 2, "memory": "1 GiB", "disk": "20 GiB"},
     ]
     cloud["instances"].append({**copy.deepcopy(worker), "name": WORKER})  # a site file has no aliases
-    content["hosts"]["postgresql"]["databases"].append(DATABASE)
+    content["hosts"]["postgresql"] = {"databases": [DATABASE]}
     content["hosts"]["nfs"]["exports"].append({"name": EXPORT, "path": DIRECTORY})
-    content["platform"]["tenants"].append({"name": TENANT, "quota": {"cpu": 1, "memory": "1 GiB"}})
+    content["platform"]["tenants"].append({"name": TENANT, "group_id": 29999, "quota": {"cpu": 1, "memory": "1 GiB"}})
 
 
 def more_and_services(content: dict[str, Any]) -> None:

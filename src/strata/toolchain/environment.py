@@ -62,14 +62,15 @@ def _plugin(path: Path, target: Path | str) -> None:
         if path.read_text(encoding="utf-8") == target if script else path.readlink() == target:
             return
     path.parent.mkdir(parents=True, exist_ok=True)
-    staging = path.with_name(f".partial-{os.getpid()}")
-    staging.unlink(missing_ok=True)
-    if isinstance(target, str):
-        staging.write_text(target, encoding="utf-8")
-        staging.chmod(0o755)
-    else:
-        staging.symlink_to(target)
-    staging.replace(path)
+    # a directory of its own: two threads of `status` may come here at once
+    with tempfile.TemporaryDirectory(prefix=".partial-", dir=path.parent) as directory:
+        staging = Path(directory, path.name)
+        if isinstance(target, str):
+            staging.write_text(target, encoding="utf-8")
+            staging.chmod(0o755)
+        else:
+            staging.symlink_to(target)
+        staging.replace(path)
 
 
 def pulumi_home() -> Path:
