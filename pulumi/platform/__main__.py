@@ -7,7 +7,7 @@ import pulumi_kubernetes as kubernetes
 
 from strata.platform.chart_release import ChartRelease
 from strata.platform.releases import PlatformState, releases
-from strata.pulumi_program import required_cluster, required_images, shown_plainly, stack_site
+from strata.pulumi_program import required_cluster, required_images, stack_site, without_traceback
 from strata.site.outputs import CloudOutputs
 from strata.site.paths import SitePaths
 from strata.site.secrets import SecretStore
@@ -21,6 +21,6 @@ state = PlatformState(site, site_file, CloudOutputs.load(paths), required_images
 in_cluster = pulumi.ResourceOptions(provider=kubernetes.Provider("cluster", kubeconfig=str(paths.kubeconfig)))
 table = releases(site)
 for release in table:
-    ChartRelease(release, shown_plainly(release.values)(state), in_cluster)
+    ChartRelease(release, without_traceback(release.values)(state), in_cluster)
 
 pulumi.export("releases", [release.name for release in table])

@@ -19,14 +19,14 @@ STAYING = frozenset({"conmon"})
 """Belong to a container, which outlives the run that made it."""
 
 
-def bound(command: Sequence[str | Path]) -> list[str | Path]:
+def bind_to_parent(command: Sequence[str | Path]) -> list[str | Path]:
     """The command, so that it is told to end when this process is killed; what it started itself may run on."""
     setpriv = shutil.which("setpriv")
     return [*([setpriv, "--pdeathsig", "TERM"] if setpriv else []), *command]
 
 
 @contextmanager
-def marked(paths: SitePaths) -> Iterator[None]:
+def tagged(paths: SitePaths) -> Iterator[None]:
     """Marks the processes that are started meanwhile as parts of a run on the site."""
     before = os.environ.get(MARK)
     os.environ[MARK] = str(paths.root)

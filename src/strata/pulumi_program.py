@@ -23,7 +23,7 @@ Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
 
-def shown_plainly(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+def without_traceback(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
     """Turns a user's mistake into the error that Pulumi shows without a traceback."""
 
     @functools.wraps(function)
@@ -36,7 +36,7 @@ def shown_plainly(function: Callable[Parameters, Result]) -> Callable[Parameters
     return run
 
 
-@shown_plainly
+@without_traceback
 def stack_site() -> tuple[Site, Path]:
     """The stack's site, from inventories/<stack>/site.yaml or the file that $STRATA_SITE_FILE names.
 
@@ -55,7 +55,7 @@ def stack_site() -> tuple[Site, Path]:
     return site, file
 
 
-@shown_plainly
+@without_traceback
 def required_cloud(site: Site) -> Cloud:
     """The site's cloud.
 
@@ -70,7 +70,7 @@ def required_cloud(site: Site) -> Cloud:
     return site.cloud
 
 
-@shown_plainly
+@without_traceback
 def required_cluster(site: Site) -> Cluster:
     """The site's cluster.
 
@@ -82,7 +82,7 @@ def required_cluster(site: Site) -> Cluster:
     return site.cluster
 
 
-@shown_plainly
+@without_traceback
 def required_images(site: Site) -> ImageOutputs:
     """The images in the site's registry.
 

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from strata.access.helm import helm_releases
-from strata.access.podman import SITE_LABEL, listed
-from strata.drift.baseline import HostManifest, directory, load
+from strata.access.podman import SITE_LABEL, list_containers
+from strata.drift.baseline import HostBaseline, directory, load
 from strata.inventory.build import build_inventory
 from strata.observe.hosts import ssh
 from strata.site.context import SiteContext
@@ -53,19 +53,19 @@ def identities(context: SiteContext, cloud: Connection, kubectl: Callable[..., s
         return found | {part: identity for answer in answers for part, identity in answer.items()}
 
 
-def recorded(context: SiteContext) -> dict[str, HostManifest]:
+def recorded(context: SiteContext) -> dict[str, HostBaseline]:
     """What all playbooks together put on each host that the site has."""
     inventory = build_inventory(context.site, context.cloud_outputs, context.site_file)
-    found: dict[str, HostManifest] = {}
+    found: dict[str, HostBaseline] = {}
     for playbook in ("openstack", "hosts", "cluster"):
         for file in sorted(directory(context.paths, playbook).glob("*.json")):
             one = load(context.paths, playbook, file.stem)
             if one is not None and file.stem in inventory.hosts:
-                found.setdefault(file.stem, HostManifest()).files.update(one.files)
+                found.setdefault(file.stem, HostBaseline()).files.update(one.files)
     return found
 
 
-def _host(context: SiteContext, name: str, manifest: HostManifest) -> Iterator[tuple[str, str]]:
+def _host(context: SiteContext, name: str, manifest: HostBaseline) -> Iterator[tuple[str, str]]:
     inventory = build_inventory(context.site, context.cloud_outputs, context.site_file)
     script = HOST_SCRIPT + f"stat --format 'file %n|%i %z' {' '.join(manifest.files)}\n"
     output, error = ssh(context, str(inventory.hosts[name]["ansible_host"]), script)
@@ -81,7 +81,7 @@ def _host(context: SiteContext, name: str, manifest: HostManifest) -> Iterator[t
 def _containers(context: SiteContext, cloud: Connection, without: str) -> Identities:
     """Each container, an instance's by the name that nova has for it."""
     servers = {f"strata-{context.site.name}-{s.id}": s.name for s in cloud.compute.servers(all_projects=True)}
-    found = listed("--filter", f"label={SITE_LABEL}={context.site.name}")
+    found = list_containers("--filter", f"label={SITE_LABEL}={context.site.name}")
     names = {c["Names"][0]: f"{c['Id']} {c['StartedAt']}" for c in found}
     assert set(servers) <= set(names)
     return {f"container {servers.get(n, n)}": identity for n, identity in names.items() if servers.get(n) != without}

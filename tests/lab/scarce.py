@@ -97,9 +97,8 @@ def image(context: SiteContext, name: str) -> tuple[str, str]:
     """Repository and digest of one of the site's images, by its short name."""
     outputs = context.image_outputs
     assert outputs is not None
-    _, _, rest = outputs.images[name].partition("/")
-    repository, _, digest = rest.partition("@")
-    return repository, digest
+    found = outputs.images[name]
+    return found.repository.partition("/")[2], found.digest
 
 
 def remove_image(context: SiteContext, host: Host, name: str) -> None:

@@ -333,7 +333,7 @@ def start_on_the_new_node(kubectl: Kubectl, images: ImageOutputs) -> None:
         "automountServiceAccountToken": False,
         "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
         "affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [prefers]}},
-        "containers": [{"name": "sleep", "image": images.images["ml-hub"], "command": ["sleep", "3600"]}],
+        "containers": [{"name": "sleep", "image": str(images.images["ml-hub"]), "command": ["sleep", "3600"]}],
     }
     labels = {"app": WORKLOAD}
     manifest = {

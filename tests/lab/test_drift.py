@@ -15,7 +15,7 @@ import pytest
 
 from strata.access.helm import helm
 from strata.access.podman import podman
-from strata.engine.playbook_state import why_not
+from strata.engine.playbook_state import reason_to_run
 from strata.site.context import SiteContext
 from strata.site.paths import REPOSITORY
 from strata.site.secrets import SecretStore
@@ -160,7 +160,7 @@ def broken(
     """A site where something of every kind was changed by hand."""
     seen = look(context)
     # what another test left, or an edit of the repository asks for, is not ours to judge
-    if seen.exit_status != 0 or any(why_not(context, playbook) for playbook in ("openstack", "hosts", "cluster")):
+    if seen.exit_status != 0 or any(reason_to_run(context, playbook) for playbook in ("openstack", "hosts", "cluster")):
         up(context.site_file)
         seen = look(context)
     assert (seen.exit_status, seen.drift) == (0, [])

@@ -181,7 +181,7 @@ def cluster(kubectl: Kubectl, images: ImageOutputs) -> Iterator[Cluster]:
     if len(nodes) < 2:
         pytest.skip("the site has one node only")
     home, other = (f"strata-policies-{name}-{secrets.token_hex(3)}" for name in ("home", "other"))
-    found = Cluster(kubectl, images.images["pod-base"], home, other, (nodes[0], nodes[1]))
+    found = Cluster(kubectl, str(images.images["pod-base"]), home, other, (nodes[0], nodes[1]))
     sleep = ["import time; time.sleep(10**6)"]
     service = {
         "apiVersion": "v1",

@@ -181,7 +181,7 @@ def test_podman_describes_no_secret(context: SiteContext, needles: Needles) -> N
 
 def pod_images(outputs: ImageOutputs) -> list[str]:
     """podman's own copies of the images that the site's pods run; from these are packed those in its registry."""
-    used = {reference.partition("@")[2] for reference in outputs.images.values()}
+    used = {image.digest for image in outputs.images.values()}
     packed = {
         index.parent.name: json.loads(index.read_text())["manifests"][0]["digest"]
         for index in (cache_directory() / "images" / "pods").glob("*/index.json")

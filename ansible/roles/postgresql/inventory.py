@@ -7,7 +7,7 @@ from strata.inventory.clients import database_clients
 from strata.inventory.ports import POSTGRESQL
 from strata.inventory.topology import database_secret, secret, service_certificate
 from strata.models import Site
-from strata.site.data_protection import Ledger
+from strata.site.data_protection import ProtectedResources
 from strata.site.outputs import CloudOutputs
 from strata.site.paths import SitePaths
 
@@ -26,5 +26,5 @@ def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
         ],
         "postgresql_settings": DEFAULT_SETTINGS
         | (dict(site.hosts.postgresql.settings) if site.hosts.postgresql else {}),
-        "postgresql_removed_databases": list(Ledger.of(SitePaths(site.name)).leaving("database")),
+        "postgresql_removed_databases": list(ProtectedResources.of(SitePaths(site.name)).leaving("database")),
     }

@@ -43,7 +43,7 @@ def pods(bench: Bench) -> Iterator[Measure]:
                         namespace,
                         "-f",
                         "-",
-                        input=_deployment(outputs.images["pod-base"], count),
+                        input=_deployment(str(outputs.images["pod-base"]), count),
                     )
                     _wait(context, namespace, count, begin)
                     ready.append(round(time.monotonic() - begin, 2))

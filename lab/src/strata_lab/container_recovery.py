@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from strata.access.podman import SITE_LABEL, cut_off, listed, podman, site_networks
+from strata.access.podman import SITE_LABEL, list_containers, partially_created, podman, site_networks
 
 EXITS = Path("/run/libpod/exits")
 """Where conmon, podman's monitor of a container, leaves the exit status when the container ends."""
@@ -22,7 +22,7 @@ EXITING = 0x4
 ENDING_SECONDS = 30.0
 
 
-def settle(site: str) -> list[str]:
+def reconcile(site: str) -> list[str]:
     """Has podman know which containers of a site no longer run, frees their addresses and removes halves of containers.
 
     Args:
@@ -34,7 +34,7 @@ def settle(site: str) -> list[str]:
     Raises:
         PodmanError: podman refused.
     """
-    containers = listed("--filter", f"label={SITE_LABEL}={site}")
+    containers = list_containers("--filter", f"label={SITE_LABEL}={site}")
     dead = [c for c in containers if c["State"] in ("running", "stopping") and not _lives(c)]
     for container in dead:
         # what conmon would have written, had it not been killed
@@ -46,7 +46,7 @@ def settle(site: str) -> list[str]:
     halves: list[str] = []
     # nova starts, creates and removes instances
     if not any(name.endswith("-controller") for name in alive.values()):
-        halves = cut_off(site)
+        halves = partially_created(site)
         for name in halves:
             podman("rm", "--force", "--time", "0", "--volumes", name)
         _free_addresses(site, set(alive))

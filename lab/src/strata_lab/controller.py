@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
 import socket
 import subprocess
-import time
 from dataclasses import dataclass
 from ipaddress import IPv4Network
 from pathlib import Path
@@ -19,7 +19,7 @@ from strata.access.podman import (
     PodmanError,
     container_status,
     exists,
-    listed,
+    list_containers,
     podman,
     site_containers,
     site_images,
@@ -30,6 +30,7 @@ from strata.cloud.clouds_file import entries
 from strata.errors import UserError
 from strata.models import Site
 from strata.progress import Progress
+from strata.retry import wait_until
 from strata.site.outputs import write_private
 from strata.site.paths import SitePaths, cache_directory
 from strata.site.secrets import SecretStore
@@ -112,7 +113,7 @@ def up(site: Site, paths: SitePaths, progress: Progress) -> bool:
         raise UserError(f"{public_key} does not exist", fix=f"strata up {site.name} makes it first")
     progress.update("preparing the host")
     changed = host.prepare(site.name)
-    if settled := container_recovery.settle(site.name):
+    if settled := container_recovery.reconcile(site.name):
         progress.update(f"{len(settled)} containers were not as podman says")
     name = container_name(site)
     if not exists("container", name):
@@ -135,7 +136,7 @@ def up(site: Site, paths: SitePaths, progress: Progress) -> bool:
 
 def down(site: Site, paths: SitePaths, progress: Progress) -> bool:
     """Stops controller, instances and podman's service; all data stays. Returns whether anything ran."""
-    changed = bool(container_recovery.settle(site.name))
+    changed = bool(container_recovery.reconcile(site.name))
     name = container_name(site)
     if container_status(name) == "running":
         # first: nova would take a stopped instance for one that its user shut down
@@ -161,7 +162,7 @@ def destroy(site: Site, paths: SitePaths, progress: Progress) -> bool:
     Raises:
         UserError: something could not be removed.
     """
-    changed = bool(container_recovery.settle(site.name))
+    changed = bool(container_recovery.reconcile(site.name))
     name = container_name(site)
     if exists("container", name):
         progress.update(f"removing {name}")
@@ -193,7 +194,7 @@ def destroy(site: Site, paths: SitePaths, progress: Progress) -> bool:
 def status(site: Site, paths: SitePaths) -> LabStatus:
     """What stands now."""
     instances = []
-    for container in listed("--filter", f"label={SITE_LABEL}={site.name}"):
+    for container in list_containers("--filter", f"label={SITE_LABEL}={site.name}"):
         labels = container["Labels"]
         # what a resize or a rescue set aside has another name than its instance
         if labels.get("strata.instance") and container["Names"] == [f"strata-{site.name}-{labels['strata.instance']}"]:
@@ -304,18 +305,15 @@ def uv_program() -> str:
 
 def _wait_for_ssh(site: Site, progress: Progress) -> None:
     address = controller_address(site)
-    end = time.monotonic() + SSH_SECONDS
-    while True:
-        try:
-            with socket.create_connection((address, 22), timeout=2) as connection:
-                if connection.recv(4) == b"SSH-":
-                    return
-        except OSError:
-            pass
-        if time.monotonic() > end:
-            raise UserError(
-                f"no SSH on the controller ({address}) after {SSH_SECONDS:.0f} s",
-                fix=f"podman exec {container_name(site)} journalctl -b shows what it does",
-            )
-        progress.update(f"waiting for SSH on {address}")
-        time.sleep(0.1)
+
+    def silent() -> str | None:
+        with contextlib.suppress(OSError), socket.create_connection((address, 22), timeout=2) as connection:
+            if connection.recv(4) == b"SSH-":
+                return None
+        return f"SSH on {address}"
+
+    if wait_until(silent, SSH_SECONDS, progress, pause=0.1):
+        raise UserError(
+            f"no SSH on the controller ({address}) after {SSH_SECONDS:.0f} s",
+            fix=f"podman exec {container_name(site)} journalctl -b shows what it does",
+        )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +10,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from strata.engine.lock import machine_lock
 from strata.errors import UserError
 from strata.site.outputs import write_private
 from strata.site.paths import state_directory
@@ -170,12 +169,8 @@ def _set(setting: Path, value: str) -> None:
 @contextmanager
 def _record() -> Iterator[HostRecord]:
     """The record of this host, locked while it is in use and removed when it is empty."""
-    directory = state_directory()
-    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    file = directory / "host.json"
-    lock = os.open(directory / ".host.lock", os.O_CREAT | os.O_RDWR, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    file = state_directory() / "host.json"
+    with machine_lock("host"):
         stored: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
         known = {field.name for field in fields(HostRecord)}
         if unknown := stored.keys() - known:
@@ -191,5 +186,3 @@ def _record() -> Iterator[HostRecord]:
                 file.unlink(missing_ok=True)
             else:
                 write_private(file, json.dumps(vars(record), indent=1) + "\n")
-    finally:
-        os.close(lock)

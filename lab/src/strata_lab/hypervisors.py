@@ -71,7 +71,7 @@ def forget_emptied(context: SiteContext, progress: Progress) -> int:
     if not leaving or not set(leaving) & set(observe_cloud(context).hypervisors):
         return 0
     progress.update(f"removing {', '.join(leaving)}")
-    playbook_state.forget(context, "openstack")
+    playbook_state.invalidate(context, "openstack")
     result = run_playbook(context, "openstack", progress)
     playbook_state.remember(context, "openstack")
     return result.changed

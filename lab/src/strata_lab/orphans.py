@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from strata.access.podman import SITE_LABEL, listed, podman
+from strata.access.podman import SITE_LABEL, list_containers, podman
 from strata.findings import OrphanedResource
 from strata.layers import Layer
 
@@ -18,7 +18,7 @@ def podman_orphans(site: str, connection: Connection, servers: set[str]) -> Iter
     """Containers, volumes and networks of a site that nova or neutron has no record of."""
     label = f"label={SITE_LABEL}={site}"
     prefix = f"strata-{site}-"
-    for container in listed("--filter", label):
+    for container in list_containers("--filter", label):
         name, labels = container["Names"][0], container["Labels"]
         if "strata.role" not in labels and labels.get("strata.instance") not in servers:
             yield OrphanedResource(

@@ -13,6 +13,7 @@ from pathlib import Path
 from strata.access.podman import RUNTIME
 from strata.errors import UserError
 from strata.processes import unmarked_environment
+from strata.retry import wait_until
 from strata.site.paths import SitePaths
 
 START_SECONDS = 15.0
@@ -102,11 +103,8 @@ def start(paths: SitePaths) -> bool:
             start_new_session=True,
         )
     _pid_file(paths).write_text(f"{process.pid}\n")
-    end = time.monotonic() + START_SECONDS
-    while not answers(paths.site):
-        if time.monotonic() > end:
-            raise UserError(f"podman's service does not answer on {socket_path(paths.site)}", fix=f"see {log}")
-        time.sleep(0.05)
+    if wait_until(lambda: None if answers(paths.site) else "podman", START_SECONDS, pause=0.05):
+        raise UserError(f"podman's service does not answer on {socket_path(paths.site)}", fix=f"see {log}")
     return True
 
 

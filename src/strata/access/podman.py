@@ -77,11 +77,11 @@ def exists(kind: str, name: str) -> bool:
 def container_status(name: str) -> str | None:
     """`running`, `exited`, `created`, …; None where there is no such container."""
     # inspect fails for a container whose removal was cut off
-    found = listed("--filter", f"name=^{name}$")
+    found = list_containers("--filter", f"name=^{name}$")
     return str(found[0]["State"]) if found else None
 
 
-def listed(*options: str) -> list[dict[str, Any]]:
+def list_containers(*options: str) -> list[dict[str, Any]]:
     """What `podman ps --all` knows of containers, also of those that are there by half, which inspect refuses.
 
     Args:
@@ -91,7 +91,7 @@ def listed(*options: str) -> list[dict[str, Any]]:
     return found or []
 
 
-def cut_off(site: str) -> list[str]:
+def partially_created(site: str) -> list[str]:
     """Names of a site's containers whose creation or removal a killed podman left half done.
 
     Args:
@@ -99,7 +99,7 @@ def cut_off(site: str) -> list[str]:
     """
     # of what it has not finished creating podman knows no label, so its filters are of no use
     own = re.compile(rf"strata-{re.escape(site)}-(controller(-new)?|network|[0-9a-f]{{8}}-[0-9a-f-]{{27}}(-before)?)")
-    found = [c for c in listed("--external") if c["Names"]]
+    found = [c for c in list_containers("--external") if c["Names"]]
     removed = [c for c in found if c["State"] == "removing" and (c["Labels"] or {}).get(SITE_LABEL) == site]
     created = [c for c in found if c["State"] == "storage" and own.fullmatch(c["Names"][0])]
     return [c["Names"][0] for c in (*removed, *created)]

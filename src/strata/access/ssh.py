@@ -146,7 +146,7 @@ def forget_changed_keys(paths: SitePaths, ids: Mapping[str, str]) -> None:
     write_private(seen_file, "".join(f"{a} {i}\n" for a, i in sorted(ids.items())))
 
 
-def learn_host_keys(context: SiteContext, playbook: str) -> None:
+def add_known_hosts(context: SiteContext, playbook: str) -> None:
     """Has the keys of a playbook's hosts in known_hosts, those that answer: mitogen's ssh takes no new ones.
 
     Args:

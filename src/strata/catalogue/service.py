@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from strata.catalogue.needs.audience import Issuer
 from strata.catalogue.needs.base import Need, SecretReference
 from strata.errors import UserError
+from strata.models.image_reference import ImageReference
 
 if TYPE_CHECKING:
     from strata.models import Site
@@ -53,7 +54,7 @@ class ServiceContext(Generic[SettingsT]):
         settings: what the site file sets.
         site: the site.
         site_file: files that it names are relative to it.
-        images: image name to reference by digest.
+        images: in the site's registry, by short name.
         secrets: of the site.
         addresses: role to the address of the first host that has it.
     """
@@ -62,7 +63,7 @@ class ServiceContext(Generic[SettingsT]):
     settings: SettingsT
     site: Site
     site_file: Path
-    images: Mapping[str, str]
+    images: Mapping[str, ImageReference]
     secrets: Secrets
     addresses: Mapping[str, str]
 
@@ -132,7 +133,7 @@ def fingerprint(secrets: Secrets, data: Mapping[str, str]) -> str:
     return hmac.new(key, json.dumps(data, sort_keys=True).encode(), hashlib.sha256).hexdigest()[:32]
 
 
-def image(images: Mapping[str, str], name: str) -> Values:
+def image(images: Mapping[str, ImageReference], name: str) -> Values:
     """repository and digest of an image.
 
     Args:
@@ -148,8 +149,7 @@ def image(images: Mapping[str, str], name: str) -> Values:
         raise UserError(
             f"the site's registry has no image {name} (it has {known})", fix="run `strata up SITE --layer cluster`"
         )
-    repository, _, digest = reference.partition("@")
-    return {"repository": repository, "digest": digest}
+    return dict(reference)
 
 
 def _no_findings(settings: Any, site: Site, directory: Path) -> Iterable[Finding]:  # noqa: ARG001  # the default check

@@ -62,12 +62,12 @@ def up(
 ) -> None:
     """Deploy or repair a site, layer by layer. Idempotent; resumes after interruption."""
     from strata.cli.summary import print_summary
-    from strata.engine.disruption import Consent
+    from strata.engine.disruption import Approval
     from strata.engine.layers import up_steps
     from strata.engine.lock import site_lock
     from strata.engine.record import record_run
     from strata.engine.steps import RunReport, run_steps
-    from strata.engine.up import run_changes
+    from strata.engine.up import run_up
     from strata.platform.releases import check_values
     from strata.site.context import SiteContext
     from strata.site.secrets.provided import check_secrets
@@ -80,16 +80,16 @@ def up(
     chosen = layers(layer)
     with site_lock(context.paths, "up"):
 
-        def run(consent: Consent) -> RunReport:
+        def run(approval: Approval) -> RunReport:
             with RunDisplay(quiet=as_json, verbose=verbose) as display:
-                steps = up_steps(context, chosen, thorough=thorough or expect_unchanged, consent=consent)
+                steps = up_steps(context, chosen, thorough=thorough or expect_unchanged, approval=approval)
                 return run_steps(steps, display)
 
-        report = run_changes(
+        report = run_up(
             context,
             chosen,
             remove=remove or (),
-            consent=Consent(frozenset(replace or ()), everything=yes),
+            approval=Approval(frozenset(replace or ()), everything=yes),
             run=run,
             ask=None if as_json or not sys.stdin.isatty() else lambda what: typer.confirm(f"{what}\nGo on?"),
         )

@@ -12,7 +12,7 @@ from strata.errors import UserError
 from strata.models import Site
 from strata.models.cloud import Cloud, Flavor
 from strata.provider import Provider
-from strata.pulumi_program import shown_plainly
+from strata.pulumi_program import without_traceback
 from strata.roles import KUBERNETES_ROLES
 from strata.site.paths import SitePaths
 
@@ -110,7 +110,7 @@ def instance_metadata(site: Site, roles: tuple[str, ...]) -> dict[str, str]:
     return {SITE_METADATA: site.name, ROLES_METADATA: ",".join(roles)}
 
 
-@shown_plainly
+@without_traceback
 def public_key(paths: SitePaths) -> str:
     """The site's public SSH key.
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from strata.cloud.clouds_file import Credentials, entries
 from strata.errors import UserError
 from strata.models.cloud import Cloud
-from strata.pulumi_program import shown_plainly
+from strata.pulumi_program import without_traceback
 
 
-@shown_plainly
+@without_traceback
 def required_entries(site: str, cloud: Cloud) -> Credentials:
     """The entries that a site needs, looked for as every OpenStack client does ($OS_CLIENT_CONFIG_FILE, then the
     usual places).

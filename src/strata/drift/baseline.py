@@ -56,7 +56,7 @@ class ManagedUnit(BaseModel):
     enabled: bool | None = None
 
 
-class HostManifest(BaseModel):
+class HostBaseline(BaseModel):
     """What one playbook put on one host."""
 
     files: dict[str, ManagedFile] = {}
@@ -68,10 +68,10 @@ def directory(paths: SitePaths, playbook: str) -> Path:
     return paths.root / "manifests" / playbook
 
 
-def load(paths: SitePaths, playbook: str, host: str) -> HostManifest | None:
+def load(paths: SitePaths, playbook: str, host: str) -> HostBaseline | None:
     """The manifest of a host; None before the playbook succeeded there."""
     file = directory(paths, playbook) / f"{host}.json"
-    return HostManifest.model_validate_json(file.read_text()) if file.exists() else None
+    return HostBaseline.model_validate_json(file.read_text()) if file.exists() else None
 
 
 def content_digest(content: str) -> str:
@@ -105,7 +105,7 @@ def note(
     run = os.environ.get(RUN_VARIABLE)
     if not run:
         return
-    entry = HostManifest(files=dict(files or {}), units=dict(units or {}))
+    entry = HostBaseline(files=dict(files or {}), units=dict(units or {}))
     Path(run).mkdir(parents=True, exist_ok=True, mode=0o700)
     line = json.dumps(entry.model_dump(exclude_none=True) | {"removed": list(removed)}) + "\n"
     descriptor = os.open(Path(run) / f"{host}.jsonl", os.O_APPEND | os.O_CREAT | os.O_WRONLY, 0o600)
@@ -139,7 +139,7 @@ def finish(paths: SitePaths, playbook: str, run: Path, failed: set[str], *, part
                 files = {path: f for path, f in files.items() if not Path(path).is_relative_to(removed)}
             for name, unit in entry["units"].items():
                 units[name] = units.get(name, {}) | unit
-        manifest = HostManifest(files=files, units={n: ManagedUnit.model_validate(u) for n, u in units.items()})
+        manifest = HostBaseline(files=files, units={n: ManagedUnit.model_validate(u) for n, u in units.items()})
         target = directory(paths, playbook)
         target.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_private(target / f"{host}.json", manifest.model_dump_json(indent=1, exclude_none=True))

@@ -11,7 +11,7 @@ from typing import Any
 
 from strata.access.ssh import Unreachable, run_ssh
 from strata.drift import baseline, host_probe
-from strata.drift.baseline import HostManifest, ManagedFile, ManagedUnit
+from strata.drift.baseline import HostBaseline, ManagedFile, ManagedUnit
 from strata.findings import MISSING, Drift
 from strata.inventory.build import build_inventory
 from strata.layers import Layer, Playbook
@@ -25,7 +25,7 @@ def hosts_drift(context: SiteContext, playbooks: Iterable[Playbook]) -> list[Dri
     """
     inventory = build_inventory(context.site, context.cloud_outputs, context.site_file)
     drift: list[Drift] = []
-    manifests: dict[str, dict[Playbook, HostManifest]] = {}
+    manifests: dict[str, dict[Playbook, HostBaseline]] = {}
     for playbook in playbooks:
         for host in inventory.groups.get(playbook.group, []):
             found = baseline.load(context.paths, playbook.name, host)
@@ -56,7 +56,7 @@ def playbook_hosts(context: SiteContext, playbook: Playbook) -> list[str]:
     return inventory.groups.get(playbook.group, [])
 
 
-def ask(context: SiteContext, address: str, wanted: Iterable[HostManifest]) -> dict[str, Any]:
+def ask(context: SiteContext, address: str, wanted: Iterable[HostBaseline]) -> dict[str, Any]:
     """What stands on a host of all that the manifests name.
 
     Raises:
@@ -75,7 +75,7 @@ def ask(context: SiteContext, address: str, wanted: Iterable[HostManifest]) -> d
     return answer
 
 
-def compare(layer: Layer, host: str, wanted: HostManifest, answer: Mapping[str, Any]) -> list[Drift]:
+def compare(layer: Layer, host: str, wanted: HostBaseline, answer: Mapping[str, Any]) -> list[Drift]:
     """Wanted against found, for one playbook on one host."""
     found: list[Drift] = []
     for path, file in wanted.files.items():

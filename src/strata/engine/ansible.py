@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from strata.access.ssh import learn_host_keys
-from strata.engine.diagnosis import explained
+from strata.access.ssh import add_known_hosts
+from strata.engine.diagnosis import diagnose
 from strata.errors import UserError
-from strata.processes import bound
+from strata.processes import bind_to_parent
 from strata.progress import Progress
 from strata.site.context import SiteContext
 from strata.site.paths import REPOSITORY
@@ -83,7 +83,7 @@ def run_playbook(
     if extra_variables:
         command += ["--extra-vars", json.dumps(dict(extra_variables))]
     context.paths.create()
-    learn_host_keys(context, playbook)
+    add_known_hosts(context, playbook)
     log = context.paths.logs / f"{playbook}.log"
     result = PlaybookResult()
     rest: deque[str] = deque(maxlen=30)
@@ -92,7 +92,7 @@ def run_playbook(
     with (
         log.open("w") as stream,
         subprocess.Popen(
-            bound(command),
+            bind_to_parent(command),
             cwd=REPOSITORY,
             env=playbook_environment(),
             stdin=subprocess.DEVNULL,
@@ -114,7 +114,7 @@ def run_playbook(
             fix=f"see {log}, fix it, and run the same command again",
         )
         progress.update("asking the hosts what they lack")
-        raise explained(context, error, result.failed_hosts)
+        raise diagnose(context, error, result.failed_hosts)
     if status != 0:
         raise UserError(
             f"playbook {playbook} ended with status {status}: {' '.join(list(rest)[-5:])}", fix=f"see {log}"

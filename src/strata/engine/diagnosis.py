@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from strata.access.ssh import all_addresses
 from strata.errors import UserError
 from strata.observe import exhaustion
-from strata.observe.exhaustion import Scarcity, TakenPort
+from strata.observe.exhaustion import ResourceExhaustion, TakenPort
 from strata.observe.hosts import host_roles, ssh
 from strata.site.context import SiteContext
 
 
-def explained(context: SiteContext, error: UserError, hosts: Iterable[str]) -> UserError:
+def diagnose(context: SiteContext, error: UserError, hosts: Iterable[str]) -> UserError:
     """The error that says what the hosts lack; the same error where they lack nothing or do not answer.
 
     Args:
@@ -44,7 +44,7 @@ def explained(context: SiteContext, error: UserError, hosts: Iterable[str]) -> U
     return error
 
 
-def ask(context: SiteContext, hosts: Iterable[str]) -> dict[str, Scarcity]:
+def ask(context: SiteContext, hosts: Iterable[str]) -> dict[str, ResourceExhaustion]:
     """What each of the hosts lacks; those that do not answer are left out."""
     addresses = all_addresses(context)
     roles = host_roles(context)

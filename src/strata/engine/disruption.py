@@ -31,7 +31,7 @@ _MEANING: Mapping[Effect, str] = {
 
 
 @dataclass(frozen=True)
-class Disturbance:
+class Disruption:
     """What a run would do to an instance that stays in the site.
 
     Args:
@@ -52,7 +52,7 @@ class Disturbance:
         return f"{self.instance} is {self.effect} ({', '.join(self.because)}): {_MEANING[self.effect]}{data}"
 
 
-class ConsentNeeded(UserError):
+class ApprovalNeeded(UserError):
     """A change would disturb instances, and nobody allowed it.
 
     Args:
@@ -63,7 +63,7 @@ class ConsentNeeded(UserError):
     exit_status = 4
     see = "an-instance-would-be-disturbed"
 
-    def __init__(self, disturbances: Iterable[Disturbance], site: str) -> None:
+    def __init__(self, disturbances: Iterable[Disruption], site: str) -> None:
         self.disturbances = tuple(disturbances)
         options = " ".join(f"--replace {one.instance}" for one in self.disturbances)
         super().__init__(
@@ -78,7 +78,7 @@ class ConsentNeeded(UserError):
 
 
 @dataclass(frozen=True)
-class Consent:
+class Approval:
     """What the operator allowed.
 
     Args:
@@ -89,11 +89,11 @@ class Consent:
     instances: frozenset[str] = frozenset()
     everything: bool = False
 
-    def covers(self, one: Disturbance) -> bool:
+    def covers(self, one: Disruption) -> bool:
         """Whether it was allowed."""
         return one.instance in self.instances or (self.everything and not one.holds)
 
-    def with_instances(self, names: Iterable[str]) -> Consent:
+    def with_instances(self, names: Iterable[str]) -> Approval:
         """This, and these instances too."""
         return replace(self, instances=self.instances | set(names))
 
@@ -191,7 +191,7 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 60 else text[:59] + "…"
 
 
-def disturbances(context: SiteContext, steps: Iterable[Mapping[str, Any]]) -> list[Disturbance]:
+def disturbances(context: SiteContext, steps: Iterable[Mapping[str, Any]]) -> list[Disruption]:
     """Instances of the site that the steps of a preview replace, rebuild or resize.
 
     Args:
@@ -199,7 +199,7 @@ def disturbances(context: SiteContext, steps: Iterable[Mapping[str, Any]]) -> li
         steps: metadata of the engine's events.
     """
     roles = {i.name: i.roles for i in context.site.cloud.instances} if context.site.cloud else {}
-    found: dict[str, Disturbance] = {}
+    found: dict[str, Disruption] = {}
     for step in steps:
         name = urn_name(step["urn"])
         if urn_type(step["urn"]) != INSTANCE or name not in roles:
@@ -210,7 +210,7 @@ def disturbances(context: SiteContext, steps: Iterable[Mapping[str, Any]]) -> li
         effect = _effect(step["op"], because)
         if effect is not None and (name not in found or found[name].effect != "replaced"):
             holds = tuple(role for role in DATA_ROLES if role in roles[name])
-            found[name] = Disturbance(name, effect, because or ("a resource that it needs is replaced",), holds)
+            found[name] = Disruption(name, effect, because or ("a resource that it needs is replaced",), holds)
     return list(found.values())
 
 
@@ -257,13 +257,13 @@ def warnings(context: SiteContext, layers: Iterable[Layer]) -> list[str]:
     return found
 
 
-def require_consent(context: SiteContext, consent: Consent, progress: Progress) -> list[Disturbance]:
+def require_approval(context: SiteContext, approval: Approval, progress: Progress) -> list[Disruption]:
     """Before the cloud's program runs: what it would disturb.
 
     A preview costs seconds, so it is asked for only where the program or what it is given has changed.
 
     Raises:
-        ConsentNeeded: naming each instance that nobody allowed to be disturbed.
+        ApprovalNeeded: naming each instance that nobody allowed to be disturbed.
         UserError: the preview failed.
     """
     from strata.stacks import pulumi
@@ -274,7 +274,7 @@ def require_consent(context: SiteContext, consent: Consent, progress: Progress) 
     progress.update("asking what would be replaced")
     result = pulumi.preview("cloud", context.site, context.paths, progress, site_file=context.site_file)
     found = disturbances(context, result.planned)
-    refused = [one for one in found if not consent.covers(one)]
+    refused = [one for one in found if not approval.covers(one)]
     if refused:
-        raise ConsentNeeded(refused, context.site.name)
+        raise ApprovalNeeded(refused, context.site.name)
     return found

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from strata.access.kubectl import Unanswered, kubectl, kubectl_json, run_kubectl
 from strata.access.ssh import Unreachable, host_addresses, run_ssh
-from strata.engine.disruption import Consent, Disturbance, leaving_nodes, require_consent
+from strata.engine.disruption import Approval, Disruption, leaving_nodes, require_approval
 from strata.errors import UserError
 from strata.progress import Progress
 from strata.site.context import SiteContext
@@ -20,33 +20,33 @@ ANSWER_SECONDS = 90.0
 """How long the API server may take to answer; after `strata down` it starts with its machine."""
 
 
-def prepare_cloud(context: SiteContext, consent: Consent, progress: Progress) -> int:
-    """What must come before the cloud's program: consent, and nodes drained that are about to go or to be stopped.
+def prepare_cloud(context: SiteContext, approval: Approval, progress: Progress) -> int:
+    """What must come before the cloud's program: approval, and nodes drained that are about to go or to be stopped.
 
     Returns:
         Number of nodes taken out of the cluster.
 
     Raises:
-        ConsentNeeded: an instance would be disturbed, and nobody allowed it.
+        ApprovalNeeded: an instance would be disturbed, and nobody allowed it.
         UserError: a node could not be drained.
     """
-    workers = _disturbed_workers(context, require_consent(context, consent, progress))
+    workers = _disturbed_workers(context, require_approval(context, approval, progress))
     # whose disk goes joins anew
     gone = [*leaving_nodes(context), *(one.instance for one in workers if one.effect != "resized")]
-    removed = remove_nodes(context, gone, consent, progress) if gone else 0
+    removed = remove_nodes(context, gone, approval, progress) if gone else 0
     stopped = [one.instance for one in workers if one.effect == "resized"]
     if stopped:
-        empty_nodes(context, stopped, consent, progress)
+        empty_nodes(context, stopped, approval, progress)
     return removed
 
 
-def _disturbed_workers(context: SiteContext, disturbed: Iterable[Disturbance]) -> list[Disturbance]:
+def _disturbed_workers(context: SiteContext, disturbed: Iterable[Disruption]) -> list[Disruption]:
     cloud = context.site.cloud
     workers = {i.name for i in cloud.instances if "kube_node" in i.roles} if cloud else set()
     return [one for one in disturbed if one.instance in workers]
 
 
-def empty_nodes(context: SiteContext, names: Iterable[str], consent: Consent, progress: Progress) -> None:
+def empty_nodes(context: SiteContext, names: Iterable[str], approval: Approval, progress: Progress) -> None:
     """Cordons and drains nodes whose machines are about to stop and come back; the role kube_node uncordons them.
 
     Pods that could run nowhere else wait for it, so a node is emptied and not asked whether others have room.
@@ -54,17 +54,17 @@ def empty_nodes(context: SiteContext, names: Iterable[str], consent: Consent, pr
     Args:
         context: the site.
         names: nodes; one that the cluster does not have is passed over.
-        consent: `--yes` also takes nodes whose cluster does not answer.
+        approval: `--yes` also takes nodes whose cluster does not answer.
         progress: told what is waited for.
 
     Raises:
         UserError: the cluster does not answer, or a pod does not leave; names it.
     """
-    for name in _reachable_members(context, names, consent, progress):
+    for name in _reachable_members(context, names, approval, progress):
         _drain(context, name, progress)
 
 
-def remove_nodes(context: SiteContext, names: Iterable[str], consent: Consent, progress: Progress) -> int:
+def remove_nodes(context: SiteContext, names: Iterable[str], approval: Approval, progress: Progress) -> int:
     """Cordons and drains each node, resets it, and deletes its Node object.
 
     Arguments and errors as of `empty_nodes`.
@@ -72,7 +72,7 @@ def remove_nodes(context: SiteContext, names: Iterable[str], consent: Consent, p
     Returns:
         How many of them the cluster had.
     """
-    members = _reachable_members(context, names, consent, progress)
+    members = _reachable_members(context, names, approval, progress)
     for name in members:
         _drain(context, name, progress)
         progress.update(f"taking {name} out of the cluster")
@@ -81,14 +81,14 @@ def remove_nodes(context: SiteContext, names: Iterable[str], consent: Consent, p
     return len(members)
 
 
-def _reachable_members(context: SiteContext, names: Iterable[str], consent: Consent, progress: Progress) -> list[str]:
+def _reachable_members(context: SiteContext, names: Iterable[str], approval: Approval, progress: Progress) -> list[str]:
     """Those of the names that are nodes; none where there is no cluster, or one that `--yes` gives up."""
     if not context.paths.kubeconfig.exists():
         return []
     try:
         members = _members(context, progress)
     except Unanswered as error:
-        if consent.everything:
+        if approval.everything:
             return []
         raise UserError(
             f"{', '.join(names)} cannot be drained: the cluster is {error}",

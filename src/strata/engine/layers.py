@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 
 from strata.access.ssh import wait_for_ssh
 from strata.engine.ansible import run_playbook
-from strata.engine.diagnosis import explained
-from strata.engine.disruption import Consent, remember_cloud
+from strata.engine.diagnosis import diagnose
+from strata.engine.disruption import Approval, remember_cloud
 from strata.engine.pod_readiness import wait_for_system_pods
 from strata.errors import UserError
 from strata.inventory.clients import OPERATOR_SECRET
@@ -47,12 +47,12 @@ def playbook_step(context: SiteContext, name: str, thorough: bool) -> Callable[[
         reason = "asked for"
         if not thorough:
             progress.update("asking the hosts what has changed")
-            why = playbook_state.why_not(context, name)
+            why = playbook_state.reason_to_run(context, name)
             if why is None:
                 return StepResult(0, playbook_state.summary(context, name))
             reason = why
         progress.update(f"running the playbook: {reason}")
-        playbook_state.forget(context, name)
+        playbook_state.invalidate(context, name)
         result = run_playbook(context, name, progress)
         playbook_state.remember(context, name)
         return StepResult(result.changed, f"{result.ok} tasks ok, {result.changed} changed; run because: {reason}")
@@ -106,14 +106,14 @@ def keys_step(context: SiteContext) -> Callable[[Progress], StepResult]:
     return run
 
 
-def cloud_program_step(context: SiteContext, consent: Consent) -> Callable[[Progress], StepResult]:
+def cloud_program_step(context: SiteContext, approval: Approval) -> Callable[[Progress], StepResult]:
     """A step that runs pulumi/cloud and keeps its outputs."""
 
     def run(progress: Progress) -> StepResult:
         from strata.engine.drain import prepare_cloud
         from strata.stacks import pulumi
 
-        drained = prepare_cloud(context, consent, progress)
+        drained = prepare_cloud(context, approval, progress)
         result = pulumi.up("cloud", context.site, context.paths, progress, site_file=context.site_file)
         outputs = CloudOutputs.model_validate(
             {key: result.outputs[key] for key in CloudOutputs.model_fields if key in result.outputs}
@@ -174,7 +174,7 @@ def pod_images_step(context: SiteContext) -> Callable[[Progress], StepResult]:
             images = ensure_pod_images(context.site, context.paths, address, password, progress)
         except UserError as error:
             progress.update("asking the registry's host what it lacks")
-            raise explained(
+            raise diagnose(
                 context, error, [h.name for h in hosts_with("registry", context.site, context.cloud_outputs)]
             ) from error.__cause__
         images.save(context.paths)
@@ -250,7 +250,7 @@ def platform_program_step(context: SiteContext) -> Callable[[Progress], StepResu
 
 
 def up_steps(
-    context: SiteContext, layers: Iterable[Layer], *, thorough: bool = False, consent: Consent | None = None
+    context: SiteContext, layers: Iterable[Layer], *, thorough: bool = False, approval: Approval | None = None
 ) -> list[Step]:
     """All steps of `up` for the chosen layers, in an order that reads well.
 
@@ -258,7 +258,7 @@ def up_steps(
         context: the site.
         layers: those to bring up.
         thorough: run every playbook, also one whose work is all there.
-        consent: which instances may be disturbed; None for none.
+        approval: which instances may be disturbed; None for none.
 
     Raises:
         UserError: the site asks for something that this release does not install.
@@ -272,7 +272,7 @@ def up_steps(
         steps.append(Step("pulumi tools", Layer.CLOUD, tools_step(PULUMI_TOOLS)))
         before = context.provider.cloud_steps(context, thorough=thorough)
         needs = ("keys", "pulumi tools", *(step.name for step in before))
-        steps += [*before, Step("cloud", Layer.CLOUD, cloud_program_step(context, consent or Consent()), needs)]
+        steps += [*before, Step("cloud", Layer.CLOUD, cloud_program_step(context, approval or Approval()), needs)]
     if site.cluster is not None:
         # the pinned tools are built while the cloud comes up; the hosts layer copies kine
         steps.append(Step("cluster tools", Layer.HOSTS, tools_step(CLUSTER_TOOLS), ("pulumi tools",)))

@@ -32,7 +32,7 @@ _CODE = ("src/strata/site/secrets", "versions.yaml", "ansible.cfg")
 _IGNORED = frozenset({"__pycache__", "molecule", "tests"})
 
 
-def why_not(context: SiteContext, playbook: str) -> str | None:
+def reason_to_run(context: SiteContext, playbook: str) -> str | None:
     """None if the playbook need not run, else the reason in a few words."""
     file = _file(context, playbook)
     if not file.exists():
@@ -58,7 +58,7 @@ def why_not(context: SiteContext, playbook: str) -> str | None:
     return None
 
 
-def forget(context: SiteContext, playbook: str) -> None:
+def invalidate(context: SiteContext, playbook: str) -> None:
     """Before the playbook runs: from here on only its success counts."""
     _file(context, playbook).unlink(missing_ok=True)
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from strata.engine.disruption import Consent, ConsentNeeded, remember
+from strata.engine.disruption import Approval, ApprovalNeeded, remember
 from strata.engine.steps import Refused, RunReport, StepFailed
 from strata.layers import Layer
 from strata.site.context import SiteContext
-from strata.site.data_protection import Ledger, accept
+from strata.site.data_protection import ProtectedResources, authorize_removal
 
 
-def run_changes(
+def run_up(
     context: SiteContext,
     layers: Sequence[Layer],
     *,
     remove: Iterable[str],
-    consent: Consent,
-    run: Callable[[Consent], RunReport],
+    approval: Approval,
+    run: Callable[[Approval], RunReport],
     ask: Callable[[str], bool] | None,
 ) -> RunReport:
     """Runs the steps of `up` with what the operator allows.
@@ -26,30 +26,30 @@ def run_changes(
         context: the site.
         layers: those to bring up.
         remove: names of data that may go.
-        consent: what was allowed from the start.
+        approval: what was allowed from the start.
         run: runs the steps; called again, they go on from where they were.
         ask: puts a question to the operator; None where nobody can answer.
 
     Raises:
         ProtectedLoss: something with data left the site file unnamed; nothing was changed.
-        ConsentNeeded: an instance would be disturbed, and it was not allowed.
+        ApprovalNeeded: an instance would be disturbed, and it was not allowed.
         Refused: the provider refuses a change, such as a hypervisor removed before its instances.
         StepFailed: a step failed.
     """
-    accept(context.site, context.paths, layers, remove).save(context.paths.create())
+    authorize_removal(context.site, context.paths, layers, remove).save(context.paths.create())
     while True:
         try:
-            report = run(consent)
+            report = run(approval)
             break
         except StepFailed as error:
             needed = error.__cause__
             if isinstance(needed, Refused):
                 raise needed from None
-            if not isinstance(needed, ConsentNeeded):
+            if not isinstance(needed, ApprovalNeeded):
                 raise
             if ask is None or not needed.askable or not ask(needed.message):
                 raise needed from None
-            consent = consent.with_instances(one.instance for one in needed.disturbances)
+            approval = approval.with_instances(one.instance for one in needed.disturbances)
     remember(context, layers)
-    Ledger.of(context.paths).settled(layers).save(context.paths)
+    ProtectedResources.of(context.paths).settled(layers).save(context.paths)
     return report

@@ -13,7 +13,7 @@ from strata.progress import Progress
 from strata.site.paths import cache_directory
 
 
-def packed(source: ImageSource, content: str, progress: Progress) -> Path:
+def ensure_oci_layout(source: ImageSource, content: str, progress: Progress) -> Path:
     """An image as an OCI layout with compressed layers; built and packed where that has not been done.
 
     Args:

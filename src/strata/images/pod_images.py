@@ -13,11 +13,12 @@ from pathlib import Path
 from strata.access.podman import podman
 from strata.catalogue.site import installed
 from strata.images.build import ImageSource, PythonPackages, load_digests, save_digests
-from strata.images.oci_layout import packed
+from strata.images.oci_layout import ensure_oci_layout
 from strata.images.push import push
 from strata.images.registry_client import RegistryClient
 from strata.inventory.kubernetes import registry_name
 from strata.models import Site
+from strata.models.image_reference import ImageReference
 from strata.platform.accelerators import cluster_kinds
 from strata.progress import Progress
 from strata.site.outputs import ImageOutputs
@@ -169,7 +170,7 @@ def _sender(
 ) -> Callable[[tuple[ImageSource, str]], str]:
     def send(item: tuple[ImageSource, str]) -> str:
         source, content = item
-        return push(packed(source, content, progress), source.name, content, registry, credentials, progress)
+        return push(ensure_oci_layout(source, content, progress), source.name, content, registry, credentials, progress)
 
     return send
 
@@ -218,7 +219,7 @@ def build_pod_images(site: Site, progress: Progress) -> int:
     with _kept_digests():
         sources, base_id = _wanted(site, progress)
         with ThreadPoolExecutor(max_workers=2) as pool:
-            return len(list(pool.map(lambda s: packed(s, _content(s, base_id), progress), sources)))
+            return len(list(pool.map(lambda s: ensure_oci_layout(s, _content(s, base_id), progress), sources)))
 
 
 @contextmanager
@@ -243,7 +244,7 @@ def ensure_pod_images(
         progress: told what is built.
 
     Returns:
-        short image name to reference by digest.
+        the images, by short name.
 
     Raises:
         UserError: podman, uv or the registry refused.
@@ -254,5 +255,8 @@ def ensure_pod_images(
         digests = push_images(sources, base_id, registry, progress)
     prefix = registry_name(site)
     return ImageOutputs(
-        images={name.rpartition("/")[2]: f"{prefix}/{name}@{digest}" for name, digest in sorted(digests.items())}
+        images={
+            name.rpartition("/")[2]: ImageReference(repository=f"{prefix}/{name}", digest=digest)
+            for name, digest in sorted(digests.items())
+        }
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from strata.errors import UserError
 from strata.images.registry_client import RegistryClient
-from strata.processes import bound
+from strata.processes import bind_to_parent
 from strata.progress import Progress
 from strata.retry import attempts
 
@@ -69,7 +69,9 @@ def _run(command: list[str], repository: str, progress: Progress) -> tuple[int |
     begin = time.monotonic()
     with (
         tempfile.TemporaryFile("w+") as said,
-        subprocess.Popen(bound(command), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=said) as process,
+        subprocess.Popen(
+            bind_to_parent(command), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=said
+        ) as process,
     ):
         moved = _Moved(process.pid)
         while (status := _wait(process)) is None:

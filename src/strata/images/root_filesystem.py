@@ -16,7 +16,7 @@ from strata.access import podman
 from strata.errors import UserError
 from strata.images.apt_sources import CODENAMES, sources_for
 from strata.locks import file_lock
-from strata.processes import bound
+from strata.processes import bind_to_parent
 from strata.progress import Progress
 from strata.site.paths import cache_directory
 
@@ -104,7 +104,7 @@ def _build(filesystem: RootFilesystem, archive: Path, progress: Progress) -> Non
         sources.flush()
         with _reported(progress, f"mmdebstrap {filesystem.name} (Debian {filesystem.release})"):
             status = subprocess.run(
-                bound(_command(filesystem, partial, Path(sources.name))),
+                bind_to_parent(_command(filesystem, partial, Path(sources.name))),
                 stdin=subprocess.DEVNULL,
                 stdout=stream,
                 stderr=subprocess.STDOUT,

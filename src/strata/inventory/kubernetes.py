@@ -35,7 +35,7 @@ def image_repository(site: Site, outputs: CloudOutputs | None) -> str:
     pushed = ImageOutputs.load(SitePaths(site.name))
     if pushed is None:
         return f"{registry_name(site)}/kubernetes"
-    return pushed.images["kube-apiserver"].rpartition("/")[0]
+    return pushed.images["kube-apiserver"].repository.rpartition("/")[0]
 
 
 def endpoint(address: str, port: int) -> str:

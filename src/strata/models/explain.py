@@ -18,7 +18,7 @@ from strata.models.loader import load_site
 from strata.models.problems import suggestion
 from strata.models.pydantic_errors import strip_optional
 from strata.models.site import Site
-from strata.models.types import Duration, Quantity, SiteFile, Size
+from strata.models.types import SiteFile, Size
 from strata.models.yaml_events import KeyPath, dotted
 from strata.roles import roles
 
@@ -190,8 +190,8 @@ def unit_of(field: FieldInfo | None, annotation: Any) -> str | None:
     for meta in field.metadata if field else ():
         if isinstance(meta, Unit):
             return meta.name
-    if isinstance(annotation, type) and issubclass(annotation, Quantity):
-        return f"{annotation.noun} units {', '.join(annotation.units)}"
+    if annotation is Size:
+        return f"size units {', '.join(Size.units)}"
     return None
 
 
@@ -219,7 +219,6 @@ def type_name(annotation: Any) -> str:
         Path: "path",
         SiteFile: "path",
         Size: "size",
-        Duration: "duration",
     }
     if annotation in names:
         return names[annotation]

@@ -64,7 +64,7 @@ def _argument(annotation: Any, container: type) -> Any:
     return get_args(annotation)[0] if get_origin(annotation) is container else None
 
 
-def places_of(key: str, data: Mapping[str, object]) -> list[KeyPath]:
+def paths_for_key(key: str, data: Mapping[str, object]) -> list[KeyPath]:
     """Paths, through sections that are there, at which a key of this name may stand; not those inside lists.
 
     Args:
@@ -127,7 +127,7 @@ def meant_paths(document: Document, error: ValidationError) -> list[KeyPath]:
             model = field_model(path[:-1])
             meant = similar(str(path[-1]), list(model.model_fields) if model else [])
             found += [(*path[:-1], meant)] if meant is not None else []
-            found += places_of(str(path[-1]), document.data)
+            found += paths_for_key(str(path[-1]), document.data)
     return found
 
 
@@ -241,7 +241,7 @@ def _unknown_key(document: Document, path: KeyPath, model: type[BaseModel] | Non
     near = similar(key, keys)
     if may_be_secret(path) and (near is None or key == "value"):
         return "remove it; a site file says below secrets: where a secret is, never the secret"
-    places = [place for place in places_of(key, document.data) if place[:-1] != path[:-1]]
+    places = [place for place in paths_for_key(key, document.data) if place[:-1] != path[:-1]]
     if near is None and places:
         above = dotted(places[0][:-1])
         return f"indent it so that it stands below {above}" if above else "begin its line without indentation"

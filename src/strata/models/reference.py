@@ -20,7 +20,7 @@ HEADER = """# Site file
 `inventories/<site>/site.yaml` describes a site; this page is made from the model in `src/strata/models` by
 `python -m strata.models.generate`. `strata explain SITE KEY.PATH` says the same of one key, with its value and line.
 
-Sizes are a whole number and a unit of 1024 (`32 GiB`), durations a whole number and s, m, h or d (`5 m`).
+Sizes are a whole number and a unit of 1024 (`32 GiB`).
 Unknown keys, keys that stand twice, anchors and aliases are refused. Text that looks like a number needs quotes.
 """
 
@@ -64,7 +64,7 @@ def _row(name: str, field: FieldInfo) -> str:
     if choices := choices_of(annotation):
         kind += ": " + ", ".join(f"`{choice}`" for choice in choices)
     unit = unit_of(field, annotation)
-    if unit and kind not in ("size", "duration"):
+    if unit and kind != "size":
         kind += f" ({unit})"
     meaning = (field.description or "").replace("|", "\\|").replace("<", "&lt;")
     return f"| `{name}` | {kind} | {_default(field)} | {meaning} |"

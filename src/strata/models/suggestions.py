@@ -41,8 +41,8 @@ def number(value: object) -> str | None:
     return f"did you mean {re.sub('[,_ ]', '', digits[1])}?" if digits else None
 
 
-def quantity(value: object, units: Mapping[str, int]) -> str | None:
-    """A size or duration with another unit, spelling or space: 32gb, 1.5 GiB, 5min."""
+def size(value: object, units: Mapping[str, int]) -> str | None:
+    """A size with another unit, spelling or space: 32gb, 1.5 GiB."""
     if isinstance(value, bool) or not isinstance(value, str | int) or len(str(value)[:LONGEST]) >= LONGEST:
         return None
     match = _QUANTITY.fullmatch(str(value).replace("\u00a0", " "))
@@ -50,7 +50,7 @@ def quantity(value: object, units: Mapping[str, int]) -> str | None:
         return None
     count = Decimal(re.sub("[,_ ]", "", match[1]))
     if not match[2]:
-        return f"name the unit: {count} {max(units, key=lambda u: (u in ('GiB', 'm'), units[u]))}"
+        return f"name the unit: {count} GiB"
     unit = next((u for u in units if u[0].lower() == match[2][0].lower() and _same_unit(match[2], u)), None)
     if unit is None:
         return None
@@ -64,14 +64,11 @@ def quantity(value: object, units: Mapping[str, int]) -> str | None:
 
 
 def _same_unit(word: str, unit: str) -> bool:
-    """Whether a word is another spelling of a unit: gb, Gi and G of GiB, min and minutes of m."""
+    """Whether a word is another spelling of a unit: gb, Gi and G of GiB."""
     lower, wanted = word.lower(), unit.lower()
-    if wanted.endswith("ib"):
-        return lower in (wanted, wanted[0], wanted[0] + "b", wanted[0] + "i", wanted[0] + "bytes")
-    words = {"b": ("b", "byte", "bytes"), "s": ("s", "sec", "secs", "second", "seconds")}
-    words |= {"m": ("m", "min", "mins", "minute", "minutes"), "h": ("h", "hr", "hrs", "hour", "hours")}
-    words["d"] = ("d", "day", "days")
-    return lower in words.get(wanted, ())
+    if wanted == "b":
+        return lower in ("b", "byte", "bytes")
+    return lower in (wanted, wanted[0], wanted[0] + "b", wanted[0] + "i", wanted[0] + "bytes")
 
 
 def network(value: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Scalar types of the site model: sizes, durations, names and networks."""
+"""Scalar types of the site model: sizes, names and networks."""
 
 from __future__ import annotations
 
@@ -16,26 +16,25 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from strata.models import suggestions
 
-MAXIMUM_QUANTITY = 2**63 - 1
-"""Largest size in bytes or duration in seconds: what a database column of OpenStack can hold."""
+MAXIMUM_BYTES = 2**63 - 1
+"""What a database column of OpenStack can hold."""
 
 
 @dataclass(frozen=True, order=True)
-class Quantity:
-    """A whole number of base units, written in a site file as a number, a space and a unit.
+class Size:
+    """An amount of memory or disk, written in a site file as a number, a space and a unit.
 
     Args:
-        count: number of base units.
+        bytes: how many.
     """
 
-    count: int
-    units: ClassVar[dict[str, int]]
-    noun: ClassVar[str]
-    example: ClassVar[str]
+    bytes: int
+    units: ClassVar[dict[str, int]] = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "PiB": 2**50}
+    example: ClassVar[str] = "32 GiB"
 
     def __post_init__(self) -> None:
-        if not 0 <= self.count <= MAXIMUM_QUANTITY:
-            raise ValueError(f"a {self.noun} is at most {MAXIMUM_QUANTITY} {next(iter(self.units))}")
+        if not 0 <= self.bytes <= MAXIMUM_BYTES:
+            raise ValueError(f"a size is at most {MAXIMUM_BYTES} B")
 
     @classmethod
     def pattern(cls) -> str:
@@ -44,36 +43,36 @@ class Quantity:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """From "32 GiB" (a size) or "5 m" (a duration).
+        """From "32 GiB".
 
         Raises:
             ValueError: the text is not a whole number and a known unit, or too large.
         """
         match = re.fullmatch(cls.pattern()[1:-1], text)
         if match is None:
-            raise ValueError(f"is not a {cls.noun}: a whole number and a unit ({', '.join(cls.units)})")
+            raise ValueError(f"is not a size: a whole number and a unit ({', '.join(cls.units)})")
         return cls(int(match[1]) * cls.units[match[2]])
 
     def __str__(self) -> str:
         """The shortest exact form, with the largest unit that divides it."""
-        unit = next(u for u, factor in reversed(self.units.items()) if self.count % factor == 0)
-        return f"{self.count // self.units[unit]} {unit}" if self.count else f"0 {next(iter(self.units))}"
+        unit = next(u for u, factor in reversed(self.units.items()) if self.bytes % factor == 0)
+        return f"{self.bytes // self.units[unit]} {unit}" if self.bytes else "0 B"
 
     @classmethod
     def _validate(cls, value: object) -> Self:
         if isinstance(value, cls):
             return value
-        fix = suggestions.quantity(value, cls.units) or f"for instance {cls.example}"
+        fix = suggestions.size(value, cls.units) or f"for instance {cls.example}"
         if not isinstance(value, str):
             raise PydanticCustomError(
-                "quantity_type",
-                "a {noun} is a whole number and a unit ({units})",
-                {"noun": cls.noun, "units": ", ".join(cls.units), "fix": fix},
+                "size_type",
+                "a size is a whole number and a unit ({units})",
+                {"units": ", ".join(cls.units), "fix": fix},
             )
         try:
             return cls.parse(value)
         except ValueError as error:
-            raise PydanticCustomError("quantity", "{reason}", {"reason": str(error), "fix": fix}) from error
+            raise PydanticCustomError("size", "{reason}", {"reason": str(error), "fix": fix}) from error
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -85,45 +84,21 @@ class Quantity:
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         return {"type": "string", "pattern": cls.pattern(), "examples": [cls.example]}
 
-
-class Size(Quantity):
-    """An amount of memory or disk; units are powers of 1024."""
-
-    units: ClassVar[dict[str, int]] = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "PiB": 2**50}
-    noun: ClassVar[str] = "size"
-    example: ClassVar[str] = "32 GiB"
-
-    @property
-    def bytes(self) -> int:
-        return self.count
-
     @property
     def mebibytes(self) -> int:
         """Rounded up, as nova counts memory."""
-        return -(-self.count // 2**20)
+        return -(-self.bytes // 2**20)
 
     @property
     def gibibytes(self) -> int:
         """Rounded up, as nova counts disks."""
-        return -(-self.count // 2**30)
+        return -(-self.bytes // 2**30)
 
     def __add__(self, other: Size) -> Size:
-        return Size(self.count + other.count)
+        return Size(self.bytes + other.bytes)
 
     def __mul__(self, times: int) -> Size:
-        return Size(self.count * times)
-
-
-class Duration(Quantity):
-    """A length of time."""
-
-    units: ClassVar[dict[str, int]] = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-    noun: ClassVar[str] = "duration"
-    example: ClassVar[str] = "5 m"
-
-    @property
-    def seconds(self) -> int:
-        return self.count
+        return Size(self.bytes * times)
 
 
 DNS_LABEL_PATTERN = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"

@@ -76,7 +76,7 @@ class TakenPort:
 
 
 @dataclass(frozen=True)
-class Scarcity:
+class ResourceExhaustion:
     """What one host lacks.
 
     Args:
@@ -102,7 +102,7 @@ def _size(number: int) -> str:
     return f"{number} GiB"
 
 
-def parse(roles: Iterable[str], lines: Iterable[str]) -> Scarcity:
+def parse(roles: Iterable[str], lines: Iterable[str]) -> ResourceExhaustion:
     """What SCRIPT printed.
 
     Args:
@@ -123,7 +123,7 @@ def parse(roles: Iterable[str], lines: Iterable[str]) -> Scarcity:
         elif kind == "killed" and len(words) >= 2:
             # a process that systemd did not start is known by its own name
             killed.append(words[0] if words[0].endswith((".service", ".scope")) else words[1])
-    return Scarcity(tuple(full), tuple(_taken(roles, listening)), tuple(killed))
+    return ResourceExhaustion(tuple(full), tuple(_taken(roles, listening)), tuple(killed))
 
 
 def _full(words: list[str]) -> Iterator[FullFileSystem]:

@@ -9,11 +9,12 @@ from strata.inventory.topology import host_networks_with
 from strata.models import Site
 from strata.models.accelerators import CATALOGUE, NVIDIA_RESOURCE
 from strata.models.cluster import Cluster
+from strata.models.image_reference import ImageReference
 from strata.platform.accelerators import cluster_kinds
 from strata.site.outputs import CloudOutputs
 
 
-def values(site: Site, cluster: Cluster, outputs: CloudOutputs | None, images: Mapping[str, str]) -> Values:
+def values(site: Site, cluster: Cluster, outputs: CloudOutputs | None, images: Mapping[str, ImageReference]) -> Values:
     """Values of helm/cluster-base."""
     # only the playbook of kubeadm has API servers advertise the hosts' own addresses
     servers = host_networks_with(("kube_control_plane",), site, outputs) if cluster.installer == "kubeadm" else []
@@ -23,7 +24,7 @@ def values(site: Site, cluster: Cluster, outputs: CloudOutputs | None, images: M
     }
 
 
-def _device_plugin(site: Site, cluster: Cluster, images: Mapping[str, str]) -> Values:
+def _device_plugin(site: Site, cluster: Cluster, images: Mapping[str, ImageReference]) -> Values:
     """A cluster without accelerators gets none."""
     kinds = cluster_kinds(site)
     if not kinds:

@@ -9,6 +9,7 @@ from strata.catalogue.needs.hostname import INGRESS_CLASS
 from strata.catalogue.service import Values, image
 from strata.inventory.ports import INGRESS
 from strata.models import Site
+from strata.models.image_reference import ImageReference
 from strata.models.platform import LETS_ENCRYPT, IngressCertificate
 from strata.site.hosts import hosts_with
 from strata.site.outputs import CloudOutputs
@@ -22,7 +23,7 @@ HSTS = "hsts"
 PORT, METRICS_PORT, PING_PORT = 8443, 9100, 8080
 
 
-def values(site: Site, outputs: CloudOutputs | None, images: Mapping[str, str]) -> Values:
+def values(site: Site, outputs: CloudOutputs | None, images: Mapping[str, ImageReference]) -> Values:
     """Values of the chart traefik."""
     balancers = [host.address for host in hosts_with("load_balancer", site, outputs)]
     trusted = [f"{a}/{ipaddress.ip_address(a).max_prefixlen}" for a in balancers]
@@ -74,7 +75,7 @@ def values(site: Site, outputs: CloudOutputs | None, images: Mapping[str, str]) 
     }
 
 
-def _image(images: Mapping[str, str]) -> Values:
+def _image(images: Mapping[str, ImageReference]) -> Values:
     """The chart has no key for the digest: it is a part of the tag."""
     found = image(images, "traefik")
     registry, _, repository = found["repository"].partition("/")

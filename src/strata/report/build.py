@@ -147,11 +147,8 @@ def _tools() -> tuple[ToolReport, ...]:
 
 def _images(context: SiteContext) -> tuple[ImageReport, ...]:
     outputs = context.image_outputs
-    found = []
-    for name, reference in sorted(outputs.images.items()) if outputs else ():
-        repository, _, digest = reference.partition("@")
-        found.append(ImageReport(name=name, repository=repository, digest=digest))
-    return tuple(found)
+    images = sorted(outputs.images.items()) if outputs else ()
+    return tuple(ImageReport(name=n, repository=i.repository, digest=i.digest) for n, i in images)
 
 
 def last_runs(context: SiteContext, count: int = SHOWN_RUNS) -> tuple[RunTime, ...]:

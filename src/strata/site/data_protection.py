@@ -61,7 +61,7 @@ class Kept(BaseModel):
         }[self.kind]
 
 
-class Ledger(Outputs):
+class ProtectedResources(Outputs):
     """What holds data now, and what was allowed to go."""
 
     file_name: ClassVar[str] = "protected.json"
@@ -69,7 +69,7 @@ class Ledger(Outputs):
     removing: tuple[Kept, ...] = ()
 
     @classmethod
-    def of(cls, paths: SitePaths) -> Ledger:
+    def of(cls, paths: SitePaths) -> ProtectedResources:
         """The site's ledger; empty for one that was never up."""
         return cls.load(paths) or cls()
 
@@ -77,11 +77,11 @@ class Ledger(Outputs):
         """Names of a kind that were allowed to go."""
         return tuple(one.name for one in self.removing if one.kind == kind)
 
-    def settled(self, layers: Iterable[str]) -> Ledger:
+    def settled(self, layers: Iterable[str]) -> ProtectedResources:
         """After these layers have succeeded: what was allowed to go is gone."""
         done = set(layers)
         gone = {one for one in self.removing if LAYERS[one.kind] in done}
-        return Ledger(
+        return ProtectedResources(
             kept=tuple(one for one in self.kept if one not in gone),
             removing=tuple(one for one in self.removing if one not in gone),
         )
@@ -110,19 +110,19 @@ def _hosts(hosts: Iterable[tuple[str, tuple[str, ...]]]) -> list[Kept]:
     return found
 
 
-def current(site: Site, paths: SitePaths) -> Ledger:
+def current(site: Site, paths: SitePaths) -> ProtectedResources:
     """The ledger; for a site that was up before there was one, what its cloud has."""
-    ledger = Ledger.load(paths)
+    ledger = ProtectedResources.load(paths)
     if ledger is not None:
         return ledger
     outputs = CloudOutputs.load(paths)
     if outputs is None:
-        return Ledger()
+        return ProtectedResources()
     hosts = _hosts((i.name, i.roles) for i in outputs.instances.values())
-    return Ledger(kept=(*hosts, *(one for one in data_of(site) if one.kind != "host")))
+    return ProtectedResources(kept=(*hosts, *(one for one in data_of(site) if one.kind != "host")))
 
 
-def losses(ledger: Ledger, site: Site) -> list[Kept]:
+def losses(ledger: ProtectedResources, site: Site) -> list[Kept]:
     """What the ledger has and the site file no longer; a host that gives up a data role counts, one more role not."""
     wanted = {one.key: one for one in data_of(site)}
     return [one for one in ledger.kept if not _stays(one, wanted.get(one.key))]
@@ -140,7 +140,7 @@ class ProtectedLoss(UserError):
     """The site file no longer has something that holds data, and nobody named it."""
 
 
-def accept(site: Site, paths: SitePaths, layers: Iterable[str], names: Iterable[str]) -> Ledger:
+def authorize_removal(site: Site, paths: SitePaths, layers: Iterable[str], names: Iterable[str]) -> ProtectedResources:
     """Refuses the loss of what was not named; else notes what the site holds and what may go.
 
     Args:
@@ -184,10 +184,10 @@ def accept(site: Site, paths: SitePaths, layers: Iterable[str], names: Iterable[
     kept |= {one.key: one for one in removing}
     # what was taken out, and came back before it went
     back = {one for one in removing if _stays(one, {w.key: w for w in wanted}.get(one.key))}
-    return Ledger(kept=tuple(kept.values()), removing=tuple(one for one in removing if one not in back))
+    return ProtectedResources(kept=tuple(kept.values()), removing=tuple(one for one in removing if one not in back))
 
 
-def _keep_a_control_plane(ledger: Ledger, going: list[Kept], site: Site) -> None:
+def _keep_a_control_plane(ledger: ProtectedResources, going: list[Kept], site: Site) -> None:
     """A cluster whose control planes all go is no longer that cluster: its authority's key is on them alone."""
     if site.cluster is None or not going:
         return

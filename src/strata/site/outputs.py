@@ -9,6 +9,7 @@ from typing import ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict
 
+from strata.models.image_reference import ImageReference
 from strata.site.paths import SitePaths
 
 
@@ -55,8 +56,8 @@ class ImageOutputs(Outputs):
     """Images pushed to the site's registry."""
 
     file_name = "images.json"
-    images: dict[str, str]
-    """Short name to full reference with digest, `registry.<domain>:5000/strata/pause@sha256:…`."""
+    images: dict[str, ImageReference]
+    """By short name."""
 
 
 class ClusterOutputs(Outputs):

@@ -20,7 +20,7 @@ Inputs = Mapping[str, Any]
 """What the resource was to be created with; names as in Pulumi's state."""
 
 
-def forget_pending(state_file: Path, context: SiteContext, progress: Progress) -> bool:
+def delete_pending(state_file: Path, context: SiteContext, progress: Progress) -> bool:
     """Deletes what a killed run was about to create and did not write down, so that it can be created again.
 
     Returns:

@@ -16,13 +16,13 @@ from typing import Any, Literal
 
 from strata.errors import UserError
 from strata.models import Site
-from strata.processes import bound
+from strata.processes import bind_to_parent
 from strata.progress import Progress
 from strata.site.context import SiteContext
 from strata.site.paths import REPOSITORY, SitePaths
 from strata.site.secrets import SecretStore
 from strata.stacks.events import Events
-from strata.stacks.pending import forget_pending
+from strata.stacks.pending import delete_pending
 from strata.stacks.recovery import (
     drop_foreign_salt,
     end_orphaned_plugins,
@@ -106,16 +106,6 @@ def preview_steps(
         raise UserError("not up", fix=f"strata up {site.name} --layer {program}")
     events, _ = run.operate("preview", "--refresh")
     return events.planned
-
-
-def refresh(
-    program: Program, site: Site, paths: SitePaths, progress: Progress, *, site_file: Path | None = None
-) -> PulumiResult:
-    """Takes into the state what is really there. Arguments and errors as of `up`."""
-    run = _Run(program, site, paths, progress, site_file)
-    run.prepare()
-    events, seconds = run.operate("refresh", "--yes", "--skip-preview")
-    return run.result(events, seconds, run.outputs())
 
 
 def destroy(
@@ -210,7 +200,7 @@ class _Run:
         release_stale_locks(self.paths.pulumi, self.project, self.site.name)
         if not self.locked():
             repair_cut_writes(self.state_file)
-        if forget_pending(self.state_file, self.context, self.progress):
+        if delete_pending(self.state_file, self.context, self.progress):
             self.operate("refresh", "--yes", "--skip-preview", "--clear-pending-creates")
 
     def cloud_is_another(self, error: UserError) -> bool:
@@ -249,7 +239,7 @@ class _Run:
         with (
             log.open("w") as stream,
             subprocess.Popen(
-                bound(self._line(*arguments, "--json", "--suppress-outputs")),
+                bind_to_parent(self._line(*arguments, "--json", "--suppress-outputs")),
                 cwd=self.directory,
                 env=self.environment,
                 stdin=subprocess.DEVNULL,

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
 import shutil
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -145,28 +143,26 @@ def component_lock(component: str, waiting: Callable[[str], None]) -> Iterator[P
         component: its name in versions.yaml.
         waiting: told which process holds it, when another does.
     """
+    from filelock import FileLock, Timeout  # 60 ms, and most commands build nothing
+
     work = cache_directory() / "work"
     work.mkdir(parents=True, exist_ok=True)
-    with (work / f"{component}.lock").open("a+", encoding="utf-8") as lock:
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                lock.seek(0)
-                waiting(lock.read().strip() or "unknown")
-                time.sleep(_LOCK_POLL)
-        lock.seek(0)
-        lock.truncate()
-        lock.write(str(os.getpid()))
-        lock.flush()
-        staging = work / component
+    file = work / f"{component}.lock"
+    lock = FileLock(file)
+    while not lock.is_locked:
+        try:
+            lock.acquire(timeout=_LOCK_POLL)
+        except Timeout:
+            waiting(file.read_text().strip() or "unknown")
+    staging = work / component
+    try:
+        file.write_text(str(os.getpid()))
         shutil.rmtree(staging, ignore_errors=True)  # what a killed run left
         staging.mkdir()
-        try:
-            yield staging
-        finally:
-            shutil.rmtree(staging, ignore_errors=True)
+        yield staging
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+        lock.release()
 
 
 def remove_partial(name: str) -> None:

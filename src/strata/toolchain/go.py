@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from strata.errors import UserError
-from strata.processes import bound
+from strata.processes import bind_to_parent
 from strata.retry import attempts
 from strata.site.paths import REPOSITORY, cache_directory
 from strata.toolchain.process import Processes
@@ -207,7 +207,7 @@ def empty_caches() -> threading.Thread:
         # renamed first: go takes a module whose directory is there for complete
         caches.rename(tempfile.mkdtemp(prefix=".emptied-", dir=caches.parent))
     emptied = [directory for directory in caches_on_disk() if directory != caches]
-    deletion = threading.Thread(target=subprocess.run, args=(bound(["rm", "-rf", "--", *emptied]),))
+    deletion = threading.Thread(target=subprocess.run, args=(bind_to_parent(["rm", "-rf", "--", *emptied]),))
     deletion.start()
     return deletion
 

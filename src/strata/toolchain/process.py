@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from strata.processes import bound
+from strata.processes import bind_to_parent
 
 _GRACE_SECONDS = 5
 
@@ -40,7 +40,7 @@ class Processes:
                 self.check()
                 process = subprocess.Popen(
                     # the compilers that a killed `go build` leaves end by themselves within seconds
-                    bound(command),
+                    bind_to_parent(command),
                     cwd=cwd,
                     env=dict(environment),
                     stdin=subprocess.DEVNULL,

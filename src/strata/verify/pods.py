@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from strata.models.image_reference import ImageReference
+
 Kubectl = Callable[..., str]
 """`kubectl("get", "nodes", "-o", "json", input=None)` → its output."""
 
@@ -21,7 +23,7 @@ class PodRequest:
 
     Args:
         name: of the pod.
-        image: reference by digest.
+        image: in the site's registry.
         command: what it runs.
         node: name of the node that it must run on; None lets the scheduler choose.
         resources: limits, `{"nvidia.com/gpu": "1"}`.
@@ -29,7 +31,7 @@ class PodRequest:
     """
 
     name: str
-    image: str
+    image: ImageReference
     command: Sequence[str]
     node: str | None = None
     resources: Mapping[str, str] | None = None
@@ -45,7 +47,7 @@ class PodRequest:
             "containers": [
                 {
                     "name": "check",
-                    "image": self.image,
+                    "image": str(self.image),
                     "command": list(self.command),
                     "resources": {"limits": dict(self.resources or {})},
                 }

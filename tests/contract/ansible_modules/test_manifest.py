@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from strata.drift import baseline, host_probe
-from strata.drift.baseline import HostManifest
+from strata.drift.baseline import HostBaseline
 from strata.drift.hosts import compare
 from strata.layers import Layer
 from strata.site.paths import REPOSITORY, SitePaths
@@ -60,7 +60,7 @@ def play(tmp_path: Path, tasks: list[dict[str, Any]], *options: str, name: str =
     return done.returncode
 
 
-def probe(wanted: HostManifest) -> dict[str, Any]:
+def probe(wanted: HostBaseline) -> dict[str, Any]:
     files = {path: host_probe.look_at_file(path, f.digest.partition(":")[0]) for path, f in wanted.files.items()}
     return {"files": files, "units": {}}
 
@@ -155,7 +155,7 @@ def test_a_dry_run_records_nothing(tmp_path: Path, paths: SitePaths) -> None:
 
 
 def test_a_unit_is_compared_with_what_systemd_says() -> None:
-    wanted = HostManifest.model_validate(
+    wanted = HostBaseline.model_validate(
         {
             "units": {
                 "kept": {"active": True, "enabled": True},

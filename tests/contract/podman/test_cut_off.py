@@ -19,9 +19,9 @@ from strata.access.podman import (
     SITE_LABEL,
     PodmanError,
     container_status,
-    cut_off,
     exists,
-    listed,
+    list_containers,
+    partially_created,
     podman,
     site_containers,
 )
@@ -55,7 +55,7 @@ def site() -> Iterator[str]:
 
 def by_name(site: str) -> list[str]:
     """Names of all containers, halves included, that are called as those of the site."""
-    return [c["Names"][0] for c in listed("--external") if c["Names"][0].startswith(f"strata-{site}-")]
+    return [c["Names"][0] for c in list_containers("--external") if c["Names"][0].startswith(f"strata-{site}-")]
 
 
 @functools.cache
@@ -124,11 +124,11 @@ def test_a_removal_that_was_cut_off_is_finished(site: str, image: str) -> None:
     with pytest.raises(PodmanError, match="container not known"):
         podman("container", "inspect", name)
     assert container_status(name) == "removing"
-    assert cut_off(site) == [name]
-    assert container_recovery.settle(site) == [name]
+    assert partially_created(site) == [name]
+    assert container_recovery.reconcile(site) == [name]
     assert not exists("container", name)
     assert site_containers(site) == [other]
-    assert container_recovery.settle(site) == []
+    assert container_recovery.reconcile(site) == []
 
 
 INSTANCE = "0d6cfa4e-6a43-4a3c-9b0b-3cf2b6f4f0a1"
@@ -140,8 +140,8 @@ def test_a_creation_that_was_cut_off_is_taken_back(site: str, image: str, last: 
     cut_off_creation(name, image)
     assert not exists("container", name)
     assert container_status(name) is None
-    assert cut_off(site) == [name]
-    assert container_recovery.settle(site) == [name]
+    assert partially_created(site) == [name]
+    assert container_recovery.reconcile(site) == [name]
     assert by_name(site) == []
     create(site, name, image)
 
@@ -149,5 +149,5 @@ def test_a_creation_that_was_cut_off_is_taken_back(site: str, image: str, last: 
 def test_another_sites_halves_are_not_ours(site: str, image: str) -> None:
     name = f"strata-{site}-two-controller"
     cut_off_creation(name, image)
-    assert cut_off(site) == []
-    assert cut_off(f"{site}-two") == [name]
+    assert partially_created(site) == []
+    assert partially_created(f"{site}-two") == [name]

@@ -19,7 +19,7 @@ from strata.errors import UserError
 from strata.images import oci_layout, registry_client
 from strata.images import push as push_module
 from strata.images.build import LOCAL_PREFIX, ImageSource
-from strata.images.oci_layout import packed
+from strata.images.oci_layout import ensure_oci_layout
 from strata.images.push import push
 from strata.images.registry_client import RegistryClient
 from strata.inventory.ports import REGISTRY_PUSH
@@ -140,11 +140,11 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.setenv("STRATA_CACHE_DIR", str(directory / "cache"))
         # what a run that was killed left
         (directory / "cache" / "images" / "pods" / f"{content}.part" / "blobs").mkdir(parents=True)
-        layout = packed(source, content, Silent())
+        layout = ensure_oci_layout(source, content, Silent())
         # as on a machine whose podman has been tidied up
         subprocess.run(["podman", "image", "rm", f"{LOCAL_PREFIX}/noise:{content}"], check=True, capture_output=True)
         patch.setattr(oci_layout, "build", None)
-        assert packed(source, content, Silent()) == layout, "it is built once"
+        assert ensure_oci_layout(source, content, Silent()) == layout, "it is built once"
     assert [p.name for p in layout.parent.iterdir() if p.is_dir()] == [layout.name]
     return layout
 

@@ -9,18 +9,18 @@ import pytest
 from strata.engine.difference import step_lines
 from strata.engine.disruption import (
     Applied,
-    Consent,
-    ConsentNeeded,
+    Approval,
+    ApprovalNeeded,
     cloud_digest,
     disturbances,
     file_changes,
     leaving_nodes,
     remember,
     remember_cloud,
-    require_consent,
+    require_approval,
 )
 from strata.engine.steps import RunReport, StepFailed
-from strata.engine.up import run_changes
+from strata.engine.up import run_up
 from strata.layers import Layer
 from strata.progress import Silent
 from strata.site.context import SiteContext
@@ -67,20 +67,20 @@ def test_metadata_and_new_instances_disturb_nobody(context: SiteContext) -> None
 
 def test_yes_covers_workers_and_never_a_host_with_data(context: SiteContext) -> None:
     worker, services = disturbances(context, [step("replace", "worker-1"), step("replace", "services-1")])
-    yes = Consent(everything=True)
+    yes = Approval(everything=True)
     assert yes.covers(worker)
     assert not yes.covers(services)
-    assert Consent(frozenset({"services-1"})).covers(services)
+    assert Approval(frozenset({"services-1"})).covers(services)
     assert "nfs_server, postgresql" in services.text()
     (resized,) = disturbances(context, [step("update", "services-1", "flavorId")])
     assert not yes.covers(resized)  # its servers stop
-    assert Consent(frozenset({"services-1"})).covers(resized)
+    assert Approval(frozenset({"services-1"})).covers(resized)
 
 
 def test_a_resize_loses_nothing_and_a_question_will_do(context: SiteContext) -> None:
     found = disturbances(context, [step("update", "services-1", "flavorId")])
-    assert ConsentNeeded(found, "lab").askable
-    assert not ConsentNeeded(disturbances(context, [step("replace", "services-1")]), "lab").askable
+    assert ApprovalNeeded(found, "lab").askable
+    assert not ApprovalNeeded(disturbances(context, [step("replace", "services-1")]), "lab").askable
 
 
 def test_a_preview_is_asked_for_only_where_something_changed(
@@ -93,15 +93,15 @@ def test_a_preview_is_asked_for_only_where_something_changed(
         return PulumiResult(0, 0, 0, 0, 0.0, {}, [step("replace", "worker-1", "networks")])
 
     monkeypatch.setattr("strata.stacks.pulumi.preview", preview)
-    assert require_consent(context, Consent(), Silent()) == []  # nothing stands yet
+    assert require_approval(context, Approval(), Silent()) == []  # nothing stands yet
     standing(context, worker_1=("kube_node",))
-    with pytest.raises(ConsentNeeded, match="worker-1 is replaced") as refused:
-        require_consent(context, Consent(), Silent())
+    with pytest.raises(ApprovalNeeded, match="worker-1 is replaced") as refused:
+        require_approval(context, Approval(), Silent())
     assert refused.value.exit_status == 4
     assert "--replace worker-1" in (refused.value.fix or "")
-    assert len(require_consent(context, Consent(everything=True), Silent())) == 1
+    assert len(require_approval(context, Approval(everything=True), Silent())) == 1
     remember_cloud(context)
-    assert require_consent(context, Consent(), Silent()) == []
+    assert require_approval(context, Approval(), Silent()) == []
     assert asked == ["cloud", "cloud"]
 
 
@@ -138,17 +138,17 @@ def test_the_plan_names_resources_and_what_differs() -> None:
 
 
 class Steps:
-    """A run whose cloud step needs consent."""
+    """A run whose cloud step needs approval."""
 
     def __init__(self, context: SiteContext) -> None:
         self.found = disturbances(context, [step("replace", "worker-1")])
         self.runs = 0
 
-    def run(self, consent: Consent) -> RunReport:
+    def run(self, approval: Approval) -> RunReport:
         self.runs += 1
-        refused = [one for one in self.found if not consent.covers(one)]
+        refused = [one for one in self.found if not approval.covers(one)]
         if refused:
-            raise StepFailed("step cloud failed") from ConsentNeeded(refused, "lab")
+            raise StepFailed("step cloud failed") from ApprovalNeeded(refused, "lab")
         return RunReport()
 
 
@@ -162,14 +162,14 @@ def test_at_a_terminal_the_question_decides(answer: bool, context: SiteContext) 
         return answer
 
     def go() -> RunReport:
-        return run_changes(context, list(Layer), remove=(), consent=Consent(), run=steps.run, ask=ask)
+        return run_up(context, list(Layer), remove=(), approval=Approval(), run=steps.run, ask=ask)
 
     if answer:
         go()
         assert steps.runs == 2
         assert Applied.load(context.paths) is not None
     else:
-        with pytest.raises(ConsentNeeded):
+        with pytest.raises(ApprovalNeeded):
             go()
         assert Applied.load(context.paths) is None
     assert len(asked) == 1
@@ -178,6 +178,6 @@ def test_at_a_terminal_the_question_decides(answer: bool, context: SiteContext) 
 
 def test_without_a_terminal_it_is_refused(context: SiteContext) -> None:
     steps = Steps(context)
-    with pytest.raises(ConsentNeeded):
-        run_changes(context, list(Layer), remove=(), consent=Consent(), run=steps.run, ask=None)
+    with pytest.raises(ApprovalNeeded):
+        run_up(context, list(Layer), remove=(), approval=Approval(), run=steps.run, ask=None)
     assert steps.runs == 1

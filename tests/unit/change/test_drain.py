@@ -6,16 +6,16 @@ import pytest
 
 from strata.access.kubectl import Unanswered
 from strata.engine import drain
-from strata.engine.disruption import Consent, Disturbance
+from strata.engine.disruption import Approval, Disruption
 from strata.engine.drain import prepare_cloud
 from strata.errors import UserError
 from strata.progress import Silent
 from strata.site.context import SiteContext
 
 DISTURBED = [
-    Disturbance("worker-1", "resized", ("flavorId",)),
-    Disturbance("gpu-worker-1", "rebuilt", ("imageId",)),
-    Disturbance("services-1", "resized", ("flavorId",), ("postgresql",)),
+    Disruption("worker-1", "resized", ("flavorId",)),
+    Disruption("gpu-worker-1", "rebuilt", ("imageId",)),
+    Disruption("services-1", "resized", ("flavorId",), ("postgresql",)),
 ]
 
 
@@ -23,7 +23,7 @@ DISTURBED = [
 def context(context: SiteContext, monkeypatch: pytest.MonkeyPatch) -> SiteContext:
     """The lab with a cluster, two of whose workers are disturbed."""
     context.paths.kubeconfig.touch()
-    monkeypatch.setattr(drain, "require_consent", lambda *_: DISTURBED)
+    monkeypatch.setattr(drain, "require_approval", lambda *_: DISTURBED)
     return context
 
 
@@ -33,7 +33,7 @@ def test_a_resized_worker_is_drained_and_stays_a_member(context: SiteContext, mo
     monkeypatch.setattr(drain, "_drain", lambda _, name, __: done.append(("drain", name)))
     monkeypatch.setattr(drain, "_reset", lambda _, name: done.append(("reset", name)))
     monkeypatch.setattr(drain, "_kubectl", lambda _, *arguments: done.append(arguments[:3]))
-    assert prepare_cloud(context, Consent(), Silent()) == 1
+    assert prepare_cloud(context, Approval(), Silent()) == 1
     assert done == [
         ("drain", "gpu-worker-1"),
         ("reset", "gpu-worker-1"),
@@ -50,5 +50,5 @@ def test_a_cluster_that_does_not_answer_is_given_up_only_with_yes(
 
     monkeypatch.setattr(drain, "_members", unanswered)
     with pytest.raises(UserError, match="gpu-worker-1 cannot be drained: the cluster is unreachable"):
-        prepare_cloud(context, Consent(frozenset({"worker-1"})), Silent())
-    assert prepare_cloud(context, Consent(everything=True), Silent()) == 0
+        prepare_cloud(context, Approval(frozenset({"worker-1"})), Silent())
+    assert prepare_cloud(context, Approval(everything=True), Silent()) == 0

@@ -10,7 +10,7 @@ import yaml
 
 from strata.errors import UserError
 from strata.models import Site, load_site
-from strata.site.data_protection import Ledger, ProtectedLoss, accept, losses
+from strata.site.data_protection import ProtectedLoss, ProtectedResources, authorize_removal, losses
 from strata.site.outputs import CloudOutputs, InstanceOutput
 from strata.site.paths import REPOSITORY, SitePaths
 
@@ -39,7 +39,7 @@ def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SitePaths:
     """Of a lab that was brought up once."""
     monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path / "state"))
     found = SitePaths("lab").create()
-    accept(load_site(LAB), found, ALL, ()).save(found)
+    authorize_removal(load_site(LAB), found, ALL, ()).save(found)
     return found
 
 
@@ -79,42 +79,42 @@ def test_a_loss_is_refused_until_it_is_named(
     edit: Edit, key: str, loss: str, edited: Callable[[Edit], Site], paths: SitePaths
 ) -> None:
     site = edited(edit)
-    before = Ledger.load(paths)
+    before = ProtectedResources.load(paths)
     with pytest.raises(ProtectedLoss) as refused:
-        accept(site, paths, ALL, ())
+        authorize_removal(site, paths, ALL, ())
     assert key in refused.value.message
     assert loss in refused.value.message
     assert f"--remove {key}" in (refused.value.fix or "")
-    assert Ledger.load(paths) == before
+    assert ProtectedResources.load(paths) == before
 
-    ledger = accept(site, paths, ALL, [key])
+    ledger = authorize_removal(site, paths, ALL, [key])
     assert [one.key for one in ledger.removing] == [key]
     assert key not in {one.key for one in losses(ledger.settled(ALL), site)}
 
 
 def test_a_loss_stays_allowed_until_its_layer_has_succeeded(edited: Callable[[Edit], Site], paths: SitePaths) -> None:
     site = edited(without_database)
-    accept(site, paths, ALL, ["ml_hub"]).save(paths)
-    accept(site, paths, ALL, ()).save(paths)  # the same run again, after a failure
-    assert Ledger.of(paths).leaving("database") == ("ml_hub",)
-    assert Ledger.of(paths).settled(["cloud"]).leaving("database") == ("ml_hub",)
-    assert Ledger.of(paths).settled(["hosts"]).leaving("database") == ()
+    authorize_removal(site, paths, ALL, ["ml_hub"]).save(paths)
+    authorize_removal(site, paths, ALL, ()).save(paths)  # the same run again, after a failure
+    assert ProtectedResources.of(paths).leaving("database") == ("ml_hub",)
+    assert ProtectedResources.of(paths).settled(["cloud"]).leaving("database") == ("ml_hub",)
+    assert ProtectedResources.of(paths).settled(["hosts"]).leaving("database") == ()
 
 
 def test_what_came_back_before_it_went_stays(edited: Callable[[Edit], Site], paths: SitePaths) -> None:
-    accept(edited(without_database), paths, ALL, ["database/ml_hub"]).save(paths)
-    ledger = accept(edited(lambda _: None), paths, ALL, ())
+    authorize_removal(edited(without_database), paths, ALL, ["database/ml_hub"]).save(paths)
+    ledger = authorize_removal(edited(lambda _: None), paths, ALL, ())
     assert ledger.removing == ()
     assert "database/ml_hub" in {one.key for one in ledger.kept}
 
 
 def test_another_layer_does_not_ask(edited: Callable[[Edit], Site], paths: SitePaths) -> None:
-    assert accept(edited(without_tenant), paths, ["hosts"], ()).removing == ()
+    assert authorize_removal(edited(without_tenant), paths, ["hosts"], ()).removing == ()
 
 
 def test_a_name_that_does_not_leave_is_a_mistake(edited: Callable[[Edit], Site], paths: SitePaths) -> None:
     with pytest.raises(UserError, match=r"--remove ml_hub: .* what leaves: tenant/research"):
-        accept(edited(without_tenant), paths, ALL, ["tenant/research", "ml_hub"])
+        authorize_removal(edited(without_tenant), paths, ALL, ["tenant/research", "ml_hub"])
 
 
 def test_the_last_control_plane_stays_even_if_named(edited: Callable[[Edit], Site], paths: SitePaths) -> None:
@@ -122,7 +122,7 @@ def test_the_last_control_plane_stays_even_if_named(edited: Callable[[Edit], Sit
         content["cloud"]["instances"][1]["name"] = "control-2"
 
     with pytest.raises(ProtectedLoss, match="control-1 is the last control plane"):
-        accept(edited(other_control_plane), paths, ALL, ["host/control-1"])
+        authorize_removal(edited(other_control_plane), paths, ALL, ["host/control-1"])
 
 
 def test_a_site_that_was_up_before_there_was_a_ledger_is_protected(
@@ -133,4 +133,4 @@ def test_a_site_that_was_up_before_there_was_a_ledger_is_protected(
     host = InstanceOutput(id="1", name="old-1", address="10.77.0.5", flavor="cpu.small", roles=("postgresql",))
     CloudOutputs(instances={"old-1": host}, networks={}).save(paths)
     with pytest.raises(ProtectedLoss, match="host/old-1"):
-        accept(edited(lambda _: None), paths, ALL, ())
+        authorize_removal(edited(lambda _: None), paths, ALL, ())

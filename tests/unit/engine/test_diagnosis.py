@@ -8,7 +8,7 @@ import pytest
 
 from strata.engine import diagnosis
 from strata.errors import UserError
-from strata.observe.exhaustion import SCRIPT, Scarcity, parse
+from strata.observe.exhaustion import SCRIPT, ResourceExhaustion, parse
 from strata.site.context import SiteContext
 from strata.troubleshooting import link_for
 
@@ -21,7 +21,7 @@ LISTENING = (
 )
 
 
-def scarcity(text: str, *roles: str) -> Scarcity:
+def scarcity(text: str, *roles: str) -> ResourceExhaustion:
     """What is made of the script's output."""
     return parse(roles, text.splitlines())
 
@@ -114,7 +114,7 @@ def test_the_error_says_what_is_lacking(
 ) -> None:
     monkeypatch.setattr(diagnosis, "all_addresses", lambda _: {"services-1": "10.0.0.9"})
     monkeypatch.setattr(diagnosis, "ssh", lambda *_: (answer, ""))
-    error = diagnosis.explained(
+    error = diagnosis.diagnose(
         context, UserError("playbook hosts: hidden", fix="mend it"), ["services-1", "services-1"]
     )
     assert error.message.startswith(message)

@@ -26,7 +26,7 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_host_without_a_known_key_is_asked(context: SiteContext, asked: Path) -> None:
-    ssh.learn_host_keys(context, "openstack")
+    ssh.add_known_hosts(context, "openstack")
     (call,) = asked.read_text().splitlines()
     assert "StrictHostKeyChecking=accept-new" in call
     assert f"UserKnownHostsFile={context.paths.known_hosts}" in call
@@ -35,10 +35,10 @@ def test_a_host_without_a_known_key_is_asked(context: SiteContext, asked: Path) 
 
 def test_a_host_whose_key_is_known_is_left_alone(context: SiteContext, asked: Path) -> None:
     context.paths.known_hosts.write_text(f"10.87.0.10 {KEY}\n")
-    ssh.learn_host_keys(context, "openstack")
+    ssh.add_known_hosts(context, "openstack")
     assert asked.read_text() == ""
 
 
 def test_without_instances_there_is_nobody_to_ask(context: SiteContext, asked: Path) -> None:
-    ssh.learn_host_keys(context, "cluster")
+    ssh.add_known_hosts(context, "cluster")
     assert asked.read_text() == ""

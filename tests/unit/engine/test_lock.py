@@ -16,7 +16,7 @@ import pytest
 
 from strata.engine.lock import holder, machine_lock, site_lock
 from strata.errors import UserError
-from strata.processes import MARK, bound, end_orphans, marked, unmarked_environment
+from strata.processes import MARK, bind_to_parent, end_orphans, tagged, unmarked_environment
 from strata.site.outputs import remove_partial, write_private
 from strata.site.paths import SitePaths
 
@@ -93,7 +93,7 @@ def test_what_a_killed_run_left_is_ended(
 
 def test_process_that_ignores_the_signal_is_killed(paths: SitePaths, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("strata.processes.GRACE_SECONDS", 0.2)
-    with marked(paths):
+    with tagged(paths):
         line = "import signal, time; signal.signal(15, signal.SIG_IGN); print(flush=True); time.sleep(100)"
         process = subprocess.Popen([sys.executable, "-c", line], stdout=subprocess.PIPE)
     assert process.stdout is not None
@@ -103,9 +103,9 @@ def test_process_that_ignores_the_signal_is_killed(paths: SitePaths, monkeypatch
 
 
 def test_others_are_left_alone(paths: SitePaths) -> None:
-    with marked(SitePaths("other")):
+    with tagged(SitePaths("other")):
         other = subprocess.Popen(["sleep", "100"])
-    with marked(paths):
+    with tagged(paths):
         staying = subprocess.Popen(["sleep", "100"], env=unmarked_environment())
         container = subprocess.Popen(["conmon", "100"], executable="/bin/sleep")
         own = end_orphans(paths)
@@ -120,8 +120,8 @@ def test_others_are_left_alone(paths: SitePaths) -> None:
 
 
 def test_bound_command_ends_with_its_parent() -> None:
-    line = "import subprocess, sys; from strata.processes import bound\n"
-    line += "child = subprocess.Popen(bound(['sleep', '100']), stdout=subprocess.DEVNULL)\n"
+    line = "import subprocess, sys; from strata.processes import bind_to_parent\n"
+    line += "child = subprocess.Popen(bind_to_parent(['sleep', '100']), stdout=subprocess.DEVNULL)\n"
     line += "print(child.pid, flush=True); sys.stdin.read()"
     parent = subprocess.Popen([sys.executable, "-c", line], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None
@@ -130,7 +130,7 @@ def test_bound_command_ends_with_its_parent() -> None:
     parent.kill()
     parent.wait()
     until(lambda: not lives(child))
-    assert bound(["true"])[-1] == "true"
+    assert bind_to_parent(["true"])[-1] == "true"
 
 
 def test_machine_lock_waits(paths: SitePaths) -> None:

@@ -34,7 +34,7 @@ def forget(file: Path, context: SiteContext, kind: str, **inputs: object) -> boo
     creation = {"type": "creating", "resource": {"urn": f"{URN}{kind}::some", "inputs": inputs}}
     latest = {"resources": [{"urn": f"{URN}other::known", "id": KNOWN}], "pending_operations": [creation]}
     file.write_text(json.dumps({"checkpoint": {"latest": latest}}))
-    return pulumi_pending.forget_pending(file, context, Silent())
+    return pulumi_pending.delete_pending(file, context, Silent())
 
 
 def deleted(method: MagicMock) -> list[str]:
@@ -92,5 +92,5 @@ def test_a_network(tmp_path: Path, context: SiteContext, cloud: MagicMock, exter
 def test_without_pending_creations_nothing_is_asked(tmp_path: Path, context: SiteContext, cloud: MagicMock) -> None:
     file = tmp_path / "state.json"
     file.write_text(json.dumps({"checkpoint": {"latest": {"resources": [], "pending_operations": []}}}))
-    assert not pulumi_pending.forget_pending(file, context, Silent())
+    assert not pulumi_pending.delete_pending(file, context, Silent())
     cloud.__enter__.assert_not_called()

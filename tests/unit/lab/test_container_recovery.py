@@ -57,10 +57,10 @@ def settled(monkeypatch: pytest.MonkeyPatch, **statuses: tuple[str, str, int]) -
     ]
     halves = [c["Names"][0] for c in containers if c["State"] == "removing"]
     monkeypatch.setattr(container_recovery, "podman", podman)
-    monkeypatch.setattr(container_recovery, "listed", lambda *_: containers)
-    monkeypatch.setattr(container_recovery, "cut_off", lambda _site: halves)
+    monkeypatch.setattr(container_recovery, "list_containers", lambda *_: containers)
+    monkeypatch.setattr(container_recovery, "partially_created", lambda _site: halves)
     monkeypatch.setattr(container_recovery, "site_networks", lambda _site: ["strata-here-control"])
-    return container_recovery.settle("here"), podman
+    return container_recovery.reconcile("here"), podman
 
 
 def test_those_without_a_process_are_told_to_podman(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:

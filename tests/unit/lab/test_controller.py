@@ -96,7 +96,7 @@ def podman(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Fake:
     monkeypatch.setenv("FAKE_PODMAN_DIRECTORY", str(directory))
     monkeypatch.setattr("strata_lab.host.restore", lambda _: [])
     # these look at the machine itself, where a lab may run
-    monkeypatch.setattr("strata_lab.container_recovery.settle", lambda _: [])
+    monkeypatch.setattr("strata_lab.container_recovery.reconcile", lambda _: [])
     monkeypatch.setattr("strata_lab.container_recovery.LEASES", tmp_path / "leases")
     monkeypatch.setattr(podman_service, "runtime_directory", lambda name: tmp_path / "run" / name)
     return Fake(directory)

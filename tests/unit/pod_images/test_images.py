@@ -45,7 +45,7 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> Registry:
         return digest
 
     monkeypatch.setattr(pod_images, "push", push)
-    monkeypatch.setattr(pod_images, "packed", lambda _source, content, _progress: Path(content))
+    monkeypatch.setattr(pod_images, "ensure_oci_layout", lambda _source, content, _progress: Path(content))
     return found
 
 

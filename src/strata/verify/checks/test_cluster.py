@@ -332,7 +332,7 @@ def test_tenants_are_apart(site: Site, kubectl: Kubectl, namespace: str, images:
 
 def test_images_come_from_the_site(site: Site, kubectl: Kubectl, images: ImageOutputs) -> None:
     """Every container runs an image from the site's registry, with the digest that was pushed"""
-    pushed = {reference.partition("@")[2] for reference in images.images.values()}
+    pushed = {image.digest for image in images.images.values()}
     foreign = []
     for pod in json.loads(kubectl("get", "pods", "--all-namespaces", "--output", "json"))["items"]:
         for container in pod["status"].get("containerStatuses", []):

@@ -56,10 +56,8 @@ def test_pods_run_the_pushed_image(kubectl: Kubectl, images: ImageOutputs, site:
     """Each service's pods run the image that was pushed, by digest."""
     if service.of(site) is None or not service.has_image:
         pytest.skip(f"site {site.name} has no pods of {service.name} with an image of their own")
-    reference = images.images[service.name]
-    digest = reference.partition("@")[2]
-    assert digest.startswith("sha256:")
+    pushed = images.images[service.name]
     for pod in running_pods(kubectl, service.name, service.namespace):
-        assert {c["image"] for c in pod["spec"]["containers"]} == {reference}
+        assert {c["image"] for c in pod["spec"]["containers"]} == {str(pushed)}
         for status in pod["status"]["containerStatuses"]:
-            assert status["imageID"].endswith(digest), status["imageID"]
+            assert status["imageID"].endswith(pushed.digest), status["imageID"]
