@@ -142,7 +142,7 @@ def test_the_plan_told_each_change(changed: Changed) -> None:
     for key in (
         "cloud.project.quota.cores",
         "platform.tenants.research.quota.cpu",
-        "hosts.postgresql.settings.work_mem",
+        "hosts.postgresql",
         "hosts.operators",
     ):
         assert key in changed.plan
