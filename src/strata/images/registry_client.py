@@ -82,11 +82,10 @@ class RegistryClient:
         end = time.monotonic() + PATIENCE
         while True:
             said: Exception | str
-            begin = time.monotonic()
             try:
                 response, content = self._ask_once(method, path, body, headers)
             except (requests.RequestException, TimeoutError) as error:
-                late = time.monotonic() - begin >= TIMEOUT
+                late = isinstance(error, TimeoutError | requests.Timeout) or "timed out" in str(error)
                 said = f"no whole answer within {TIMEOUT:.0f} s" if late else error
                 if "CERTIFICATE_VERIFY_FAILED" in str(error):
                     raise self._refused(what, said) from error  # another answer is not to be expected
