@@ -112,7 +112,8 @@ def break_openstack(context: SiteContext, cloud: Connection) -> None:
     cloud.compute.set_aggregate_metadata(aggregate, {"by_hand": "yes"})
     group = next(cloud.network.security_groups(name=f"{name}-registry"))
     rules = cloud.network.security_group_rules(security_group_id=group.id, direction="ingress")
-    cloud.network.delete_security_group_rule(next(r for r in rules if r.port_range_min))
+    nodes = next(cloud.network.security_groups(name=f"{name}-kube-node"))
+    cloud.network.delete_security_group_rule(next(r for r in rules if r.remote_group_id == nodes.id))
     server = next(s for s in cloud.compute.servers(all_projects=True) if s.name == GONE)
     cloud.compute.delete_server(server)
     cloud.compute.wait_for_delete(server, wait=60)
@@ -198,7 +199,7 @@ def test_openstack(context: SiteContext, broken: Broken) -> None:
         ("cloud", f"flavor {context.site.cloud.flavors[-1].name}", 'extraSpecs["hw:by_hand"]', "missing", "yes"),
         ("cloud", "quota set project", "cores", str(cores), str(cores + 1)),
         ("cloud", "aggregate none", "metadata.by_hand", "missing", "yes"),
-        ("cloud", "sec group rule registry-registry", "state", "present", "missing"),
+        ("cloud", "sec group rule registry-registry-kube_node", "state", "present", "missing"),
         ("cloud", f"instance {GONE}", "state", "present", "missing"),
         (
             "cloud",
@@ -289,7 +290,7 @@ def test_up_touches_nothing_else(context: SiteContext, broken: Broken, mended: M
     changed = {part for part in before.keys() & after.keys() if before[part] != after[part]}
     assert {part.partition(" for ")[0] for part in changed} == {
         f"container {container_name(context.site.name)}",
-        f"rule {context.site.name}-registry: ingress IPv4 tcp 5000-5000 0.0.0.0/0",
+        f"rule {context.site.name}-registry: ingress IPv4 tcp 5000-5000 {context.site.name}-kube-node",
         f"file services-1:{HAPROXY}",
         "file services-1:/etc/postgresql/15/main/pg_hba.conf",
         "unit services-1:docker-registry.service",
@@ -348,5 +349,5 @@ def test_the_cloud_is_as_declared(mended: Mended, context: SiteContext, cloud: C
     assert "by_hand" not in next(a for a in cloud.compute.aggregates() if a.name == f"{name}-none").metadata
     group = next(cloud.network.security_groups(name=f"{name}-registry"))
     rules = cloud.network.security_group_rules(security_group_id=group.id, direction="ingress")
-    assert [r.port_range_min for r in rules] == [5000]
+    assert sorted(r.port_range_min for r in rules) == [5000, 5000, 5000, 5001]
     assert [s.status for s in cloud.compute.servers(all_projects=True) if s.name == GONE] == ["ACTIVE"]
