@@ -7,7 +7,7 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from strata.models.image_reference import ImageReference
+from strata.image_reference import ImageReference
 from strata.site.outputs import ImageOutputs
 
 DIGEST = "sha256:" + "0" * 64

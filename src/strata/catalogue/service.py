@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from strata.catalogue.needs.audience import Issuer
 from strata.catalogue.needs.base import Need, SecretReference
 from strata.errors import UserError
-from strata.models.image_reference import ImageReference
+from strata.image_reference import ImageReference
 
 if TYPE_CHECKING:
     from strata.models import Site

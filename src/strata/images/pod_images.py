@@ -12,13 +12,13 @@ from pathlib import Path
 
 from strata.access.podman import podman
 from strata.catalogue.site import installed
+from strata.image_reference import ImageReference
 from strata.images.build import ImageSource, PythonPackages, load_digests, save_digests
 from strata.images.oci_layout import ensure_oci_layout
 from strata.images.push import push
 from strata.images.registry_client import RegistryClient
 from strata.inventory.kubernetes import registry_name
 from strata.models import Site
-from strata.models.image_reference import ImageReference
 from strata.platform.accelerators import cluster_kinds
 from strata.progress import Progress
 from strata.site.outputs import ImageOutputs

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from strata.catalogue.service import Values, image
+from strata.image_reference import ImageReference
 from strata.inventory.topology import host_networks_with
 from strata.models import Site
 from strata.models.accelerators import CATALOGUE, NVIDIA_RESOURCE
 from strata.models.cluster import Cluster
-from strata.models.image_reference import ImageReference
 from strata.platform.accelerators import cluster_kinds
 from strata.site.outputs import CloudOutputs
 

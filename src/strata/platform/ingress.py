@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 from strata.catalogue.needs.hostname import INGRESS_CLASS
 from strata.catalogue.service import Values, image
+from strata.image_reference import ImageReference
 from strata.inventory.ports import INGRESS
 from strata.models import Site
-from strata.models.image_reference import ImageReference
 from strata.models.platform import LETS_ENCRYPT, IngressCertificate
 from strata.site.hosts import hosts_with
 from strata.site.outputs import CloudOutputs

@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict
 
-from strata.models.image_reference import ImageReference
+from strata.image_reference import ImageReference
 from strata.site.paths import SitePaths
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from strata.models.image_reference import ImageReference
+from strata.image_reference import ImageReference
 
 Kubectl = Callable[..., str]
 """`kubectl("get", "nodes", "-o", "json", input=None)` → its output."""

@@ -1,0 +1,38 @@
+"""Each module below the engine can be the first that a program imports: no circle breaks it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+from strata.site.paths import REPOSITORY
+
+PACKAGES = ("catalogue", "cloud", "inventory", "models", "platform", "site", "toolchain")
+PROGRAM = """
+import importlib, json, sys
+broken = {}
+for name in json.load(sys.stdin):
+    for loaded in [m for m in sys.modules if m.partition(".")[0] in ("strata", "strata_services")]:
+        del sys.modules[loaded]
+    try:
+        importlib.import_module(name)
+    except ImportError as error:
+        broken[name] = str(error)
+print(json.dumps(broken))
+"""
+
+
+def test_any_module_can_come_first() -> None:
+    source = REPOSITORY / "src"
+    files = [file for package in PACKAGES for file in sorted((source / "strata" / package).rglob("*.py"))]
+    names = [
+        ".".join(file.relative_to(source).with_suffix("").parts).removesuffix(".__init__")
+        for file in files
+        if "template" not in file.parts
+    ]
+    assert len(names) > 80
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], input=json.dumps(names), capture_output=True, text=True, check=True
+    )
+    assert json.loads(done.stdout) == {}
