@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -30,7 +31,7 @@ class SecretReference:
         return {"name": self.name, "key": self.key}
 
 
-class Need(Generic[Provided_co]):
+class Need(ABC, Generic[Provided_co]):
     """One word of the vocabulary; the words are its subclasses, frozen dataclasses."""
 
     def findings(self, site: Site, key: KeyPath) -> Iterator[Finding]:  # noqa: ARG002  # for the subclasses
@@ -46,9 +47,9 @@ class Need(Generic[Provided_co]):
         """Entries of the service's Kubernetes Secret."""
         return {}
 
+    @abstractmethod
     def provide(self, context: ServiceContext[Any]) -> Provided_co:
         """What the service's values name."""
-        raise NotImplementedError
 
 
 def role_findings(site: Site, key: KeyPath, role: str, reason: str) -> Iterator[Finding]:

@@ -26,7 +26,7 @@ def external_issuer(site: Site) -> ExternalIssuer:
 
 
 def test_external_issuer_publishes_keys(external_issuer: ExternalIssuer, context: SiteContext) -> None:
-    """The external token issuer has the identity set in site.yaml and publishes its signing keys."""
+    """The external issuer has the identity set in site.yaml and publishes its signing keys."""
     session = requests.Session()
     if external_issuer.ca_file is not None:
         session.verify = str(Path(context.site_file).parent / external_issuer.ca_file)
