@@ -144,11 +144,13 @@ class HostServices:
         return bool(urls) and all(self.http.get(url, timeout=10).status_code == 200 for url in urls)
 
     def nfs(self, host: str, since: float) -> bool:  # noqa: ARG002
-        """Another host sees a file that was just put there."""
+        """A node sees a file that was just put there."""
         site = self.context.site
         assert site.hosts.nfs is not None
         machines = {h.name: h for h in hosts(site, self.context.cloud_outputs)}
-        client = self.site_host(next(name for name in machines if name != host))
+        client = self.site_host(
+            next(name for name, one in machines.items() if name != host and "kube_node" in one.roles)
+        )
         export, file = site.hosts.nfs.exports[0], f".test-{uuid.uuid4().hex[:8]}"
         self.site_host(host).check_output(f"touch {export.path}/{file}")
         try:

@@ -47,6 +47,7 @@ IN_STATE = {
 IN_KUBERNETES = {  # pods mount them as files
     "strata-system/ml-hub-secrets": {"ml_hub_database_password"},
     "strata-system/token-issuer-secrets": {"token_issuer_signing_key", "token_issuer_verify_secret"},
+    "traefik/site-certificate": {"certificate ingress"},
 }
 """Secrets of the cluster, by the beginning of their name, to the site's secrets that may stand in them."""
 
@@ -189,7 +190,9 @@ def pod_images(outputs: ImageOutputs) -> list[str]:
     tags = {content for content, digest in packed.items() if digest in used}
     listed = podman("images", "--filter", f"reference={LOCAL_PREFIX}/*", "--format", "{{.Repository}}:{{.Tag}}").split()
     found = [reference for reference in listed if reference.rpartition(":")[2] in tags]
-    assert len(found) == len(tags) == len(used), "podman has no longer what the images in the cache were packed from"
+    # several contents may have given the same image: a comment in a Containerfile is one
+    kept = {packed[reference.rpartition(":")[2]] for reference in found}
+    assert kept == used, "podman has no longer what the images in the cache were packed from"
     return found
 
 
