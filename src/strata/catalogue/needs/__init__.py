@@ -5,6 +5,7 @@ from strata.catalogue.needs.base import Need, SecretReference
 from strata.catalogue.needs.client import Client
 from strata.catalogue.needs.database import Database
 from strata.catalogue.needs.hostname import Hostname
+from strata.catalogue.needs.metrics import Metrics
 from strata.catalogue.needs.namespace import Namespace, TenantNamespaces
 from strata.catalogue.needs.secret import Secret
 
@@ -13,6 +14,7 @@ __all__ = [
     "Client",
     "Database",
     "Hostname",
+    "Metrics",
     "Namespace",
     "Need",
     "Secret",
