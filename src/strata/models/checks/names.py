@@ -34,7 +34,7 @@ def check(site: Site) -> Iterator[Finding]:
     for index, tenant in enumerate(site.platform.tenants):
         if tenant.name in RESERVED_NAMESPACES:
             path: KeyPath = ("platform", "tenants", index, "name")
-            yield Finding(path, "is a namespace of Kubernetes itself", "another name, for instance research")
+            yield Finding(path, "is a namespace of Kubernetes or the platform", "another name, for instance research")
     for index, image in enumerate(site.cloud.images if site.cloud is not None else ()):
         if image.release not in DEBIAN_RELEASES:
             fix = f"release: {' or '.join(DEBIAN_RELEASES)}, in quotes"
