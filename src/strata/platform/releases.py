@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Protocol
 
 from strata.catalogue.needs.hostname import published
+from strata.catalogue.needs.shared_volume import volumes
 from strata.catalogue.service import SYSTEM_NAMESPACE, Secrets, Service, ServiceContext, Values, fingerprint
 from strata.catalogue.site import installed
 from strata.models import Site
 from strata.models.base import Model
-from strata.platform import cluster_base, ingress, tenant
+from strata.platform import cluster_base, ingress, shared_volumes, tenant
 from strata.platform.operator_values import check_operator_values, merged, operator_values
 from strata.site.hosts import hosts
 from strata.site.outputs import CloudOutputs, ImageOutputs
@@ -61,6 +62,7 @@ class Release:
         namespace: that it is stored in.
         own_values: of the chart, without the operator's.
         address: URL at the site's load balancer.
+        after: releases that must be deployed before it; they come first in the table.
     """
 
     name: str
@@ -69,6 +71,7 @@ class Release:
     namespace: str
     own_values: Callable[[PlatformState], Values]
     address: str | None = None
+    after: tuple[str, ...] = ()
 
     @property
     def chart_source(self) -> str:
@@ -110,7 +113,8 @@ def releases(site: Site) -> tuple[Release, ...]:
     ]
     hostnames = {one.key: one.hostname for one in published(site)}
     services = [_service_release(service, site, hostnames.get(service.key)) for service in installed(site)]
-    return (base, controller, *tenants, *services)
+    storage = _volumes_release(site, tenants)
+    return (base, controller, *tenants, *storage, *services)
 
 
 def check_values(site: Site, site_file: Path) -> None:
@@ -122,6 +126,18 @@ def check_values(site: Site, site_file: Path) -> None:
     check_operator_values(site_file, {release.name: release.chart for release in releases(site)})
 
 
+def _volumes_release(site: Site, namespaces: Sequence[Release]) -> tuple[Release, ...]:
+    """After the releases that make the claims' namespaces; none for a site without volumes."""
+    if not volumes(site):
+        return ()
+    name, after = shared_volumes.CHART, tuple(release.name for release in namespaces)
+    return (Release(name, _kind(name), name, SYSTEM_NAMESPACE, lambda _: shared_volumes.values(site), after=after),)
+
+
+def _kind(name: str) -> str:
+    return "".join(part.capitalize() for part in name.split("-"))
+
+
 def _service_release(service: Service[Model], site: Site, hostname: str | None) -> Release:
     def values(state: PlatformState) -> Values:
         context = service_context(service, state)
@@ -131,9 +147,8 @@ def _service_release(service: Service[Model], site: Site, hostname: str | None) 
             given.setdefault("podAnnotations", {})[FINGERPRINT_ANNOTATION] = fingerprint(state.secrets, data)
         return given
 
-    kind = "".join(part.capitalize() for part in service.name.split("-"))
     address = f"https://{hostname}.{site.domain}/" if hostname else None
-    return Release(service.name, kind, service.name, service.namespace, values, address)
+    return Release(service.name, _kind(service.name), service.name, service.namespace, values, address)
 
 
 def service_context(service: Service[Model], state: PlatformState) -> ServiceContext[Model]:

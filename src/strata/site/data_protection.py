@@ -12,6 +12,7 @@ from typing import ClassVar, Literal
 from pydantic import BaseModel, ConfigDict
 
 from strata.catalogue.needs.database import databases
+from strata.catalogue.needs.shared_volume import export_paths
 from strata.errors import UserError
 from strata.models import Site
 from strata.roles import roles as all_roles
@@ -94,8 +95,7 @@ def data_of(site: Site) -> tuple[Kept, ...]:
         found.append(Kept(kind="project", name=site.cloud.project.name))
         found += _hosts((i.name, i.roles) for i in site.cloud.instances)
     found += _hosts((m.name, m.roles) for m in site.hosts.machines)
-    if site.hosts.nfs is not None:
-        found += [Kept(kind="export", name=e.name, detail=str(e.path)) for e in site.hosts.nfs.exports]
+    found += [Kept(kind="export", name=name, detail=str(path)) for name, path in export_paths(site).items()]
     if site.cluster is not None:
         found += [Kept(kind="tenant", name=t.name) for t in site.platform.tenants]
     return (*found, *(Kept(kind="database", name=name) for name in databases(site)))

@@ -1,4 +1,4 @@
-"""cluster-base and tenant, judged by the real helm."""
+"""The platform's own charts, judged by the real helm."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from strata.site.paths import REPOSITORY
 
 HERE = Path(__file__).parent
 HELM = Path(sys.executable).parent / "helm"
-CHARTS = ("cluster-base", "tenant")
+CHARTS = ("cluster-base", "shared-volumes", "tenant")
 CLUSTER_WIDE = {"Namespace", "StorageClass", "PriorityClass", "PersistentVolume"}
 
 

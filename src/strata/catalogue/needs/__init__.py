@@ -6,5 +6,6 @@ from strata.catalogue.needs.client import Client
 from strata.catalogue.needs.database import Database
 from strata.catalogue.needs.hostname import Hostname
 from strata.catalogue.needs.secret import Secret
+from strata.catalogue.needs.shared_volume import SharedVolume
 
-__all__ = ["Audience", "Client", "Database", "Hostname", "Need", "Secret", "SecretReference"]
+__all__ = ["Audience", "Client", "Database", "Hostname", "Need", "Secret", "SecretReference", "SharedVolume"]
