@@ -34,4 +34,4 @@ def test_bad_defaults_are_named(tmp_path: Path, value: str) -> None:
 
 def test_unknown_release_is_refused() -> None:
     with pytest.raises(UserError, match="Debian 9"):
-        images.node_filesystem("9")
+        images.node_filesystem("9", Path("mount.nfs"))
