@@ -88,9 +88,10 @@ WantedBy=basic.target
 UNIT
 systemctl reenable --quiet lxcfs.service
 
-# Pods' NFS volumes: the host's kernel may have no NFS client, so mounts go through FUSE.
+# Pods' NFS volumes: the host's kernel may have no NFS client, so mounts go through FUSE. It replaces nfs-common's helper, a
+# dependency of nfs-ganesha, to which mount.nfs4 is a link already.
 install -m 755 /tmp/mount.nfs /usr/sbin/mount.nfs
-ln -s mount.nfs /usr/sbin/mount.nfs4
+ln -sf mount.nfs /usr/sbin/mount.nfs4
 
 # The serial console: nova's console log, and a login there.
 systemctl unmask --quiet console-getty.service
