@@ -52,13 +52,13 @@ def controller_packages(directory: Path = ROLES) -> list[str]:
     return sorted(found)
 
 
-def node_filesystem(release: str, nfs_client: Path) -> RootFilesystem:
+def node_filesystem(release: str) -> RootFilesystem:
     """The nodes' root filesystem: base packages, those of all node roles, and mount.nfs."""
     if release not in CODENAMES:
         raise UserError(f"no node image for Debian {release}", fix=f"use one of {', '.join(CODENAMES)}")
     packages = (*_SYSTEMD, *_INSTANCE, *_NETWORK, "procps", *role_packages())
     scripts = (FILES / "customize.sh", FILES / "customize-node.sh")
-    return RootFilesystem(f"debian-{release}", release, packages, scripts, (nfs_client,))
+    return RootFilesystem(f"debian-{release}", release, packages, scripts, (toolchain.location(NFS_CLIENT),))
 
 
 def ensure_node_image(release: str, progress: Progress) -> str:
@@ -71,8 +71,8 @@ def ensure_node_image(release: str, progress: Progress) -> str:
     Raises:
         UserError: the root filesystem or the NFS client could not be built.
     """
-    nfs_client = toolchain.ensure((NFS_CLIENT,), progress)[NFS_CLIENT].path
-    return ensure(node_filesystem(release, nfs_client), progress, command='CMD ["/sbin/init"]')
+    toolchain.ensure((NFS_CLIENT,), progress)
+    return ensure(node_filesystem(release), progress, command='CMD ["/sbin/init"]')
 
 
 def controller_filesystem() -> RootFilesystem:

@@ -45,7 +45,7 @@ class RootFilesystem:
         release: Debian release, "12" or "13".
         packages: Debian packages beyond mmdebstrap's minbase.
         customize: shell scripts that run inside before packing, in this order.
-        files: what the scripts find in /tmp, by their names.
+        files: what the scripts find in /tmp, by their names; each is in a folder named after the content, as tools are.
     """
 
     name: str
@@ -57,8 +57,10 @@ class RootFilesystem:
     def digest(self) -> str:
         """Names the content: packages, scripts, files and the host's certificate authorities."""
         content = hashlib.sha256(repr((self.name, self.release, sorted(set(self.packages)), _OPTIONS)).encode())
-        for file in (*self.customize, *self.files):
-            content.update(file.read_bytes())
+        for script in self.customize:
+            content.update(script.read_bytes())
+        for file in self.files:  # a site is planned before its tools are built
+            content.update(f"{file.parent.name}/{file.name}".encode())
         if _HOST_CA.exists():
             content.update(_HOST_CA.read_bytes())
         return content.hexdigest()[:12]

@@ -141,12 +141,12 @@ def test_size_and_content_are_current_right_after_open(containers: tuple[Server,
         "    os.close(file)\n"
     )
     writer = one.spawn(
-        "import sys\n"
-        "for line in sys.stdin:\n"
-        "    open('growing', 'a').write('x' * 1000)\n"
-        "    print('written')\n"
+        "import sys\nfor line in sys.stdin:\n    open('growing', 'a').write('x' * 1000)\n    print('written')\n"
     )
-    assert reader.stdin and reader.stdout and writer.stdin and writer.stdout
+    assert reader.stdin is not None
+    assert reader.stdout is not None
+    assert writer.stdin is not None
+    assert writer.stdout is not None
     for size in range(1000, 21000, 1000):
         print(file=writer.stdin, flush=True)
         assert writer.stdout.readline() == "written\n"
@@ -177,7 +177,8 @@ def test_locks_hold_between_nodes_and_over_a_restart_of_the_server(
 ) -> None:
     server, one, two = containers
     holder = one.spawn(HOLDER.format(kind=kind))
-    assert holder.stdin and holder.stdout
+    assert holder.stdin is not None
+    assert holder.stdout is not None
     assert holder.stdout.readline() == "locked\n"
     assert not lockable(two, kind)
     server.kill()

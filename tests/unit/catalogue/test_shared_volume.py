@@ -16,6 +16,7 @@ from strata.inventory.role_variables import role_variables
 from strata.models import Site, SiteError, find_site, load_site
 from strata.platform.releases import releases, service_context
 from strata.site.data_protection import data_of
+
 from ..platform.test_values import SITES, check, outputs, state_of
 
 HOMES = SharedVolume("homes", owner=1000, group=100, size="20Gi")
@@ -43,7 +44,7 @@ def test_a_service_gets_a_claim_and_the_server_an_export(monkeypatch: pytest.Mon
     variables = role_variables("nfs_server", state.site, outputs(state.site))
     exports: Any = variables["nfs_server_exports"]
     export = next(e for e in exports if e["name"] == "homes")
-    nodes = [e for e in exports if e["name"] == "data"][0]["clients"]
+    nodes = next(e for e in exports if e["name"] == "data")["clients"]
     assert export == {
         "name": "homes",
         "path": "/srv/nfs/volumes/homes",
@@ -98,5 +99,5 @@ def test_a_volume_needs_an_nfs_server(monkeypatch: pytest.MonkeyPatch, tmp_path:
     lines = site.read_text().replace("nfs_server, ", "").splitlines()
     site.write_text("\n".join(line for line in lines if not line.startswith("  nfs:")).replace("hosts:\n\n", "\n"))
     give(monkeypatch, load_site(SITES["lab"]), HOMES)
-    with pytest.raises(SiteError, match="nfs_server .for its volume homes"):
+    with pytest.raises(SiteError, match=r"nfs_server \(for its volume homes\)"):
         load_site(site)
