@@ -19,6 +19,7 @@ FILES = Path(__file__).parent / "files"
 NFS_CLIENT = "mount.nfs"
 """Tool of versions.yaml; customize-node.sh installs it."""
 _SYSTEMD = ("systemd", "systemd-sysv", "dbus", "openssh-server", "python3", "python3-apt", "sudo", "ca-certificates")
+_SYSTEMD_CHANGES = ('CMD ["/sbin/init"]', "STOPSIGNAL SIGRTMIN+3")
 # what an instance of a cloud has; cloud-init without its recommendations, which grow disks
 _INSTANCE = ("cloud-init", "lxcfs")
 _NETWORK = ("iproute2", "iputils-ping", "netbase", "curl")
@@ -72,7 +73,7 @@ def ensure_node_image(release: str, progress: Progress) -> str:
         UserError: the root filesystem or the NFS client could not be built.
     """
     toolchain.ensure((NFS_CLIENT,), progress)
-    return ensure(node_filesystem(release), progress, command='CMD ["/sbin/init"]')
+    return ensure(node_filesystem(release), progress, _SYSTEMD_CHANGES)
 
 
 def controller_filesystem() -> RootFilesystem:
@@ -83,4 +84,4 @@ def controller_filesystem() -> RootFilesystem:
 
 def ensure_controller_image(progress: Progress) -> str:
     """podman reference of the image of the OpenStack controller and of the network agent."""
-    return ensure(controller_filesystem(), progress, command='CMD ["/sbin/init"]')
+    return ensure(controller_filesystem(), progress, _SYSTEMD_CHANGES)

@@ -1,4 +1,4 @@
-"""The platform's own charts, judged by the real helm."""
+"""The charts of the platform itself, judged by the real helm."""
 
 from __future__ import annotations
 
@@ -19,11 +19,9 @@ from strata.site.paths import REPOSITORY
 
 HERE = Path(__file__).parent
 HELM = Path(sys.executable).parent / "helm"
-CHARTS = ("cluster-base", "shared-volumes", "tenant")
-CLUSTER_WIDE = {
-    *("Namespace", "StorageClass", "PriorityClass", "PersistentVolume"),
-    *("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"),
-}
+CHARTS = ("cluster-base", "namespace", "shared-volumes", "tenant")
+ADMISSION = {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
+CLUSTER_WIDE = {"Namespace", "StorageClass", "PriorityClass", "PersistentVolume", *ADMISSION}
 
 
 def helm(*arguments: str, values: dict[str, Any]) -> subprocess.CompletedProcess[str]:
@@ -91,10 +89,10 @@ def test_the_device_plugin_is_pinned_and_confined() -> None:
 def test_the_device_plugin_can_be_left_out() -> None:
     left = {"devicePlugin": {"enabled": False}}
     found = rendered("cluster-base", left)
-    assert {d["kind"] for d in found} == {"StorageClass", "PriorityClass", "NetworkPolicy"}
+    assert {d["kind"] for d in found} == {"StorageClass", "PriorityClass", "NetworkPolicy", *ADMISSION}
     assert [d["metadata"]["name"] for d in found if d["kind"] == "NetworkPolicy"] == ["check-dns"]
     found = rendered("cluster-base", {**left, "networkPolicies": {"enabled": False}})
-    assert {d["kind"] for d in found} == {"StorageClass", "PriorityClass"}
+    assert {d["kind"] for d in found} == {"StorageClass", "PriorityClass", *ADMISSION}
 
 
 def test_dns_may_reach_the_api_servers_alone() -> None:
@@ -117,7 +115,7 @@ def test_the_device_plugins_configuration_is_what_it_reads() -> None:
 
 
 def test_a_tenant_may_not_use_what_it_was_not_given() -> None:
-    quota = next(d for d in rendered("tenant") if d["kind"] == "ResourceQuota")
+    quota = next(d for d in rendered("tenant") if (d["kind"], d["metadata"]["name"]) == ("ResourceQuota", "research"))
     assert quota["spec"]["hard"]["requests.nvidia.com/gpu"] == "1"
     assert quota["spec"]["hard"]["requests.amd.com/fpga-u50"] == "0"
 
@@ -145,6 +143,8 @@ WRONG: list[tuple[str, tuple[str | int, ...], object, str]] = [
     ("tenant", ("members", 0, "kind"), "Team", "kind"),
     ("tenant", ("networkPolicy", "egress", 0), "everything", "egress"),
     ("tenant", ("podSecurity",), "strict", "podSecurity"),
+    ("namespace", ("podSecurity",), "strict", "podSecurity"),
+    ("namespace", ("namespace",), "", "namespace"),
 ]
 
 

@@ -115,7 +115,7 @@ def volumes(site: Site) -> tuple[MountedVolume, ...]:
         for t in site.platform.tenants
     )
     services = (
-        MountedVolume(need.name, service.namespace, f"/{need.name}", need.size, need.owner, need.group)
+        MountedVolume(need.name, service.namespace_of(site), f"/{need.name}", need.size, need.owner, need.group)
         for service, need in service_volumes(site)
     )
     return (*services, *tenants)
