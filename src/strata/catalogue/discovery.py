@@ -34,6 +34,17 @@ def load() -> tuple[Service[Any], ...]:
     return tuple(found)
 
 
+def command_modules() -> tuple[ModuleType, ...]:
+    """Every services/<name>/commands.py; the module's `register(app)` adds commands to the command line."""
+    _package(PACKAGE, [])
+    found = []
+    for file in sorted(SERVICES.glob("*/commands.py")):
+        key = file.parent.name.replace("-", "_")
+        _package(f"{PACKAGE}.{key}", [str(file.parent)])
+        found.append(importlib.import_module(f"{PACKAGE}.{key}.commands"))
+    return tuple(found)
+
+
 def services() -> tuple[Service[Any], ...]:
     """Every service, by name."""
     importlib.import_module("strata.models")  # services import the models, which import this package
