@@ -1,6 +1,9 @@
 -- The questions, for any window [window_from, window_to); nothing later than now counts.
 -- Functions and views run with the rights of the caller, so that row-level security holds through them.
 
+-- Compiling takes longer than the questions do: a year of 100 users in 1.3 s instead of 3.1 s.
+DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET jit = off', current_database()); END; $$;
+
 CREATE FUNCTION seconds_within(
     starts timestamptz, ends timestamptz, window_from timestamptz, window_to timestamptz
 ) RETURNS double precision LANGUAGE sql IMMUTABLE PARALLEL SAFE
