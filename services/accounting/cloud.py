@@ -62,7 +62,7 @@ def collect_instances(context: SiteContext, connection: Connection) -> int:
                 raise UserError(f"nova: {answer.text[:200]}", fix=f"strata status {context.site.name}")
             flavors = cloud.compute.flavors(details=True, is_public=None, get_extra_specs=True)
             aliases = {str(flavor.name): str((flavor.extra_specs or {}).get(ALIASES, "")) for flavor in flavors}
-            projects = {str(project.id): str(project.name) for project in cloud.identity.projects()}
+            projects = {str(project.id): str(project.name) for project in cloud.list_projects()}
     except SDKException as error:
         raise UserError(f"the cloud does not answer: {error}", fix=f"strata status {context.site.name}") from None
     instances = list(read_usage(answer.json()["tenant_usages"], aliases, projects))

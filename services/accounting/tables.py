@@ -40,7 +40,7 @@ def tables(answers: Answers) -> tuple[Answer, ...]:
         _utilisation(answers),
         _idle(answers),
         _work(answers, "pod", "Who uses the platform to do what: pods"),
-        _work(answers, "job", "Who uses the platform to do what: batch jobs, which ran inside pods of kind batch"),
+        _work(answers, "job", "Batch jobs, which ran inside pods of kind batch"),
         _one_card(answers),
     )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
 import typer
 from typer.core import TyperGroup
 from typer.main import get_group
@@ -13,31 +12,25 @@ from strata.catalogue.discovery import command_modules
 
 
 class CatalogueGroup(TyperGroup):
-    """The command line; loads the services' commands only to list all, or for a name that is none of its own."""
+    """The command line; loads the services' commands only to list all, or for a name that is none of its own.
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    Contexts and commands are Any: typer carries a click of its own, whose names are private.
+    """
+
+    def list_commands(self, ctx: Any) -> list[str]:
         """Names of all commands."""
         self._load()
         return super().list_commands(ctx)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of that name."""
-        found = super().get_command(ctx, cmd_name)
-        if found is None:
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of that name; None where there is none."""
+        if cmd_name not in self.commands:
             self._load()
-            found = super().get_command(ctx, cmd_name)
-        return found
-
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        """The command that the arguments name; errors suggest from all of them."""
-        if args and super().get_command(ctx, args[0]) is None:
-            self._load()
-        return super().resolve_command(ctx, args)
+        return super().get_command(ctx, cmd_name)
 
     def _load(self) -> None:
         app = typer.Typer()
         for module in command_modules():
             module.register(app)
-        if app.registered_commands or app.registered_groups:
-            for name, command in get_group(app).commands.items():
-                self.commands.setdefault(name, command)
+        for name, command in get_group(app).commands.items():
+            self.commands.setdefault(name, command)
