@@ -8,11 +8,12 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
-from strata.catalogue.needs import Database, Need
+from strata.catalogue.needs import Database, Need, Priority
 from strata.catalogue.service import Service, ServiceContext, Values
 from strata.models.base import Model
 
 DATABASE = Database("accounting")
+PRIORITY = Priority("platform")
 HTTPS, HTTP = 443, 80
 Weight = Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
 
@@ -42,8 +43,8 @@ class Accounting(Model):
 
 
 def needs(_: Accounting) -> tuple[Need[Any], ...]:
-    """Its database."""
-    return (DATABASE,)
+    """Its database, and the priority of its pod."""
+    return (DATABASE, PRIORITY)
 
 
 def values(context: ServiceContext[Accounting]) -> Values:
@@ -57,6 +58,7 @@ def values(context: ServiceContext[Accounting]) -> Values:
     database = context.provide(DATABASE)
     given: Values = {
         "image": context.image,
+        "priorityClassName": context.provide(PRIORITY),
         "database": {
             "host": database.host,
             "port": database.port,

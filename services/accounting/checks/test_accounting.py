@@ -15,7 +15,7 @@ from strata.site.context import SiteContext
 from strata.site.outputs import ImageOutputs
 from strata.verify import pods
 from strata.verify.pods import Kubectl, PodRequest
-from strata_services.accounting.connection import connect
+from strata_services.accounting.commands.connection import connect
 from strata_services.accounting.service import SERVICE
 
 RECORDED_SECONDS = 30.0

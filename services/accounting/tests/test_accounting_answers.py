@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from strata_bench.services import PostgreSQL
-from strata_services.accounting.answers import Answers, Row, ask
-from strata_services.accounting.page import render_page
+from strata_services.accounting.commands.answers import Answers, Row, ask
+from strata_services.accounting.commands.page import render_page
+from strata_services.accounting.commands.tables import tables, write_csv
 from strata_services.accounting.service import ServiceUnits
-from strata_services.accounting.tables import tables, write_csv
 
 from .made_up_year import YEAR_END, YEAR_START, Year, load, make_year
 from .records import migrated_database

@@ -16,9 +16,9 @@ from typer.testing import CliRunner
 from strata.cli.main import app
 from strata.errors import UserError
 from strata_bench.services import PostgreSQL
-from strata_services.accounting import connection as connection_module
-from strata_services.accounting.answers import Work, service_units
-from strata_services.accounting.cloud import read_usage, record_instances, start_of
+from strata_services.accounting.commands import connection as connection_module
+from strata_services.accounting.commands.answers import Work, service_units
+from strata_services.accounting.commands.cloud import read_usage, record_instances, start_of
 from strata_services.accounting.service import ServiceUnits
 
 from .made_up_year import load, make_year

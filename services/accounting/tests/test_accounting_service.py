@@ -27,6 +27,7 @@ def test_values_name_the_tenants_and_the_cards(lab_with: LabWith, values_of: Val
     assert values["cardResources"] == ["nvidia.com/gpu"]
     assert values["database"]["existingSecret"] == {"name": "accounting-secrets", "key": "accounting_database_password"}
     assert "prometheus" not in values
+    assert values["priorityClassName"] == "platform"
 
 
 @pytest.mark.parametrize(

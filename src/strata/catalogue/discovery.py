@@ -35,12 +35,13 @@ def load() -> tuple[Service[Any], ...]:
 
 
 def command_modules() -> tuple[ModuleType, ...]:
-    """Every services/<name>/commands.py; the module's `register(app)` adds commands to the command line."""
+    """Every services/<name>/commands/; the package's `register(app)` adds commands to the command line."""
     _package(PACKAGE, [])
     found = []
-    for file in sorted(SERVICES.glob("*/commands.py")):
-        key = file.parent.name.replace("-", "_")
-        _package(f"{PACKAGE}.{key}", [str(file.parent)])
+    for file in sorted(SERVICES.glob("*/commands/__init__.py")):
+        folder = file.parent.parent
+        key = folder.name.replace("-", "_")
+        _package(f"{PACKAGE}.{key}", [str(folder)])
         found.append(importlib.import_module(f"{PACKAGE}.{key}.commands"))
     return tuple(found)
 

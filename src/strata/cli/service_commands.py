@@ -1,4 +1,4 @@
-"""Commands of the catalogue's services: services/<name>/commands.py."""
+"""Commands of the catalogue's services: services/<name>/commands/."""
 
 from __future__ import annotations
 

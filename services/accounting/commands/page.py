@@ -9,8 +9,8 @@ from pathlib import Path
 
 import jinja2
 
-from strata_services.accounting.answers import Answers
-from strata_services.accounting.tables import PLATFORM, cell_text, is_number, notes, tables
+from strata_services.accounting.commands.answers import Answers
+from strata_services.accounting.commands.tables import PLATFORM, cell_text, is_number, notes, tables
 
 WIDTH, HEIGHT, LEFT, BOTTOM = 720.0, 220.0, 70.0, 20.0
 COLORS = ("#2b5cb3", "#17703c", "#b3591e", "#7a3fa0", "#00798c", "#a3154f", "#6b6b00", "#586375")

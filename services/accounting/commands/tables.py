@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from strata.errors import UserError
-from strata_services.accounting.answers import Answers, Row
+from strata_services.accounting.commands.answers import Answers, Row
 
 PLATFORM = "(platform)"
 """Holder of the platform's own pods."""

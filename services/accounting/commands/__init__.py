@@ -42,9 +42,9 @@ def accounting(
     """Show how a site's resources were allocated and used, and by whom."""
     from strata.errors import UserError
     from strata.site.context import SiteContext
-    from strata_services.accounting.answers import ask
-    from strata_services.accounting.cloud import collect_instances
-    from strata_services.accounting.connection import connect
+    from strata_services.accounting.commands.answers import ask
+    from strata_services.accounting.commands.cloud import collect_instances
+    from strata_services.accounting.commands.connection import connect
     from strata_services.accounting.service import SERVICE
 
     context = SiteContext.load(site_file(site))
@@ -73,15 +73,15 @@ def accounting(
         json.dump(answers.model_dump(mode="json"), sys.stdout, indent=1)
         print()
     if csv is not None:
-        from strata_services.accounting.tables import write_csv
+        from strata_services.accounting.commands.tables import write_csv
 
         Console(stderr=True).print(f"wrote {write_csv(answers, csv)} files to {csv.absolute()}", highlight=False)
     if html is not None:
         from strata.report.page import write_page
-        from strata_services.accounting.page import render_page
+        from strata_services.accounting.commands.page import render_page
 
         Console(stderr=True).print(f"wrote {write_page(html, render_page(answers))}", highlight=False)
     if not as_json and csv is None and html is None:
-        from strata_services.accounting.tables import print_answers
+        from strata_services.accounting.commands.tables import print_answers
 
         print_answers(answers, Console())

@@ -9,7 +9,7 @@ from psycopg.rows import class_row
 from pydantic import BaseModel, ConfigDict
 
 if TYPE_CHECKING:
-    from strata_services.accounting.connection import Connection
+    from strata_services.accounting.commands.connection import Connection
     from strata_services.accounting.service import ServiceUnits
 
 

@@ -11,7 +11,7 @@ from strata.errors import UserError
 
 if TYPE_CHECKING:
     from strata.site.context import SiteContext
-    from strata_services.accounting.connection import Connection
+    from strata_services.accounting.commands.connection import Connection
 
 SOURCE = "nova"
 ALIASES = "pci_passthrough:alias"
