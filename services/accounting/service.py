@@ -15,11 +15,11 @@ from strata.models.base import Model
 DATABASE = Database("accounting")
 PRIORITY = Priority("platform")
 HTTPS, HTTP = 443, 80
-Weight = Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
+Weight = Annotated[int, Field(strict=True, ge=0, le=1_000_000)]
 
 
 class ServiceUnits(Model):
-    """What one hour of a resource counts, in service units."""
+    """What one hour of a resource counts, in service units; whole numbers, whose ratios matter."""
 
     layer: ClassVar[str] = "platform"
     core: Annotated[Weight, Field(description="Of one core.")] = 1

@@ -107,7 +107,7 @@ def test_units_are_the_sites() -> None:
     amounts = {"hours": 1.0, "cpu_hours": 10.0, "memory_gib_hours": 40.0, "card_hours": 3.0}
     work = Work(level="pod", tenant="a", username="b", kind="pod", tasks=1, **amounts)
     assert service_units(work, ServiceUnits()) == 16
-    assert service_units(work, ServiceUnits(core=0.5, card=32, memory_gib=0.25)) == 111
+    assert service_units(work, ServiceUnits(core=4, card=32, memory_gib=1)) == 176
 
 
 def test_the_command_is_listed_and_suggested() -> None:

@@ -42,6 +42,7 @@ def test_values_lead_to_prometheus(lab_with: LabWith, values_of: ValuesOf, url: 
     ("settings", "key"),
     [
         ({"service_units": {"card": -1}}, "card"),
+        ({"service_units": {"core": 0.5}}, "core"),
         ({"service_units": {"gpu": 2}}, "gpu"),
         ({"prometheus": "prometheus.monitoring.svc"}, "prometheus"),
         ({"prometheus": "file:///etc/passwd"}, "prometheus"),
