@@ -9,15 +9,18 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from strata.access.environment import site_environment
 from strata.cli.main import show_error
 from strata.errors import UserError
 from strata.locks import file_lock
 from strata.models import find_site
 from strata.site.context import SiteContext
+from strata.toolchain import tools_environment
 from strata_bench.terminal import Lines, ending_in_order
 from strata_conformance import cluster, expected
 from strata_conformance.build import TESTS, ensure_tests
-from strata_conformance.results import FAILED, ResultFile, Verdict, judge, write_junit
+from strata_conformance.images import push_test_images
+from strata_conformance.results import ResultFile, Verdict, judge, write_junit
 from strata_conformance.runner import Runner
 from strata_conformance.specs import Selection, Suite, list_specs, select
 
@@ -53,15 +56,14 @@ def conformance(
             listed = expected.load()
             folder = context.paths.create().root / "conformance"
             folder.mkdir(exist_ok=True, mode=0o700)
-            environment = _environment(context, folder)
-            names = list_specs(tests, environment)
+            names = list_specs(tests, tools_environment())
             expected.check_names(listed, names)
             selection = select(names, suite, focus, serial, listed)
             if dry_run:
                 lines.stop()
                 _list(selection)
                 return
-            verdict = _run(context, tests, environment, selection, folder, processes, fresh, lines)
+            verdict = _run(context, tests, selection, folder, processes, fresh, lines)
         finally:
             lines.stop()
     _show(verdict, selection, folder)
@@ -69,34 +71,23 @@ def conformance(
         sys.exit(1)
 
 
-def _environment(context: SiteContext, folder: Path) -> dict[str, str]:
-    from strata.access.environment import site_environment
-    from strata.toolchain import tools_environment
-    from strata_conformance.images import write_registries
-
-    registries = folder / "registries.json"
-    write_registries(context, registries)
-    return tools_environment() | site_environment(context) | {"KUBE_TEST_REPO_LIST": str(registries)}
-
-
 def _run(
     context: SiteContext,
     tests: Path,
-    environment: dict[str, str],
     selection: Selection,
     folder: Path,
     processes: int,
     fresh: bool,
     lines: Lines,
 ) -> Verdict:
-    from strata_conformance.images import push_test_images
-
     listed = expected.load()
     with file_lock(folder / "lock", lines, "another run of the tests on this site"):
         taints = cluster.taints(context)
         run = f"{cluster.identity(context)} {tests.name}"
         results = ResultFile(folder / "results.jsonl", run, fresh=fresh)
-        push_test_images(context, tests, environment, lines)
+        registries = folder / "registries.json"
+        environment = tools_environment() | site_environment(context) | {"KUBE_TEST_REPO_LIST": str(registries)}
+        push_test_images(context, tests, environment, registries, lines)
         cluster.delete_namespaces(context, lines)  # of a run that was killed
         command = [
             str(tests / TESTS),
@@ -114,7 +105,7 @@ def _run(
             parallel, alone = results.left(selection.parallel), results.left(selection.alone)
             runner.run(parallel, processes, later=len(alone))
             # a spec may have failed for want of processors; what is expected to fail is not tried again
-            failed = [s for s in parallel if results.results[s].state == FAILED and s not in listed]
+            failed = [spec for spec in results.left(parallel) if spec not in listed]
             runner.run([*failed, *alone], 1)
         finally:
             cluster.delete_namespaces(context, lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 from collections import defaultdict
@@ -29,16 +30,6 @@ PACKAGES = ("bind9-dnsutils", "busybox", "curl", "iproute2", "netbase", "netcat-
 REGISTRIES = ("promoterE2eRegistry", "gcRegistry", "gcEtcdRegistry")
 """Registries of k8s.io/kubernetes/test/utils/image that the suites' images come from."""
 _LIST_SECONDS = 60
-
-
-def images_folder(context: SiteContext) -> str:
-    """Folder of the site's registry that the tests take their images from."""
-    return f"{registry_name(context.site)}/{REPOSITORY_FOLDER}"
-
-
-def write_registries(context: SiteContext, file: Path) -> None:
-    """Writes the tests' list of registries (KUBE_TEST_REPO_LIST)."""
-    file.write_text(json.dumps(dict.fromkeys(REGISTRIES, images_folder(context))))  # JSON is YAML
 
 
 def image_files(tests: Path, pause: Path) -> dict[str, dict[str, Path]]:
@@ -79,29 +70,36 @@ def tags(listed: Sequence[str], folder: str) -> dict[str, tuple[str, ...]]:
     return {name: tuple(sorted(set(names))) for name, names in found.items()}
 
 
-def push_test_images(context: SiteContext, tests: Path, environment: Mapping[str, str], progress: Progress) -> None:
+def push_test_images(
+    context: SiteContext, tests: Path, environment: Mapping[str, str], registries: Path, progress: Progress
+) -> None:
     """Has the tests' images in the site's registry.
 
     Args:
         context: the site.
         tests: what `ensure_tests` returned.
-        environment: of the tests, with KUBE_TEST_REPO_LIST.
+        environment: of the tests, KUBE_TEST_REPO_LIST included.
+        registries: the file that KUBE_TEST_REPO_LIST names; is written.
         progress: told what is built and pushed.
 
     Raises:
         UserError: mmdebstrap, podman, or the registry refused; the site has no registry.
     """
-    wanted = tags(_run_list(tests, environment), images_folder(context))
     filesystem = RootFilesystem("conformance", "13", PACKAGES, (IMAGES / "customize.sh",))
     base = ensure(filesystem, progress, command='CMD ["/bin/sh"]')
-    files = image_files(tests, ensure_tools(["pause"], progress)["pause"].path)
-    sources = [
-        ImageSource(f"{REPOSITORY_FOLDER}/{name}", containerfile(name, base), context_files, wanted.get(name, ()))
-        for name, context_files in files.items()
-    ]
+    pause = ensure_tools(["pause"], progress)["pause"]
+    files = image_files(tests, pause.path)
+    texts = {name: containerfile(name, base) for name in files}
+    # a node keeps the image that it has for a tag: other content needs another folder
+    content = "\0".join([tests.name, pause.sha256, (IMAGES / "nginx.conf").read_text(), *texts.values()])
+    folder = f"{REPOSITORY_FOLDER}/{hashlib.sha256(content.encode()).hexdigest()[:12]}"
+    there = f"{registry_name(context.site)}/{folder}"
+    registries.write_text(json.dumps(dict.fromkeys(REGISTRIES, there)))  # JSON is YAML
+    wanted = tags(_list(tests, environment), there)
+    sources = [ImageSource(f"{folder}/{name}", texts[name], files[name], wanted.get(name, ())) for name in files]
     address, password = registry_address(context), context.secrets.get(OPERATOR_SECRET)
-    name = f"registry.{context.site.domain}"
-    with RegistryClient(address, name, context.paths.ca_file, password, progress) as registry:
+    host_name = f"registry.{context.site.domain}"
+    with RegistryClient(address, host_name, context.paths.ca_file, password, progress) as registry:
         push_images(sources, "", registry, progress)
 
 
@@ -117,7 +115,7 @@ def containerfile(image: str, base: str) -> str:
     return file.read_text().replace("${BASE}", base)
 
 
-def _run_list(tests: Path, environment: Mapping[str, str]) -> list[str]:
+def _list(tests: Path, environment: Mapping[str, str]) -> list[str]:
     done = subprocess.run(
         [tests / TESTS, "--list-images"],
         env=dict(environment),

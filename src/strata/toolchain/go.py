@@ -247,7 +247,7 @@ def build(
     stamp = [f"-X {variable}={component.expand(value)}" for variable, value in plan.stamp.items()]
     output = into / binaries[0] if len(binaries) == 1 else f"{into}{os.sep}"
     packages = [package for binary in binaries if (package := component.binaries[binary].package)]
-    verb = ["test", "-c"] if binaries[0].endswith(".test") else ["build", "-v"]
+    verb = ["test", "-c", "-vet=off"] if binaries[0].endswith(".test") else ["build", "-v"]
     command = [go.path, *verb, "-ldflags", " ".join(["-s", "-w", *stamp]), "-o", output, *packages]
     for last in attempts(_PAUSES):
         words = [str(part) for part in command]

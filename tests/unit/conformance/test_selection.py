@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from strata.errors import UserError
-from strata.site.context import SiteContext
 from strata.site.paths import REPOSITORY
 from strata_conformance import build, cluster, expected, images
 from strata_conformance.specs import Suite, select
@@ -109,13 +106,6 @@ def test_every_image_has_a_containerfile_that_names_its_files(tmp_path: Path) ->
 def test_tags_are_those_that_the_tests_list() -> None:
     listed = ["site:5000/conformance/agnhost:2.59", "site:5000/conformance/agnhost:2.55", "gcr.io/private/agnhost:2.6"]
     assert images.tags(listed, "site:5000/conformance") == {"agnhost": ("2.55", "2.59")}
-
-
-def test_the_tests_take_their_images_from_the_sites_registry(context: SiteContext, tmp_path: Path) -> None:
-    file = tmp_path / "registries"
-    images.write_registries(context, file)
-    folder = "registry.lab.strata.test:5000/conformance"
-    assert yaml.safe_load(file.read_text()) == json.loads(file.read_text()) == dict.fromkeys(images.REGISTRIES, folder)
 
 
 def test_the_directory_of_the_tests_follows_their_sources(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

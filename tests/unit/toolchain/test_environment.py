@@ -150,7 +150,7 @@ def test_a_failed_build_names_its_log_and_what_went_wrong(
     assert "build-suite.log" in error.value.message
 
 
-@pytest.mark.parametrize(("binary", "verb"), [("alpha", ["build"]), ("alpha.test", ["test", "-c"])])
+@pytest.mark.parametrize(("binary", "verb"), [("alpha", ["build"]), ("alpha.test", ["test", "-c", "-vet=off"])])
 def test_a_name_in_test_is_a_test_binary(
     pinned: Versions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, binary: str, verb: list[str]
 ) -> None:
