@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from strata.catalogue.needs.audience import Issuer
+from strata.catalogue.issuer import Issuer
 from strata.catalogue.needs.base import Need, SecretReference
+from strata.catalogue.needs.namespace import Namespace
 from strata.errors import UserError
 from strata.image_reference import ImageReference
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from strata.models.finding import Finding
 
 SYSTEM_NAMESPACE = "strata-system"
-"""Of the platform's services; tenants have namespaces of their own."""
+"""Of services that need no namespace of their own, and of the releases that make namespaces."""
 
 FINGERPRINT_KEY = "secrets_fingerprint_key"
 """Secret of the site that keys the fingerprints of others."""
@@ -54,7 +55,7 @@ class ServiceContext(Generic[SettingsT]):
         settings: what the site file sets.
         site: the site.
         site_file: files that it names are relative to it.
-        images: in the site's registry, by short name.
+        pushed: images in the site's registry, by short name.
         secrets: of the site.
         addresses: role to the address of the first host that has it.
     """
@@ -63,7 +64,7 @@ class ServiceContext(Generic[SettingsT]):
     settings: SettingsT
     site: Site
     site_file: Path
-    images: Mapping[str, ImageReference]
+    pushed: Mapping[str, ImageReference]
     secrets: Secrets
     addresses: Mapping[str, str]
 
@@ -81,7 +82,14 @@ class ServiceContext(Generic[SettingsT]):
     @property
     def image(self) -> Values:
         """repository and digest of the service's own image."""
-        return image(self.images, self.service.name)
+        return image(self.pushed, self.service.name)
+
+    @property
+    def images(self) -> dict[str, Values]:
+        """repository and digest of each image in the service's `images/`, by the name of its folder there."""
+        prefix = f"{self.service.name}-"
+        names = [name.removeprefix(prefix) for name in self.service.image_folders if name != self.service.name]
+        return {name: image(self.pushed, prefix + name) for name in names}
 
     def secret_reference(self, key: str) -> SecretReference:
         """An entry of the service's Kubernetes Secret."""
@@ -160,9 +168,9 @@ def _no_findings(settings: Any, site: Site, directory: Path) -> Iterable[Finding
 class Service(Generic[SettingsT]):
     """A platform service.
 
-    Its folder's name is the name of its release, its image and its chart in helm/; with `_` for `-` it is its key below
-    `platform.services`. A folder with a Containerfile has an image of its own. Checks are in `checks/test_*.py`, the
-    how-to is README.md.
+    Its folder's name is the name of its release and its chart in helm/; with `_` for `-` it is its key below
+    `platform.services`. `Containerfile` makes the image <name>, `images/<image>/Containerfile` the image
+    <name>-<image>. Checks are in `checks/test_*.py`, the how-to is README.md.
 
     Args:
         folder: `Path(__file__).parent`.
@@ -172,7 +180,6 @@ class Service(Generic[SettingsT]):
         check: cross-checks of the settings with the site; paths are relative to the site file's directory.
         secret_data: entries of its Kubernetes Secret beside those of its needs.
         issuer: of a service that issues the site's tokens.
-        namespace: of its release.
     """
 
     folder: Path
@@ -182,7 +189,6 @@ class Service(Generic[SettingsT]):
     check: Callable[[SettingsT, Site, Path], Iterable[Finding]] = _no_findings
     secret_data: Callable[[ServiceContext[SettingsT]], Mapping[str, str]] | None = None
     issuer: Callable[[SettingsT, Site], Issuer] | None = None
-    namespace: str = SYSTEM_NAMESPACE
 
     @property
     def name(self) -> str:
@@ -200,11 +206,24 @@ class Service(Generic[SettingsT]):
         return f"{self.name}-secrets"
 
     @property
-    def has_image(self) -> bool:
-        """Whether its image is built from its folder."""
-        return (self.folder / "Containerfile").is_file()
+    def image_folders(self) -> dict[str, Path]:
+        """Folders that its images are built from, by the image's short name in the registry."""
+        own = {self.name: self.folder} if (self.folder / "Containerfile").is_file() else {}
+        files = sorted(self.folder.glob("images/*/Containerfile"))
+        return own | {f"{self.name}-{file.parent.name}": file.parent for file in files}
 
     def of(self, site: Site) -> SettingsT | None:
         """Its settings at a site, None where it is not installed."""
         settings: SettingsT | None = getattr(site.platform.services, self.key)
         return settings
+
+    def own_namespace(self, site: Site) -> Namespace | None:
+        """The namespace that it needs for itself; None for strata-system."""
+        settings = self.of(site)
+        needs = () if settings is None else self.needs(settings)
+        return next((need for need in needs if isinstance(need, Namespace)), None)
+
+    def namespace_of(self, site: Site) -> str:
+        """Name of the namespace of its release and its Secret."""
+        own = self.own_namespace(site)
+        return SYSTEM_NAMESPACE if own is None else own.name

@@ -5,14 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from strata.catalogue.needs.hostname import published
+from strata.catalogue.needs.hostname import INGRESS_NAMESPACE, published
+from strata.catalogue.needs.metrics import MONITORING_NAMESPACE
 from strata.models.checks.finding import Finding, hosts
 from strata.models.problems import suggestion
 from strata.models.site import Site
 from strata.models.yaml_events import KeyPath
 from strata.roles import DEBIAN_RELEASES, roles
 
-RESERVED_NAMESPACES = frozenset({"default", "kube-system", "kube-public", "kube-node-lease", "strata-system"})
+RESERVED_NAMESPACES = frozenset(
+    {
+        "default",
+        "kube-system",
+        "kube-public",
+        "kube-node-lease",
+        "strata-system",
+        INGRESS_NAMESPACE,
+        MONITORING_NAMESPACE,
+    }
+)
 
 
 def check(site: Site) -> Iterator[Finding]:
@@ -23,7 +34,7 @@ def check(site: Site) -> Iterator[Finding]:
     for index, tenant in enumerate(site.platform.tenants):
         if tenant.name in RESERVED_NAMESPACES:
             path: KeyPath = ("platform", "tenants", index, "name")
-            yield Finding(path, "is a namespace of Kubernetes itself", "another name, for instance research")
+            yield Finding(path, "is a namespace of Kubernetes or the platform", "another name, for instance research")
     for index, image in enumerate(site.cloud.images if site.cloud is not None else ()):
         if image.release not in DEBIAN_RELEASES:
             fix = f"release: {' or '.join(DEBIAN_RELEASES)}, in quotes"
@@ -63,6 +74,12 @@ def _named(site: Site) -> Iterator[list[tuple[str, KeyPath]]]:
         marks = [re.sub("=[^:]*", "", taint) for taint in site.cluster.gpu_nodes.taints]
         yield _values(marks, ("cluster", "gpu_nodes", "taints"))
     yield _names(site.platform.tenants, ("platform", "tenants"))
+    for index, tenant in enumerate(site.platform.tenants):
+        at: KeyPath = ("platform", "tenants", index)
+        yield [
+            *_names(tenant.principal_investigators, (*at, "principal_investigators")),
+            *_names(tenant.members, (*at, "members")),
+        ]
     yield _names(site.secrets, ("secrets",))
     used = {role for host in hosts(site) for role in host.roles}
     yield [(name, ("domain",)) for role in roles() if role in used for name in roles()[role].dns_names] + [
