@@ -54,8 +54,6 @@ def conformance(
             context = SiteContext.load(find_site(site))
             tests = ensure_tests(lines)
             listed = expected.load()
-            folder = context.paths.create().root / "conformance"
-            folder.mkdir(exist_ok=True, mode=0o700)
             names = list_specs(tests, tools_environment())
             expected.check_names(listed, names)
             selection = select(names, suite, focus, serial, listed)
@@ -63,6 +61,7 @@ def conformance(
                 lines.stop()
                 _list(selection)
                 return
+            folder = context.paths.create().root / "conformance"
             verdict = _run(context, tests, selection, folder, processes, fresh, lines)
         finally:
             lines.stop()
@@ -81,6 +80,7 @@ def _run(
     lines: Lines,
 ) -> Verdict:
     listed = expected.load()
+    folder.mkdir(exist_ok=True, mode=0o700)
     with file_lock(folder / "lock", lines, "another run of the tests on this site"):
         taints = cluster.taints(context)
         run = f"{cluster.identity(context)} {tests.name}"

@@ -76,9 +76,9 @@ def ensure_tests(progress: Progress) -> Path:
     if target.exists():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
-    with file_lock(target.with_suffix(".lock"), progress, "another process to build Kubernetes' tests"):
+    with file_lock(target.with_name(f"{target.name}.lock"), progress, "another process to build Kubernetes' tests"):
         if not target.exists():
-            partial = target.with_suffix(".part")
+            partial = target.with_name(f"{target.name}.part")
             shutil.rmtree(partial, ignore_errors=True)
             _build(partial, progress)
             partial.rename(target)

@@ -7,14 +7,16 @@ import json
 import subprocess
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from strata.access.podman import podman
 from strata.engine.layers import registry_address
 from strata.errors import UserError
 from strata.images.build import ImageSource
 from strata.images.pod_images import push_images
 from strata.images.registry_client import RegistryClient
-from strata.images.root_filesystem import RootFilesystem, ensure
+from strata.images.root_filesystem import PodBase, RootFilesystem, ensure
 from strata.inventory.clients import OPERATOR_SECRET
 from strata.inventory.kubernetes import registry_name
 from strata.progress import Progress
@@ -85,34 +87,40 @@ def push_test_images(
     Raises:
         UserError: mmdebstrap, podman, or the registry refused; the site has no registry.
     """
-    filesystem = RootFilesystem("conformance", "13", PACKAGES, (IMAGES / "customize.sh",))
-    base = ensure(filesystem, progress, command='CMD ["/bin/sh"]')
-    pause = ensure_tools(["pause"], progress)["pause"]
-    files = image_files(tests, pause.path)
-    texts = {name: containerfile(name, base) for name in files}
+    base = _base(progress)
+    files = image_files(tests, ensure_tools(["pause"], progress)["pause"].path)
+    untagged = [image_source(name, context_files, base) for name, context_files in files.items()]
     # a node keeps the image that it has for a tag: other content needs another folder
-    content = "\0".join([tests.name, pause.sha256, (IMAGES / "nginx.conf").read_text(), *texts.values()])
-    folder = f"{REPOSITORY_FOLDER}/{hashlib.sha256(content.encode()).hexdigest()[:12]}"
+    content = hashlib.sha256(" ".join(source.content_hash() for source in untagged).encode())
+    folder = f"{REPOSITORY_FOLDER}/{content.hexdigest()[:12]}"
     there = f"{registry_name(context.site)}/{folder}"
     registries.write_text(json.dumps(dict.fromkeys(REGISTRIES, there)))  # JSON is YAML
     wanted = tags(_list(tests, environment), there)
-    sources = [ImageSource(f"{folder}/{name}", texts[name], files[name], wanted.get(name, ())) for name in files]
+    sources = [replace(s, name=f"{folder}/{s.name}", tags=wanted.get(s.name, ())) for s in untagged]
     address, password = registry_address(context), context.secrets.get(OPERATOR_SECRET)
     host_name = f"registry.{context.site.domain}"
     with RegistryClient(address, host_name, context.paths.ca_file, password, progress) as registry:
-        push_images(sources, "", registry, progress)
+        push_images(sources, registry, progress)
 
 
-def containerfile(image: str, base: str) -> str:
-    """Text of an image's Containerfile, with the base in its place.
+def _base(progress: Progress) -> PodBase:
+    filesystem = RootFilesystem("conformance", "13", PACKAGES, (IMAGES / "customize.sh",))
+    reference = ensure(filesystem, progress, ('CMD ["/bin/sh"]',))
+    return PodBase(reference, podman("image", "inspect", "--format={{.Id}}", reference).strip())
+
+
+def image_source(name: str, files: Mapping[str, Path], base: PodBase) -> ImageSource:
+    """An image by its Containerfile.
 
     Args:
-        image: its name.
-        base: local reference of the root filesystem; its tag is the content's, so it is part of the image's hash.
+        name: of the image.
+        files: of its build context.
+        base: the root filesystem that images made from Debian packages start from, as the build argument BASE.
     """
-    own = IMAGES / f"{image}.Containerfile"
-    file = own if own.exists() else REPOSITORY / "lab" / "images" / image / "Containerfile"
-    return file.read_text().replace("${BASE}", base)
+    own = IMAGES / f"{name}.Containerfile"
+    file = own if own.exists() else REPOSITORY / "lab" / "images" / name / "Containerfile"
+    text = file.read_text()
+    return ImageSource(name, text, files, bases={"BASE": base} if "${BASE}" in text else {})
 
 
 def _list(tests: Path, environment: Mapping[str, str]) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from strata.errors import UserError
+from strata.images.root_filesystem import PodBase
 from strata.site.paths import REPOSITORY
 from strata_conformance import build, cluster, expected, images
 from strata_conformance.specs import Suite, select
@@ -20,6 +21,7 @@ NAMES = [
     "[sig-network] Netpol should deny SCTP [Feature:SCTPConnectivity]",
     "[sig-storage] PersistentVolumes should mount",
 ]
+BASE = PodBase("localhost/base:1", "0123")
 SCTP = expected.ExpectedFailure(spec=NAMES[3], reason="no SCTP", run=False)
 
 
@@ -95,8 +97,7 @@ def test_a_cluster_without_an_untainted_node_is_refused(nodes: list[dict[str, An
 
 def test_every_image_has_a_containerfile_that_names_its_files(tmp_path: Path) -> None:
     for name, files in images.image_files(tmp_path, tmp_path / "pause").items():
-        text = images.containerfile(name, "localhost/base:1")
-        assert "BASE}" not in text
+        text = images.image_source(name, files, BASE).containerfile
         for file in files:
             assert re.search(rf"^COPY .*{re.escape(file)}", text, re.MULTILINE), f"{name}: {file} is not copied"
     used = {f"{name}.Containerfile" for name in images.image_files(tmp_path, tmp_path)}
