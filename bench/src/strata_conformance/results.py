@@ -39,6 +39,19 @@ def spec_name(report: Mapping[str, Any]) -> str:
     return " ".join([*(report["ContainerHierarchyTexts"] or []), report["LeafNodeText"]])
 
 
+def _spec_reports(file: Path) -> list[dict[str, Any]]:
+    try:
+        return [report for suite in json.loads(file.read_text()) for report in suite["SpecReports"] or []]
+    except (OSError, ValueError):
+        return []
+
+
+def setup_failure(file: Path) -> str:
+    """Why the setup before the first spec failed, by a ginkgo JSON report; empty if it does not say."""
+    failures = [r["Failure"] for r in _spec_reports(file) if r["LeafNodeType"] != "It" and r.get("Failure")]
+    return str(failures[0]["Message"]).strip() if failures else ""
+
+
 def read_report(file: Path, specs: Collection[str]) -> list[Result]:
     """Results of a ginkgo JSON report.
 
@@ -49,12 +62,8 @@ def read_report(file: Path, specs: Collection[str]) -> list[Result]:
     Returns:
         the results of those among them that ran.
     """
-    try:
-        suites = json.loads(file.read_text())
-    except (OSError, ValueError):
-        return []
     found = []
-    for report in (r for suite in suites for r in suite["SpecReports"] or []):
+    for report in _spec_reports(file):
         if report["LeafNodeType"] != "It" or spec_name(report) not in specs:
             continue
         state, message = report["State"], (report.get("Failure") or {}).get("Message", "")

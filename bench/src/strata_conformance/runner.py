@@ -15,7 +15,7 @@ from pathlib import Path
 from strata.errors import UserError
 from strata.processes import bind_to_parent
 from strata.progress import Progress
-from strata_conformance.results import FAILED, ResultFile, read_report
+from strata_conformance.results import FAILED, ResultFile, read_report, setup_failure
 
 BATCH = 6
 """Specs of one process: so many results are lost where it is killed."""
@@ -109,11 +109,11 @@ class Runner:
                 self._running.discard(process)
         if self._stopped:
             return
-        results = read_report(report, specs)
+        results, failure = read_report(report, specs), setup_failure(report)
         report.unlink(missing_ok=True)
         if not results:
-            lines = log.read_text(errors="replace").strip().splitlines() or [f"status {status}"]
-            raise UserError(f"the tests ended before their first spec: {lines[-1][:300]}; log: {log}", fix=f"see {log}")
+            reason = failure or (log.read_text(errors="replace").strip().splitlines() or [f"status {status}"])[-1]
+            raise UserError(f"the tests ended before their first spec: {reason[:300]}; log: {log}", fix=f"see {log}")
         with self._lock:
             self._results.add(results)
         if not any(result.state == FAILED for result in results):

@@ -17,7 +17,17 @@ import pytest
 from strata.errors import UserError
 from strata.progress import Silent
 from strata_conformance.expected import ExpectedFailure
-from strata_conformance.results import FAILED, PASSED, SKIPPED, Result, ResultFile, judge, read_report, write_junit
+from strata_conformance.results import (
+    FAILED,
+    PASSED,
+    SKIPPED,
+    Result,
+    ResultFile,
+    judge,
+    read_report,
+    setup_failure,
+    write_junit,
+)
 from strata_conformance.runner import Runner, focus
 
 SPECS = ["[sig] a (b) should c/d-e [Conformance]", "[sig] a fails", "[sig] skips itself"]
@@ -128,10 +138,11 @@ def test_an_interrupted_spec_failed_and_those_after_it_have_no_result(tmp_path: 
         return names | {"State": state, "RunTime": 0, "NumAttempts": attempts}
 
     file = tmp_path / "report.json"
-    setup = report("", "passed", 1) | {"LeafNodeType": "SynchronizedBeforeSuite"}
+    setup = report("", "failed", 1) | {"LeafNodeType": "SynchronizedBeforeSuite", "Failure": {"Message": "no nodes\n"}}
     specs = [setup, report("a", "timedout", 1), report("b", "skipped", 0), report("c", "passed", 1)]
     file.write_text(json.dumps([{"SpecReports": specs}]))
     assert read_report(file, ["a", "b"]) == [Result("a", FAILED, 0.0)]
+    assert setup_failure(file) == "no nodes"
 
 
 def test_the_focus_matches_these_specs_only() -> None:
