@@ -61,7 +61,7 @@ def conformance(
                 lines.stop()
                 _list(selection)
                 return
-            folder = context.paths.create().root / "conformance"
+            folder = context.paths.root / "conformance"
             verdict = _run(context, tests, selection, folder, processes, fresh, lines)
         finally:
             lines.stop()
@@ -80,10 +80,10 @@ def _run(
     lines: Lines,
 ) -> Verdict:
     listed = expected.load()
+    taints = cluster.taints(context)
+    run = f"{cluster.identity(context)} {tests.name}"
     folder.mkdir(exist_ok=True, mode=0o700)
     with file_lock(folder / "lock", lines, "another run of the tests on this site"):
-        taints = cluster.taints(context)
-        run = f"{cluster.identity(context)} {tests.name}"
         results = ResultFile(folder / "results.jsonl", run, fresh=fresh)
         registries = folder / "registries.json"
         environment = tools_environment() | site_environment(context) | {"KUBE_TEST_REPO_LIST": str(registries)}

@@ -1,17 +1,15 @@
-"""Which specs run, which are expected to fail, and which images they need."""
+"""Which specs run, and which are expected to fail."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from strata.errors import UserError
-from strata.images.root_filesystem import PodBase
 from strata.site.paths import REPOSITORY
-from strata_conformance import build, cluster, expected, images
+from strata_conformance import build, cluster, expected
 from strata_conformance.specs import Suite, select
 
 NAMES = [
@@ -21,7 +19,6 @@ NAMES = [
     "[sig-network] Netpol should deny SCTP [Feature:SCTPConnectivity]",
     "[sig-storage] PersistentVolumes should mount",
 ]
-BASE = PodBase("localhost/base:1", "0123")
 SCTP = expected.ExpectedFailure(spec=NAMES[3], reason="no SCTP", run=False)
 
 
@@ -93,20 +90,6 @@ def test_tainted_nodes_are_left_alone() -> None:
 def test_a_cluster_without_an_untainted_node_is_refused(nodes: list[dict[str, Any]]) -> None:
     with pytest.raises(UserError, match="node without taints"):
         cluster.taints_of(nodes)
-
-
-def test_every_image_has_a_containerfile_that_names_its_files(tmp_path: Path) -> None:
-    for name, files in images.image_files(tmp_path, tmp_path / "pause").items():
-        text = images.image_source(name, files, BASE).containerfile
-        for file in files:
-            assert re.search(rf"^COPY .*{re.escape(file)}", text, re.MULTILINE), f"{name}: {file} is not copied"
-    used = {f"{name}.Containerfile" for name in images.image_files(tmp_path, tmp_path)}
-    assert {file.name for file in images.IMAGES.glob("*.Containerfile")} <= used
-
-
-def test_tags_are_those_that_the_tests_list() -> None:
-    listed = ["site:5000/conformance/agnhost:2.59", "site:5000/conformance/agnhost:2.55", "gcr.io/private/agnhost:2.6"]
-    assert images.tags(listed, "site:5000/conformance") == {"agnhost": ("2.55", "2.59")}
 
 
 def test_the_directory_of_the_tests_follows_their_sources(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
