@@ -15,11 +15,14 @@ from pathlib import Path
 from strata.errors import UserError
 from strata.processes import bind_to_parent
 from strata.progress import Progress
+from strata.retry import attempts
 from strata_conformance.results import FAILED, ResultFile, read_report, setup_failure
 
 BATCH = 6
 """Specs of one process: so many results are lost where it is killed."""
 BATCH_MINUTES = 60
+SETUP_PAUSES = (20.0,)
+"""Seconds between attempts at the setup before the first spec."""
 TICK_SECONDS = 15.0
 GRACE_SECONDS = 120.0
 """How long a test may take to remove what it made when the run is interrupted."""
@@ -88,6 +91,7 @@ class Runner:
         self._progress.update(f"{done} of {total} specs done{alone}, {failed} failed{left}")
 
     def _batch(self, specs: Sequence[str]) -> None:
+        """Runs specs in one process; in a second one if the first ended in its setup, as while a node restarts."""
         number = next(self._numbers)
         log, report = self._logs / f"{number:03}.log", self._logs / f"{number:03}.json"
         command = [
@@ -96,10 +100,30 @@ class Runner:
             f"--ginkgo.timeout={BATCH_MINUTES}m",
             f"--ginkgo.json-report={report}",
         ]
+        for last in attempts(SETUP_PAUSES):
+            status = self._process(command, log)
+            if self._stopped:
+                return
+            results, failure = read_report(report, specs), setup_failure(report)
+            report.unlink(missing_ok=True)
+            if results:
+                break
+            if last:
+                reason = failure or (log.read_text(errors="replace").strip().splitlines() or [f"status {status}"])[-1]
+                raise UserError(
+                    f"the tests ended before their first spec: {reason[:300]}; log: {log}", fix=f"see {log}"
+                )
+        with self._lock:
+            self._results.add(results)
+        if not any(result.state == FAILED for result in results):
+            log.unlink()
+
+    def _process(self, command: Sequence[str], log: Path) -> int | None:
+        """Runs the test binary; returns its exit status, None where the run has been stopped."""
         with log.open("wb") as output:
             process = self._start(command, output.fileno())
             if process is None:
-                return
+                return None
             try:
                 status = process.wait(BATCH_MINUTES * 60 + GRACE_SECONDS)
             except subprocess.TimeoutExpired:
@@ -107,17 +131,7 @@ class Runner:
                 status = process.wait()
             with self._lock:
                 self._running.discard(process)
-        if self._stopped:
-            return
-        results, failure = read_report(report, specs), setup_failure(report)
-        report.unlink(missing_ok=True)
-        if not results:
-            reason = failure or (log.read_text(errors="replace").strip().splitlines() or [f"status {status}"])[-1]
-            raise UserError(f"the tests ended before their first spec: {reason[:300]}; log: {log}", fix=f"see {log}")
-        with self._lock:
-            self._results.add(results)
-        if not any(result.state == FAILED for result in results):
-            log.unlink()
+        return status
 
     def _start(self, command: Sequence[str], output: int) -> subprocess.Popen[bytes] | None:
         with self._lock:
