@@ -21,7 +21,8 @@ from strata.processes import bind_to_parent
 from strata.progress import Progress
 from strata.site.paths import cache_directory
 
-FILES = Path(__file__).parent / "files"
+TRUST_HOST = Path(__file__).parent / "files" / "trust-host.sh"
+"""Script for a root filesystem: trusts the deployment host's CAs, so that registries behind a proxy are reachable."""
 _POD = ("python3", "ca-certificates", "netbase")
 _KUBE_PROXY = ("iptables", "nftables")  # kube-proxy runs nft
 _POD_PACKAGES = {"12": (*_POD, *_KUBE_PROXY), "13": _POD}
@@ -49,18 +50,22 @@ class RootFilesystem:
         release: Debian release, "12" or "13".
         packages: Debian packages beyond mmdebstrap's minbase.
         customize: shell scripts that run inside before packing, in this order.
+        files: what the scripts find in /tmp, by their names; each is in a folder named after the content, as tools are.
     """
 
     name: str
     release: str
     packages: tuple[str, ...]
     customize: tuple[Path, ...] = ()
+    files: tuple[Path, ...] = ()
 
     def digest(self) -> str:
-        """Names the content: packages, scripts and the host's certificate authorities."""
+        """Names the content: packages, scripts, files and the host's certificate authorities."""
         content = hashlib.sha256(repr((self.name, self.release, sorted(set(self.packages)), _OPTIONS)).encode())
         for script in self.customize:
             content.update(script.read_bytes())
+        for file in self.files:  # a site is planned before its tools are built
+            content.update(f"{file.parent.name}/{file.name}".encode())
         if _HOST_CA.exists():
             content.update(_HOST_CA.read_bytes())
         return content.hexdigest()[:DIGEST_DIGITS]
@@ -90,7 +95,7 @@ def pod_filesystem(release: str) -> RootFilesystem:
     Args:
         release: "12" or "13".
     """
-    return RootFilesystem(f"pod-base-{release}", release, _POD_PACKAGES[release], (FILES / "customize-pod.sh",))
+    return RootFilesystem(f"pod-base-{release}", release, _POD_PACKAGES[release], (TRUST_HOST,))
 
 
 def ensure_pod_bases(releases: Iterable[str], progress: Progress) -> dict[str, PodBase]:
@@ -173,13 +178,15 @@ def _command(filesystem: RootFilesystem, target: Path, sources: Path) -> list[st
     if filesystem.customize:
         if _HOST_CA.exists():
             command.append(f"--customize-hook=upload {_HOST_CA} /tmp/host-ca.pem")
+        command += [f"--customize-hook=upload {file} /tmp/{file.name}" for file in filesystem.files]
         for script in filesystem.customize:
             command += [
                 f"--customize-hook=upload {script} /tmp/{script.name}",
                 f'--customize-hook=chroot "$1" sh /tmp/{script.name}',
                 f'--customize-hook=rm -f "$1"/tmp/{script.name}',
             ]
-        command.append('--customize-hook=rm -f "$1"/tmp/host-ca.pem "$1"/etc/ssh/ssh_host_*')
+        left = " ".join(f'"$1"/tmp/{file.name}' for file in filesystem.files)
+        command.append(f'--customize-hook=rm -f {left} "$1"/tmp/host-ca.pem "$1"/etc/ssh/ssh_host_*')
     return [*command, CODENAMES[filesystem.release], str(target), str(sources)]
 
 
