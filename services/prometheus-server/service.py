@@ -101,10 +101,11 @@ def values(context: ServiceContext[PrometheusServer]) -> Values:
 
 
 def _simulation(context: ServiceContext[PrometheusServer]) -> list[dict[str, Any]]:
-    """What serves the metrics of a lab's cards; on real sites NVIDIA's chart does."""
+    """What serves the metrics of simulated cards; those of real cards come from NVIDIA's chart."""
+    from strata.provider.choice import provider_of  # late: it imports the models, which import the services
+
     site = context.site
-    simulated = site.cloud is not None and site.cloud.deployment == "lab"
-    if not simulated or site.cluster is None or not site.cluster.gpu_nodes.labels:
+    if not provider_of(site).simulates_accelerators or site.cluster is None or not site.cluster.gpu_nodes.labels:
         return []
     reference = context.base_image
     return exporter(site.cluster, f"{reference['repository']}@{reference['digest']}", context.provide(PRIORITY))
