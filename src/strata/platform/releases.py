@@ -9,12 +9,13 @@ from typing import Protocol
 
 from strata.catalogue.needs.hostname import INGRESS_NAMESPACE, published
 from strata.catalogue.needs.namespace import Namespace, TenantNamespaces, namespaces
+from strata.catalogue.needs.shared_volume import service_volumes, volumes
 from strata.catalogue.service import SYSTEM_NAMESPACE, Secrets, Service, ServiceContext, Values, fingerprint
 from strata.catalogue.site import installed, needed
 from strata.models import Site
 from strata.models.base import Model
 from strata.models.platform import Tenant
-from strata.platform import cluster_base, ingress, tenant
+from strata.platform import cluster_base, ingress, shared_volumes, tenant
 from strata.platform.operator_values import check_operator_values, merged, operator_values
 from strata.site.hosts import hosts
 from strata.site.outputs import CloudOutputs, ImageOutputs
@@ -118,12 +119,13 @@ def releases(site: Site) -> tuple[Release, ...]:
     tenants = [_tenant_release(site, t) for t in site.platform.tenants]
     hostnames = {one.key: one.hostname for one in published(site)}
     services = [_service_release(service, site, hostnames.get(service.key)) for service in installed(site)]
+    storage = _volumes_release(site, [*own, *tenants])
     per_tenant = [
         _per_tenant_release(service, need, t)
         for service, need in needed(site, TenantNamespaces)
         for t in site.platform.tenants
     ]
-    return (base, controller, *own, *tenants, *services, *per_tenant)
+    return (base, controller, *own, *tenants, *storage, *services, *per_tenant)
 
 
 def check_values(site: Site, site_file: Path) -> None:
@@ -152,6 +154,14 @@ def _tenant_name(group: Tenant) -> str:
     return f"tenant-{group.name}"
 
 
+def _volumes_release(site: Site, namespaces: Sequence[Release]) -> tuple[Release, ...]:
+    """After the releases that make the claims' namespaces; none for a site without volumes."""
+    if not volumes(site):
+        return ()
+    name, after = shared_volumes.CHART, tuple(release.name for release in namespaces)
+    return (Release(name, _kind(name), name, SYSTEM_NAMESPACE, lambda _: shared_volumes.values(site), after=after),)
+
+
 def _service_release(service: Service[Model], site: Site, hostname: str | None) -> Release:
     def values(state: PlatformState) -> Values:
         context = service_context(service, state)
@@ -159,8 +169,9 @@ def _service_release(service: Service[Model], site: Site, hostname: str | None) 
 
     own = service.own_namespace(site)
     address = f"https://{hostname}.{site.domain}/" if hostname else None
-    after = () if own is None else (own.release,)
-    name = service.name
+    name, after = service.name, () if own is None else (own.release,)
+    if any(one.name == name for one, _ in service_volumes(site)):
+        after = (*after, shared_volumes.CHART)
     return Release(name, _kind(name), name, service.namespace_of(site), values, address, after)
 
 
@@ -195,7 +206,10 @@ def service_context(service: Service[Model], state: PlatformState) -> ServiceCon
     if settings is None:
         raise LookupError(f"site {state.site.name} has no platform.services.{service.key}")
     addresses: dict[str, str] = {}
-    for host in hosts(state.site, state.outputs):
+    found = hosts(state.site, state.outputs)
+    for host in found:
         for role in host.roles:
             addresses.setdefault(role, host.address)
-    return ServiceContext(service, settings, state.site, state.site_file, state.images.images, state.secrets, addresses)
+    names = {host.name: host.address for host in found}
+    images = state.images.images
+    return ServiceContext(service, settings, state.site, state.site_file, images, state.secrets, addresses, names)

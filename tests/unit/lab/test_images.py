@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strata.errors import UserError
+from strata.toolchain import load_versions
 from strata_lab import images
 
 
@@ -12,6 +13,12 @@ def test_packages_are_those_of_the_roles() -> None:
     assert {"mariadb-server", "rabbitmq-server", "podman"} <= set(images.controller_packages())
     assert {"sudo", "nfs-ganesha", "containerd"} <= set(images.role_packages())
     assert "chrony" not in images.role_packages(), "a node of the lab has its host's clock"
+
+
+def test_nodes_have_the_nfs_client_of_this_checkout() -> None:
+    (file,) = images.node_filesystem("12").files
+    assert file.name == "mount.nfs"
+    assert file.parent.name.startswith(f"{load_versions().components['nfs-client'].version}-")
 
 
 def test_unknown_release_is_refused() -> None:
