@@ -92,7 +92,7 @@ def state(fake_secrets: Secrets) -> Callable[[Path], PlatformState]:
             for n, i in enumerate(site.cloud.instances if site.cloud else (), 10)
         }
         own = [name for service in services() for name in service.image_folders]
-        names = [*(release.chart for release in releases(site)), *own, "gpu-device-plugin", "traefik"]
+        names = [*(release.chart for release in releases(site)), *own, "gpu-device-plugin", "pod-base", "traefik"]
         images = ImageOutputs(images={name: f"registry.example.org:5000/strata/{name}@{DIGEST}" for name in names})
         return PlatformState(site, site_file, CloudOutputs(instances=instances, networks={}), images, fake_secrets)
 
