@@ -94,6 +94,8 @@ def test_lab_releases() -> None:
         "traefik": ("traefik", None),
         "tenant-research": ("strata-system", None),
         "shared-volumes": ("strata-system", None),
+        "namespace-monitoring": ("strata-system", None),
+        "prometheus-server": ("monitoring", None),
         "ml-hub": ("strata-system", "https://ml-hub.lab.strata.test/"),
         "token-issuer": ("strata-system", "https://login.lab.strata.test/"),
     }
