@@ -75,7 +75,7 @@ def test_lab_cloud() -> None:
 
 def test_lab_hosts_and_cluster() -> None:
     made = plan(load_site(find_site("lab")))
-    assert made.hosts.databases == ("ml_hub", "kine")
+    assert made.hosts.databases == ("keycloak", "ml_hub", "kine")
     assert made.cluster is not None
     nodes = {n.name: n for n in made.cluster.nodes}
     assert set(nodes) == {"control-1", "worker-1", "gpu-worker-1"}
@@ -95,7 +95,7 @@ def test_lab_releases() -> None:
         "tenant-research": ("strata-system", None),
         "shared-volumes": ("strata-system", None),
         "ml-hub": ("strata-system", "https://ml-hub.lab.strata.test/"),
-        "token-issuer": ("strata-system", "https://login.lab.strata.test/"),
+        "keycloak": ("strata-system", "https://login.lab.strata.test/"),
     }
 
 
