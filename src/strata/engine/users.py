@@ -18,7 +18,6 @@ SECONDS = 120.0
 """For one request: the issuer may be at its first start."""
 PASSWORD_BYTES = 12
 EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
-SEE = "users-cannot-be-managed"
 
 
 def list_users(context: SiteContext) -> list[dict[str, Any]]:
@@ -76,7 +75,7 @@ def _program(context: SiteContext) -> UserProgram:
         raise UserError(
             f"site {context.site.name} has no users of its own",
             fix="manage them where platform.services.external_issuer has them",
-            see=SEE,
+            see="users-cannot-be-managed",
         )
     return own.users
 
@@ -93,9 +92,15 @@ def _request(context: SiteContext, request: dict[str, Any]) -> dict[str, Any]:
     except ValueError:
         raise _unanswered(context, done.stderr.strip()[-500:]) from None
     if problem := answer.get("problem"):
-        raise UserError(str(problem), fix=f"`strata users list {context.site.name}` has the users", see=SEE)
+        raise UserError(
+            str(problem), fix=f"`strata users list {context.site.name}` has the users", see="users-cannot-be-managed"
+        )
     return dict(answer)
 
 
 def _unanswered(context: SiteContext, said: str) -> UserError:
-    return UserError(f"the site's issuer does not answer: {said}", fix=f"strata status {context.site.name}", see=SEE)
+    return UserError(
+        f"the site's issuer does not answer: {said}",
+        fix=f"strata status {context.site.name}",
+        see="users-cannot-be-managed",
+    )
