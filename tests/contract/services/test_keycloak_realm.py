@@ -20,9 +20,10 @@ from requests.adapters import HTTPAdapter
 from strata.catalogue.issuer import Endpoints, Issuer
 from strata.images.build import LOCAL_PREFIX
 from strata.verify.tokens import Login, LoginRefused, client_token, request_token
+from strata_bench.services import free_port
 from strata_services.keycloak.service import AUDIENCE_SCOPE, CLIENT, new_signing_key
 
-from .service_processes import PostgreSQL, free_port
+from .service_processes import PostgreSQL
 
 HOST = "https://login.lab.strata.test"
 REALM = f"{HOST}/realms/strata"

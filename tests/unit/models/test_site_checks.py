@@ -510,6 +510,7 @@ CASES: dict[str, tuple[Sequence[Edit], str, str, str, str]] = {
             ("postgresql, kine, registry", "registry"),
             ("datastore: kine", "datastore: etcd"),
             ("keycloak: {hostname: login}", "external_issuer: {url: 'https://login.example.org'}"),
+            ("    accounting: {}\n", ""),
         ],
         "platform.services.ml_hub",
         "database ml_hub",
