@@ -46,7 +46,10 @@ IN_STATE = {
 
 IN_KUBERNETES = {  # pods mount them as files
     "strata-system/ml-hub-secrets": {"ml_hub_database_password"},
-    "strata-system/token-issuer-secrets": {"token_issuer_signing_key", "token_issuer_verify_secret"},
+    "strata-system/keycloak-secrets": {
+        *("keycloak_database_password", "keycloak_admin_client_secret"),
+        *("keycloak_signing_key", "keycloak_verify_secret"),
+    },
     "traefik/site-certificate": {"certificate ingress"},
 }
 """Secrets of the cluster, by the beginning of their name, to the site's secrets that may stand in them."""

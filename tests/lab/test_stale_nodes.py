@@ -6,17 +6,18 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 import requests
 
-from strata.catalogue.site import issuer
 from strata.models import Site
 from strata.site.context import SiteContext
 from strata.site.hosts import hosts_with
 
-from .commands import strata, up
+from .commands import up
+from .editing import edit
 
 if TYPE_CHECKING:
     from testinfra.host import Host
@@ -42,21 +43,20 @@ def stale(context: SiteContext, site: Site, site_host: Callable[[str], Host]) ->
 
 
 def test_up_ends_when_every_node_knows_the_new_pods(
-    context: SiteContext, http: requests.Session, stale: Callable[[], None]
+    context: SiteContext, http: requests.Session, stale: Callable[[], None], tmp_path: Path
 ) -> None:
-    own = issuer(context.site)
-    if own is None:
-        pytest.skip(f"site {context.site.name} has no issuer of its own")
-    done = strata("secrets", "rotate", context.site_file, own.client_secret)
-    assert done.returncode == 0, done.stderr
+    edited = edit(context, tmp_path / "site", lambda _: None)
+    (edited.parent / "values").mkdir(exist_ok=True)
+    (edited.parent / "values" / "ml-hub.yaml").write_text("podAnnotations: {example.org/release: another}\n")
     go_on = threading.Timer(STALE_SECONDS, stale)
     go_on.start()
     try:
-        up(context.site_file, "--layer", "platform")
+        up(edited, "--layer", "platform")
         assert not go_on.is_alive(), "it was done before any node could know of the new pods"
         for _ in range(4):
-            answer = http.get(f"{own.url}/healthz", timeout=10)
+            answer = http.get(f"https://ml-hub.{context.site.domain}/readyz", timeout=10)
             assert answer.status_code == 200
     finally:
         go_on.cancel()
         go_on.join()
+        up(context.site_file, "--layer", "platform")

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from strata.catalogue.service import Service
+from strata.catalogue.site import issuer
 from strata.errors import UserError
 from strata.models import SiteError, load_site
 from strata_services.ml_hub.service import MAXIMUM_CHARACTERS, SERVICE
@@ -35,7 +36,9 @@ def test_the_lab_s_values(lab: Path, values_of: ValuesOf) -> None:
     values = values_of(SERVICE, lab)
     assert values["database"]["host"] == "10.0.0.10"
     assert values["database"]["existingSecret"] == {"name": "ml-hub-secrets", "key": "ml_hub_database_password"}
-    assert values["issuer"]["url"] == "https://login.lab.strata.test"
+    own = issuer(load_site(lab))
+    assert own is not None
+    assert values["issuer"]["url"] == own.url
     assert values["issuer"]["audience"] == "ml-hub"
 
 

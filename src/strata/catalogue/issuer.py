@@ -60,6 +60,26 @@ class Endpoints:
 
 
 @dataclass(frozen=True)
+class UserProgram:
+    """A program in a pod that manages the issuer's users.
+
+    It reads one JSON object, `{"action": "list"}`, or `add`, `invite` or `remove` with `name`; `add` also has `email`,
+    `tenants` and `principal_investigator_of`, and both `add` and `invite` the `password` for the first login. It prints
+    one: `{}`, `{"users": [{"name", "email", "tenants", "principal_investigator_of", "enabled", "password"}]}`, or
+    `{"problem": "why not"}`.
+
+    Args:
+        namespace: of the Deployment.
+        deployment: name of the Deployment.
+        command: to run in its container.
+    """
+
+    namespace: str
+    deployment: str
+    command: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Issuer:
     """An issuer in the cluster.
 
@@ -71,6 +91,8 @@ class Issuer:
         client_secret: name of the site's secret with that client's.
         scope: of a token request, to the audience that the token is for: a format with `{audience}`.
         pods: labels of the pods that serve `internal`, for NetworkPolicies.
+        namespace: of those pods.
+        users: what manages its users, for `strata users`; None where it has none.
     """
 
     url: str
@@ -80,6 +102,8 @@ class Issuer:
     client_secret: str
     scope: str
     pods: Mapping[str, str]
+    namespace: str
+    users: UserProgram | None = None
 
 
 @dataclass(frozen=True)
@@ -93,6 +117,7 @@ class IssuerEndpoints:
         ca: PEM of the authority that signed the issuer's certificate; None: the image's authorities, or plain HTTP.
         ports: TCP ports outside of the cluster that pods reach it on.
         pods: labels of the pods that serve `internal`; empty for an external issuer.
+        namespace: of those pods.
     """
 
     url: str
@@ -101,6 +126,7 @@ class IssuerEndpoints:
     ca: str | None = None
     ports: tuple[int, ...] = ()
     pods: Mapping[str, str] = field(default_factory=dict)
+    namespace: str = ""
 
 
 def issuer_findings(site: Site, key: KeyPath) -> Iterator[Finding]:
@@ -159,7 +185,7 @@ def endpoints(context: ServiceContext[Any]) -> IssuerEndpoints:
     external = context.site.platform.services.external_issuer
     if external is None:
         own = required_issuer(context.site)
-        return IssuerEndpoints(own.url, own.public, own.internal, pods=own.pods)
+        return IssuerEndpoints(own.url, own.public, own.internal, pods=own.pods, namespace=own.namespace)
     file = None if external.ca_file is None else str(context.site_file.parent / external.ca_file)
     found = _external_endpoints(external, file)
     ports = outside_ports(external.url, found.token, found.userinfo, found.jwks)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
+from strata.catalogue.site import issuer
 from strata.engine.steps import RunReport
 from strata.layers import Layer
 from strata.site.context import SiteContext
@@ -27,6 +28,10 @@ def print_summary(context: SiteContext, report: RunReport) -> None:
         console.print(f"Kubernetes  {cluster.api_endpoint}  v{cluster.kubernetes_version.lstrip('v')}", highlight=False)
     for name, service in services(context):
         console.print(f"{name:<11} {service}", highlight=False)
+    if (own := issuer(site)) and own.users:
+        console.print(
+            f"users       strata users add|invite {site.name} NAME; they log in at {own.url}/account", highlight=False
+        )
     seconds = report.layer_seconds()
     times = "  ".join(f"{layer} {seconds[layer]:.0f} s" for layer in Layer if layer in seconds)
     console.print(f"time        {report.seconds:.0f} s  (work: {times})", highlight=False)

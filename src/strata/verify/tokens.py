@@ -15,6 +15,8 @@ import requests
 from strata.catalogue.issuer import Issuer
 
 FORM = re.compile(r'<form[^>]*\baction="([^"]+)"', re.DOTALL)
+FIELDS = ("password-new", "username")
+"""Each tells a form of a login; that for a new password may show the name too."""
 SECONDS = 60
 """For one answer: the issuer may be at its first requests."""
 STEPS = 8
@@ -93,10 +95,11 @@ class Login:
             "code_challenge_method": "S256",
         }
         answer = http.get(own.public.authorize, params=query, timeout=SECONDS, allow_redirects=False)
-        forms = [
-            {"username": user, "password": password},
-            {"password-new": new_password, "password-confirm": new_password},
-        ]
+        # each once: an issuer locks out whoever tries again at once
+        forms = {
+            "password-new": {"password-new": new_password, "password-confirm": new_password},
+            "username": {"username": user, "password": password},
+        }
         code = ""
         for _ in range(STEPS):
             location = urljoin(answer.url, answer.headers.get("Location", ""))
@@ -110,10 +113,11 @@ class Login:
                 answer = http.get(location, timeout=SECONDS, allow_redirects=False)
                 continue
             form = FORM.search(answer.text)
-            if form is None or not forms or (len(forms) == 1 and not new_password):
+            asked = next((name for name in FIELDS if f'name="{name}"' in answer.text), "")
+            if form is None or asked not in forms or (asked == "password-new" and not new_password):
                 raise LoginRefused(f"{answer.status_code}: {_said(answer.text)}")
             action = html.unescape(form.group(1))
-            answer = http.post(action, data=forms.pop(0), timeout=SECONDS, allow_redirects=False)
+            answer = http.post(action, data=forms.pop(asked), timeout=SECONDS, allow_redirects=False)
         else:
             raise LoginRefused(f"no code after {STEPS} steps")
         data = {

@@ -14,7 +14,6 @@ import yaml
 
 from strata.site.paths import REPOSITORY
 from strata.site.secrets import pki
-from strata_services.token_issuer.service import new_signing_key, public_part
 
 Objects = dict[tuple[str, str], dict[str, Any]]
 """Manifests by kind and name."""
@@ -77,19 +76,15 @@ def hub_values(authority: str) -> dict[str, Any]:
 
 
 @pytest.fixture
-def issuer_values() -> dict[str, Any]:
-    """The least that helm/token-issuer wants."""
+def issuer_values(authority: str) -> dict[str, Any]:
+    """The least that helm/keycloak wants."""
     return {
-        "image": {"repository": "registry.lab.strata.test:5000/strata/token-issuer", "digest": "sha256:" + "b" * 64},
-        "issuer": "https://login.lab.strata.test",
+        "image": {"repository": "registry.lab.strata.test:5000/strata/keycloak", "digest": "sha256:" + "b" * 64},
+        "realm": "strata",
+        "database": {"host": "10.77.0.11", "name": "keycloak", "user": "keycloak", "ca": authority},
         "ingress": {"host": "login.lab.strata.test"},
-        "existingSecret": "token-issuer-secrets",
+        "existingSecret": "keycloak-secrets",
     }
-
-
-def public_key() -> str:
-    """PEM of a public key."""
-    return public_part(new_signing_key())
 
 
 Change = Callable[[dict[str, Any]], object]

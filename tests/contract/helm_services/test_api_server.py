@@ -40,7 +40,7 @@ def dry_run(api_server: ApiServer, namespace: str, manifests: str) -> subprocess
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("case", ["ml-hub", "ml-hub from a hub", "ml-hub twice", "token-issuer"])
+@pytest.mark.parametrize("case", ["ml-hub", "ml-hub from a hub", "ml-hub twice", "keycloak"])
 def test_objects_are_taken_without_a_warning(
     helm: Helm,
     api_server: ApiServer,
@@ -49,7 +49,7 @@ def test_objects_are_taken_without_a_warning(
     issuer_values: dict[str, Any],
     case: str,
 ) -> None:
-    chart, values = ("token-issuer", issuer_values) if case == "token-issuer" else ("ml-hub", hub_values)
+    chart, values = ("keycloak", issuer_values) if case == "keycloak" else ("ml-hub", hub_values)
     if case == "ml-hub twice":
         values["replicas"] = 2
         values["hostAliases"] = [{"ip": "10.77.0.5", "hostnames": ["services-1.lab.strata.test"]}]
@@ -76,7 +76,7 @@ def test_objects_of_the_lab_s_services_are_taken(
 def test_the_server_would_warn(
     helm: Helm, api_server: ApiServer, namespace: str, issuer_values: dict[str, Any]
 ) -> None:
-    weakened = helm.text("token-issuer", issuer_values).replace("runAsNonRoot: true", "runAsNonRoot: false")
+    weakened = helm.text("keycloak", issuer_values).replace("runAsNonRoot: true", "runAsNonRoot: false")
     assert "would violate PodSecurity" in dry_run(api_server, namespace, weakened).stderr
-    misspelt = helm.text("token-issuer", issuer_values).replace("replicas:", "replica:")
+    misspelt = helm.text("keycloak", issuer_values).replace("replicas:", "replica:")
     assert "unknown field" in dry_run(api_server, namespace, misspelt).stderr

@@ -12,16 +12,14 @@ from typing import Any
 
 import pytest
 import yaml
-from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from strata.catalogue.needs.hostname import INGRESS_NAMESPACE, published
 from strata.models import find_site, load_site
 from strata.site.paths import REPOSITORY
-from strata_services.token_issuer.service import new_signing_key
 
-from .conftest import Change, Helm, Objects, Refused, public_key
+from .conftest import Change, Helm, Objects, Refused
 
-CHARTS = ("ml-hub", "token-issuer")
+CHARTS = ("keycloak", "ml-hub")
 Values = dict[str, Any]
 
 
@@ -32,7 +30,7 @@ def chart(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def values(chart: str, hub_values: Values, issuer_values: Values) -> Values:
-    return {"ml-hub": hub_values, "token-issuer": issuer_values}[chart]
+    return {"ml-hub": hub_values, "keycloak": issuer_values}[chart]
 
 
 def pod_templates(objects: Objects) -> list[dict[str, Any]]:
@@ -97,7 +95,6 @@ def test_images_are_named_by_digest(helm: Helm, chart: str, values: Values) -> N
         (lambda v: v["image"].update(digest="latest"), "image.digest"),
         (lambda v: v["image"].update(tag="1.0"), "tag"),
         (lambda v: v.update(replica=2), "replica"),
-        (lambda v: v.update(replicas=0), "replicas"),
         (lambda v: v.update(service={"nodePort": 80}), "nodePort"),
         (lambda v: v.update(ingress={"host": "https://hub"}), "ingress.host"),
         (lambda v: v.pop("ingress"), "ingress.host"),
@@ -116,6 +113,7 @@ def test_wrong_values_are_refused(helm: Helm, chart: str, values: Values, change
         (lambda v: v["database"].pop("existingSecret"), "database.existingSecret.name"),
         (lambda v: v["database"].update(ca="x"), "database.ca"),
         (lambda v: v["issuer"].update(url="login.example.org"), "issuer.url"),
+        (lambda v: v.update(replicas=0), "replicas"),
         (lambda v: v["catalogue"].update(source="web"), "catalogue.source"),
         (lambda v: v["catalogue"].update(text="x" * 1_000_001), "catalogue.text"),
     ],
@@ -131,15 +129,15 @@ def test_wrong_values_of_the_hub_are_refused(helm: Helm, hub_values: Values, cha
     [
         (lambda v: v.pop("existingSecret"), "existingSecret"),
         (lambda v: v.update(signingKey="x"), "signingKey"),
-        (lambda v: v.update(lifetimeSeconds=7200), "lifetimeSeconds"),
-        (lambda v: v.update(previousKeys={"Last Year": public_key()}), "previousKeys"),
-        (lambda v: v.update(previousKeys={"last-year": new_signing_key()}), "previousKeys.last-year"),
+        (lambda v: v.update(realm=""), "realm"),
+        (lambda v: v["database"].update(ca="x"), "database.ca"),
+        (lambda v: v["database"].update(password="x"), "password"),
     ],
 )
 def test_wrong_values_of_the_issuer_are_refused(helm: Helm, issuer_values: Values, change: Change, where: str) -> None:
     change(issuer_values)
     with pytest.raises(Refused, match=re.escape(where)):
-        helm.text("token-issuer", issuer_values)
+        helm.text("keycloak", issuer_values)
 
 
 def test_pods_meet_the_restricted_standard(helm: Helm, chart: str, values: Values) -> None:
@@ -176,7 +174,8 @@ def test_selectors_find_the_pods_and_nothing_else(helm: Helm, hub_values: Values
     assert deployment["selector"]["matchLabels"].items() <= deployment["template"]["metadata"]["labels"].items()
 
 
-def test_ingress_leads_to_the_pods(helm: Helm, chart: str, values: Values) -> None:
+def test_ingress_leads_to_the_pods(helm: Helm, hub_values: Values) -> None:
+    chart, values = "ml-hub", hub_values
     objects = helm.template(chart, values)
     (own,) = (s for s in published(load_site(find_site("lab"))) if s.key == chart.replace("-", "_"))
     (port,) = objects["Service", chart]["spec"]["ports"]
@@ -192,14 +191,29 @@ def test_ingress_leads_to_the_pods(helm: Helm, chart: str, values: Values) -> No
     assert "ingressClassName" not in objects["Ingress", chart]["spec"]
 
 
-def test_metrics_have_no_ingress(helm: Helm, hub_values: Values) -> None:
-    service = helm.template("ml-hub", hub_values)["Service", "ml-hub-metrics"]["spec"]
+def test_ingress_leads_to_the_site_s_realm_only(helm: Helm, issuer_values: Values) -> None:
+    objects = helm.template("keycloak", issuer_values)
+    (rule,) = objects["Ingress", "keycloak"]["spec"]["rules"]
+    assert {path["path"] for path in rule["http"]["paths"]} == {"/realms/strata", "/resources"}
+    assert {path["backend"]["service"]["name"] for path in rule["http"]["paths"]} == {"keycloak"}
+    selector = objects["Service", "keycloak"]["spec"]["selector"]
+    server, keeper = (objects["Deployment", name]["spec"] for name in ("keycloak", "keycloak-realm"))
+    for deployment in (server, keeper):
+        assert deployment["selector"]["matchLabels"].items() <= deployment["template"]["metadata"]["labels"].items()
+    assert selector.items() <= server["template"]["metadata"]["labels"].items()
+    assert not selector.items() <= keeper["template"]["metadata"]["labels"].items()
+
+
+def test_metrics_have_no_ingress(helm: Helm, chart: str, values: Values) -> None:
+    objects = helm.template(chart, values)
+    service = objects["Service", f"{chart}-metrics"]["spec"]
     assert service["type"] == "ClusterIP"
     assert [p["name"] for p in service["ports"]] == ["metrics"]
-    assert "metrics" not in json.dumps(helm.template("ml-hub", hub_values)["Ingress", "ml-hub"])
+    assert "metrics" not in json.dumps(objects["Ingress", chart])
 
 
-def test_replicas_bring_a_budget(helm: Helm, chart: str, values: Values) -> None:
+def test_replicas_bring_a_budget(helm: Helm, hub_values: Values) -> None:
+    chart, values = "ml-hub", hub_values
     assert ("PodDisruptionBudget", chart) not in helm.template(chart, values)
     objects = helm.template(chart, {**values, "replicas": 2})
     assert objects["PodDisruptionBudget", chart]["spec"]["maxUnavailable"] == 1
@@ -208,7 +222,7 @@ def test_replicas_bring_a_budget(helm: Helm, chart: str, values: Values) -> None
 
 def test_settings_are_those_that_the_service_reads(helm: Helm, hub_values: Values) -> None:
     hub_values["issuer"] |= {
-        "jwksUrl": "http://token-issuer.platform-services.svc:8080/jwks",
+        "jwksUrl": "http://keycloak.platform-services.svc:8080/certs",
         "ca": hub_values["database"]["ca"],
     }
     data = helm.template("ml-hub", hub_values)["ConfigMap", "ml-hub-settings"]["data"]
@@ -221,13 +235,15 @@ def test_settings_are_those_that_the_service_reads(helm: Helm, hub_values: Value
             assert any(value.startswith(mount + "/") for mount in mounts), value
 
 
-def test_settings_of_the_issuer_are_those_that_it_reads(helm: Helm, issuer_values: Values) -> None:
-    issuer_values["previousKeys"] = {"last-year": public_key()}
-    objects = helm.template("token-issuer", issuer_values)
-    (container,) = objects["Deployment", "token-issuer"]["spec"]["template"]["spec"]["containers"]
-    names = {e["name"].removeprefix("TOKEN_ISSUER_").lower() for e in container["env"]}
-    assert names == setting_names("token-issuer", "token_issuer")
-    load_pem_public_key(objects["ConfigMap", "token-issuer-previous-keys"]["data"]["last-year.pem"].encode())
+def test_passwords_of_the_issuer_are_in_files(helm: Helm, issuer_values: Values) -> None:
+    objects = helm.template("keycloak", issuer_values)
+    (container,) = objects["Deployment", "keycloak"]["spec"]["template"]["spec"]["containers"]
+    assert all("valueFrom" not in entry and "PASSWORD" not in entry["name"] for entry in container["env"])
+    (database,) = (entry["value"] for entry in container["env"] if entry["name"] == "KC_DB_URL")
+    assert database.startswith("jdbc:postgresql://10.77.0.11:5432/keycloak?sslmode=verify-full&sslrootcert=")
+    mounts = {mount["mountPath"] for mount in container["volumeMounts"]}
+    files = [container["args"][0].partition("=")[2], database.partition("sslrootcert=")[2]]
+    assert all(str(Path(file).parent) in mounts for file in files)
 
 
 def setting_names(service: str, module: str) -> set[str]:
@@ -243,14 +259,20 @@ def test_a_new_catalogue_or_key_starts_new_pods(helm: Helm, hub_values: Values, 
     changes: list[tuple[str, Values, Change]] = [
         ("ml-hub", hub_values, lambda v: v["catalogue"].update(text="[]")),
         ("ml-hub", hub_values, lambda v: v["issuer"].update(url="https://other.example.org")),
-        ("token-issuer", issuer_values, lambda v: v.update(previousKeys={"last-year": public_key()})),
-        ("token-issuer", issuer_values, lambda v: v.update(podAnnotations={"strata.dev/secrets": "another"})),
+        ("keycloak", issuer_values, lambda v: v.update(podAnnotations={"checksum/password": "another"})),
     ]
     for chart, values, change in changes:
         changed = copy.deepcopy(values)
         change(changed)
         before, after = (helm.template(chart, v)["Deployment", chart]["spec"]["template"] for v in (values, changed))
         assert before != after, chart
+
+
+def test_a_new_client_leaves_keycloak_running(helm: Helm, issuer_values: Values) -> None:
+    changed = {**issuer_values, "podAnnotations": {"strata.dev/secrets": "another"}}
+    before, after = (helm.template("keycloak", values) for values in (issuer_values, changed))
+    assert before["Deployment", "keycloak"] == after["Deployment", "keycloak"]
+    assert before["Deployment", "keycloak-realm"] != after["Deployment", "keycloak-realm"]
 
 
 def test_the_catalogue_of_a_file_is_loaded_by_an_init_container(helm: Helm, hub_values: Values) -> None:
@@ -282,11 +304,9 @@ def test_network_policy_lets_in_what_is_served(helm: Helm, chart: str, values: V
     }
     # pods of the same namespace that read the issuer's keys
     own = [{"podSelector": {"matchLabels": {"app.kubernetes.io/part-of": "strata"}}}]
-    assert requests["from"][1:] == (own if chart == "token-issuer" else [])
-    if chart == "ml-hub":
-        assert [[p["port"] for p in rule["ports"]] for rule in policy["egress"]] == [[53, 53], [5432], [443]]
-    else:
-        assert "egress" not in policy
+    assert requests["from"][1:] == (own if chart == "keycloak" else [])
+    egress = {"keycloak": [[53, 53], [5432]], "ml-hub": [[53, 53], [5432], [443]]}
+    assert [[p["port"] for p in rule["ports"]] for rule in policy["egress"]] == egress[chart]
     assert ("NetworkPolicy", chart) not in helm.template(chart, {**values, "networkPolicy": {"enabled": False}})
 
 

@@ -26,12 +26,6 @@ def hub_python() -> Path:
 
 
 @pytest.fixture(scope="session")
-def issuer_python() -> Path:
-    """Interpreter with token_issuer."""
-    return service_python("token-issuer")
-
-
-@pytest.fixture(scope="session")
 def postgresql() -> Iterator[PostgreSQL]:
     """A running PostgreSQL."""
     binaries = find_postgresql()

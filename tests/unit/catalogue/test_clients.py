@@ -78,6 +78,7 @@ def test_a_client_of_the_site_s_issuer() -> None:
         own.public,
         own.internal,
         pods=own.pods,
+        namespace=own.namespace,
     )
     assert access.public.authorize.startswith(own.url)
     assert access.internal.token.startswith("http://")

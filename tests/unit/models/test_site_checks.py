@@ -287,14 +287,14 @@ CASES: dict[str, tuple[Sequence[Edit], str, str, str, str]] = {
     ),
     "hostname of two services": (
         [("{hostname: login}", "{hostname: ml-hub}")],
-        "platform.services.token_issuer.hostname",
+        "platform.services.ml_hub.hostname",
         "stands twice",
         "another",
-        "token_issuer:",
+        "ml_hub: {hostname",
     ),
     "hostname of the registry": (
         [("{hostname: login}", "{hostname: registry}")],
-        "platform.services.token_issuer.hostname",
+        "platform.services.keycloak.hostname",
         "stands twice",
         "another",
         "registry}",
@@ -509,6 +509,7 @@ CASES: dict[str, tuple[Sequence[Edit], str, str, str, str]] = {
         [
             ("postgresql, kine, registry", "registry"),
             ("datastore: kine", "datastore: etcd"),
+            ("keycloak: {hostname: login}", "external_issuer: {url: 'https://login.example.org'}"),
             ("    accounting: {}\n", ""),
         ],
         "platform.services.ml_hub",
@@ -517,10 +518,10 @@ CASES: dict[str, tuple[Sequence[Edit], str, str, str, str]] = {
         "ml_hub: {hostname",
     ),
     "ML hub without issuer": (
-        [("    token_issuer: {hostname: login}\n", "")],
+        [("    keycloak: {hostname: login}\n", "")],
         "platform.services.ml_hub",
-        "token_issuer",
-        "token_issuer: {}",
+        "keycloak",
+        "keycloak: {}",
         "ml_hub:",
     ),
     "catalogue that is not there": (

@@ -29,6 +29,7 @@ class ClientAccess:
         ca: PEM of the authority for `internal`; None: the image's authorities, or plain HTTP inside the cluster.
         ports: TCP ports outside of the cluster that `internal` is on; empty for an issuer in the cluster.
         pods: labels of the pods that serve `internal` on the port `http`; empty for an external issuer.
+        namespace: of those pods; empty for an external issuer.
     """
 
     id: str
@@ -39,6 +40,7 @@ class ClientAccess:
     ca: str | None = None
     ports: tuple[int, ...] = ()
     pods: Mapping[str, str] = field(default_factory=dict)
+    namespace: str = ""
 
 
 @dataclass(frozen=True)
@@ -114,4 +116,4 @@ class Client(Need[ClientAccess]):
         """
         at = endpoints(context)
         secret = context.secret_reference(self.secret)
-        return ClientAccess(self.name, secret, at.url, at.public, at.internal, at.ca, at.ports, at.pods)
+        return ClientAccess(self.name, secret, at.url, at.public, at.internal, at.ca, at.ports, at.pods, at.namespace)

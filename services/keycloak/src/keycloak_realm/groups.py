@@ -1,0 +1,77 @@
+"""Groups of tenants and their members, as the site file names them."""
+
+from __future__ import annotations
+
+from keycloak_realm.api import Api, Json, Refused
+from keycloak_realm.desired import Desired, Person
+
+ROOT = "tenants"
+ADMINISTRATORS = "admins"
+NAMED = "strata.members"
+"""Attribute of a group: who is in it because the site file says so; others stay when the site file changes."""
+
+
+def reconcile(api: Api, desired: Desired) -> None:
+    """A group for each tenant; who is named is in it, who is named no longer is not."""
+    users = {name: _user(api, person) for name, person in desired.people.items()}
+    root = by_path(api, ROOT) or {"id": api.post("/groups", {"name": ROOT})}
+    for tenant in desired.tenants:
+        administrators = {person.name for person in tenant.administrators}
+        group = _child(api, root, f"{ROOT}/{tenant.name}")
+        _members(api, group, {person.name for person in tenant.members} | administrators, users)
+        _members(api, _child(api, group, f"{ROOT}/{tenant.name}/{ADMINISTRATORS}"), administrators, users)
+    wanted = {tenant.name for tenant in desired.tenants}
+    for group in api.get(f"/groups/{root['id']}/children", max=10_000):
+        if group["name"] not in wanted:
+            api.delete(f"/groups/{group['id']}")
+
+
+def by_path(api: Api, path: str) -> Json | None:
+    """The group at a path without its first slash, None where there is none."""
+    try:
+        return api.get(f"/group-by-path/{path}")
+    except Refused as error:
+        if error.status != 404:
+            raise
+        return None
+
+
+def user(api: Api, name: str) -> Json | None:
+    """The user of that name, None where there is none."""
+    found = api.get("/users", username=name, exact="true")
+    return found[0] if found else None
+
+
+def _user(api: Api, person: Person) -> str:
+    """Id of a user, made without a password where there is none."""
+    found = user(api, person.name)
+    if found is not None:
+        return str(found["id"])
+    return api.post("/users", new_user(person))
+
+
+def new_user(person: Person) -> Json:
+    """A user as Keycloak takes it."""
+    body = {"username": person.name, "enabled": True}
+    return body | ({"email": person.email, "emailVerified": True} if person.email else {})
+
+
+def _child(api: Api, parent: Json, path: str) -> Json:
+    found = by_path(api, path)
+    if found is None:
+        api.post(f"/groups/{parent['id']}/children", {"name": path.rpartition("/")[2]})
+        found = by_path(api, path)
+    return found
+
+
+def _members(api: Api, group: Json, wanted: set[str], users: dict[str, str]) -> None:
+    attributes = group.get("attributes", {})
+    before = set(attributes.get(NAMED, []))
+    present = {one["username"]: one["id"] for one in api.get(f"/groups/{group['id']}/members", max=100_000)}
+    for name in sorted(wanted - present.keys()):
+        api.put(f"/users/{users[name]}/groups/{group['id']}")
+    for name in sorted((before - wanted) & present.keys()):
+        api.delete(f"/users/{present[name]}/groups/{group['id']}")
+    if before != wanted:
+        body = {"name": group["name"], "attributes": {**attributes, NAMED: sorted(wanted)}}
+        api.put(f"/groups/{group['id']}", body)

@@ -1,0 +1,102 @@
+"""Users of the realm: listed, added, invited, removed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from keycloak_realm import groups
+from keycloak_realm.api import Api, Json
+from keycloak_realm.desired import Desired, Person
+
+TENANTS = f"/{groups.ROOT}/"
+
+
+class UserProblem(Exception):
+    """What was asked for cannot be done; says why."""
+
+
+def listed(api: Api) -> list[Json]:
+    """Every user, by name, with tenants and whether a password is set."""
+    found = []
+    for user in api.get("/users", max=100_000, briefRepresentation="true"):
+        if user["username"].startswith("service-account-"):
+            continue
+        paths = [group["path"] for group in api.get(f"/users/{user['id']}/groups", max=1000)]
+        admin = f"/{groups.ADMINISTRATORS}"
+        credentials = api.get(f"/users/{user['id']}/credentials")
+        found.append(
+            {
+                "name": user["username"],
+                "email": user.get("email", ""),
+                "tenants": _tenants(path for path in paths if not path.endswith(admin)),
+                "principal_investigator_of": _tenants(p.removesuffix(admin) for p in paths if p.endswith(admin)),
+                "enabled": user["enabled"],
+                "password": any(one["type"] == "password" for one in credentials),
+            }
+        )
+    return sorted(found, key=lambda user: str(user["name"]))
+
+
+def _tenants(paths: Iterable[str]) -> list[str]:
+    return sorted(path.removeprefix(TENANTS) for path in paths if path.startswith(TENANTS))
+
+
+def add(api: Api, person: Person, tenants: list[str], administered: list[str], password: str) -> None:
+    """Makes a user with a password for one login.
+
+    Raises:
+        UserProblem: the name is taken, or a tenant is unknown.
+    """
+    if groups.user(api, person.name) is not None:
+        raise UserProblem(f"user {person.name} exists already")
+    if person.email and api.get("/users", email=person.email, exact="true"):
+        raise UserProblem(f"{person.email} is the address of another user")
+    paths = [f"{groups.ROOT}/{name}" for name in dict.fromkeys([*tenants, *administered])]
+    paths += [f"{groups.ROOT}/{name}/{groups.ADMINISTRATORS}" for name in administered]
+    found = []
+    for path in paths:
+        group = groups.by_path(api, path)
+        if group is None:
+            raise UserProblem(f"no tenant {path.split('/')[1]}")
+        found.append(group)
+    identifier = api.post("/users", groups.new_user(person))
+    for group in found:
+        api.put(f"/users/{identifier}/groups/{group['id']}")
+    _set_password(api, identifier, password)
+
+
+def invite(api: Api, name: str, password: str) -> None:
+    """Gives a user a password for one login, in place of any before; ends the user's sessions.
+
+    Raises:
+        UserProblem: there is no such user.
+    """
+    user = _known(api, name)
+    _set_password(api, user["id"], password)
+    api.post(f"/users/{user['id']}/logout", {})
+
+
+def remove(api: Api, desired: Desired, name: str) -> None:
+    """Removes a user.
+
+    Raises:
+        UserProblem: there is no such user, or the site file names it.
+    """
+    user = _known(api, name)
+    if name in desired.people:
+        raise UserProblem(
+            f"the site file names {name}: remove the name from platform.tenants, and run `strata up` first"
+        )
+    api.delete(f"/users/{user['id']}")
+
+
+def _known(api: Api, name: str) -> Json:
+    user = groups.user(api, name)
+    if user is None or name.startswith("service-account-"):
+        raise UserProblem(f"no user {name}")
+    return user
+
+
+def _set_password(api: Api, identifier: str, password: str) -> None:
+    body = {"type": "password", "value": password, "temporary": True}
+    api.put(f"/users/{identifier}/reset-password", body)

@@ -1,1 +1,0 @@
-"""The OpenID Connect issuer of a lab."""

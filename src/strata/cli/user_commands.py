@@ -1,0 +1,122 @@
+"""Commands on the site's users: `strata users list|add|invite|remove`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from strata.cli.arguments import JsonOption, SiteArgument, YesOption, site_file
+
+if TYPE_CHECKING:
+    from strata.site.context import SiteContext
+
+users_app = typer.Typer(help="List, add, invite and remove the site's users.", no_args_is_help=True)
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name that the user logs in with.")]
+
+
+def complete_tenant(typed: typer.Context, incomplete: str) -> list[str]:
+    """Tenants of the site named before, for shell completion."""
+    from strata.errors import UserError
+    from strata.models import load_site
+
+    try:
+        found = load_site(site_file(str(typed.params.get("site")))).platform.tenants
+    except UserError:
+        return []
+    return [tenant.name for tenant in found if tenant.name.startswith(incomplete)]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    app.add_typer(users_app, name="users")
+
+
+def _context(site: str) -> SiteContext:
+    from strata.site.context import SiteContext
+
+    return SiteContext.load(site_file(site))
+
+
+@users_app.command("list")
+def list_(site: SiteArgument, as_json: JsonOption = False) -> None:
+    """List users with their tenants and roles."""
+    from strata.engine.users import list_users
+
+    found = list_users(_context(site))
+    if as_json:
+        json.dump(found, sys.stdout, indent=1)
+        print()
+        return
+    table = Table("name", "e-mail", "tenants", "principal investigator of", "state", box=None)
+    for user in found:
+        state = "disabled" if not user["enabled"] else "active" if user["password"] else "not invited"
+        columns = (", ".join(user["tenants"]), ", ".join(user["principal_investigator_of"]))
+        table.add_row(user["name"], user["email"], *columns, state)
+    Console().print(table)
+
+
+@users_app.command()
+def add(
+    site: SiteArgument,
+    name: NameArgument,
+    email: Annotated[str, typer.Option("--email", help="Address of the user.", show_default="none")] = "",
+    tenants: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--tenant",
+            metavar="TENANT",
+            help="Tenant that the user is a member of. Repeatable.",
+            autocompletion=complete_tenant,
+        ),
+    ] = None,
+    administered: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--principal-investigator",
+            metavar="TENANT",
+            help="Tenant that the user administers. Repeatable.",
+            autocompletion=complete_tenant,
+        ),
+    ] = None,
+) -> None:
+    """Add a user. Prints a password for the first login, at which the user sets another."""
+    from strata.engine.users import add_user
+
+    context = _context(site)
+    _print_password(context, name, add_user(context, name, email, tenants or [], administered or []))
+
+
+@users_app.command()
+def invite(site: SiteArgument, name: NameArgument) -> None:
+    """Give a user a new password for one login, in place of any before. Prints it."""
+    from strata.engine.users import invite_user
+
+    context = _context(site)
+    _print_password(context, name, invite_user(context, name))
+
+
+@users_app.command()
+def remove(site: SiteArgument, name: NameArgument, yes: YesOption = False) -> None:
+    """Remove a user. Files and jobs of the user stay."""
+    from strata.engine.users import remove_user
+
+    context = _context(site)
+    if not yes:
+        typer.confirm(f"Remove the user {name} of site {context.site.name}?", abort=True)
+    remove_user(context, name)
+
+
+def _print_password(context: SiteContext, name: str, password: str) -> None:
+    """The password alone on standard output, and who it is for on the other."""
+    from strata.catalogue.site import issuer
+
+    own = issuer(context.site)
+    print(password)
+    where = f" at {own.url}/account" if own else ""
+    said = f"{name} logs in once with this password{where} or any service, and sets another; it is shown only now"
+    Console(stderr=True).print(said, highlight=False, soft_wrap=True)

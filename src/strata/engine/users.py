@@ -1,0 +1,106 @@
+"""Users of a site, at its own issuer."""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from typing import Any
+
+from strata.access.kubectl import Unanswered, run_kubectl
+from strata.catalogue.issuer import UserProgram
+from strata.catalogue.site import issuer
+from strata.errors import UserError
+from strata.models.types import LOGIN_PATTERN
+from strata.site.context import SiteContext
+
+SECONDS = 120.0
+"""For one request: the issuer may be at its first start."""
+PASSWORD_BYTES = 12
+EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
+
+
+def list_users(context: SiteContext) -> list[dict[str, Any]]:
+    """Every user, by name, as `strata.catalogue.issuer.UserProgram` has them. Errors as of `add_user`."""
+    return list(_request(context, {"action": "list"})["users"])
+
+
+def add_user(context: SiteContext, name: str, email: str, tenants: list[str], administered: list[str]) -> str:
+    """Adds a user.
+
+    Args:
+        context: the site.
+        name: that the user logs in with.
+        email: the user's address; empty: none.
+        tenants: that the user is a member of.
+        administered: tenants that the user is a principal investigator of.
+
+    Returns:
+        The password for the first login, at which the user sets another.
+
+    Raises:
+        UserError: the site has no issuer of its own, it does not answer, or it refuses.
+    """
+    if re.fullmatch(LOGIN_PATTERN[1:-1], name) is None:
+        rule = "lower-case letters, digits, dashes and underscores, at most 32, beginning with a letter"
+        raise UserError(f"{name!r} cannot be the name of a user: it must be {rule}", fix="for instance ada")
+    if email and EMAIL.fullmatch(email) is None:
+        raise UserError(f"--email {email!r} is no address", fix="for instance ada@example.org")
+    known = [tenant.name for tenant in context.site.platform.tenants]
+    for tenant in (*tenants, *administered):
+        if tenant not in known:
+            names = ", ".join(known) or "it has none: add one to platform.tenants"
+            raise UserError(f"site {context.site.name} has no tenant {tenant}", fix=names)
+    password = secrets.token_urlsafe(PASSWORD_BYTES)
+    details = {"email": email, "tenants": tenants, "principal_investigator_of": administered}
+    _request(context, {"action": "add", "name": name, "password": password, **details})
+    return password
+
+
+def invite_user(context: SiteContext, name: str) -> str:
+    """Gives a user a new password for one login. Returns and errors as of `add_user`."""
+    password = secrets.token_urlsafe(PASSWORD_BYTES)
+    _request(context, {"action": "invite", "name": name, "password": password})
+    return password
+
+
+def remove_user(context: SiteContext, name: str) -> None:
+    """Removes a user from the issuer. Errors as of `add_user`."""
+    _request(context, {"action": "remove", "name": name})
+
+
+def _program(context: SiteContext) -> UserProgram:
+    own = issuer(context.site)
+    if own is None or own.users is None:
+        raise UserError(
+            f"site {context.site.name} has no users of its own",
+            fix="manage them where platform.services.external_issuer has them",
+            see="users-cannot-be-managed",
+        )
+    return own.users
+
+
+def _request(context: SiteContext, request: dict[str, Any]) -> dict[str, Any]:
+    program = _program(context)
+    target = ("exec", "--stdin", f"--namespace={program.namespace}", f"deployment/{program.deployment}", "--")
+    try:
+        done = run_kubectl(context, *target, *program.command, text=json.dumps(request), seconds=SECONDS)
+    except Unanswered as error:
+        raise _unanswered(context, str(error)) from None
+    try:
+        answer = json.loads(done.stdout)
+    except ValueError:
+        raise _unanswered(context, done.stderr.strip()[-500:]) from None
+    if problem := answer.get("problem"):
+        raise UserError(
+            str(problem), fix=f"`strata users list {context.site.name}` has the users", see="users-cannot-be-managed"
+        )
+    return dict(answer)
+
+
+def _unanswered(context: SiteContext, said: str) -> UserError:
+    return UserError(
+        f"the site's issuer does not answer: {said}",
+        fix=f"strata status {context.site.name}",
+        see="users-cannot-be-managed",
+    )

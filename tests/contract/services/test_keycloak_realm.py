@@ -1,0 +1,317 @@
+"""A real Keycloak of our image, with the chart's arguments: its realm is made, kept and rotated; users log in."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import subprocess
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import jwt
+import pytest
+import requests
+from requests.adapters import HTTPAdapter
+
+from strata.catalogue.issuer import Endpoints, Issuer
+from strata.images.build import LOCAL_PREFIX
+from strata.verify.tokens import Login, LoginRefused, client_token, request_token
+from strata_bench.services import free_port
+from strata_services.keycloak.service import AUDIENCE_SCOPE, CLIENT, new_signing_key
+
+from .service_processes import PostgreSQL
+
+HOST = "https://login.lab.strata.test"
+REALM = f"{HOST}/realms/strata"
+AT = f"{REALM}/protocol/openid-connect"
+ENDPOINTS = Endpoints(f"{AT}/auth", f"{AT}/token", f"{AT}/userinfo", f"{AT}/certs", f"{AT}/logout")
+OWN = Issuer(REALM, ENDPOINTS, ENDPOINTS, CLIENT, "", AUDIENCE_SCOPE, {}, "")
+CALLBACK = "https://notebooks.lab.strata.test/hub/oauth_callback"
+NOTEBOOKS_SECRET = secrets.token_urlsafe(16)
+VERIFY_SECRET = secrets.token_urlsafe(16)
+NOTEBOOKS = Login("notebooks", CALLBACK, NOTEBOOKS_SECRET)
+TLS = "sslmode=verify-full&sslrootcert=/etc/keycloak/ca.crt"
+START_SECONDS = 240
+PROGRAM = ("/usr/bin/python3", "-m", "keycloak_realm")
+
+
+def podman(*arguments: str, text: str | None = None) -> str:
+    done = subprocess.run(["podman", *arguments], input=text, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+class Ingress(HTTPAdapter):
+    """Sends requests for the site's name to Keycloak, as the ingress controller does."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        super().__init__()
+
+    def send(self, request: requests.PreparedRequest, *arguments: Any, **options: Any) -> requests.Response:
+        url = str(request.url)
+        request.url = url.replace(HOST, f"http://127.0.0.1:{self.port}", 1)
+        request.headers.update(
+            {"Host": HOST.partition("//")[2], "X-Forwarded-Proto": "https", "X-Forwarded-Port": "443"}
+        )
+        answer = super().send(request, *arguments, **options)
+        answer.url = url
+        return answer
+
+
+@dataclass
+class Keycloak:
+    """A running Keycloak; what the realm should be is in a folder that its container sees."""
+
+    container: str
+    directory: Path
+    port: int
+    site: dict[str, Any] = field(default_factory=dict)
+
+    def browser(self) -> requests.Session:
+        session = requests.Session()
+        session.mount(HOST, Ingress(self.port))
+        return session
+
+    def reconcile(self) -> list[str]:
+        """Brings the realm to what `site` says once; returns the requests that changed something."""
+        (self.directory / "site.json").write_text(json.dumps(self.site))
+        said = podman("exec", "-i", self.container, "/usr/bin/python3", "-", text=RECONCILE)
+        return [str(line) for line in json.loads(said)]
+
+    def users(self, action: str, **details: Any) -> dict[str, Any]:
+        request = json.dumps({"action": action, **details})
+        return dict(json.loads(podman("exec", "-i", self.container, *PROGRAM, "users", text=request)))
+
+    def key_ids(self) -> set[str]:
+        return {key["kid"] for key in self.browser().get(ENDPOINTS.jwks, timeout=30).json()["keys"]}
+
+
+RECONCILE = """
+import json, os
+from pathlib import Path
+from keycloak_realm.__main__ import ADMINISTRATOR, _previous_too
+from keycloak_realm.api import Api
+from keycloak_realm.desired import load
+from keycloak_realm.reconcile import reconcile
+
+changes = []
+
+class Watched(Api):
+    def request(self, method, path, body=None):
+        if method != "GET":
+            changes.append(f"{method} {path}")
+        return super().request(method, path, body)
+
+directory = Path(os.environ["KEYCLOAK_REALM_DIRECTORY"])
+desired = load(directory / "site.json", _previous_too(directory, "signing-key.pem"))
+secrets = _previous_too(directory, "admin-client-secret")
+reconcile(Watched(os.environ["KEYCLOAK_URL"], desired.realm, ADMINISTRATOR, secrets), desired)
+print(json.dumps(changes))
+"""
+
+
+def site() -> dict[str, Any]:
+    """What services/keycloak/service.py writes for a site."""
+    return {
+        "realm": "strata",
+        "title": "lab",
+        "clients": [
+            {
+                "id": CLIENT,
+                "secret": VERIFY_SECRET,
+                "optional_audiences": ["ml-hub", "kubernetes"],
+                "service_account": True,
+            },
+            {"id": "notebooks", "secret": NOTEBOOKS_SECRET, "redirect_urls": [CALLBACK], "audiences": ["ml-hub"]},
+        ],
+        "tenants": [
+            {
+                "name": "research",
+                "members": [{"name": "carol", "email": "carol@lab.strata.test"}],
+                "administrators": [{"name": "ada", "email": ""}],
+            },
+            {"name": "biology", "members": [{"name": "dave", "email": ""}], "administrators": []},
+        ],
+    }
+
+
+@pytest.fixture(scope="module")
+def keycloak(postgresql: PostgreSQL, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keycloak]:
+    """Started with an empty database; the realm is as `site()` says."""
+    found = podman("images", "--format={{.Repository}}:{{.Tag}}", f"{LOCAL_PREFIX}/keycloak").split()
+    if not found:
+        pytest.skip("the image is not built yet: `strata up lab --layer cluster` builds it")
+    database = postgresql.create_database("keycloak")
+    directory = tmp_path_factory.mktemp("keycloak")
+    directory.chmod(0o755)
+    admin, port, management = secrets.token_urlsafe(16), free_port(), free_port()
+    password = next(value for name, value in database.items() if name.endswith("PASSWORD"))
+    files = {
+        "keycloak.conf": f"db-password={password}\nbootstrap-admin-client-secret={admin}\n",
+        "admin-client-secret": admin,
+        "signing-key.pem": new_signing_key(),
+        "ca.crt": postgresql.certificate.ca,
+    }
+    for name, text in files.items():
+        (directory / name).write_text(text)
+    environment = {
+        "KC_HOSTNAME": HOST,
+        "KC_HOSTNAME_BACKCHANNEL_DYNAMIC": "true",
+        "KC_HTTP_ENABLED": "true",
+        "KC_HTTP_HOST": "127.0.0.1",
+        "KC_HTTP_PORT": str(port),
+        "KC_HTTP_MANAGEMENT_PORT": str(management),
+        "KC_PROXY_HEADERS": "xforwarded",
+        "KC_CACHE": "local",
+        "KC_DB_URL": f"jdbc:postgresql://127.0.0.1:{postgresql.port}/keycloak?{TLS}",
+        "KC_DB_USERNAME": "keycloak",
+        "KC_BOOTSTRAP_ADMIN_CLIENT_ID": "strata",
+        "JAVA_OPTS": "-Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+        "KEYCLOAK_URL": f"http://127.0.0.1:{port}",
+        "KEYCLOAK_REALM_DIRECTORY": "/etc/keycloak",
+    }
+    container = f"strata-test-keycloak-{uuid.uuid4().hex[:8]}"
+    podman(
+        "run", "--detach", "--rm", "--name", container, "--network=host", "--read-only", "--cap-drop=all",
+        "--ulimit=nofile=4096:4096", "--ulimit=nproc=4096:4096",
+        "--tmpfs=/opt/keycloak/data:mode=1777", "--tmpfs=/tmp:mode=1777", f"--volume={directory}:/etc/keycloak:ro",
+        *(f"--env={name}={value}" for name, value in environment.items()),
+        found[0], "--config-file=/etc/keycloak/keycloak.conf", "start", "--optimized",
+    )  # fmt: skip
+    running = Keycloak(container, directory, port, site())
+    try:
+        _wait(f"http://127.0.0.1:{management}/health/ready", container)
+        assert running.reconcile()
+        yield running
+    finally:
+        podman("rm", "--force", "--time=0", container)
+
+
+def _wait(url: str, container: str) -> None:
+    end = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            if requests.get(url, timeout=5).status_code == 200:
+                return
+        except requests.RequestException:
+            pass
+        assert time.monotonic() < end, podman("logs", container)[-2000:]
+        time.sleep(0.5)
+
+
+def claims(token: str) -> dict[str, Any]:
+    return dict(jwt.decode(token, options={"verify_signature": False}))
+
+
+@pytest.fixture
+def restored(keycloak: Keycloak) -> Iterator[Keycloak]:
+    """What a test wants otherwise is as before afterwards."""
+    before = json.loads(json.dumps(keycloak.site))
+    yield keycloak
+    keycloak.site = before
+    keycloak.reconcile()
+
+
+def test_a_second_run_changes_nothing(keycloak: Keycloak) -> None:
+    assert keycloak.reconcile() == []
+
+
+def test_a_token_is_for_the_audience_that_is_asked_for(keycloak: Keycloak) -> None:
+    http = keycloak.browser()
+    document = http.get(f"{REALM}/.well-known/openid-configuration", timeout=30).json()
+    assert (document["issuer"], document["jwks_uri"]) == (REALM, ENDPOINTS.jwks)
+    token = client_token(http, OWN, VERIFY_SECRET, "ml-hub")
+    assert jwt.get_unverified_header(token)["alg"] == "RS256"
+    assert claims(token)["aud"] == "ml-hub"
+    assert claims(token)["iss"] == REALM
+    assert "aud" not in claims(request_token(http, OWN, VERIFY_SECRET).json()["access_token"])
+    assert request_token(http, OWN, "wrong").status_code == 401
+
+
+def test_people_log_in_with_their_groups(keycloak: Keycloak) -> None:
+    assert keycloak.users("invite", name="ada", password="for-one-login") == {}
+    first = NOTEBOOKS.tokens(keycloak.browser(), OWN, "ada", "for-one-login", "a-password-of-her-own")
+    found = claims(first["access_token"])
+    assert found["preferred_username"] == "ada"
+    assert sorted(found["groups"]) == ["/tenants/research", "/tenants/research/admins"]
+    assert found["aud"] == "ml-hub"
+    assert first["refresh_token"]
+    with pytest.raises(LoginRefused):
+        NOTEBOOKS.tokens(keycloak.browser(), OWN, "ada", "for-one-login", "another-password")
+    again = NOTEBOOKS.tokens(keycloak.browser(), OWN, "ada", "a-password-of-her-own")
+    headers = {"Authorization": f"Bearer {again['access_token']}"}
+    info = keycloak.browser().get(ENDPOINTS.userinfo, headers=headers, timeout=30).json()
+    assert info["groups"] == found["groups"]
+
+
+def test_a_password_is_typed_on_its_own_pages_only(keycloak: Keycloak) -> None:
+    for client in ({"client_id": "notebooks", "client_secret": NOTEBOOKS_SECRET}, {"client_id": "admin-cli"}):
+        form = {"grant_type": "password", "username": "ada", "password": "x", **client}
+        answer = keycloak.browser().post(ENDPOINTS.token, data=form, timeout=30)
+        assert answer.json()["error"] in ("unauthorized_client", "invalid_client")
+
+
+def test_users_are_added_and_removed(keycloak: Keycloak) -> None:
+    details = {"email": "erin@lab.strata.test", "tenants": ["biology"], "principal_investigator_of": []}
+    add = {"name": "erin", "password": "for-one-login", **details}
+    assert keycloak.users("add", **add) == {}
+    assert "exists already" in keycloak.users("add", **add)["problem"]
+    assert "no tenant" in keycloak.users("add", **{**add, "name": "frank", "email": "", "tenants": ["law"]})["problem"]
+    found = {user["name"]: user for user in keycloak.users("list")["users"]}
+    assert found["erin"]["tenants"] == ["biology"]
+    assert found["erin"]["password"]
+    assert "frank" not in found
+    assert keycloak.reconcile() == [], "who is not in the site file stays"
+    assert "site file names carol" in keycloak.users("remove", name="carol")["problem"]
+    assert keycloak.users("remove", name="erin") == {}
+    assert "no user" in keycloak.users("remove", name="erin")["problem"]
+
+
+def test_who_leaves_the_site_file_leaves_the_tenant(restored: Keycloak) -> None:
+    research, biology = restored.site["tenants"]
+    research["members"], restored.site["tenants"] = [], [research]
+    assert restored.reconcile()
+    found = {user["name"]: user for user in restored.users("list")["users"]}
+    assert found["carol"]["tenants"] == []
+    assert found["ada"]["tenants"] == ["research"]
+    assert found["dave"]["tenants"] == [], biology["name"]
+
+
+def test_a_client_that_is_not_wanted_goes(restored: Keycloak) -> None:
+    verify, _ = restored.site["clients"]
+    restored.site["clients"] = [verify]
+    assert [change for change in restored.reconcile() if change.startswith("DELETE")]
+    answer = restored.browser().get(
+        ENDPOINTS.authorize, params={"client_id": "notebooks", "redirect_uri": CALLBACK, "response_type": "code"}
+    )
+    assert answer.status_code == 400
+
+
+def test_tokens_of_the_key_before_hold(restored: Keycloak) -> None:
+    token = client_token(restored.browser(), OWN, VERIFY_SECRET, "ml-hub")
+    old = jwt.get_unverified_header(token)["kid"]
+    file = restored.directory / "signing-key.pem"
+    (restored.directory / "previous-signing-key.pem").write_text(file.read_text())
+    file.write_text(new_signing_key())
+    restored.reconcile()
+    new = jwt.get_unverified_header(client_token(restored.browser(), OWN, VERIFY_SECRET, "ml-hub"))["kid"]
+    assert new != old
+    assert {old, new} <= restored.key_ids()
+    (restored.directory / "previous-signing-key.pem").unlink()
+    restored.reconcile()
+    assert old not in restored.key_ids()
+
+
+def test_the_administrator_s_secret_is_replaced(restored: Keycloak) -> None:
+    file = restored.directory / "admin-client-secret"
+    previous = restored.directory / "previous-admin-client-secret"
+    previous.write_text(file.read_text())
+    file.write_text(secrets.token_urlsafe(16))
+    restored.reconcile()
+    previous.unlink()
+    assert restored.reconcile() == []
