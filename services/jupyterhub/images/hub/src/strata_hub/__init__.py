@@ -1,0 +1,1 @@
+"""Additions to zero-to-jupyterhub's configuration of the hub."""
