@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field
 
+from strata.catalogue.issuer import Endpoints, Issuer
 from strata.catalogue.needs import Client, Hostname, Need, Secret
-from strata.catalogue.needs.audience import Issuer, audiences
+from strata.catalogue.needs.audience import audiences
 from strata.catalogue.service import SYSTEM_NAMESPACE, Service, ServiceContext, Values
 from strata.catalogue.site import needed
 from strata.models.base import Model
@@ -81,8 +82,12 @@ def secret_data(context: ServiceContext[TokenIssuer]) -> Mapping[str, str]:
 def issuer(settings: TokenIssuer, site: Site) -> Issuer:
     """Where users reach it, and where pods read its keys."""
     url = f"https://{settings.hostname}.{site.domain}"
-    keys = f"http://token-issuer.{SYSTEM_NAMESPACE}.svc:{PORT}/jwks"
-    return Issuer(url, keys, CLIENT, CLIENT_SECRET, {"app.kubernetes.io/name": "token-issuer"})
+    inside = f"http://token-issuer.{SYSTEM_NAMESPACE}.svc:{PORT}"
+    public, internal = (
+        Endpoints(f"{at}/authorize", f"{at}/token", f"{at}/userinfo", f"{at}/jwks", f"{at}/logout")
+        for at in (url, inside)
+    )
+    return Issuer(url, public, internal, CLIENT, CLIENT_SECRET, "", {"app.kubernetes.io/name": "token-issuer"})
 
 
 def values(context: ServiceContext[TokenIssuer]) -> Values:

@@ -24,7 +24,7 @@ from cryptography import x509
 from strata.access.https import named_session
 from strata.access.openstack import connect
 from strata.access.ssh import forwarded_port, host_addresses
-from strata.catalogue.needs.audience import Issuer
+from strata.catalogue.issuer import Issuer
 from strata.catalogue.needs.database import KINE_DATABASE, databases
 from strata.catalogue.site import issuer
 from strata.engine.rotation import PASSPHRASE, SSH_KEY
@@ -33,6 +33,7 @@ from strata.inventory.ports import DATASTORE, HTTPS, POSTGRESQL, REGISTRY, REGIS
 from strata.inventory.topology import database_secret
 from strata.site.context import SiteContext
 from strata.site.hosts import address_of
+from strata.verify.tokens import request_token
 from strata_lab.controller import container_name
 from strata_lab.network.metadata import NOVA_PORT
 from strata_lab.openstack_controller import METADATA_SECRET, SERVICES, controller_address
@@ -111,7 +112,7 @@ def doors(context: SiteContext, http: requests.Session) -> dict[str, dict[str, D
         "openstack_messaging_password": {"RabbitMQ": partial(_rabbitmq, context)},
     }
     if own := issuer(context.site):
-        found[own.client_secret] = {"token issuer": partial(_client, own, http)}
+        found[own.client_secret] = {"issuer": partial(_client, own, http)}
     for user in ("admin", *SERVICES.values()):
         found[f"openstack_{user}_password"] = {"keystone": partial(_keystone, controller, user)}
     for user in ("keystone", *SERVICES.values()):
@@ -170,8 +171,7 @@ def _metadata(context: SiteContext, controller: str, secret: str) -> bool:
 
 
 def _client(own: Issuer, http: requests.Session, secret: str) -> bool:
-    data = {"grant_type": "client_credentials"}
-    return _answered(http.post(f"{own.url}/token", data=data, auth=(own.client, secret), timeout=30), yes=200, no=401)
+    return _answered(request_token(http, own, secret), yes=200, no=401)
 
 
 def _keystone(controller: str, user: str, password: str) -> bool:

@@ -24,7 +24,8 @@ from strata.site.context import SiteContext
 from strata.site.outputs import ImageOutputs
 from strata.site.paths import REPOSITORY
 from strata.verify.pods import Kubectl
-from strata_services.ml_hub.service import DATABASE, SERVICE
+from strata.verify.tokens import client_token
+from strata_services.ml_hub.service import AUDIENCE, DATABASE, SERVICE
 
 from .commands import psql, up
 
@@ -105,10 +106,7 @@ def token(context: SiteContext, http: requests.Session) -> str:
     own = issuer(context.site)
     if own is None:
         pytest.skip(f"site {context.site.name} has no issuer of its own")
-    login = (own.client, context.secrets.get(own.client_secret))
-    answer = http.post(f"{own.url}/token", data={"grant_type": "client_credentials"}, auth=login, timeout=30)
-    assert answer.status_code == 200, answer.text
-    return str(answer.json()["access_token"])
+    return client_token(http, own, context.secrets.get(own.client_secret), AUDIENCE.name)
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from strata.catalogue.needs.audience import Issuer
+from strata.catalogue.issuer import Issuer
 from strata.catalogue.needs.base import Need, SecretReference
 from strata.errors import UserError
 from strata.image_reference import ImageReference

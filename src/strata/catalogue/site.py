@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from strata.catalogue.discovery import load
-from strata.catalogue.needs.audience import Issuer
+from strata.catalogue.issuer import Issuer
 from strata.catalogue.needs.base import Need
 from strata.catalogue.service import Service
 

@@ -10,7 +10,19 @@ from pydantic_core import PydanticCustomError
 from strata.catalogue.discovery import load
 from strata.models.accelerators import AcceleratorCounts
 from strata.models.base import Model, Unit
-from strata.models.types import Audience, Count, DatabaseName, DnsLabel, GroupId, HttpsUrl, IssuerUrl, SiteFile, Size
+from strata.models.types import (
+    Audience,
+    Count,
+    DatabaseName,
+    DnsLabel,
+    EmailAddress,
+    GroupId,
+    HttpsUrl,
+    IssuerUrl,
+    LoginName,
+    SiteFile,
+    Size,
+)
 
 
 class TenantQuota(Model):
@@ -24,16 +36,42 @@ class TenantQuota(Model):
     ] = Field(default_factory=dict)
 
 
-class Tenant(Model):
-    """A group of users with a namespace of its own."""
+class Person(Model):
+    """A user of the site."""
 
     layer: ClassVar[str] = "platform"
-    name: Annotated[DnsLabel, Field(description="Name of the namespace.")]
+    name: Annotated[LoginName, Field(description="Name that the user logs in with.")]
+    email: Annotated[EmailAddress | None, Field(description="Address, the `email` claim of the user's tokens.")] = None
+
+
+class Tenant(Model):
+    """A group of users with a namespace of its own; at the site's issuer the group `/tenants/<name>`."""
+
+    layer: ClassVar[str] = "platform"
+    name: Annotated[DnsLabel, Field(description="Name of the namespace and of the group.")]
     quota: Annotated[TenantQuota, Field(description="Most that its pods may ask for.")]
     group_id: Annotated[
         GroupId | None,
         Field(description="Numeric group that owns its folders on NFS exports with `tenants: true`, which need it."),
     ] = None
+    principal_investigators: Annotated[
+        tuple[Person, ...],
+        Field(description="Members who administer the tenant, in the group `/tenants/<name>/admins`."),
+    ] = ()
+    members: Annotated[
+        tuple[Person, ...],
+        Field(description="Other members from the start; `strata users add` adds more."),
+    ] = ()
+
+
+class ExternalIssuerEndpoints(Model):
+    """URLs of an external issuer that its discovery document does not name."""
+
+    layer: ClassVar[str] = "platform"
+    authorize: Annotated[HttpsUrl | None, Field(description="Authorization endpoint.")] = None
+    token: Annotated[HttpsUrl | None, Field(description="Token endpoint.")] = None
+    userinfo: Annotated[HttpsUrl | None, Field(description="UserInfo endpoint.")] = None
+    logout: Annotated[HttpsUrl | None, Field(description="End of the session.")] = None
 
 
 class ExternalIssuer(Model):
@@ -56,6 +94,10 @@ class ExternalIssuer(Model):
             "Default: the authorities of the service's image.",
         ),
     ] = None
+    endpoints: Annotated[
+        ExternalIssuerEndpoints,
+        Field(description="URLs for clients, where its /.well-known/openid-configuration does not name them."),
+    ] = ExternalIssuerEndpoints()
 
 
 class ServicesSection(Model):
@@ -117,8 +159,8 @@ class IngressCertificate(Model):
         HttpsUrl | None, Field(description="acme: URL of the directory. Default: Let's Encrypt's.")
     ] = None
     email: Annotated[
-        str | None,
-        Field(pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$", max_length=254, description="acme: address of the account."),
+        EmailAddress | None,
+        Field(description="acme: address of the account."),
     ] = None
 
     @model_validator(mode="after")

@@ -246,6 +246,7 @@ class SiteFile(str):
         return core_schema.no_info_after_validator_function(cls, core_schema.str_schema(min_length=1, max_length=4096))
 
 
+EmailAddress = Annotated[str, Field(pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$", max_length=254)]
 Count = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
 """A positive number of things."""
 GroupId = Annotated[int, Field(strict=True, ge=1000, le=2**31 - 1)]

@@ -22,6 +22,7 @@ from strata.site.context import SiteContext
 from strata.site.outputs import CloudOutputs, ImageOutputs
 from strata.site.paths import SitePaths
 from strata.site.secrets import SecretStore
+from strata.verify.tokens import client_token
 
 EXTERNAL_TOKEN = "external_issuer_token"  # noqa: S105 the name of a secret, not one
 
@@ -174,11 +175,7 @@ def issuer_token(context: SiteContext, http: requests.Session) -> Callable[[str]
         own = issuer(site)
         if own is None:
             pytest.skip(f"site {site.name} has no issuer of tokens")
-        data = {"grant_type": "client_credentials", "audience": audience}
-        client = (own.client, context.secrets.get(own.client_secret))
-        response = http.post(f"{own.url}/token", data=data, auth=client, timeout=30)
-        assert response.status_code == 200, response.text
-        return str(response.json()["access_token"])
+        return client_token(http, own, context.secrets.get(own.client_secret), audience)
 
     return get
 

@@ -1,13 +1,12 @@
-"""Tokens of the site's issuer: a service of its own, or the identity provider that external_issuer names."""
+"""Tokens of the site's issuer."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
+from strata.catalogue.issuer import external_ca, issuer_findings, outside_ports, required_issuer
 from strata.catalogue.needs.base import Need
 
 if TYPE_CHECKING:
@@ -15,27 +14,6 @@ if TYPE_CHECKING:
     from strata.models import Site
     from strata.models.finding import Finding
     from strata.models.yaml_events import KeyPath
-
-HTTPS = 443
-
-
-@dataclass(frozen=True)
-class Issuer:
-    """An issuer in the cluster.
-
-    Args:
-        url: the `iss` claim, where users reach it.
-        jwks_url: where pods read its keys.
-        client: id of the client that operators and checks use, by the client credentials grant.
-        client_secret: name of the site's secret with that client's.
-        pods: labels of the pods that serve `jwks_url`, for NetworkPolicies.
-    """
-
-    url: str
-    jwks_url: str
-    client: str
-    client_secret: str
-    pods: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -71,18 +49,7 @@ class Audience(Need[IssuerAccess]):
 
     def findings(self, site: Site, key: KeyPath) -> Iterator[Finding]:
         """The site needs an issuer."""
-        from strata.catalogue.discovery import services
-        from strata.catalogue.site import issuer
-        from strata.models.finding import Finding
-
-        if site.platform.services.external_issuer is not None or issuer(site) is not None:
-            return
-        own = [service.key for service in services() if service.issuer is not None]
-        names = " or ".join(["an external_issuer", *own])
-        example = "".join(f"{name}: {{}}, or " for name in own)
-        fix = f"below services: {example}external_issuer: {{url: https://…}}"
-        reads: tuple[KeyPath, ...] = tuple(("platform", "services", name) for name in ("external_issuer", *own))
-        yield Finding(key, f"needs {names}", fix, reads)
+        return issuer_findings(site, key)
 
     def provide(self, context: ServiceContext[Any]) -> IssuerAccess:
         """URLs, audience and authority.
@@ -90,20 +57,13 @@ class Audience(Need[IssuerAccess]):
         Raises:
             UserError: the file with the external issuer's authority cannot be read.
         """
-        from strata.catalogue.site import issuer
-
         external = context.site.platform.services.external_issuer
         if external is None:
-            own = issuer(context.site)
-            if own is None:
-                raise LookupError(f"site {context.site.name} has no issuer; validation refuses that")
-            return IssuerAccess(own.url, self.name, own.jwks_url, pods=own.pods)
-        ca = None
-        if external.ca_file is not None:
-            ca = context.read("platform.services.external_issuer.ca_file", Path(external.ca_file))
-        ports = {urlsplit(url).port or HTTPS for url in (external.url, external.jwks_url) if url is not None}
+            own = required_issuer(context.site)
+            return IssuerAccess(own.url, self.name, own.internal.jwks, pods=own.pods)
+        ports = outside_ports(external.url, external.jwks_url)
         audience = external.audience or self.name
-        return IssuerAccess(external.url, audience, external.jwks_url, ca, tuple(sorted(ports)))
+        return IssuerAccess(external.url, audience, external.jwks_url, external_ca(context), ports)
 
 
 def audiences(site: Site) -> tuple[str, ...]:

@@ -2,38 +2,116 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from strata.catalogue.issuer import Endpoints, endpoints, issuer_findings
 from strata.catalogue.needs.base import Need, SecretReference
 
 if TYPE_CHECKING:
     from strata.catalogue.service import ServiceContext
+    from strata.models import Site
+    from strata.models.finding import Finding
+    from strata.models.yaml_events import KeyPath
 
 
 @dataclass(frozen=True)
-class Client(Need[SecretReference]):
-    """A client that gets tokens from the site's issuer; the operator registers it with an external issuer and provides
-    its secret.
+class ClientAccess:
+    """How a client reaches the site's issuer.
+
+    Args:
+        id: the client id.
+        secret: where its secret is.
+        issuer: the `iss` claim of the tokens.
+        public: URLs that browsers are sent to: `authorize` and `logout`.
+        internal: URLs that the service's pods call: `token`, `userinfo`, `jwks`.
+        ca: PEM of the authority for `internal`; None: the image's authorities, or plain HTTP inside the cluster.
+        ports: TCP ports outside of the cluster that `internal` is on; empty for an issuer in the cluster.
+        pods: labels of the pods that serve `internal` on the port `http`; empty for an external issuer.
+    """
+
+    id: str
+    secret: SecretReference
+    issuer: str
+    public: Endpoints
+    internal: Endpoints
+    ca: str | None = None
+    ports: tuple[int, ...] = ()
+    pods: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Client(Need[ClientAccess]):
+    """A confidential client of the site's issuer; the operator registers it with an external issuer and provides its
+    secret.
+
+    With `redirect_paths` people log in with it (authorization code with PKCE); their tokens have the claims `sub`,
+    `preferred_username`, `email` and `groups`. Without, or with `service_account`, the service gets tokens of its own
+    (client credentials).
 
     Args:
         name: the client id.
         audiences: that its tokens are for.
+        hostname: label of the service's Hostname, where people log in.
+        redirect_paths: below that name, where the issuer sends browsers after a login.
+        logout_paths: below that name, where the issuer sends browsers after a logout.
+        service_account: whether it gets tokens of its own beside logins.
     """
 
     name: str
-    audiences: tuple[str, ...]
+    audiences: tuple[str, ...] = ()
+    hostname: str = ""
+    redirect_paths: tuple[str, ...] = ()
+    logout_paths: tuple[str, ...] = ("/",)
+    service_account: bool = False
+
+    def __post_init__(self) -> None:
+        if self.redirect_paths and not self.hostname:
+            raise ValueError(f"client {self.name}: redirect_paths are below a hostname, and there is none")
 
     @property
     def secret(self) -> str:
         """Name of the site's secret with the client's."""
         return f"{self.name.replace('-', '_')}_client_secret"
 
+    @property
+    def has_service_account(self) -> bool:
+        """Whether it may use the client credentials grant."""
+        return self.service_account or not self.redirect_paths
+
+    def redirect_urls(self, domain: str) -> tuple[str, ...]:
+        """Where browsers may be sent after a login."""
+        return tuple(f"https://{self.hostname}.{domain}{path}" for path in self.redirect_paths)
+
+    def logout_urls(self, domain: str) -> tuple[str, ...]:
+        """Where browsers may be sent after a logout."""
+        return tuple(f"https://{self.hostname}.{domain}{path}" for path in self.logout_paths if self.redirect_paths)
+
+    def findings(self, site: Site, key: KeyPath) -> Iterator[Finding]:
+        """The site needs an issuer; with an external one, the client's secret comes from the operator."""
+        from strata.models.finding import Finding
+
+        yield from issuer_findings(site, key)
+        external = site.platform.services.external_issuer is not None
+        if external and self.secret not in {s.name for s in site.secrets if s.source != "generated"}:
+            yield Finding(
+                key,
+                f"the secret of its client {self.name} at the external issuer must be provided",
+                f"secrets: [{{name: {self.secret}, source: file, path: …}}]",
+                (("secrets",),),
+            )
+
     def secret_data(self, context: ServiceContext[Any]) -> Mapping[str, str]:
         """The client's secret."""
         return {self.secret: context.secrets.get(self.secret)}
 
-    def provide(self, context: ServiceContext[Any]) -> SecretReference:
-        """Where its secret is."""
-        return context.secret_reference(self.secret)
+    def provide(self, context: ServiceContext[Any]) -> ClientAccess:
+        """Id, secret and URLs.
+
+        Raises:
+            UserError: the external issuer's URLs are neither set nor to be discovered.
+        """
+        at = endpoints(context)
+        secret = context.secret_reference(self.secret)
+        return ClientAccess(self.name, secret, at.url, at.public, at.internal, at.ca, at.ports, at.pods)

@@ -63,6 +63,12 @@ def _named(site: Site) -> Iterator[list[tuple[str, KeyPath]]]:
         marks = [re.sub("=[^:]*", "", taint) for taint in site.cluster.gpu_nodes.taints]
         yield _values(marks, ("cluster", "gpu_nodes", "taints"))
     yield _names(site.platform.tenants, ("platform", "tenants"))
+    for index, tenant in enumerate(site.platform.tenants):
+        at: KeyPath = ("platform", "tenants", index)
+        yield [
+            *_names(tenant.principal_investigators, (*at, "principal_investigators")),
+            *_names(tenant.members, (*at, "members")),
+        ]
     yield _names(site.secrets, ("secrets",))
     used = {role for host in hosts(site) for role in host.roles}
     yield [(name, ("domain",)) for role in roles() if role in used for name in roles()[role].dns_names] + [

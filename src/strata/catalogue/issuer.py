@@ -1,0 +1,211 @@
+"""What is known of the site's issuer of tokens: a service of its own, or the identity provider that external_issuer
+names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from strata.errors import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from strata.catalogue.service import ServiceContext
+    from strata.models import Site
+    from strata.models.finding import Finding
+    from strata.models.platform import ExternalIssuer
+    from strata.models.yaml_events import KeyPath
+
+HTTPS = 443
+DISCOVERY = "/.well-known/openid-configuration"
+DISCOVERY_SECONDS = 20
+GROUPS_CLAIM = "groups"
+"""Groups of the token's holder, each with its full path."""
+USERNAME_CLAIM = "preferred_username"
+KEY = "platform.services.external_issuer"
+
+
+def tenant_group(tenant: str) -> str:
+    """Of a tenant's members, as the groups claim has it."""
+    return f"/tenants/{tenant}"
+
+
+def administrators_group(tenant: str) -> str:
+    """Of a tenant's principal investigators, who are also in `tenant_group`."""
+    return f"{tenant_group(tenant)}/admins"
+
+
+@dataclass(frozen=True)
+class Endpoints:
+    """URLs of an issuer, as its discovery document names them.
+
+    Args:
+        authorize: authorization endpoint, for browsers.
+        token: token endpoint.
+        userinfo: claims of a token's holder.
+        jwks: its keys.
+        logout: end of the session, for browsers.
+    """
+
+    authorize: str
+    token: str
+    userinfo: str
+    jwks: str
+    logout: str
+
+
+@dataclass(frozen=True)
+class Issuer:
+    """An issuer in the cluster.
+
+    Args:
+        url: the `iss` claim, where users reach it.
+        public: where browsers and operators reach it.
+        internal: where pods reach it.
+        client: id of the client that operators and checks use, by the client credentials grant.
+        client_secret: name of the site's secret with that client's.
+        scope: of a token request, to the audience that the token is for: a format with `{audience}`.
+        pods: labels of the pods that serve `internal`, for NetworkPolicies.
+    """
+
+    url: str
+    public: Endpoints
+    internal: Endpoints
+    client: str
+    client_secret: str
+    scope: str
+    pods: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class IssuerEndpoints:
+    """How pods and browsers reach the site's issuer.
+
+    Args:
+        url: the `iss` claim.
+        public: for browsers.
+        internal: for pods; as `public` for an external issuer.
+        ca: PEM of the authority that signed the issuer's certificate; None: the image's authorities, or plain HTTP.
+        ports: TCP ports outside of the cluster that pods reach it on.
+        pods: labels of the pods that serve `internal`; empty for an external issuer.
+    """
+
+    url: str
+    public: Endpoints
+    internal: Endpoints
+    ca: str | None = None
+    ports: tuple[int, ...] = ()
+    pods: Mapping[str, str] = field(default_factory=dict)
+
+
+def issuer_findings(site: Site, key: KeyPath) -> Iterator[Finding]:
+    """A finding where the site has no issuer."""
+    from strata.catalogue.discovery import services
+    from strata.catalogue.site import issuer
+    from strata.models.finding import Finding
+
+    if site.platform.services.external_issuer is not None or issuer(site) is not None:
+        return
+    own = [service.key for service in services() if service.issuer is not None]
+    names = " or ".join(["an external_issuer", *own])
+    example = "".join(f"{name}: {{}}, or " for name in own)
+    fix = f"below services: {example}external_issuer: {{url: https://…}}"
+    reads: tuple[KeyPath, ...] = tuple(("platform", "services", name) for name in ("external_issuer", *own))
+    yield Finding(key, f"needs {names}", fix, reads)
+
+
+def required_issuer(site: Site) -> Issuer:
+    """The site's own issuer.
+
+    Raises:
+        LookupError: it has none.
+    """
+    from strata.catalogue.site import issuer
+
+    own = issuer(site)
+    if own is None:
+        raise LookupError(f"site {site.name} has no issuer; validation refuses that")
+    return own
+
+
+def external_ca(context: ServiceContext[Any]) -> str | None:
+    """PEM of the external issuer's authority, None for a public one.
+
+    Raises:
+        UserError: the file cannot be read.
+    """
+    external = context.site.platform.services.external_issuer
+    if external is None or external.ca_file is None:
+        return None
+    return context.read(f"{KEY}.ca_file", Path(external.ca_file))
+
+
+def outside_ports(*urls: str | None) -> tuple[int, ...]:
+    """TCP ports of URLs."""
+    return tuple(sorted({urlsplit(url).port or HTTPS for url in urls if url is not None}))
+
+
+def endpoints(context: ServiceContext[Any]) -> IssuerEndpoints:
+    """URLs of the site's issuer; of an external one by its settings, the others by its discovery document.
+
+    Raises:
+        UserError: the external issuer's authority cannot be read, or its discovery document not be fetched.
+    """
+    external = context.site.platform.services.external_issuer
+    if external is None:
+        own = required_issuer(context.site)
+        return IssuerEndpoints(own.url, own.public, own.internal, pods=own.pods)
+    file = None if external.ca_file is None else str(context.site_file.parent / external.ca_file)
+    found = _external_endpoints(external, file)
+    ports = outside_ports(external.url, found.token, found.userinfo, found.jwks)
+    return IssuerEndpoints(external.url, found, found, external_ca(context), ports)
+
+
+def _external_endpoints(external: ExternalIssuer, ca_file: str | None) -> Endpoints:
+    given = external.endpoints
+    named = {
+        "authorize": given.authorize,
+        "token": given.token,
+        "userinfo": given.userinfo,
+        "jwks": external.jwks_url,
+        "logout": given.logout,
+    }
+    if None in named.values():
+        # where there is no end of the session, the issuer's own page is the best that can be shown
+        found = {"logout": external.url, **_discover(external.url, ca_file)}
+        named = {key: url or found.get(key) for key, url in named.items()}
+    if missing := sorted(key for key, url in named.items() if url is None):
+        raise UserError(
+            f"{KEY}: {external.url}{DISCOVERY} names no {', '.join(missing)} endpoint",
+            fix=f"{KEY}.endpoints: {{{missing[0]}: https://…}}",
+        )
+    return Endpoints(**{key: str(url) for key, url in named.items()})
+
+
+@cache
+def _discover(url: str, ca_file: str | None) -> dict[str, str]:
+    """Endpoints that a discovery document names."""
+    import requests
+
+    words = {
+        "authorize": "authorization_endpoint",
+        "token": "token_endpoint",
+        "userinfo": "userinfo_endpoint",
+        "jwks": "jwks_uri",
+        "logout": "end_session_endpoint",
+    }
+    try:
+        answer = requests.get(url.rstrip("/") + DISCOVERY, timeout=DISCOVERY_SECONDS, verify=ca_file or True)
+        answer.raise_for_status()
+        document = answer.json()
+        return {key: str(document[word]) for key, word in words.items() if word in document}
+    except (requests.RequestException, ValueError, TypeError) as error:
+        raise UserError(
+            f"{KEY}: the discovery document of {url} cannot be read: {error}",
+            fix=f"make it reachable from here, or name its URLs in {KEY}.jwks_url and {KEY}.endpoints",
+        ) from error
