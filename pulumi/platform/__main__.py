@@ -20,7 +20,9 @@ state = PlatformState(site, site_file, CloudOutputs.load(paths), required_images
 
 in_cluster = pulumi.ResourceOptions(provider=kubernetes.Provider("cluster", kubeconfig=str(paths.kubeconfig)))
 table = releases(site)
+made: dict[str, ChartRelease] = {}
 for release in table:
-    ChartRelease(release, without_traceback(release.values)(state), in_cluster)
+    before = [made[name] for name in release.after]
+    made[release.name] = ChartRelease(release, without_traceback(release.values)(state), in_cluster, before)
 
 pulumi.export("releases", [release.name for release in table])

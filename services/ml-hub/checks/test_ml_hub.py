@@ -210,20 +210,21 @@ def test_hub_is_healthy(hub: Api) -> None:
         assert (response.status_code, response.json()) == (200, {"status": "ok"})
 
 
-def test_metrics_stay_inside(hub: Api, get: Get, kubectl: Kubectl) -> None:
+def test_metrics_stay_inside(hub: Api, get: Get, kubectl: Kubectl, site: Site) -> None:
     """The model hub's metrics count its requests and are not reachable from outside."""
     assert get("/tasks").status_code == 200
     assert hub.get("/metrics").status_code == 404
-    pod = running_pods(kubectl, SERVICE.name, SERVICE.namespace)[0]["metadata"]["name"]
-    command = ("exec", pod, "--namespace", SERVICE.namespace, "--container", "api", "--", "python3", "-c", READ_METRICS)
+    namespace = SERVICE.namespace_of(site)
+    pod = running_pods(kubectl, SERVICE.name, namespace)[0]["metadata"]["name"]
+    command = ("exec", pod, "--namespace", namespace, "--container", "api", "--", "python3", "-c", READ_METRICS)
     text = kubectl(*command)
     assert "ml_hub_http_requests_total{" in text
     assert "ml_hub_database_connections_limit" in text
 
 
-def test_as_many_pods_as_the_site_says(kubectl: Kubectl, hub_model: MlHub) -> None:
+def test_as_many_pods_as_the_site_says(kubectl: Kubectl, hub_model: MlHub, site: Site) -> None:
     """The model hub has as many ready pods as site.yaml sets."""
-    options = ("--namespace", SERVICE.namespace, "--output", "json")
+    options = ("--namespace", SERVICE.namespace_of(site), "--output", "json")
     deployment = json.loads(kubectl("get", "deployment", "ml-hub", *options))
     assert deployment["status"].get("readyReplicas", 0) == hub_model.replicas
 

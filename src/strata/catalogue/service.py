@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from strata.catalogue.issuer import Issuer
 from strata.catalogue.needs.base import Need, SecretReference
+from strata.catalogue.needs.namespace import Namespace
 from strata.errors import UserError
 from strata.image_reference import ImageReference
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from strata.models.finding import Finding
 
 SYSTEM_NAMESPACE = "strata-system"
-"""Of the platform's services; tenants have namespaces of their own."""
+"""Of services that need no namespace of their own, and of the releases that make namespaces."""
 
 FINGERPRINT_KEY = "secrets_fingerprint_key"
 """Secret of the site that keys the fingerprints of others."""
@@ -172,7 +173,6 @@ class Service(Generic[SettingsT]):
         check: cross-checks of the settings with the site; paths are relative to the site file's directory.
         secret_data: entries of its Kubernetes Secret beside those of its needs.
         issuer: of a service that issues the site's tokens.
-        namespace: of its release.
     """
 
     folder: Path
@@ -182,7 +182,6 @@ class Service(Generic[SettingsT]):
     check: Callable[[SettingsT, Site, Path], Iterable[Finding]] = _no_findings
     secret_data: Callable[[ServiceContext[SettingsT]], Mapping[str, str]] | None = None
     issuer: Callable[[SettingsT, Site], Issuer] | None = None
-    namespace: str = SYSTEM_NAMESPACE
 
     @property
     def name(self) -> str:
@@ -208,3 +207,14 @@ class Service(Generic[SettingsT]):
         """Its settings at a site, None where it is not installed."""
         settings: SettingsT | None = getattr(site.platform.services, self.key)
         return settings
+
+    def own_namespace(self, site: Site) -> Namespace | None:
+        """The namespace that it needs for itself; None for strata-system."""
+        settings = self.of(site)
+        needs = () if settings is None else self.needs(settings)
+        return next((need for need in needs if isinstance(need, Namespace)), None)
+
+    def namespace_of(self, site: Site) -> str:
+        """Name of the namespace of its release and its Secret."""
+        own = self.own_namespace(site)
+        return SYSTEM_NAMESPACE if own is None else own.name

@@ -27,8 +27,8 @@ def releases(context: SiteContext) -> list[tuple[str, str]]:
     """
     from strata.platform.releases import releases as table
 
-    wanted = {release.name for release in table(context.site)}
-    return [(r["name"], r["namespace"]) for r in helm_releases(context) if r["name"] in wanted]
+    wanted = {(release.name, release.namespace) for release in table(context.site)}
+    return sorted(wanted & {(r["name"], r["namespace"]) for r in helm_releases(context)})
 
 
 def objects_drift(context: SiteContext) -> list[Drift]:

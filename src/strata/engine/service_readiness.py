@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import requests
 
 from strata.access.https import site_session
 from strata.access.kubectl import Unanswered, kubectl_json
-from strata.catalogue.service import SYSTEM_NAMESPACE
+from strata.catalogue.site import installed
 from strata.errors import UserError
 from strata.inventory.services import PublishedService, published_services
 from strata.progress import Progress
@@ -52,12 +53,15 @@ def wait_for_services(context: SiteContext, progress: Progress) -> None:
 
 
 def _ending(context: SiteContext) -> list[str]:
-    """Pods of the platform that were told to end and still may answer."""
+    """Pods of the services that were told to end and still may respond; users' pods have no owner."""
+    found: list[dict[str, Any]] = []
     try:
-        pods = kubectl_json(context, "get", "pods", "--namespace", SYSTEM_NAMESPACE)["items"]
+        for namespace in sorted({service.namespace_of(context.site) for service in installed(context.site)}):
+            found += kubectl_json(context, "get", "pods", "--namespace", namespace)["items"]
     except Unanswered as error:
         return [f"the API server: {error}"]
-    return [f"{p['metadata']['name']} to end" for p in pods if p["metadata"].get("deletionTimestamp")]
+    ending = [p["metadata"] for p in found if p["metadata"].get("deletionTimestamp")]
+    return [f"{metadata['name']} to end" for metadata in ending if metadata.get("ownerReferences")]
 
 
 def _unanswered(

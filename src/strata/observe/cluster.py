@@ -66,6 +66,7 @@ def observe_platform(context: SiteContext) -> PlatformFacts:
     if context.site.cluster is None:
         return PlatformFacts(reason=NOT_UP)
     try:
-        return PlatformFacts(releases={str(r["name"]): str(r["status"]) for r in helm_releases(context, "--all")})
+        releases = {f"{r['namespace']}/{r['name']}": str(r["status"]) for r in helm_releases(context, "--all")}
     except Unanswered as error:
         return PlatformFacts(reason=str(error))
+    return PlatformFacts(releases=releases)

@@ -77,7 +77,7 @@ class PlatformFacts(Facts):
     """What helm answered."""
 
     releases: dict[str, str] = Field(default_factory=dict)
-    """Name to its status."""
+    """Namespace and name, as `strata-system/name`, to its status."""
 
 
 class Observation(BaseModel):

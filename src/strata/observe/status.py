@@ -120,7 +120,7 @@ def _platform(context: SiteContext, seen: Observation) -> list[ObjectStatus]:
             layer=Layer.PLATFORM,
             object=f"release {release.name}",
             wanted="deployed",
-            found=seen.platform.releases.get(release.name, missing),
+            found=seen.platform.releases.get(release.key, missing),
         )
         for release in releases(context.site)
     ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pulumi
 import pulumi_kubernetes as kubernetes
 
@@ -23,9 +25,12 @@ class ChartRelease(pulumi.ComponentResource):
         release: what is released.
         values: of its chart.
         opts: with the provider of the cluster.
+        after: releases that must be deployed before it, and removed after it.
     """
 
-    def __init__(self, release: Release, values: Values, opts: pulumi.ResourceOptions) -> None:
+    def __init__(
+        self, release: Release, values: Values, opts: pulumi.ResourceOptions, after: Sequence[ChartRelease] = ()
+    ) -> None:
         super().__init__(f"strata:platform:{release.kind}", release.name, None, opts)
         helm = kubernetes.helm.v3.Release(
             release.name,
@@ -38,7 +43,7 @@ class ChartRelease(pulumi.ComponentResource):
                 atomic=True,
                 timeout=TIMEOUT,
             ),
-            opts=pulumi.ResourceOptions(parent=self, delete_before_replace=True),
+            opts=pulumi.ResourceOptions(parent=self, delete_before_replace=True, depends_on=list(after)),
         )
         self.status = helm.status
         self.register_outputs({"status": self.status})

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from strata.catalogue.needs.hostname import published
+from strata.catalogue.needs.namespace import Namespace, TenantNamespaces, namespaces
 from strata.catalogue.service import SYSTEM_NAMESPACE, Secrets, Service, ServiceContext, Values, fingerprint
-from strata.catalogue.site import installed
+from strata.catalogue.site import installed, needed
 from strata.models import Site
 from strata.models.base import Model
+from strata.models.platform import Tenant
 from strata.platform import cluster_base, ingress, tenant
 from strata.platform.operator_values import check_operator_values, merged, operator_values
 from strata.site.hosts import hosts
@@ -61,6 +63,8 @@ class Release:
         namespace: that it is stored in.
         own_values: of the chart, without the operator's.
         address: URL at the site's load balancer.
+        after: releases that must be deployed before it; they come first in the table.
+        makes: namespace that is an object of it.
     """
 
     name: str
@@ -69,6 +73,13 @@ class Release:
     namespace: str
     own_values: Callable[[PlatformState], Values]
     address: str | None = None
+    after: tuple[str, ...] = ()
+    makes: str | None = None
+
+    @property
+    def key(self) -> str:
+        """Namespace and name, which no other release of the cluster has."""
+        return f"{self.namespace}/{self.name}"
 
     @property
     def chart_source(self) -> str:
@@ -103,14 +114,16 @@ def releases(site: Site) -> tuple[Release, ...]:
         ingress.INGRESS_NAMESPACE,
         lambda state: ingress.values(site, state.outputs, state.images.images),
     )
-    # a tenant's release is stored beside the namespace that it makes
-    tenants = [
-        Release(f"tenant-{t.name}", "Tenant", "tenant", SYSTEM_NAMESPACE, lambda _, t=t: tenant.values(site, t))  # type: ignore[misc]  # mypy cannot infer a default's type
-        for t in site.platform.tenants
-    ]
+    own = [_namespace_release(namespace) for namespace in namespaces(site)]
+    tenants = [_tenant_release(site, t) for t in site.platform.tenants]
     hostnames = {one.key: one.hostname for one in published(site)}
     services = [_service_release(service, site, hostnames.get(service.key)) for service in installed(site)]
-    return (base, controller, *tenants, *services)
+    per_tenant = [
+        _per_tenant_release(service, need, t)
+        for service, need in needed(site, TenantNamespaces)
+        for t in site.platform.tenants
+    ]
+    return (base, controller, *own, *tenants, *services, *per_tenant)
 
 
 def check_values(site: Site, site_file: Path) -> None:
@@ -122,18 +135,54 @@ def check_values(site: Site, site_file: Path) -> None:
     check_operator_values(site_file, {release.name: release.chart for release in releases(site)})
 
 
+def _namespace_release(need: Namespace) -> Release:
+    """Stored outside of the namespace that it makes, as a tenant's."""
+    values = {"namespace": need.name, "podSecurity": need.pod_security}
+    return Release(need.release, "Namespace", "namespace", SYSTEM_NAMESPACE, lambda _: values, makes=need.name)
+
+
+def _tenant_release(site: Site, group: Tenant) -> Release:
+    def values(_: PlatformState) -> Values:
+        return tenant.values(site, group)
+
+    return Release(_tenant_name(group), "Tenant", "tenant", SYSTEM_NAMESPACE, values, makes=group.name)
+
+
+def _tenant_name(group: Tenant) -> str:
+    return f"tenant-{group.name}"
+
+
 def _service_release(service: Service[Model], site: Site, hostname: str | None) -> Release:
     def values(state: PlatformState) -> Values:
         context = service_context(service, state)
-        given = service.values(context)
-        data = context.secret_data()
-        if data:
-            given.setdefault("podAnnotations", {})[FINGERPRINT_ANNOTATION] = fingerprint(state.secrets, data)
-        return given
+        return _with_fingerprint(service.values(context), state, context.secret_data())
 
-    kind = "".join(part.capitalize() for part in service.name.split("-"))
+    own = service.own_namespace(site)
     address = f"https://{hostname}.{site.domain}/" if hostname else None
-    return Release(service.name, kind, service.name, service.namespace, values, address)
+    after = () if own is None else (own.release,)
+    name = service.name
+    return Release(name, _kind(name), name, service.namespace_of(site), values, address, after)
+
+
+def _per_tenant_release(service: Service[Model], need: TenantNamespaces, group: Tenant) -> Release:
+    def values(state: PlatformState) -> Values:
+        context = service_context(service, state)
+        data = need.tenant_secret(context, group) if need.tenant_secret else {}
+        return _with_fingerprint({**need.values(context, group), "namespace": group.name}, state, data)
+
+    name, after = need.release(group.name), (_tenant_name(group),)
+    return Release(name, _kind(need.chart), need.chart, SYSTEM_NAMESPACE, values, after=after)
+
+
+def _kind(name: str) -> str:
+    return "".join(part.capitalize() for part in name.split("-"))
+
+
+def _with_fingerprint(given: Values, state: PlatformState, data: Mapping[str, str]) -> Values:
+    """Values whose pods change with secret data."""
+    if data:
+        given.setdefault("podAnnotations", {})[FINGERPRINT_ANNOTATION] = fingerprint(state.secrets, data)
+    return given
 
 
 def service_context(service: Service[Model], state: PlatformState) -> ServiceContext[Model]:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from strata.access.kubectl import Unanswered, kubectl, kubectl_json
+from strata.catalogue.needs.namespace import TenantNamespaces
 from strata.catalogue.service import fingerprint
-from strata.catalogue.site import installed
+from strata.catalogue.site import installed, needed
 from strata.errors import UserError
 from strata.platform.ingress import CERTIFICATE_SECRET, INGRESS_NAMESPACE, INGRESS_RELEASE
 from strata.platform.ingress_certificate import certificate_data
-from strata.platform.releases import PlatformState, service_context
+from strata.platform.releases import PlatformState, Release, releases, service_context
 from strata.site.context import SiteContext
 from strata.site.outputs import ImageOutputs
 
@@ -44,16 +45,26 @@ def secret_manifests(state: PlatformState, names: Iterable[str] | None = None) -
     """
     chosen = None if names is None else set(names)
     found: dict[SecretKey, dict[str, Any]] = {}
-    for service in installed(state.site):
-        if chosen is not None and service.name not in chosen:
-            continue
-        if data := service_context(service, state).secret_data():
-            key = service.namespace, service.secret_name
-            found[key] = _manifest(state, service.name, key, "Opaque", data)
+    for release, key, data in _service_secrets(state):
+        if data and (chosen is None or release in chosen):
+            found[key] = _manifest(state, release, key, "Opaque", data)
     if (chosen is None or INGRESS_RELEASE in chosen) and (data := certificate_data(state)):
         key = INGRESS_NAMESPACE, CERTIFICATE_SECRET
         found[key] = _manifest(state, INGRESS_RELEASE, key, "kubernetes.io/tls", data)
     return found
+
+
+def _service_secrets(state: PlatformState) -> Iterator[tuple[str, SecretKey, Mapping[str, str]]]:
+    """Release, key and data of each service's Secret, and of those in tenants' namespaces."""
+    for service in installed(state.site):
+        key = service.namespace_of(state.site), service.secret_name
+        yield service.name, key, service_context(service, state).secret_data()
+    for service, need in needed(state.site, TenantNamespaces):
+        if need.tenant_secret is not None:
+            context = service_context(service, state)
+            for tenant in state.site.platform.tenants:
+                key = tenant.name, need.secret_name
+                yield need.release(tenant.name), key, need.tenant_secret(context, tenant)
 
 
 def _manifest(state: PlatformState, release: str, key: SecretKey, kind: str, data: Mapping[str, str]) -> dict[str, Any]:
@@ -99,15 +110,25 @@ def apply_secrets(context: SiteContext) -> list[str]:
             if key in live and set(live[key].get("data", {})) - set(secret["data"]):
                 _delete(context, key)
         if changed:
-            namespaces = [
-                {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-                for name in sorted({namespace for namespace, _ in changed})
-            ]
+            owners = {release.makes: release for release in releases(context.site)}
+            namespaces = [_namespace(name, owners.get(name)) for name in sorted({key[0] for key in changed})]
             items = {"apiVersion": "v1", "kind": "List", "items": [*namespaces, *changed.values()]}
             kubectl(context, *APPLY, text=json.dumps(items))
     except Unanswered as error:
         raise _unanswered(context, error) from None
     return [f"{namespace}/{name}" for namespace, name in changed]
+
+
+def _namespace(name: str, owner: Release | None) -> dict[str, Any]:
+    """A namespace that Secrets need before the releases; Helm accepts one that exists if it is marked as its own."""
+    metadata: dict[str, Any] = {"name": name}
+    if owner is not None:
+        metadata["labels"] = {"app.kubernetes.io/managed-by": "Helm"}
+        metadata["annotations"] = {
+            "meta.helm.sh/release-name": owner.name,
+            "meta.helm.sh/release-namespace": owner.namespace,
+        }
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
 
 
 def remove_secrets(context: SiteContext) -> list[str]:

@@ -12,18 +12,20 @@ from typing import ClassVar, Literal
 from pydantic import BaseModel, ConfigDict
 
 from strata.catalogue.needs.database import databases
+from strata.catalogue.needs.namespace import namespaces
 from strata.errors import UserError
 from strata.models import Site
 from strata.roles import roles as all_roles
 from strata.site.outputs import CloudOutputs, Outputs
 from strata.site.paths import SitePaths
 
-Kind = Literal["project", "host", "database", "export", "tenant"]
+Kind = Literal["project", "host", "database", "export", "namespace", "tenant"]
 LAYERS: dict[Kind, str] = {
     "project": "cloud",
     "host": "cloud",
     "database": "hosts",
     "export": "hosts",
+    "namespace": "platform",
     "tenant": "platform",
 }
 """Kind to the layer whose `up` would remove it."""
@@ -57,6 +59,7 @@ class Kept(BaseModel):
             "host": f"all data of its roles ({self.detail})",
             "database": "the database is dropped with all its tables",
             "export": f"clients lose {self.detail}; its files stay on the server",
+            "namespace": "it goes with all its pods, volumes and secrets",
             "tenant": "the namespace goes with all its pods, volumes and secrets",
         }[self.kind]
 
@@ -98,6 +101,7 @@ def data_of(site: Site) -> tuple[Kept, ...]:
         found += [Kept(kind="export", name=e.name, detail=str(e.path)) for e in site.hosts.nfs.exports]
     if site.cluster is not None:
         found += [Kept(kind="tenant", name=t.name) for t in site.platform.tenants]
+        found += [Kept(kind="namespace", name=one.name) for one in namespaces(site)]
     return (*found, *(Kept(kind="database", name=name) for name in databases(site)))
 
 

@@ -1,4 +1,4 @@
-"""cluster-base and tenant, judged by the real helm."""
+"""The charts of the platform itself, judged by the real helm."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from strata.site.paths import REPOSITORY
 
 HERE = Path(__file__).parent
 HELM = Path(sys.executable).parent / "helm"
-CHARTS = ("cluster-base", "tenant")
+CHARTS = ("cluster-base", "namespace", "tenant")
 CLUSTER_WIDE = {"Namespace", "StorageClass", "PriorityClass", "PersistentVolume"}
 
 
@@ -142,6 +142,8 @@ WRONG: list[tuple[str, tuple[str | int, ...], object, str]] = [
     ("tenant", ("members", 0, "kind"), "Team", "kind"),
     ("tenant", ("networkPolicy", "egress", 0), "everything", "egress"),
     ("tenant", ("podSecurity",), "strict", "podSecurity"),
+    ("namespace", ("podSecurity",), "strict", "podSecurity"),
+    ("namespace", ("namespace",), "", "namespace"),
 ]
 
 

@@ -6,19 +6,21 @@ import base64
 import json
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from strata.catalogue.needs import Database
-from strata.catalogue.site import needed
-from strata.drift.platform import secrets_drift
+from strata.catalogue.needs import Database, Namespace
+from strata.catalogue.site import installed, needed
+from strata.drift.platform import release_drift, secrets_drift
 from strata.models import find_site
 from strata.models.platform import Ingress, IngressCertificate
 from strata.platform.ingress_certificate import NAME
 from strata.platform.releases import releases
-from strata.platform.secrets import LABELS, apply_secrets, live_secrets, remove_secrets
+from strata.platform.secrets import LABELS, apply_secrets, live_secrets, platform_state, remove_secrets
 from strata.site.context import SiteContext
+from strata.site.paths import REPOSITORY
 
 from .conftest import ApiServer
 
@@ -46,8 +48,8 @@ def test_they_are_applied_once(site: SiteContext, api_server: ApiServer) -> None
     assert apply_secrets(site) == []
     assert drift(site) == []
     (service, need), *_ = needed(site.site, Database)
-    arguments = ("get", "secret", service.secret_name, "--namespace", service.namespace, "--output", "json")
-    found = json.loads(api_server.kubectl(*arguments))
+    arguments = ("get", "secret", service.secret_name, "--namespace", service.namespace_of(site.site))
+    found = json.loads(api_server.kubectl(*arguments, "--output=json"))
     assert base64.b64decode(found["data"][need.secret]).decode() == site.secrets.get(need.secret)
     assert found["metadata"]["labels"].items() >= LABELS.items()
     for value in site.secrets.known().values():
@@ -57,17 +59,18 @@ def test_they_are_applied_once(site: SiteContext, api_server: ApiServer) -> None
 def test_what_others_changed_is_seen_and_repaired(site: SiteContext, api_server: ApiServer) -> None:
     apply_secrets(site)
     (service, need), *_ = needed(site.site, Database)
-    label = f"release {service.name}: Secret {service.namespace}/{service.secret_name}"
-    patch = ("patch", "secret", service.secret_name, "--namespace", service.namespace, "--type=merge", "--patch")
+    namespace = service.namespace_of(site.site)
+    label = f"release {service.name}: Secret {namespace}/{service.secret_name}"
+    patch = ("patch", "secret", service.secret_name, "--namespace", namespace, "--type=merge", "--patch")
     for data, path in (({need.secret: "b3RoZXI="}, f"data.{need.secret}"), ({"added": "b3RoZXI="}, "data.added")):
         api_server.kubectl(*patch, json.dumps({"data": data}))
         assert drift(site) == [(label, path)]
-        assert apply_secrets(site) == [f"{service.namespace}/{service.secret_name}"]
+        assert apply_secrets(site) == [f"{namespace}/{service.secret_name}"]
         assert drift(site) == []
         assert apply_secrets(site) == []
-    api_server.kubectl("delete", "secret", service.secret_name, "--namespace", service.namespace)
+    api_server.kubectl("delete", "secret", service.secret_name, "--namespace", namespace)
     assert drift(site) == [(label, "state")]
-    assert apply_secrets(site) == [f"{service.namespace}/{service.secret_name}"]
+    assert apply_secrets(site) == [f"{namespace}/{service.secret_name}"]
     assert drift(site) == []
 
 
@@ -76,7 +79,7 @@ def test_a_rotation_that_waits_for_up_is_no_drift(site: SiteContext) -> None:
     (service, need), *_ = needed(site.site, Database)
     site.secrets.rotate(need.secret)
     assert drift(site) == []
-    assert apply_secrets(site) == [f"{service.namespace}/{service.secret_name}"]
+    assert apply_secrets(site) == [f"{service.namespace_of(site.site)}/{service.secret_name}"]
 
 
 def test_those_of_a_service_that_went_are_removed(site: SiteContext) -> None:
@@ -86,7 +89,7 @@ def test_those_of_a_service_that_went_are_removed(site: SiteContext) -> None:
     services = site.site.platform.services.model_copy(update={service.key: None})
     platform = site.site.platform.model_copy(update={"services": services})
     without = SiteContext(site.site.model_copy(update={"platform": platform}), site.site_file, site.paths)
-    assert remove_secrets(without) == [f"{service.namespace}/{service.secret_name}"]
+    assert remove_secrets(without) == [f"{service.namespace_of(site.site)}/{service.secret_name}"]
     assert service.secret_name not in {name for _, name in live_secrets(without)}
 
 
@@ -116,3 +119,26 @@ def test_a_certificate_is_repaired_renewed_and_removed(site: SiteContext, api_se
     with_acme = SiteContext(site.site.model_copy(update={"platform": platform}), site.site_file, site.paths)
     assert remove_secrets(with_acme) == [secret]
     assert drift(with_acme) == []
+
+
+def test_helm_adopts_a_namespace_that_secrets_needed_first(
+    site: SiteContext, api_server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    need = Namespace("of-a-service", "baseline")
+    first, *others = installed(site.site)
+    moved = replace(first, needs=lambda settings: (*first.needs(settings), need))
+    monkeypatch.setattr("strata.catalogue.site.load", lambda: (moved, *others))
+    assert f"of-a-service/{moved.secret_name}" in apply_secrets(site)
+    (release,) = (one for one in releases(site.site) if one.makes == "of-a-service")
+    values = site.paths.root / "values.yaml"
+    values.write_text(json.dumps(release.values(platform_state(site))))
+    chart = str(REPOSITORY / release.chart_source)
+    where = ("--namespace", release.namespace, "--kubeconfig", str(api_server.kubeconfig))
+    api_server.helm("upgrade", "--install", release.name, chart, "--create-namespace", *where, "--values", str(values))
+    labels = json.loads(api_server.kubectl("get", "namespace", "of-a-service", "--output=jsonpath={.metadata.labels}"))
+    assert labels["pod-security.kubernetes.io/enforce"] == "baseline"
+    assert release_drift(site, release.name, release.namespace) == []
+    site.secrets.rotate(next(iter(site.secrets.known())))
+    apply_secrets(site)
+    assert release_drift(site, release.name, release.namespace) == []
+    api_server.helm("uninstall", release.name, *where)

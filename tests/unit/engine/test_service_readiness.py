@@ -85,6 +85,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     monkeypatch.setattr(service_readiness, "published_services", lambda _: SERVICES)
     monkeypatch.setattr(service_readiness, "hosts_with", lambda *_: ("services-1",))
     monkeypatch.setattr(service_readiness, "ingress_nodes", lambda *_: NODES)
+    monkeypatch.setattr(service_readiness, "installed", lambda _: (SimpleNamespace(namespace_of=lambda _: "services"),))
     monkeypatch.setattr(service_readiness, "kubectl_json", lambda *_: {"items": [{"metadata": {"name": "ml-hub-1"}}]})
     return clock
 
@@ -123,7 +124,9 @@ def test_a_service_without_a_path_may_have_no_page(clock: Clock, monkeypatch: py
 
 def test_nothing_is_asked_while_a_pod_ends(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """It would answer, and be gone when `up` says that it is done."""
-    going = {"items": [{"metadata": {"name": "ml-hub-0", "deletionTimestamp": "2026-11-22T09:12:02Z"}}]}
+    ends = {"deletionTimestamp": "2026-11-22T09:12:02Z"}
+    of_a_deployment, of_a_user = {"name": "ml-hub-0", "ownerReferences": [{}]}, {"name": "notebook"}
+    going = {"items": [{"metadata": of_a_deployment | ends}, {"metadata": of_a_user | ends}]}
     found = iter([going, Unanswered("unreachable: refused"), {"items": []}])
 
     def pods(*_: Any) -> Any:

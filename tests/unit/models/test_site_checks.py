@@ -302,7 +302,7 @@ CASES: dict[str, tuple[Sequence[Edit], str, str, str, str]] = {
     "reserved namespace": (
         [("{name: research, quota", "{name: kube-system, quota")],
         "platform.tenants[0].name",
-        "Kubernetes itself",
+        "of Kubernetes or the platform",
         "another",
         "kube-system",
     ),

@@ -67,7 +67,7 @@ def running(context: SiteContext) -> Callable[..., Observation]:
             cluster=ClusterFacts(
                 nodes=dict.fromkeys(("control-1", "worker-1", "gpu-worker-1"), "Ready"), pods=tuple(pods)
             ),
-            platform=PlatformFacts(releases={release.name: "deployed" for release in releases(context.site)}),
+            platform=PlatformFacts(releases={release.key: "deployed" for release in releases(context.site)}),
             seconds=1.5,
         )
 

@@ -5,6 +5,17 @@ from strata.catalogue.needs.base import Need, SecretReference
 from strata.catalogue.needs.client import Client
 from strata.catalogue.needs.database import Database
 from strata.catalogue.needs.hostname import Hostname
+from strata.catalogue.needs.namespace import Namespace, TenantNamespaces
 from strata.catalogue.needs.secret import Secret
 
-__all__ = ["Audience", "Client", "Database", "Hostname", "Need", "Secret", "SecretReference"]
+__all__ = [
+    "Audience",
+    "Client",
+    "Database",
+    "Hostname",
+    "Namespace",
+    "Need",
+    "Secret",
+    "SecretReference",
+    "TenantNamespaces",
+]

@@ -12,7 +12,9 @@ from strata.models.site import Site
 from strata.models.yaml_events import KeyPath
 from strata.roles import DEBIAN_RELEASES, roles
 
-RESERVED_NAMESPACES = frozenset({"default", "kube-system", "kube-public", "kube-node-lease", "strata-system"})
+RESERVED_NAMESPACES = frozenset(
+    {"default", "kube-system", "kube-public", "kube-node-lease", "strata-system", "traefik"}
+)
 
 
 def check(site: Site) -> Iterator[Finding]:
@@ -23,7 +25,7 @@ def check(site: Site) -> Iterator[Finding]:
     for index, tenant in enumerate(site.platform.tenants):
         if tenant.name in RESERVED_NAMESPACES:
             path: KeyPath = ("platform", "tenants", index, "name")
-            yield Finding(path, "is a namespace of Kubernetes itself", "another name, for instance research")
+            yield Finding(path, "is a namespace of Kubernetes or the platform", "another name, for instance research")
     for index, image in enumerate(site.cloud.images if site.cloud is not None else ()):
         if image.release not in DEBIAN_RELEASES:
             fix = f"release: {' or '.join(DEBIAN_RELEASES)}, in quotes"

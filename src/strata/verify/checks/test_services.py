@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import ssl
 import time
@@ -11,6 +12,7 @@ import pytest
 
 from strata.catalogue.discovery import services
 from strata.catalogue.needs.hostname import published
+from strata.catalogue.needs.namespace import namespaces
 from strata.catalogue.service import Service
 from strata.models import Site
 from strata.site.hosts import address_of
@@ -57,7 +59,23 @@ def test_pods_run_the_pushed_image(kubectl: Kubectl, images: ImageOutputs, site:
     if service.of(site) is None or not service.has_image:
         pytest.skip(f"site {site.name} has no pods of {service.name} with an image of their own")
     pushed = images.images[service.name]
-    for pod in running_pods(kubectl, service.name, service.namespace):
+    for pod in running_pods(kubectl, service.name, service.namespace_of(site)):
         assert {c["image"] for c in pod["spec"]["containers"]} == {str(pushed)}
         for status in pod["status"]["containerStatuses"]:
             assert status["imageID"].endswith(pushed.digest), status["imageID"]
+
+
+def test_namespaces_of_services_are_closed(kubectl: Kubectl, site: Site) -> None:
+    """Namespaces of services reject pods above their security level, and deny all connections by default."""
+    found = namespaces(site)
+    if not found:
+        pytest.skip(f"no service of site {site.name} has a namespace of its own")
+    container = {"name": "main", "image": "none", "securityContext": {"privileged": True}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "check"}, "spec": {"containers": [container]}}
+    for namespace in found:
+        where = ("--namespace", namespace.name)
+        said = kubectl("create", *where, "--dry-run=server", "--filename=-", input=json.dumps(pod), check=False)
+        assert namespace.pod_security == "privileged" or "violates PodSecurity" in said, said
+        policies = json.loads(kubectl("get", "networkpolicies", *where, "--output=json"))["items"]
+        closed = {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+        assert closed in [policy["spec"] for policy in policies], namespace.name
