@@ -7,6 +7,7 @@ from strata.catalogue.needs.database import Database
 from strata.catalogue.needs.hostname import Hostname
 from strata.catalogue.needs.namespace import Namespace, TenantNamespaces
 from strata.catalogue.needs.secret import Secret
+from strata.catalogue.needs.shared_volume import SharedVolume
 
 __all__ = [
     "Audience",
@@ -17,5 +18,6 @@ __all__ = [
     "Need",
     "Secret",
     "SecretReference",
+    "SharedVolume",
     "TenantNamespaces",
 ]
