@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from strata.catalogue.needs import Audience, Database, Hostname, Need
+from strata.catalogue.needs import Audience, Database, Hostname, Metrics, Need
 from strata.catalogue.service import Service, ServiceContext, Values
 from strata.models.base import Model, Unit
 from strata.models.files import is_file
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 DATABASE = Database("ml_hub")
 AUDIENCE = Audience("ml-hub")
+METRICS = Metrics(9464)
 CATALOGUE_KEY: KeyPath = ("platform", "services", "ml_hub", "catalogue", "file")
 HUB_PORT = 443
 """Of the Hugging Face API."""
@@ -66,8 +67,8 @@ def _hostname(settings: MlHub) -> Hostname:
 
 
 def needs(settings: MlHub) -> tuple[Need[Any], ...]:
-    """Its database, the site's tokens, a name."""
-    return (DATABASE, AUDIENCE, _hostname(settings))
+    """Its database, the site's tokens, a name, metrics."""
+    return (DATABASE, AUDIENCE, METRICS, _hostname(settings))
 
 
 def check(settings: MlHub, _: Site, directory: Path) -> Iterator[Finding]:
@@ -97,6 +98,7 @@ def values(context: ServiceContext[MlHub]) -> Values:
     hub = context.settings
     database = context.provide(DATABASE)
     issuer = context.provide(AUDIENCE)
+    metrics = context.provide(METRICS)
     given: Values = {
         "image": context.image,
         "replicas": hub.replicas,
@@ -111,7 +113,9 @@ def values(context: ServiceContext[MlHub]) -> Values:
         "issuer": {"url": issuer.url, "audience": issuer.audience},
         "catalogue": _catalogue(context),
         "ingress": context.provide(_hostname(hub)),
+        "podAnnotations": dict(metrics.annotations),
         "networkPolicy": {
+            "metricsClients": list(metrics.clients),
             "issuerPods": dict(issuer.pods),
             "egressPorts": sorted({*issuer.ports, *([HUB_PORT] if hub.catalogue.file is None else [])}),
         },

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from strata.catalogue.needs.metrics import SCRAPERS
 from strata.catalogue.service import Values, image
 from strata.image_reference import ImageReference
 from strata.inventory.topology import host_networks_with
@@ -20,7 +21,7 @@ def values(site: Site, cluster: Cluster, outputs: CloudOutputs | None, images: M
     servers = host_networks_with(("kube_control_plane",), site, outputs) if cluster.installer == "kubeadm" else []
     return {
         "devicePlugin": _device_plugin(site, cluster, images),
-        "networkPolicies": {"apiServer": {"networks": servers}},
+        "networkPolicies": {"apiServer": {"networks": servers}, "metricsClients": list(SCRAPERS)},
     }
 
 

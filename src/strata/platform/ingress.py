@@ -5,7 +5,8 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Mapping
 
-from strata.catalogue.needs.hostname import INGRESS_CLASS
+from strata.catalogue.needs import Metrics
+from strata.catalogue.needs.hostname import INGRESS_CLASS, INGRESS_NAMESPACE
 from strata.catalogue.service import Values, image
 from strata.image_reference import ImageReference
 from strata.inventory.ports import INGRESS
@@ -15,12 +16,14 @@ from strata.site.hosts import hosts_with
 from strata.site.outputs import CloudOutputs
 from strata.toolchain import load_versions
 
-INGRESS_RELEASE = INGRESS_NAMESPACE = "traefik"
+INGRESS_RELEASE = "traefik"
 CERTIFICATE_SECRET = "site-certificate"  # noqa: S105 the name of a Secret, not one
 """kubernetes.io/tls Secret in the controller's namespace, applied by strata.platform.secrets."""
 RESOLVER = "acme"
 HSTS = "hsts"
-PORT, METRICS_PORT, PING_PORT = 8443, 9100, 8080
+PORT, PING_PORT = 8443, 8080
+METRICS = Metrics(9100)
+"""The chart annotates the pods itself."""
 
 
 def values(site: Site, outputs: CloudOutputs | None, images: Mapping[str, ImageReference]) -> Values:
@@ -43,7 +46,7 @@ def values(site: Site, outputs: CloudOutputs | None, images: Mapping[str, ImageR
         "logs": {"access": {"enabled": True, "format": "json"}},
         "ports": {
             "traefik": {"port": PING_PORT},
-            "metrics": {"port": METRICS_PORT},
+            "metrics": {"port": METRICS.port},
             # the load balancer redirects to https; plain HTTP is not served
             "web": {"expose": {"default": False}},
             "websecure": {
@@ -119,7 +122,7 @@ def _network_policy(balancers: list[str]) -> Values:
             "policyTypes": ["Ingress"],
             "ingress": [
                 {"from": [{"ipBlock": {"cidr": c}} for c in balancers], "ports": [{"port": PORT, "protocol": "TCP"}]},
-                {"from": [{"namespaceSelector": {}}], "ports": [{"port": METRICS_PORT, "protocol": "TCP"}]},
+                {"from": list(METRICS.access.clients), "ports": [{"port": METRICS.port, "protocol": "TCP"}]},
                 # health checks only
                 {"ports": [{"port": PING_PORT, "protocol": "TCP"}]},
             ],

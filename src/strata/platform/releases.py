@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from strata.catalogue.needs.hostname import published
+from strata.catalogue.needs.hostname import INGRESS_NAMESPACE, published
 from strata.catalogue.needs.namespace import Namespace, TenantNamespaces, namespaces
 from strata.catalogue.service import SYSTEM_NAMESPACE, Secrets, Service, ServiceContext, Values, fingerprint
 from strata.catalogue.site import installed, needed
@@ -111,7 +111,7 @@ def releases(site: Site) -> tuple[Release, ...]:
         ingress.INGRESS_RELEASE,
         "IngressController",
         "traefik",
-        ingress.INGRESS_NAMESPACE,
+        INGRESS_NAMESPACE,
         lambda state: ingress.values(site, state.outputs, state.images.images),
     )
     own = [_namespace_release(namespace) for namespace in namespaces(site)]

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from strata.access.kubectl import Unanswered, kubectl, kubectl_json
+from strata.catalogue.needs.hostname import INGRESS_NAMESPACE
 from strata.catalogue.needs.namespace import TenantNamespaces
 from strata.catalogue.service import fingerprint
 from strata.catalogue.site import installed, needed
 from strata.errors import UserError
-from strata.platform.ingress import CERTIFICATE_SECRET, INGRESS_NAMESPACE, INGRESS_RELEASE
+from strata.platform.ingress import CERTIFICATE_SECRET, INGRESS_RELEASE
 from strata.platform.ingress_certificate import certificate_data
 from strata.platform.releases import PlatformState, Release, releases, service_context
 from strata.site.context import SiteContext

@@ -14,9 +14,8 @@ import pytest
 import yaml
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
-from strata.catalogue.needs.hostname import published
+from strata.catalogue.needs.hostname import INGRESS_NAMESPACE, published
 from strata.models import find_site, load_site
-from strata.platform.ingress import INGRESS_NAMESPACE
 from strata.site.paths import REPOSITORY
 from strata_services.token_issuer.service import new_signing_key
 

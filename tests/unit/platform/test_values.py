@@ -124,7 +124,7 @@ def test_dns_reaches_the_control_plane_alone(name: str, networks: list[str]) -> 
     site = load_site(SITES[name])
     assert site.cluster is not None
     values = cluster_base.values(site, site.cluster, outputs(site), IMAGES.images)
-    assert values["networkPolicies"] == {"apiServer": {"networks": networks}}
+    assert values["networkPolicies"]["apiServer"] == {"networks": networks}
 
 
 def test_cards_outside_the_quota_are_forbidden() -> None:

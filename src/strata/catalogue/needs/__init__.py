@@ -5,6 +5,7 @@ from strata.catalogue.needs.base import Need, SecretReference
 from strata.catalogue.needs.client import Client
 from strata.catalogue.needs.database import Database
 from strata.catalogue.needs.hostname import Hostname
+from strata.catalogue.needs.metrics import Metrics
 from strata.catalogue.needs.namespace import Namespace, TenantNamespaces
 from strata.catalogue.needs.secret import Secret
 from strata.catalogue.needs.shared_volume import SharedVolume
@@ -14,6 +15,7 @@ __all__ = [
     "Client",
     "Database",
     "Hostname",
+    "Metrics",
     "Namespace",
     "Need",
     "Secret",

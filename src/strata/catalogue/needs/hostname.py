@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from strata.models.yaml_events import KeyPath
 
 
-INGRESS_CLASS = "traefik"
+INGRESS_CLASS = INGRESS_NAMESPACE = "traefik"
 
 
 @dataclass(frozen=True)

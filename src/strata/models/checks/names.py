@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from strata.catalogue.needs.hostname import published
+from strata.catalogue.needs.hostname import INGRESS_NAMESPACE, published
+from strata.catalogue.needs.metrics import MONITORING_NAMESPACE
 from strata.models.checks.finding import Finding, hosts
 from strata.models.problems import suggestion
 from strata.models.site import Site
@@ -13,7 +14,15 @@ from strata.models.yaml_events import KeyPath
 from strata.roles import DEBIAN_RELEASES, roles
 
 RESERVED_NAMESPACES = frozenset(
-    {"default", "kube-system", "kube-public", "kube-node-lease", "strata-system", "traefik"}
+    {
+        "default",
+        "kube-system",
+        "kube-public",
+        "kube-node-lease",
+        "strata-system",
+        INGRESS_NAMESPACE,
+        MONITORING_NAMESPACE,
+    }
 )
 
 

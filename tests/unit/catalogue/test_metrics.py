@@ -1,0 +1,54 @@
+"""The need Metrics: who is scraped, and who may."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from strata.catalogue.needs import Metrics
+from strata.catalogue.needs.metrics import MONITORING_NAMESPACE, SCRAPERS, namespaces, scrape_config
+from strata.catalogue.site import needed
+from strata.models import SiteError, find_site, load_site
+from strata.platform.releases import releases, service_context
+
+from ..platform.test_values import SITES, state_of
+
+
+def texts(value: Any) -> str:
+    return yaml.safe_dump(value)
+
+
+def test_values_of_a_service_carry_its_metrics() -> None:
+    state = state_of(SITES["lab"])
+    declared = list(needed(state.site, Metrics))
+    assert declared
+    own = {release.name: release for release in releases(state.site)}
+    for service, need in declared:
+        access = service_context(service, state).provide(need)
+        values = own[service.name].values(state)
+        assert access.annotations.items() <= values["podAnnotations"].items()
+        assert access.annotations["prometheus.io/port"] == str(need.port)
+        assert texts(list(access.clients)).strip() in texts(values["networkPolicy"]["metricsClients"])
+
+
+def test_pods_of_tenants_are_no_targets() -> None:
+    site = load_site(find_site("lab"))
+    assert {service.namespace for service, _ in needed(site, Metrics)} <= set(namespaces(site))
+    assert not {tenant.name for tenant in site.platform.tenants} & set(namespaces(site))
+    (discovery,) = scrape_config(site)["kubernetes_sd_configs"]
+    assert discovery["namespaces"] == {"names": namespaces(site)}
+
+
+def test_scrapers_are_in_a_namespace_that_no_tenant_can_have(tmp_path: Any) -> None:
+    (peer,) = SCRAPERS
+    assert peer["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": MONITORING_NAMESPACE}
+    content = yaml.safe_load(SITES["lab"].read_text())
+    content["platform"]["tenants"][0]["name"] = MONITORING_NAMESPACE
+    for file in SITES["lab"].parent.iterdir():
+        if file.is_file():
+            (tmp_path / file.name).write_text(file.read_text())
+    (tmp_path / "site.yaml").write_text(yaml.safe_dump(content))
+    with pytest.raises(SiteError, match=MONITORING_NAMESPACE):
+        load_site(tmp_path / "site.yaml")
