@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from strata.catalogue.discovery import services
 from strata.catalogue.service import Service, ServiceContext
 from strata.models import load_site
 from strata.platform.releases import PlatformState, releases, service_context
@@ -90,7 +91,8 @@ def state(fake_secrets: Secrets) -> Callable[[Path], PlatformState]:
             i.name: InstanceOutput(id=i.name, name=i.name, address=f"10.0.0.{n}", flavor=i.flavor, roles=tuple(i.roles))
             for n, i in enumerate(site.cloud.instances if site.cloud else (), 10)
         }
-        names = [release.chart for release in releases(site)] + ["gpu-device-plugin", "traefik"]
+        own = [name for service in services() for name in service.image_folders]
+        names = [*(release.chart for release in releases(site)), *own, "gpu-device-plugin", "traefik"]
         images = ImageOutputs(images={name: f"registry.example.org:5000/strata/{name}@{DIGEST}" for name in names})
         return PlatformState(site, site_file, CloudOutputs(instances=instances, networks={}), images, fake_secrets)
 

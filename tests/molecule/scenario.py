@@ -15,7 +15,7 @@ from strata.access.podman import SITE_LABEL, podman
 from strata.access.ssh import wait_for_ssh
 from strata.engine.keys import ensure_ssh_key
 from strata.engine.layers import CLUSTER_TOOLS, pod_images_step
-from strata.images.root_filesystem import ensure_pod_base_image
+from strata.images.pod_images import ensure_site_bases
 from strata.models.cloud import Hypervisor
 from strata.models.hosts import Machine
 from strata.progress import Silent
@@ -37,7 +37,7 @@ def create(context: SiteContext) -> None:
     assert context.secrets.ca
     if context.site.cluster is not None:
         ensure(CLUSTER_TOOLS, Silent())
-        ensure_pod_base_image(Silent())
+        ensure_site_bases(context.site, Silent())
     if context.site.hosts.machines:
         host.prepare(context.site.name)
         _create_machines(context)

@@ -16,6 +16,7 @@ from strata_lab.paths import ROLES
 FILES = Path(__file__).parent / "files"
 
 _SYSTEMD = ("systemd", "systemd-sysv", "dbus", "openssh-server", "python3", "python3-apt", "sudo", "ca-certificates")
+_SYSTEMD_CHANGES = ('CMD ["/sbin/init"]', "STOPSIGNAL SIGRTMIN+3")
 # what an instance of a cloud has; cloud-init without its recommendations, which grow disks
 _INSTANCE = ("cloud-init", "lxcfs")
 _NETWORK = ("iproute2", "iputils-ping", "netbase", "curl")
@@ -67,7 +68,7 @@ def ensure_node_image(release: str, progress: Progress) -> str:
     Raises:
         UserError: the root filesystem could not be built.
     """
-    return ensure(node_filesystem(release), progress, command='CMD ["/sbin/init"]')
+    return ensure(node_filesystem(release), progress, _SYSTEMD_CHANGES)
 
 
 def controller_filesystem() -> RootFilesystem:
@@ -78,4 +79,4 @@ def controller_filesystem() -> RootFilesystem:
 
 def ensure_controller_image(progress: Progress) -> str:
     """podman reference of the image of the OpenStack controller and of the network agent."""
-    return ensure(controller_filesystem(), progress, command='CMD ["/sbin/init"]')
+    return ensure(controller_filesystem(), progress, _SYSTEMD_CHANGES)

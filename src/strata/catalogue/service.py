@@ -55,7 +55,7 @@ class ServiceContext(Generic[SettingsT]):
         settings: what the site file sets.
         site: the site.
         site_file: files that it names are relative to it.
-        images: in the site's registry, by short name.
+        pushed: images in the site's registry, by short name.
         secrets: of the site.
         addresses: role to the address of the first host that has it.
     """
@@ -64,7 +64,7 @@ class ServiceContext(Generic[SettingsT]):
     settings: SettingsT
     site: Site
     site_file: Path
-    images: Mapping[str, ImageReference]
+    pushed: Mapping[str, ImageReference]
     secrets: Secrets
     addresses: Mapping[str, str]
 
@@ -82,7 +82,14 @@ class ServiceContext(Generic[SettingsT]):
     @property
     def image(self) -> Values:
         """repository and digest of the service's own image."""
-        return image(self.images, self.service.name)
+        return image(self.pushed, self.service.name)
+
+    @property
+    def images(self) -> dict[str, Values]:
+        """repository and digest of each image in the service's `images/`, by the name of its folder there."""
+        prefix = f"{self.service.name}-"
+        names = [name.removeprefix(prefix) for name in self.service.image_folders if name != self.service.name]
+        return {name: image(self.pushed, prefix + name) for name in names}
 
     def secret_reference(self, key: str) -> SecretReference:
         """An entry of the service's Kubernetes Secret."""
@@ -161,9 +168,9 @@ def _no_findings(settings: Any, site: Site, directory: Path) -> Iterable[Finding
 class Service(Generic[SettingsT]):
     """A platform service.
 
-    Its folder's name is the name of its release, its image and its chart in helm/; with `_` for `-` it is its key below
-    `platform.services`. A folder with a Containerfile has an image of its own. Checks are in `checks/test_*.py`, the
-    how-to is README.md.
+    Its folder's name is the name of its release and its chart in helm/; with `_` for `-` it is its key below
+    `platform.services`. `Containerfile` makes the image <name>, `images/<image>/Containerfile` the image
+    <name>-<image>. Checks are in `checks/test_*.py`, the how-to is README.md.
 
     Args:
         folder: `Path(__file__).parent`.
@@ -201,9 +208,11 @@ class Service(Generic[SettingsT]):
         return f"{self.name}-secrets"
 
     @property
-    def has_image(self) -> bool:
-        """Whether its image is built from its folder."""
-        return (self.folder / "Containerfile").is_file()
+    def image_folders(self) -> dict[str, Path]:
+        """Folders that its images are built from, by the image's short name in the registry."""
+        own = {self.name: self.folder} if (self.folder / "Containerfile").is_file() else {}
+        files = sorted(self.folder.glob("images/*/Containerfile"))
+        return own | {f"{self.name}-{file.parent.name}": file.parent for file in files}
 
     def of(self, site: Site) -> SettingsT | None:
         """Its settings at a site, None where it is not installed."""

@@ -137,15 +137,16 @@ def hosts_step(context: SiteContext, thorough: bool) -> Callable[[Progress], Ste
     return run
 
 
-def pod_base_image_step() -> Callable[[Progress], StepResult]:
-    """Returns a step that builds the base image of pods."""
+def pod_bases_step(context: SiteContext) -> Callable[[Progress], StepResult]:
+    """Returns a step that builds the bases of the site's pod images."""
 
     def run(progress: Progress) -> StepResult:
-        from strata.images.root_filesystem import ensure_pod_base_image
+        from strata.images.pod_images import ensure_site_bases
 
         begin = time.monotonic()
-        reference = ensure_pod_base_image(progress)
-        return StepResult(0, f"{reference} ({time.monotonic() - begin:.0f} s)")
+        bases = ensure_site_bases(context.site, progress)
+        names = ", ".join(base.reference for base in bases.values())
+        return StepResult(0, f"{names} ({time.monotonic() - begin:.0f} s)")
 
     return run
 
@@ -279,10 +280,8 @@ def up_steps(
     steps.append(Step("hosts", Layer.HOSTS, hosts_step(context, thorough), ("cloud", "cluster tools", "keys")))
     if site.cluster is not None:
         steps += [
-            Step("pod base image", Layer.CLUSTER, pod_base_image_step()),
-            Step(
-                "pod image builds", Layer.CLUSTER, pod_image_builds_step(context), ("cluster tools", "pod base image")
-            ),
+            Step("pod bases", Layer.CLUSTER, pod_bases_step(context)),
+            Step("pod image builds", Layer.CLUSTER, pod_image_builds_step(context), ("cluster tools", "pod bases")),
             Step("pod images", Layer.CLUSTER, pod_images_step(context), ("hosts", "pod image builds")),
             Step("cluster", Layer.CLUSTER, cluster_step(context, thorough), ("hosts", "pod images")),
             Step("charts", Layer.PLATFORM, charts_step()),

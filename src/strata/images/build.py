@@ -13,6 +13,7 @@ from pathlib import Path
 
 from strata.access.podman import podman
 from strata.errors import UserError
+from strata.images.root_filesystem import PodBase
 
 LOCAL_PREFIX = "localhost/strata/pod"
 """Local names of what is built here, `<prefix>/<name>:<content hash>`."""
@@ -40,20 +41,23 @@ class ImageSource:
         containerfile: text of the Containerfile.
         files: path in the build context to file or directory on this machine.
         tags: tags that others ask for (kubeadm); the content hash is a tag always.
-        base: local reference of the base image, handed to the Containerfile as the argument BASE.
+        bases: build argument to the pod base that it names, DEBIAN_12 or DEBIAN_13.
         packages: Python dependencies.
+        network: whether the build has the host's network, for apt-get and other clients of package registries.
     """
 
     name: str
     containerfile: str
     files: Mapping[str, Path] = field(default_factory=dict)
     tags: tuple[str, ...] = ()
-    base: str | None = None
+    bases: Mapping[str, PodBase] = field(default_factory=dict)
     packages: PythonPackages | None = None
+    network: bool = False
 
-    def content_hash(self, base_id: str | None) -> str:
-        """Names the image's content: equal hashes give equal images."""
-        digest = hashlib.sha256(f"{self.containerfile}\0{base_id}\0".encode())
+    def content_hash(self) -> str:
+        """Names the image's content: its Containerfile, bases, files and Python dependencies."""
+        bases = sorted((name, base.identifier) for name, base in self.bases.items())
+        digest = hashlib.sha256(f"{self.containerfile}\0{bases}\0".encode())
         for target, path in sorted(self.files.items()):
             for file in _files(path):
                 relative = file.relative_to(path) if path.is_dir() else ""
@@ -126,9 +130,11 @@ def build(source: ImageSource, reference: str) -> None:
             install_packages(source.packages, context / "site-packages")
         containerfile = Path(scratch) / "Containerfile"
         containerfile.write_text(source.containerfile)
-        arguments = ["--build-arg", f"BASE={source.base}"] if source.base else []
+        arguments = [f"--build-arg={name}={base.reference}" for name, base in source.bases.items()]
+        # the host's own: a proxy or mirror may be on its loopback interface
+        network = "host" if source.network else "none"
         podman(
-            "build", "--quiet", "--pull=never", "--timestamp=0", "--format=oci", "--network=none", *arguments,
+            "build", "--quiet", "--pull=never", "--timestamp=0", "--format=oci", f"--network={network}", *arguments,
             f"--file={containerfile}", f"--tag={reference}", str(context),
         )  # fmt: skip
 

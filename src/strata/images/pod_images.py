@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -10,13 +11,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from strata.access.podman import podman
 from strata.catalogue.site import installed
 from strata.image_reference import ImageReference
 from strata.images.build import ImageSource, PythonPackages, load_digests, save_digests
+from strata.images.containerfile import BASES, bases, runs_commands
 from strata.images.oci_layout import ensure_oci_layout
 from strata.images.push import push
 from strata.images.registry_client import RegistryClient
+from strata.images.root_filesystem import PodBase, ensure_pod_bases
 from strata.inventory.kubernetes import registry_name
 from strata.models import Site
 from strata.platform.accelerators import cluster_kinds
@@ -32,8 +34,19 @@ SERVICE_REPOSITORY = "strata"
 
 STATIC_PODS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 
-POD_BASE_PYTHON = "3.11"
-"""Interpreter in the pod base image (Debian 12)."""
+DEBIAN_12 = "DEBIAN_12"
+"""Build argument of the base that the cluster's own images start from."""
+
+PARALLEL = max(2, os.cpu_count() or 1)
+"""Images that are built or pushed at once."""
+
+POD_BASE_PYTHON = {"12": "3.11", "13": "3.13"}
+"""Interpreter in the pod base, by Debian release."""
+
+NOT_IN_CONTEXT = frozenset(
+    {"Containerfile", "README.md", "checks", "images", "pyproject.toml", "service.py", "tests", "uv.lock"}
+)
+"""Files of an image's folder that its build does not see, beside hidden ones."""
 
 _BINARY = """FROM scratch
 ENV PATH=/usr/local/bin
@@ -43,8 +56,8 @@ ENTRYPOINT ["/usr/local/bin/{name}"]
 # as upstream's distroless-iptables: the program and what it calls, not a whole Debian for every node to unpack. Without
 # /etc/protocols nft lists "6" where kube-proxy wrote "tcp"; at each of its full syncs, at its start and every hour, it
 # then takes its own elements for somebody's left over and deletes them, and no service answers any more
-_KUBE_PROXY = """ARG BASE
-FROM ${BASE} AS base
+_KUBE_PROXY = """ARG DEBIAN_12
+FROM ${DEBIAN_12} AS base
 RUN set -e; for file in /etc/protocols /usr/sbin/nft $(ldd /usr/sbin/nft | grep -o '/[^ ]*'); do \\
     mkdir -p "/only$(dirname "$file")"; cp -L "$file" "/only$file"; done
 FROM scratch
@@ -55,23 +68,23 @@ ENTRYPOINT ["/usr/local/bin/kube-proxy"]
 """
 _COREDNS = 'FROM scratch\nCOPY coredns /coredns\nENTRYPOINT ["/coredns"]\n'
 # the public CAs are for ACME
-_TRAEFIK = """ARG BASE
-FROM ${BASE} AS base
+_TRAEFIK = """ARG DEBIAN_12
+FROM ${DEBIAN_12} AS base
 FROM scratch
 COPY --from=base /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY traefik /traefik
 ENTRYPOINT ["/traefik"]
 """
-_BASE = "ARG BASE\nFROM ${BASE}\n"
+_BASE = "ARG DEBIAN_12\nFROM ${DEBIAN_12}\n"
 
 
-def kubernetes_images(binaries: Mapping[str, Path], versions: Mapping[str, str], base: str) -> list[ImageSource]:
+def kubernetes_images(binaries: Mapping[str, Path], versions: Mapping[str, str], base: PodBase) -> list[ImageSource]:
     """The images that kubeadm asks for.
 
     Args:
         binaries: tool name to file.
         versions: tool name to tag, `v1.35.4`.
-        base: local reference of the pod base image (kube-proxy takes nft from it).
+        base: of Debian 12 (kube-proxy takes nft from it).
     """
     images = [
         ImageSource(f"{KUBERNETES_REPOSITORY}/{n}", _BINARY.format(name=n), {n: binaries[n]}, (versions[n],))
@@ -85,7 +98,7 @@ def kubernetes_images(binaries: Mapping[str, Path], versions: Mapping[str, str],
             _KUBE_PROXY,
             {proxy: binaries[proxy]},
             (versions[proxy],),
-            base,
+            {DEBIAN_12: base},
         ),
         ImageSource(
             f"{KUBERNETES_REPOSITORY}/coredns", _COREDNS, {"coredns": binaries["coredns"]}, (versions["coredns"],)
@@ -93,35 +106,50 @@ def kubernetes_images(binaries: Mapping[str, Path], versions: Mapping[str, str],
     ]
 
 
-def service_image(directory: Path, binaries: Mapping[str, Path], base: str, tags: tuple[str, ...] = ()) -> ImageSource:
-    """The image of a service of ours, from `services/<name>/Containerfile`.
+def folder_image(
+    name: str,
+    folder: Path,
+    binaries: Mapping[str, Path],
+    pod_bases: Mapping[str, PodBase],
+    tags: tuple[str, ...] = (),
+) -> ImageSource:
+    """The image of a folder with a Containerfile.
 
-    The Containerfile copies from a context that needs no network: a Python service (pyproject.toml and uv.lock)
-    finds `site-packages/` and its own `src/`; a Go service finds the binary that the toolchain built, called as
-    the directory. `ARG BASE` is the pod base image.
+    Args:
+        name: short name in the registry.
+        folder: a Python project (uv.lock) finds its dependencies as `site-packages/` in the build context, a Go module
+            the binary that the toolchain built; anything but a Go module finds the folder's own files.
+        binaries: tool name to file.
+        pod_bases: by Debian release.
+        tags: tags beside the content's.
+
+    Raises:
+        UserError: the Containerfile starts from an unknown base.
     """
-    name = directory.name
     repository = KUBERNETES_REPOSITORY if name == "pause" else SERVICE_REPOSITORY
-    text = (directory / "Containerfile").read_text()
-    on_base = base if "BASE" in text else None
-    if (directory / "go.mod").exists():
-        return ImageSource(f"{repository}/{name}", text, {name: binaries[name]}, tags, on_base)
-    packages = PythonPackages(directory, POD_BASE_PYTHON) if (directory / "uv.lock").exists() else None
-    return ImageSource(f"{repository}/{name}", text, {"src": directory / "src"}, tags, on_base, packages)
+    containerfile = folder / "Containerfile"
+    text = containerfile.read_text()
+    used = bases(text, containerfile)
+    own = {path.name: path for path in folder.iterdir() if path.name not in NOT_IN_CONTEXT and path.name[0] != "."}
+    packages = PythonPackages(folder, POD_BASE_PYTHON[BASES[used[-1]]]) if (folder / "uv.lock").exists() else None
+    return ImageSource(
+        name=f"{repository}/{name}",
+        containerfile=text,
+        files={name: binaries[name]} if (folder / "go.mod").exists() else own,
+        tags=tags,
+        bases={argument: pod_bases[BASES[argument]] for argument in used},
+        packages=packages,
+        network=runs_commands(text),
+    )
 
 
-def _content(source: ImageSource, base_id: str) -> str:
-    """Content hash of an image; the base is part of those that start from it."""
-    return source.content_hash(base_id if source.base else None)
-
-
-def as_one_set(sources: Sequence[ImageSource], base_id: str) -> list[ImageSource]:
+def as_one_set(sources: Sequence[ImageSource]) -> list[ImageSource]:
     """Puts kubeadm's images into a folder named by the content of all of them.
 
     kubeadm asks for tags, and a node keeps the image that it has for a tag. So other content needs another
     imageRepository; then kubeadm's configuration differs, and the next run of the role brings the images in.
     """
-    own = [_content(s, base_id) for s in sources if s.name.startswith(KUBERNETES_REPOSITORY)]
+    own = [s.content_hash() for s in sources if s.name.startswith(KUBERNETES_REPOSITORY)]
     folder = f"{KUBERNETES_REPOSITORY}/{hashlib.sha256(' '.join(sorted(own)).encode()).hexdigest()[:12]}"
     return [
         replace(s, name=f"{folder}/{s.name.rpartition('/')[2]}") if s.name.startswith(KUBERNETES_REPOSITORY) else s
@@ -129,14 +157,11 @@ def as_one_set(sources: Sequence[ImageSource], base_id: str) -> list[ImageSource
     ]
 
 
-def push_images(
-    sources: Sequence[ImageSource], base_id: str, registry: RegistryClient, progress: Progress
-) -> dict[str, str]:
+def push_images(sources: Sequence[ImageSource], registry: RegistryClient, progress: Progress) -> dict[str, str]:
     """Builds and pushes what the registry lacks.
 
     Args:
         sources: the images.
-        base_id: id of the base image, part of the content of those that start from it.
         registry: the site's.
         progress: told which image is built or pushed.
 
@@ -146,7 +171,7 @@ def push_images(
     digests: dict[str, str] = {}
     missing: list[tuple[ImageSource, str]] = []
     for source in sources:
-        content = _content(source, base_id)
+        content = source.content_hash()
         found = registry.digest(source.name, content)
         if found:
             digests[source.name] = found
@@ -156,7 +181,7 @@ def push_images(
         with tempfile.TemporaryDirectory(prefix="strata-registry-") as directory:
             registry.write_credentials(Path(directory))
             send = _sender(registry, Path(directory), progress)
-            with ThreadPoolExecutor(max_workers=2) as pool:
+            with ThreadPoolExecutor(max_workers=PARALLEL) as pool:
                 for (source, _), digest in zip(missing, pool.map(send, missing), strict=True):
                     digests[source.name] = digest
     for source in sources:
@@ -175,35 +200,49 @@ def _sender(
     return send
 
 
-def image_folders(site: Site) -> list[Path]:
-    """Folders with the Containerfiles that a site's cluster uses."""
-    folders = ["lab/images/pause", *(["services/gpu-device-plugin"] if cluster_kinds(site) else [])]
-    own = [service.folder for service in installed(site) if service.has_image]
-    return sorted([*(REPOSITORY / name for name in folders), *own])
+def image_folders(site: Site) -> dict[str, Path]:
+    """Folders with the Containerfiles that a site's cluster uses, by short name."""
+    names = ["lab/images/pause", *(["services/gpu-device-plugin"] if cluster_kinds(site) else [])]
+    folders = {Path(name).name: REPOSITORY / name for name in names}
+    for service in installed(site):
+        folders |= service.image_folders
+    return dict(sorted(folders.items()))
 
 
-def _wanted(site: Site, progress: Progress) -> tuple[list[ImageSource], str]:
-    """The images of a site's cluster, and the id of the base image."""
-    from strata.images.root_filesystem import ensure_pod_base_image
+def ensure_site_bases(site: Site, progress: Progress) -> dict[str, PodBase]:
+    """The pod bases that a site's images start from, by Debian release.
+
+    Raises:
+        UserError: mmdebstrap failed, or a Containerfile starts from an unknown base.
+    """
+    files = [folder / "Containerfile" for folder in image_folders(site).values()]
+    used = {DEBIAN_12, *(name for file in files for name in bases(file.read_text(), file))}
+    return ensure_pod_bases((BASES[name] for name in used), progress)
+
+
+def _wanted(site: Site, progress: Progress) -> list[ImageSource]:
+    """The images of a site's cluster."""
     from strata.toolchain import ensure, load_versions
 
-    services = image_folders(site)
-    go_services = [p.name for p in services if (p / "go.mod").exists()]
-    tools = ensure((*STATIC_PODS, "kube-proxy", "coredns", "traefik", *go_services), progress)
+    folders = image_folders(site)
+    modules = [name for name, folder in folders.items() if (folder / "go.mod").exists()]
+    tools = ensure((*STATIC_PODS, "kube-proxy", "coredns", "traefik", *modules), progress)
     binaries = {name: tool.path for name, tool in tools.items()}
     pinned = load_versions().tools
     versions = {name: f"v{pinned[name].version.removeprefix('v')}" for name in binaries}
-    base = ensure_pod_base_image(progress)
+    pod_bases = ensure_site_bases(site, progress)
+    own = {DEBIAN_12: pod_bases[BASES[DEBIAN_12]]}
+    traefik = {"traefik": binaries["traefik"]}
     sources = [
-        *kubernetes_images(binaries, versions, base),
-        *(service_image(p, binaries, base, (pinned["pause"].version,) if p.name == "pause" else ()) for p in services),
-        ImageSource(
-            f"{SERVICE_REPOSITORY}/traefik", _TRAEFIK, {"traefik": binaries["traefik"]}, (versions["traefik"],), base
+        *kubernetes_images(binaries, versions, own[DEBIAN_12]),
+        *(
+            folder_image(name, folder, binaries, pod_bases, (pinned["pause"].version,) if name == "pause" else ())
+            for name, folder in folders.items()
         ),
-        ImageSource(f"{SERVICE_REPOSITORY}/pod-base", _BASE, base=base),
+        ImageSource(f"{SERVICE_REPOSITORY}/traefik", _TRAEFIK, traefik, (versions["traefik"],), own),
+        ImageSource(f"{SERVICE_REPOSITORY}/pod-base", _BASE, bases=own),
     ]
-    base_id = podman("image", "inspect", "--format={{.Id}}", base).strip()
-    return as_one_set(sources, base_id), base_id
+    return as_one_set(sources)
 
 
 def build_pod_images(site: Site, progress: Progress) -> int:
@@ -217,9 +256,9 @@ def build_pod_images(site: Site, progress: Progress) -> int:
         UserError: podman or uv refused.
     """
     with _kept_digests():
-        sources, base_id = _wanted(site, progress)
-        with ThreadPoolExecutor(max_workers=2) as pool:
-            return len(list(pool.map(lambda s: ensure_oci_layout(s, _content(s, base_id), progress), sources)))
+        sources = _wanted(site, progress)
+        with ThreadPoolExecutor(max_workers=PARALLEL) as pool:
+            return len(list(pool.map(lambda s: ensure_oci_layout(s, s.content_hash(), progress), sources)))
 
 
 @contextmanager
@@ -251,8 +290,7 @@ def ensure_pod_images(
     """
     host_name = f"registry.{site.domain}"
     with _kept_digests(), RegistryClient(registry_address, host_name, paths.ca_file, password, progress) as registry:
-        sources, base_id = _wanted(site, progress)
-        digests = push_images(sources, base_id, registry, progress)
+        digests = push_images(_wanted(site, progress), registry, progress)
     prefix = registry_name(site)
     return ImageOutputs(
         images={

@@ -7,7 +7,8 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,9 @@ from strata.progress import Progress
 from strata.site.paths import cache_directory
 
 FILES = Path(__file__).parent / "files"
-_POD = ("python3", "iptables", "nftables", "ca-certificates", "netbase")  # kube-proxy runs nft
+_POD = ("python3", "ca-certificates", "netbase")
+_KUBE_PROXY = ("iptables", "nftables")  # kube-proxy runs nft
+_POD_PACKAGES = {"12": (*_POD, *_KUBE_PROXY), "13": _POD}
 _OPTIONS = (
     "--variant=minbase",
     "--mode=root",
@@ -33,6 +36,7 @@ _OPTIONS = (
     "--dpkgopt=path-exclude=/usr/share/doc/*",
     "--dpkgopt=force-unsafe-io",
 )
+DIGEST_DIGITS = 12
 _HOST_CA = Path("/etc/ssl/certs/ca-certificates.crt")
 
 
@@ -59,7 +63,7 @@ class RootFilesystem:
             content.update(script.read_bytes())
         if _HOST_CA.exists():
             content.update(_HOST_CA.read_bytes())
-        return content.hexdigest()[:12]
+        return content.hexdigest()[:DIGEST_DIGITS]
 
     @property
     def reference(self) -> str:
@@ -67,15 +71,55 @@ class RootFilesystem:
         return f"localhost/strata-{self.name}:{self.digest()}"
 
 
-def ensure_pod_base_image(progress: Progress) -> str:
-    """podman reference of the slim Debian that pod images of ours start from."""
-    return ensure(
-        RootFilesystem("pod-base", "12", _POD, (FILES / "customize-pod.sh",)), progress, command='CMD ["/bin/sh"]'
-    )
+@dataclass(frozen=True)
+class PodBase:
+    """A slim Debian that pod images start from.
+
+    Args:
+        reference: of the podman image.
+        identifier: podman's, of its content.
+    """
+
+    reference: str
+    identifier: str
 
 
-def ensure(filesystem: RootFilesystem, progress: Progress, *, command: str) -> str:
+def pod_filesystem(release: str) -> RootFilesystem:
+    """The root filesystem of the pod base of a Debian release.
+
+    Args:
+        release: "12" or "13".
+    """
+    return RootFilesystem(f"pod-base-{release}", release, _POD_PACKAGES[release], (FILES / "customize-pod.sh",))
+
+
+def ensure_pod_bases(releases: Iterable[str], progress: Progress) -> dict[str, PodBase]:
+    """Pod bases by Debian release, built in parallel where that has not been done.
+
+    Args:
+        releases: Debian releases, "12" or "13".
+        progress: told what is built.
+
+    Raises:
+        UserError: mmdebstrap failed; names its log.
+    """
+    wanted = sorted(set(releases))
+
+    def one(release: str) -> PodBase:
+        reference = ensure(pod_filesystem(release), progress, ('CMD ["/bin/sh"]',))
+        return PodBase(reference, podman.podman("image", "inspect", "--format={{.Id}}", reference).strip())
+
+    with ThreadPoolExecutor(max_workers=max(1, len(wanted))) as pool:
+        return dict(zip(wanted, pool.map(one, wanted), strict=True))
+
+
+def ensure(filesystem: RootFilesystem, progress: Progress, changes: Sequence[str]) -> str:
     """Builds and imports a root filesystem where that has not been done; safe to call from several processes.
+
+    Args:
+        filesystem: what it consists of.
+        progress: told what is built.
+        changes: instructions of the image, `CMD ["/bin/sh"]`.
 
     Raises:
         UserError: mmdebstrap failed; names its log.
@@ -92,19 +136,19 @@ def ensure(filesystem: RootFilesystem, progress: Progress, *, command: str) -> s
         if not archive.exists():
             _build(filesystem, archive, progress)
         progress.update(f"importing {reference}")
-        podman.podman("import", "--change", command, "--change", "STOPSIGNAL SIGRTMIN+3", str(archive), reference)
+        podman.podman("import", *(f"--change={change}" for change in changes), str(archive), reference)
     return reference
 
 
 def _build(filesystem: RootFilesystem, archive: Path, progress: Progress) -> None:
     partial = archive.with_suffix(".part.tar")
     log = archive.with_suffix(".log")
-    with tempfile.NamedTemporaryFile("w", suffix=".list", prefix="strata-sources-") as sources, log.open("w") as stream:
-        sources.write(sources_for(filesystem.release))
-        sources.flush()
+    with tempfile.TemporaryDirectory(prefix="strata-sources-") as directory, log.open("w") as stream:
+        sources = Path(directory, "debian.list")  # its name in the image, where apt-get uses it
+        sources.write_text(sources_for(filesystem.release))
         with _reported(progress, f"mmdebstrap {filesystem.name} (Debian {filesystem.release})"):
             status = subprocess.run(
-                bind_to_parent(_command(filesystem, partial, Path(sources.name))),
+                bind_to_parent(_command(filesystem, partial, sources)),
                 stdin=subprocess.DEVNULL,
                 stdout=stream,
                 stderr=subprocess.STDOUT,
@@ -118,7 +162,8 @@ def _build(filesystem: RootFilesystem, archive: Path, progress: Progress) -> Non
             fix=f"see {log}; if the mirror did not answer, run the same command again",
         )
     partial.replace(archive)
-    for older in archive.parent.glob(f"{filesystem.name}-*.tar"):
+    # the digest's digits: another filesystem's name may begin with this one's
+    for older in archive.parent.glob(f"{filesystem.name}-{'[0-9a-f]' * DIGEST_DIGITS}.tar"):
         if older != archive:
             older.unlink()
 

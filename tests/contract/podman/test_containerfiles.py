@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import uuid
@@ -10,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from strata.images.containerfile import bases, runs_commands
 from strata.site.paths import REPOSITORY
 
-FOLDERS = sorted(p.parent for root in ("services", "lab/images") for p in (REPOSITORY / root).glob("*/Containerfile"))
+FILES = sorted(p for pattern in ("services/**/", "lab/images/*/") for p in REPOSITORY.glob(f"{pattern}Containerfile"))
 
 
 def podman(*arguments: str) -> str:
@@ -21,22 +23,24 @@ def podman(*arguments: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-def test_builds_with_plain_podman(folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("containerfile", FILES, ids=lambda file: str(file.parent.relative_to(REPOSITORY)))
+def test_builds_with_plain_podman(containerfile: Path, tmp_path: Path) -> None:
+    text, folder = containerfile.read_text(), containerfile.parent
+    command = f"podman build -f {containerfile.relative_to(REPOSITORY)} "
+    documented = next(line for line in text.splitlines() if command in line)
+    arguments = [f"--build-arg={name}=scratch" for name in dict.fromkeys(bases(text, containerfile))]
+    assert re.findall(r"--build-arg (\w+)=IMAGE", documented) == [a.split("=")[1] for a in arguments]
+    if runs_commands(text):
+        return  # needs a real base; `strata up` builds it
     if shutil.which("podman") is None:
         pytest.skip("podman is not installed")
-    containerfile = folder / "Containerfile"
-    command = f"podman build -f {containerfile.relative_to(REPOSITORY)} "
-    documented = next(line for line in containerfile.read_text().splitlines() if command in line)
     if (folder / "go.mod").exists():
         (tmp_path / folder.name).write_text("the binary")
     else:
-        shutil.copytree(folder / "src", tmp_path / "src")
-        (tmp_path / "site-packages").mkdir()
-    # nothing is run in a build, so that an empty base will do
-    base = ("--build-arg", "BASE=scratch") if "--build-arg BASE=" in documented else ()
+        shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+        (tmp_path / "site-packages").mkdir(exist_ok=True)
     name = f"localhost/strata-test/{folder.name}:{uuid.uuid4().hex[:12]}"
-    podman("build", "-f", str(containerfile), *base, "--tag", name, str(tmp_path))
+    podman("build", "-f", str(containerfile), *arguments, "--tag", name, str(tmp_path))
     try:
         (image,) = json.loads(podman("image", "inspect", name))
         assert image["Config"]["Entrypoint"]

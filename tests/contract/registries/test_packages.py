@@ -189,7 +189,7 @@ def test_root_filesystem_from_a_mirror_that_fails(
         filesystem = root_filesystem.RootFilesystem("stumble", "12", ("hostname",))
         message = rf"root filesystem stumble failed: .*{server.url}/debian.*"
         with pytest.raises(UserError, match=message) as error:
-            root_filesystem.ensure(filesystem, progress, command="CMD /bin/sh")
+            root_filesystem.ensure(filesystem, progress, ("CMD /bin/sh",))
     assert link_for(error.value) == ENTRY
     asked = [request for request in server.asked if request.endswith("/InRelease")]
     assert len(asked) > 1, "apt gave up at once"

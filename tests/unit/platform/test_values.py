@@ -30,7 +30,7 @@ DIGEST = "sha256:" + "0" * 64
 IMAGES = ImageOutputs(
     images={
         name: f"registry.example.org:5000/strata/{name}@{DIGEST}"
-        for name in (*(service.name for service in services()), "gpu-device-plugin", "traefik")
+        for name in (*(n for service in services() for n in service.image_folders), "gpu-device-plugin", "traefik")
     }
 )
 CA = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"

@@ -62,12 +62,12 @@ def tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Tools:
 
 def test_built_once_and_imported_again_when_podman_lost_it(tools: Tools) -> None:
     filesystem = RootFilesystem("test", "12", ("bash",))
-    reference = ensure(filesystem, Silent(), command="CMD []")
+    reference = ensure(filesystem, Silent(), ("CMD []",))
     assert reference == f"localhost/strata-test:{filesystem.digest()}"
-    ensure(filesystem, Silent(), command="CMD []")
+    ensure(filesystem, Silent(), ("CMD []",))
     assert (len(tools.built), len(tools.imported)) == (1, 1)
     tools.imported.clear()
-    ensure(filesystem, Silent(), command="CMD []")
+    ensure(filesystem, Silent(), ("CMD []",))
     assert (len(tools.built), len(tools.imported)) == (1, 1)
 
 
@@ -75,20 +75,23 @@ def test_failure_leaves_no_half_archive(tools: Tools) -> None:
     tools.status = 1
     filesystem = RootFilesystem("test", "12", ("bash",))
     with pytest.raises(UserError, match="no space left") as caught:
-        ensure(filesystem, Silent(), command="CMD []")
+        ensure(filesystem, Silent(), ("CMD []",))
     assert ".log" in str(caught.value.fix)
     assert not list(tools.built[0].parent.glob("*.tar"))
     tools.status = 0
-    ensure(filesystem, Silent(), command="CMD []")
+    ensure(filesystem, Silent(), ("CMD []",))
     assert tools.imported == [filesystem.reference]
 
 
 def test_older_archives_go(tools: Tools) -> None:
-    ensure(RootFilesystem("test", "12", ("bash",)), Silent(), command="CMD []")
-    ensure(RootFilesystem("test", "12", ("bash", "curl")), Silent(), command="CMD []")
-    ensure(RootFilesystem("other", "12", ("bash",)), Silent(), command="CMD []")
+    ensure(RootFilesystem("test", "12", ("bash",)), Silent(), ("CMD []",))
+    ensure(RootFilesystem("test", "12", ("bash", "curl")), Silent(), ("CMD []",))
+    ensure(RootFilesystem("other", "12", ("bash",)), Silent(), ("CMD []",))
+    ensure(RootFilesystem("test-13", "13", ("bash",)), Silent(), ("CMD []",))
+    ensure(RootFilesystem("test", "12", ("bash",)), Silent(), ("CMD []",))
+    ensure(RootFilesystem("test", "12", ("bash", "nano")), Silent(), ("CMD []",))
     archives = list(tools.built[0].parent.glob("*.tar"))
-    assert sorted(a.name.rpartition("-")[0] for a in archives) == ["other", "test"]
+    assert sorted(a.name.rpartition("-")[0] for a in archives) == ["other", "test", "test-13"]
 
 
 SOURCES = """Types: deb

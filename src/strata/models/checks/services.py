@@ -32,8 +32,8 @@ def check(site: Site, directory: Path) -> Iterator[Finding]:
     for service in installed(site):
         key: KeyPath = (*ROOT, service.key)
         settings = service.of(site)
-        if service.has_image:
-            yield from role_findings(site, key, "registry", "its image comes from it")
+        if service.image_folders:
+            yield from role_findings(site, key, "registry", "its images come from it")
         for need in service.needs(settings):
             yield from need.findings(site, key)
         yield from service.check(settings, site, directory)
