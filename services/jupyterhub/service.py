@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from strata.catalogue.service import Service
 from strata.models.finding import Finding
-from strata.platform.accelerators import cluster_kinds
 from strata_services.jupyterhub.needs import needs
 from strata_services.jupyterhub.settings import JupyterHub
 from strata_services.jupyterhub.values import values
@@ -22,6 +21,8 @@ KEY: KeyPath = ("platform", "services", "jupyterhub")
 
 def check(settings: JupyterHub, site: Site, _: Path) -> Iterator[Finding]:
     """Profiles are unique, and name tenants and accelerators that the site has."""
+    from strata.platform.accelerators import cluster_kinds  # imported late: the site model is built from this module
+
     tenants = [tenant.name for tenant in site.platform.tenants]
     kinds = cluster_kinds(site)
     seen: set[str] = set()

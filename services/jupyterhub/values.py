@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from ipaddress import ip_address
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from strata.catalogue.issuer import GROUPS_CLAIM, USERNAME_CLAIM, tenant_group
 from strata.catalogue.needs.client import ClientAccess
 from strata.catalogue.needs.database import DatabaseAccess
 from strata.catalogue.service import SYSTEM_NAMESPACE, ServiceContext, Values, image
-from strata.inventory.ports import HTTPS, KUBERNETES_API
-from strata.models import Site
-from strata.platform.accelerators import by_resource
+from strata.roles import port
 from strata_services.jupyterhub.needs import DATABASE, USER_ID, VERIFY_USER, client, homes, hostname
 from strata_services.jupyterhub.settings import JupyterHub, Profile
 
+if TYPE_CHECKING:
+    from strata.models import Site
+
+HTTPS = port("load_balancer", "https")
+KUBERNETES_API = port("kube_control_plane", "kubernetes-api")
 CA_FILES = Path("/etc/strata")
 IMAGE_CA = "/etc/ssl/certs/ca-certificates.crt"
 INGRESS_CONTROLLER = "traefik"
@@ -80,8 +84,9 @@ def values(context: ServiceContext[JupyterHub]) -> Values:
 
 
 def _image(reference: Values) -> dict[str, str]:
-    """The chart has no key for the digest: it is a part of the tag."""
-    return {"name": reference["repository"], "tag": f"strata@{reference['digest']}"}
+    """The chart has no key for the digest, and writes a colon between name and tag."""
+    algorithm, _, digest = reference["digest"].partition(":")
+    return {"name": f"{reference['repository']}@{algorithm}", "tag": digest}
 
 
 def _hub(context: ServiceContext[JupyterHub], url: str) -> Values:
@@ -204,6 +209,8 @@ def _singleuser(context: ServiceContext[JupyterHub]) -> Values:
 
 
 def _profile(profile: Profile, site: Site) -> Values:
+    from strata.platform.accelerators import by_resource  # imported late: the site model is built from this module
+
     guaranteed = profile.guaranteed_memory or profile.memory
     cards = {resource: str(count) for resource, count in by_resource(profile.accelerators).items()}
     override: Values = {
