@@ -20,25 +20,22 @@ KEY: KeyPath = ("platform", "services", "jupyterhub")
 
 
 def check(settings: JupyterHub, site: Site, _: Path) -> Iterator[Finding]:
-    """Profiles are unique, and name tenants and accelerators that the site has."""
-    from strata.platform.accelerators import cluster_kinds  # imported late: the site model is built from this module
-
+    """Profiles are unique, and name tenants that the site has."""
     tenants = [tenant.name for tenant in site.platform.tenants]
-    kinds = cluster_kinds(site)
     seen: set[str] = set()
     for index, profile in enumerate(settings.profiles):
         key: KeyPath = (*KEY, "profiles", index)
         if profile.name in seen:
-            yield Finding((*key, "name"), "duplicate of another profile's", "another name")
+            yield Finding((*key, "name"), f"duplicate of another profile's: {profile.name}", "another name")
         seen.add(profile.name)
         for tenant in profile.tenants:
             if tenant not in tenants:
                 fix = f"one of {', '.join(tenants)}" if tenants else "add it to platform.tenants"
                 yield Finding((*key, "tenants"), f"the site has no tenant {tenant}", fix, (("platform", "tenants"),))
-        for kind in profile.accelerators:
-            if kind not in kinds:
-                fix = f"one of {', '.join(kinds)}" if kinds else "give a host the role gpu_node and accelerators"
-                yield Finding((*key, "accelerators"), f"no node of the cluster has an accelerator {kind}", fix)
+        if profile.guaranteed_memory is not None and profile.guaranteed_memory > profile.memory:
+            yield Finding((*key, "guaranteed_memory"), "is more than memory", f"at most {profile.memory}")
+        if profile.guaranteed_cpu > profile.cpu:
+            yield Finding((*key, "guaranteed_cpu"), "is more than cpu", f"at most {profile.cpu}")
 
 
 SERVICE = Service(

@@ -32,7 +32,9 @@ class Profile(Model):
         Size | None, Field(description="Memory that is reserved for a server. Default: all of `memory`.")
     ] = None
     accelerators: Annotated[
-        AcceleratorCounts, Unit("cards"), Field(description="Accelerators of a server, by kind.")
+        AcceleratorCounts,
+        Unit("cards"),
+        Field(max_length=1, description="Accelerators of a server, of one kind."),
     ] = Field(default_factory=dict)
     tenants: Annotated[tuple[DnsLabel, ...], Field(description="Tenants whose members may start it.")] = ()
     groups: Annotated[tuple[Group, ...], Field(description="Groups of the issuer whose members may start it.")] = ()

@@ -5,18 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from strata.catalogue.issuer import GROUPS_CLAIM, USERNAME_CLAIM, tenant_group
 from strata.catalogue.needs.client import ClientAccess
 from strata.catalogue.needs.database import DatabaseAccess
 from strata.catalogue.service import SYSTEM_NAMESPACE, ServiceContext, Values, image
 from strata.roles import port
-from strata_services.jupyterhub.needs import DATABASE, USER_ID, VERIFY_USER, client, homes, hostname
+from strata_services.jupyterhub.needs import (
+    DATABASE,
+    HUB_PRIORITY,
+    USER_ID,
+    USER_PRIORITY,
+    VERIFY_SERVICE,
+    VERIFY_USER,
+    accelerators,
+    client,
+    homes,
+    hostname,
+)
 from strata_services.jupyterhub.settings import JupyterHub, Profile
-
-if TYPE_CHECKING:
-    from strata.models import Site
 
 HTTPS = port("load_balancer", "https")
 KUBERNETES_API = port("kube_control_plane", "kubernetes-api")
@@ -68,7 +75,7 @@ def values(context: ServiceContext[JupyterHub]) -> Values:
             "userPods": {"nodeAffinity": {"matchNodePurpose": "ignore"}},
         },
         "prePuller": {
-            "extraTolerations": _tolerations(context.site),
+            "extraTolerations": _tolerations(context),
             "hook": {"enabled": False},
             "continuous": {"enabled": True},
             "pause": {"image": _image(image(context.pushed, "pause"))},
@@ -106,7 +113,8 @@ def _hub(context: ServiceContext[JupyterHub], url: str) -> Values:
             "KubeSpawner": {
                 # a server may need a minute to respond on a busy node
                 "http_timeout": 120,
-                "pod_security_context": {"runAsGroup": USER_ID, "fsGroupChangePolicy": "OnRootMismatch"},
+                "priority_class_name": context.provide(USER_PRIORITY),
+                "pod_security_context": {"runAsGroup": USER_ID},
                 "container_security_context": RESTRICTED,
             },
         },
@@ -124,10 +132,11 @@ def _hub(context: ServiceContext[JupyterHub], url: str) -> Values:
         "extraFiles": {n: {"mountPath": str(CA_FILES / n), "stringData": text} for n, text in files.items()},
         "extraVolumes": [{"name": "tmp", "emptyDir": {}}],
         "extraVolumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108  # of the container
-        "services": {VERIFY_USER: {}},
-        "loadRoles": {VERIFY_USER: {"services": [VERIFY_USER], "scopes": _verify_scopes()}},
+        "services": {VERIFY_SERVICE: {}},
+        "loadRoles": {VERIFY_SERVICE: {"services": [VERIFY_SERVICE], "scopes": _verify_scopes()}},
         "resources": {"requests": {"cpu": "50m", "memory": "192Mi"}, "limits": {"memory": "1Gi"}},
         "containerSecurityContext": {"readOnlyRootFilesystem": True},
+        "extraPodSpec": {"priorityClassName": context.provide(HUB_PRIORITY)},
         "networkPolicy": {
             "egressAllowRules": CLOSED,
             # Kubernetes' API has both ports: of its Service, and of the node behind it
@@ -176,6 +185,7 @@ def _proxy(context: ServiceContext[JupyterHub]) -> Values:
             "image": _image(context.images["proxy"]),
             "resources": {"requests": {"cpu": "20m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}},
             "containerSecurityContext": {"readOnlyRootFilesystem": True},
+            "extraPodSpec": {"priorityClassName": context.provide(HUB_PRIORITY)},
             "networkPolicy": {
                 "ingress": [{"from": [controller], "ports": [{"port": "http", "protocol": "TCP"}]}],
                 "allowedIngressPorts": [],
@@ -204,23 +214,23 @@ def _singleuser(context: ServiceContext[JupyterHub]) -> Values:
         # the NetworkPolicy closes it; iptables would need a privileged container in each user's pod
         "cloudMetadata": {"blockWithIptables": False},
         "networkPolicy": {"egressAllowRules": {**CLOSED, "nonPrivateIPs": True}, "egress": [balancer]},
-        "profileList": [_profile(profile, context.site) for profile in hub.profiles],
+        "profileList": [_profile(context, profile) for profile in hub.profiles],
     }
 
 
-def _profile(profile: Profile, site: Site) -> Values:
-    from strata.platform.accelerators import by_resource  # imported late: the site model is built from this module
-
+def _profile(context: ServiceContext[JupyterHub], profile: Profile) -> Values:
     guaranteed = profile.guaranteed_memory or profile.memory
-    cards = {resource: str(count) for resource, count in by_resource(profile.accelerators).items()}
     override: Values = {
         "cpu_limit": profile.cpu,
         "cpu_guarantee": profile.guaranteed_cpu,
         "mem_limit": profile.memory.bytes,
         "mem_guarantee": guaranteed.bytes,
     }
-    if cards:
-        override |= {"extra_resource_limits": cards, "tolerations": _tolerations(site)}
+    if need := accelerators(profile):
+        cards = context.provide(need)
+        override["extra_resource_limits"] = {cards.resource: str(cards.count)}
+        override["node_selector"] = dict(cards.node_selector)
+        override["tolerations"] = [dict(toleration) for toleration in cards.tolerations]
     return {
         "slug": profile.name,
         "display_name": profile.title or profile.name,
@@ -241,14 +251,11 @@ def _access(hub: JupyterHub) -> Values:
     }
 
 
-def _tolerations(site: Site) -> list[Values]:
-    """Of pods that may be on the nodes with accelerators."""
-    taints = site.cluster.gpu_nodes.taints if site.cluster is not None else ()
-    found = []
-    for taint in taints:
-        key, _, effect = taint.rpartition(":")
-        found.append({"key": key.partition("=")[0], "operator": "Exists", "effect": effect})
-    return found
+def _tolerations(context: ServiceContext[JupyterHub]) -> list[Values]:
+    """Of the nodes of all profiles, so that each has the image."""
+    needed = [need for need in map(accelerators, context.settings.profiles) if need is not None]
+    found = [dict(toleration) for need in needed for toleration in context.provide(need).tolerations]
+    return [toleration for index, toleration in enumerate(found) if toleration not in found[:index]]
 
 
 def _tcp(port: int | str) -> Values:
