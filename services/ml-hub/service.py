@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from strata.catalogue.needs import Audience, Database, Hostname, Metrics, Need
+from strata.catalogue.needs import Audience, Database, Hostname, Metrics, Need, Priority
 from strata.catalogue.service import Service, ServiceContext, Values
 from strata.models.base import Model, Unit
 from strata.models.files import is_file
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 DATABASE = Database("ml_hub")
 AUDIENCE = Audience("ml-hub")
 METRICS = Metrics(9464)
+PRIORITY = Priority("platform")
 CATALOGUE_KEY: KeyPath = ("platform", "services", "ml_hub", "catalogue", "file")
 HUB_PORT = 443
 """Of the Hugging Face API."""
@@ -67,8 +68,8 @@ def _hostname(settings: MlHub) -> Hostname:
 
 
 def needs(settings: MlHub) -> tuple[Need[Any], ...]:
-    """Its database, the site's tokens, a name, metrics."""
-    return (DATABASE, AUDIENCE, METRICS, _hostname(settings))
+    """Its database, the site's tokens, a name, metrics, priority."""
+    return (DATABASE, AUDIENCE, METRICS, PRIORITY, _hostname(settings))
 
 
 def check(settings: MlHub, _: Site, directory: Path) -> Iterator[Finding]:
@@ -102,6 +103,7 @@ def values(context: ServiceContext[MlHub]) -> Values:
     given: Values = {
         "image": context.image,
         "replicas": hub.replicas,
+        "priorityClassName": context.provide(PRIORITY),
         "database": {
             "host": database.host,
             "port": database.port,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from pydantic import Field
 
 from strata.catalogue.issuer import Endpoints, Issuer
-from strata.catalogue.needs import Client, Hostname, Need, Secret
+from strata.catalogue.needs import Client, Hostname, Need, Priority, Secret
 from strata.catalogue.needs.audience import audiences
 from strata.catalogue.service import SYSTEM_NAMESPACE, Service, ServiceContext, Values
 from strata.catalogue.site import needed
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 CLIENT = "verify"
 """Client whose tokens `strata verify` and operators use."""
 CLIENT_SECRET = "token_issuer_verify_secret"  # noqa: S105 the name of a secret, not one
+PRIORITY = Priority("platform")
 PORT = 8080
 """Of the Service in the cluster."""
 
@@ -62,8 +63,8 @@ def _hostname(settings: TokenIssuer) -> Hostname:
 
 
 def needs(settings: TokenIssuer) -> tuple[Need[Any], ...]:
-    """A name and the key that signs."""
-    return (_hostname(settings), SIGNING_KEY)
+    """A name, the key that signs, and priority."""
+    return (_hostname(settings), SIGNING_KEY, PRIORITY)
 
 
 def secret_data(context: ServiceContext[TokenIssuer]) -> Mapping[str, str]:
@@ -99,6 +100,7 @@ def values(context: ServiceContext[TokenIssuer]) -> Values:
         "existingSecret": context.service.secret_name,
         **({"previousKeys": {"previous": public_part(previous)}} if previous and "PRIVATE KEY" in previous else {}),
         "service": {"port": PORT},
+        "priorityClassName": context.provide(PRIORITY),
         "ingress": context.provide(_hostname(context.settings)),
     }
 

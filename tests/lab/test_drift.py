@@ -144,11 +144,10 @@ def break_cluster(context: SiteContext, kubectl: Callable[..., str]) -> None:
     kubectl("taint", "node", "gpu-worker-1", f"{marks.taints[0]}-")
     kubectl("delete", "priorityclass", "batch")
     tenant = context.site.platform.tenants[0].name
-    quota = json.loads(kubectl("get", "resourcequota", "-n", tenant, "-o", "json"))["items"][0]["metadata"]["name"]
     release, chart = f"tenant-{tenant}", str(REPOSITORY / "helm" / "tenant")
     options = ("--namespace", "strata-system", "--reuse-values", "--set", "quota.memory=3Gi")
     helm(context, "upgrade", release, chart, *options)
-    kubectl("patch", "resourcequota", quota, "-n", tenant, "--type=merge", "-p", '{"spec":{"hard":{"pods":"99"}}}')
+    kubectl("patch", "resourcequota", tenant, "-n", tenant, "--type=merge", "-p", '{"spec":{"hard":{"pods":"99"}}}')
 
 
 @pytest.fixture(scope="module")
@@ -331,7 +330,7 @@ def test_what_was_mended_works(
     assert marks.taints[0] in {f"{t['key']}={t.get('value', '')}:{t['effect']}" for t in marked["spec"]["taints"]}
     assert kubectl("get", "priorityclass", "batch", "-o", "name")
     tenant = context.site.platform.tenants[0]
-    hard = json.loads(kubectl("get", "resourcequota", "-n", tenant.name, "-o", "json"))["items"][0]["spec"]["hard"]
+    hard = json.loads(kubectl("get", "resourcequota", tenant.name, "-n", tenant.name, "-o", "json"))["spec"]["hard"]
     assert hard["pods"] == "100"
     assert hard["requests.memory"] == "16Gi"
 

@@ -32,11 +32,11 @@ def wanted_marks(inventory: Inventory, host: str) -> tuple[dict[str, str], list[
     """Labels, and taints as `key=value:Effect`, that the site gives to a node."""
     labels: dict[str, str] = {}
     taints: list[str] = []
-    for group, members in inventory.groups.items():
-        if host in members:
-            variables: dict[str, Any] = inventory.variables.get(group, {})
-            labels |= variables.get("kube_node_labels", {})
-            taints += variables.get("kube_node_taints", [])
+    groups = [inventory.variables.get(group, {}) for group, members in inventory.groups.items() if host in members]
+    for variables in (*groups, inventory.hosts.get(host, {})):
+        given: dict[str, Any] = variables
+        labels |= given.get("kube_node_labels", {})
+        taints += given.get("kube_node_taints", [])
     return labels, taints
 
 

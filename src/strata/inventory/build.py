@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from strata.inventory.playbooks import host_variables, playbook_roles
-from strata.inventory.role_variables import role_variables
+from strata.inventory.role_variables import role_host_variables, role_variables
 from strata.models import Site
 from strata.provider import provider_of
 from strata.roles import roles, roles_of
@@ -48,6 +48,8 @@ def build_inventory(site: Site, outputs: CloudOutputs | None, site_file: Path) -
     for host in hosts(site, outputs):
         inventory.add(host.name, host.address, roles_of(host.roles))
         inventory.hosts[host.name] |= host_variables(host.roles, kubeadm=kubeadm)
+        for role in host.roles:
+            inventory.hosts[host.name] |= role_host_variables(role, site, host.name)
     inventory.variables["all"] = {
         "strata_site": site.name,
         "strata_site_file": str(site_file),

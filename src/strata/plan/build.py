@@ -9,6 +9,7 @@ from strata.catalogue.needs.database import databases
 from strata.models import Site
 from strata.models.cloud import Cloud
 from strata.models.cluster import Cluster
+from strata.models.gpu_nodes import gpu_nodes, node_labels
 from strata.plan.model import (
     AggregatePlan,
     CloudPlan,
@@ -152,33 +153,32 @@ def _hosts(site: Site) -> HostsPlan:
 
 
 def _cluster(site: Site, cluster: Cluster) -> ClusterPlan:
-    nodes: list[NodePlan] = []
-    if site.cloud is not None:
-        cards = {flavor.name: flavor.accelerators for flavor in site.cloud.flavors}
-        nodes += [_node(cluster, i.name, i.roles, cards[i.flavor]) for i in site.cloud.instances if _is_node(i.roles)]
-    nodes += [_node(cluster, m.name, m.roles, m.accelerators) for m in site.hosts.machines if _is_node(m.roles)]
+    hosts = [(i.name, i.roles) for i in (site.cloud.instances if site.cloud else ())]
+    hosts += [(m.name, m.roles) for m in site.hosts.machines]
+    accelerators = gpu_nodes(site)
     return ClusterPlan(
         name=cluster.name,
         installer=cluster.installer,
         datastore=cluster.datastore,
         pod_network=str(cluster.pod_network),
         service_network=str(cluster.service_network),
-        nodes=tuple(nodes),
+        nodes=tuple(
+            _node(site, cluster, name, roles, accelerators.get(name))
+            for name, roles in hosts
+            if not NODE_ROLES.isdisjoint(roles)
+        ),
     )
 
 
-def _is_node(roles: tuple[str, ...]) -> bool:
-    return not NODE_ROLES.isdisjoint(roles)
-
-
-def _node(cluster: Cluster, name: str, roles: tuple[str, ...], accelerators: Mapping[str, int]) -> NodePlan:
-    gpu = "gpu_node" in roles
+def _node(
+    site: Site, cluster: Cluster, name: str, roles: tuple[str, ...], accelerators: Mapping[str, int] | None
+) -> NodePlan:
     return NodePlan(
         name=name,
         control_plane="kube_control_plane" in roles,
-        labels=dict(cluster.gpu_nodes.labels) if gpu else {},
-        taints=cluster.gpu_nodes.taints if gpu else (),
-        accelerators=dict(accelerators) if gpu else {},
+        labels=node_labels(site, accelerators) if accelerators is not None else {},
+        taints=cluster.gpu_nodes.taints if accelerators is not None else (),
+        accelerators=dict(accelerators or {}),
     )
 
 

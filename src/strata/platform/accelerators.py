@@ -6,20 +6,12 @@ from collections.abc import Mapping
 
 from strata.models import Site
 from strata.models.accelerators import CATALOGUE
+from strata.models.gpu_nodes import gpu_nodes
 
 
 def cluster_kinds(site: Site) -> list[str]:
     """Kinds of cards that the site's GPU nodes have, sorted."""
-    kinds: set[str] = set()
-    if site.cloud is not None:
-        flavors = {flavor.name: flavor for flavor in site.cloud.flavors}
-        for instance in site.cloud.instances:
-            if "gpu_node" in instance.roles:
-                kinds.update(flavors[instance.flavor].accelerators)
-    for machine in site.hosts.machines:
-        if "gpu_node" in machine.roles:
-            kinds.update(machine.accelerators)
-    return sorted(kinds)
+    return sorted({kind for held in gpu_nodes(site).values() for kind in held})
 
 
 def cluster_resources(site: Site) -> list[str]:

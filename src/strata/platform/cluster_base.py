@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from strata.catalogue.needs.accelerators import toleration
 from strata.catalogue.needs.metrics import SCRAPERS
 from strata.catalogue.service import Values, image
 from strata.image_reference import ImageReference
@@ -43,7 +44,7 @@ def _device_plugin(site: Site, cluster: Cluster, images: Mapping[str, ImageRefer
             for name, devices in sorted(resources.items())
         ],
         "nodeSelector": dict(cluster.gpu_nodes.labels),
-        "tolerations": [_toleration(taint) for taint in cluster.gpu_nodes.taints],
+        "tolerations": [toleration(taint) for taint in cluster.gpu_nodes.taints],
     }
 
 
@@ -52,12 +53,3 @@ def _environment(resource: str) -> str:
     if resource == NVIDIA_RESOURCE:
         return "NVIDIA_VISIBLE_DEVICES"
     return resource.rpartition("/")[2].upper().replace("-", "_").replace(".", "_") + "_VISIBLE_DEVICES"
-
-
-def _toleration(taint: str) -> dict[str, str]:
-    """key=value:effect, or key:effect."""
-    marked, _, effect = taint.rpartition(":")
-    key, separator, value = marked.partition("=")
-    if not separator:
-        return {"key": key, "operator": "Exists", "effect": effect}
-    return {"key": key, "operator": "Equal", "value": value, "effect": effect}

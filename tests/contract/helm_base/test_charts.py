@@ -114,7 +114,7 @@ def test_the_device_plugins_configuration_is_what_it_reads() -> None:
 
 
 def test_a_tenant_may_not_use_what_it_was_not_given() -> None:
-    quota = next(d for d in rendered("tenant") if d["kind"] == "ResourceQuota")
+    quota = next(d for d in rendered("tenant") if (d["kind"], d["metadata"]["name"]) == ("ResourceQuota", "research"))
     assert quota["spec"]["hard"]["requests.nvidia.com/gpu"] == "1"
     assert quota["spec"]["hard"]["requests.amd.com/fpga-u50"] == "0"
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from strata.inventory import Template, kubernetes
-from strata.inventory.role_variables import role_variables
+from strata.inventory.role_variables import role_host_variables, role_variables
 from strata.models import Site, load_site
 from strata.site.outputs import CloudOutputs, ImageOutputs, InstanceOutput
 from strata.site.paths import REPOSITORY, SitePaths
@@ -102,7 +102,9 @@ def test_without_a_registry_images_come_from_upstream(site: Site) -> None:
 def test_gpu_nodes_are_marked_as_the_site_says(site: Site) -> None:
     assert site.cluster is not None
     variables = role_variables("gpu_node", site, outputs(*LAB))
-    assert variables["kube_node_labels"] == dict(site.cluster.gpu_nodes.labels)
+    host = next(i.name for i in site.cloud.instances if "gpu_node" in i.roles) if site.cloud else ""
+    labels = role_host_variables("gpu_node", site, host)["kube_node_labels"]
+    assert labels == {**site.cluster.gpu_nodes.labels, "strata.dev/accelerator.v100": "true"}
     assert variables["kube_node_taints"] == list(site.cluster.gpu_nodes.taints)
 
 

@@ -79,7 +79,7 @@ def test_lab_hosts_and_cluster() -> None:
     assert made.cluster is not None
     nodes = {n.name: n for n in made.cluster.nodes}
     assert set(nodes) == {"control-1", "worker-1", "gpu-worker-1"}
-    assert nodes["gpu-worker-1"].labels == {"strata.dev/pool": "gpu"}
+    assert nodes["gpu-worker-1"].labels == {"strata.dev/pool": "gpu", "strata.dev/accelerator.v100": "true"}
     assert nodes["gpu-worker-1"].taints == ("nvidia.com/gpu=present:NoSchedule",)
     assert nodes["worker-1"].labels == {}
     assert nodes["control-1"].control_plane

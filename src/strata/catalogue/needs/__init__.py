@@ -1,5 +1,6 @@
 """What a service can need from the platform; each word is one module, which also provides it."""
 
+from strata.catalogue.needs.accelerators import Accelerators
 from strata.catalogue.needs.audience import Audience
 from strata.catalogue.needs.base import Need, SecretReference
 from strata.catalogue.needs.client import Client
@@ -7,10 +8,12 @@ from strata.catalogue.needs.database import Database
 from strata.catalogue.needs.hostname import Hostname
 from strata.catalogue.needs.metrics import Metrics
 from strata.catalogue.needs.namespace import Namespace, TenantNamespaces
+from strata.catalogue.needs.priority import Priority
 from strata.catalogue.needs.secret import Secret
 from strata.catalogue.needs.shared_volume import SharedVolume
 
 __all__ = [
+    "Accelerators",
     "Audience",
     "Client",
     "Database",
@@ -18,6 +21,7 @@ __all__ = [
     "Metrics",
     "Namespace",
     "Need",
+    "Priority",
     "Secret",
     "SecretReference",
     "SharedVolume",

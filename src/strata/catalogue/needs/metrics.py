@@ -68,7 +68,7 @@ def namespaces(site: Site) -> list[str]:
     """Namespaces whose pods are scraped: those of the platform. A tenant's pods cannot write the site's metrics."""
     from strata.catalogue.site import installed
 
-    return sorted({INGRESS_NAMESPACE, *(service.namespace for service in installed(site))})
+    return sorted({INGRESS_NAMESPACE, *(service.namespace_of(site) for service in installed(site))})
 
 
 def scrape_config(site: Site) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from strata.models.checks.finding import INSTANCES, MACHINES, Finding
 from strata.models.cloud import Cloud
+from strata.models.gpu_nodes import gpu_nodes
 from strata.models.problems import suggestion
 from strata.models.site import Site
 from strata.models.yaml_events import KeyPath
@@ -92,14 +93,8 @@ def _gpu_instances(cloud: Cloud) -> Iterator[Finding]:
 
 def _tenants(site: Site) -> Iterator[Finding]:
     nodes: Counter[str] = Counter()
-    if site.cloud is not None:
-        flavors = {flavor.name: flavor for flavor in site.cloud.flavors}
-        for instance in site.cloud.instances:
-            if "gpu_node" in instance.roles and instance.flavor in flavors:
-                nodes.update(flavors[instance.flavor].accelerators)
-    for machine in site.hosts.machines:
-        if "gpu_node" in machine.roles:
-            nodes.update(machine.accelerators)
+    for accelerators in gpu_nodes(site).values():
+        nodes.update(accelerators)
     for index, tenant in enumerate(site.platform.tenants):
         for kind, count in tenant.quota.accelerators.items():
             if count > nodes[kind]:

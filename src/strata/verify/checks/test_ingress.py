@@ -13,10 +13,9 @@ import pytest
 import requests
 
 from strata.access.https import load_balancer_address, trusted_authorities
-from strata.catalogue.needs.hostname import INGRESS_CLASS
+from strata.catalogue.needs.hostname import INGRESS_CLASS, INGRESS_NAMESPACE
 from strata.catalogue.service import SYSTEM_NAMESPACE
 from strata.inventory.services import PublishedService, published_services
-from strata.catalogue.needs.hostname import INGRESS_NAMESPACE
 from strata.site.context import SiteContext
 from strata.site.hosts import ingress_nodes
 from strata.verify.pods import Kubectl

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from strata.catalogue.needs import Hostname, Need
+from strata.catalogue.needs import Hostname, Need, Priority
 from strata.catalogue.service import Service, ServiceContext, Values
 from strata.models.base import Model, Unit
 from strata.models.types import Count, DnsLabel
@@ -21,13 +21,16 @@ class ExampleService(Model):
     replicas: Annotated[Count, Unit("pods"), Field(description="Number of pods.")] = 1
 
 
+PRIORITY = Priority("platform")
+
+
 def _hostname(settings: ExampleService) -> Hostname:
     return Hostname(settings.hostname, "/healthz")
 
 
 def needs(settings: ExampleService) -> tuple[Need[Any], ...]:
-    """What the platform provides; strata.catalogue.needs has the vocabulary."""
-    return (_hostname(settings),)
+    """What the platform provides; the words are in strata.catalogue.needs: Database, Secret, Client, Accelerators, …"""
+    return (_hostname(settings), PRIORITY)
 
 
 def values(context: ServiceContext[ExampleService]) -> Values:
@@ -36,6 +39,7 @@ def values(context: ServiceContext[ExampleService]) -> Values:
         "image": context.image,
         "replicas": context.settings.replicas,
         "ingress": context.provide(_hostname(context.settings)),
+        "priorityClassName": context.provide(PRIORITY),
     }
 
 
