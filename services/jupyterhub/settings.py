@@ -55,12 +55,14 @@ class Culling(Model):
     ] = 3600
     check_seconds: Annotated[Count, Unit("seconds"), Field(description="Time between two checks.")] = 60
     maximum_age_seconds: Annotated[
-        Count | None, Unit("seconds"), Field(description="Stop a server after this time, active or not. Default: never.")
+        Count | None,
+        Unit("seconds"),
+        Field(description="Stop a server after this time, active or not. Default: never."),
     ] = None
 
 
 class JupyterHub(Model):
-    """JupyterLab for each user with a persistent home, with or without accelerators, at https://<hostname>.<domain>/."""
+    """JupyterLab for each user, with a home on NFS and accelerators, at https://<hostname>.<domain>/."""
 
     layer: ClassVar[str] = "platform"
     hostname: Annotated[DnsLabel, Field(description="Responds at https://<hostname>.<domain>.")] = "jupyter"

@@ -101,6 +101,7 @@ def _hub(context: ServiceContext[JupyterHub], url: str) -> Values:
     database = context.provide(DATABASE)
     access = context.provide(client(hub))
     address = f"postgresql+psycopg2://{database.name}@{database.host}:{database.port}/{database.name}"
+    tls = f"sslmode=verify-full&sslrootcert={_ca('database')}"
     files = {"database-ca.pem": database.ca} | ({"issuer-ca.pem": access.ca} if access.ca is not None else {})
     limits = {} if hub.maximum_servers is None else {"activeServerLimit": hub.maximum_servers}
     return {
@@ -118,7 +119,7 @@ def _hub(context: ServiceContext[JupyterHub], url: str) -> Values:
                 "container_security_context": RESTRICTED,
             },
         },
-        "db": {"type": "postgres", "upgrade": True, "url": f"{address}?sslmode=verify-full&sslrootcert={_ca('database')}"},
+        "db": {"type": "postgres", "upgrade": True, "url": f"{address}?{tls}"},
         # 0 is no limit: pods wait for free resources in the queue of Kubernetes' scheduler, and nothing is refused
         "concurrentSpawnLimit": 0,
         # slow starts are no reason for the hub to end itself
@@ -139,8 +140,12 @@ def _hub(context: ServiceContext[JupyterHub], url: str) -> Values:
         "extraPodSpec": {"priorityClassName": context.provide(HUB_PRIORITY)},
         "networkPolicy": {
             "egressAllowRules": CLOSED,
-            # Kubernetes' API has both ports: of its Service, and of the node behind it
-            "egress": [_database_rule(database), *_issuer_rules(access), {"ports": [_tcp(HTTPS), _tcp(KUBERNETES_API)]}],
+            "egress": [
+                _database_rule(database),
+                *_issuer_rules(access),
+                # Kubernetes' API: the port of its Service, and of the node behind it
+                {"ports": [_tcp(HTTPS), _tcp(KUBERNETES_API)]},
+            ],
         },
     }
 

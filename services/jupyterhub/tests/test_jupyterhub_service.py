@@ -51,12 +51,10 @@ def test_no_value_is_a_secret(values_of: ValuesOf, site_file: Path, fake_secrets
     assert not [value for value in values if value in text]
 
 
-def test_hub_names_entries_of_its_secret(
-    context_of: Callable[..., Any], values_of: ValuesOf, site_file: Path
-) -> None:
+def test_hub_names_entries_of_its_secret(context_of: Callable[..., Any], values_of: ValuesOf, site_file: Path) -> None:
     data = context_of(SERVICE, site_file).secret_data()
     hub = values_of(SERVICE, site_file)["hub"]
-    assert hub["existingSecret"] == "jupyterhub-secrets"  # noqa: S105  # the name of a Secret
+    assert hub["existingSecret"] == "jupyterhub-secrets"
     for entry in ("hub.config.JupyterHub.cookie_secret", "hub.config.CryptKeeper.keys",
                   "hub.config.ConfigurableHTTPProxy.auth_token", "hub.services.verify.apiToken"):  # fmt: skip
         assert len(bytes.fromhex(data[entry])) == 32
@@ -87,7 +85,7 @@ def test_objects_are_closed(objects_of: Callable[..., list[dict[str, Any]]], sit
 
 
 REFUSED = {
-    "duplicate": ([STANDARD, STANDARD], "duplicate of another profile's: standard"),
+    "duplicate": ([STANDARD, STANDARD | {"cpu": 1}], "duplicate of another profile's: standard"),
     "tenant": ([STANDARD, CARD | {"tenants": ["nobody"]}], "the site has no tenant nobody"),
     "kind": ([STANDARD, CARD | {"accelerators": {"a100": 1}}], "a100"),
     "too many": ([STANDARD, CARD | {"accelerators": {"v100": 3}}], "v100"),

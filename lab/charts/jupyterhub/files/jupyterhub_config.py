@@ -114,4 +114,4 @@ if get_config("cull.enabled"):
 for section, settings in get_config("hub.config").items():
     c[section].update(settings)
 for _, code in sorted(get_config("hub.extraConfig").items()):
-    exec(code)
+    exec(code)  # noqa: S102  # extraConfig is Python by definition
