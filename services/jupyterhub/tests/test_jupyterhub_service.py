@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,6 +15,7 @@ import yaml
 
 from strata.catalogue.service import Service
 from strata.models import SiteError, load_site
+from strata.toolchain import charts
 from strata_services.jupyterhub.needs import VERIFY_USER
 from strata_services.jupyterhub.service import SERVICE
 
@@ -82,6 +84,36 @@ def test_objects_are_closed(objects_of: Callable[..., list[dict[str, Any]]], sit
         for key, value in {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}.items():
             assert value in [one.get(key) for one in security], (name, key)
         assert security[1]["readOnlyRootFilesystem"] is True
+
+
+def test_substitute_makes_what_upstreams_chart_makes(
+    objects_of: Callable[..., list[dict[str, Any]]], values_of: ValuesOf, site_file: Path, monkeypatch: Any
+) -> None:
+    """Where zero-to-jupyterhub's chart was fetched: the same objects, containers, services and network policies."""
+    (chart,) = (c for c in charts.report() if c.name == SERVICE.name)
+    if chart.source not in ("mirror", "release"):
+        pytest.skip(f"zero-to-jupyterhub's chart is not in the cache: {chart.note}")
+    real = {_key(o): o for o in objects_of(SERVICE, site_file)}
+    monkeypatch.setattr(charts, "report", lambda _: [replace(chart, path=charts.SUBSTITUTES / SERVICE.name)])
+    own = {_key(o): o for o in objects_of(SERVICE, site_file)}
+    assert real.keys() - own.keys() <= {("ServiceAccount", "continuous-image-puller")}
+    assert own.keys() <= real.keys()
+    for key in own:
+        if key[0] == "NetworkPolicy":
+            assert _rules(own[key]) <= _rules(real[key]), key
+        if key[0] == "Deployment":
+            one, other = (o[key]["spec"]["template"]["spec"]["containers"][0] for o in (own, real))
+            for field in ("image", "args", "command", "ports", "securityContext", "resources"):
+                assert one.get(field) == other.get(field), (key, field)
+
+
+def _key(item: dict[str, Any]) -> tuple[str, str]:
+    return item["kind"], item["metadata"]["name"]
+
+
+def _rules(policy: dict[str, Any]) -> set[str]:
+    spec = policy["spec"]
+    return {json.dumps([way, rule], sort_keys=True) for way in ("ingress", "egress") for rule in spec[way]}
 
 
 REFUSED = {
