@@ -1,0 +1,251 @@
+"""The chart of every service of the catalogue, with the values that Strata writes, judged by the real helm."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+
+from strata.catalogue.discovery import services
+from strata.catalogue.needs import TenantNamespaces
+from strata.catalogue.service import Service, Values
+from strata.catalogue.site import installed
+from strata.models import load_site
+from strata.platform.releases import FINGERPRINT_ANNOTATION, PlatformState, Release, releases, service_context
+from strata.site.paths import REPOSITORY
+from strata.toolchain import tools_environment
+
+from ...unit.platform.test_values import SITES, state_of
+from ..pulumi.conftest import ApiServer, api_server, tools
+
+__all__ = ["api_server", "tools"]  # fixtures
+HELM = Path(sys.executable).with_name("helm")
+FILES = (*SITES.values(), REPOSITORY / "tests" / "corpus" / "complete" / "lab.yaml")
+POD_PATHS = {"CronJob": ("spec", "jobTemplate", "spec", "template"), "Pod": ()}
+Object = dict[str, Any]
+
+
+class Case(NamedTuple):
+    """A release of a service at the first site that has the service."""
+
+    service: Service[Any]
+    release: Release
+    state: PlatformState
+
+
+def cases() -> Iterator[Case]:
+    """The release of each service, and those for one tenant."""
+    for service in services():
+        file = next((one for one in FILES if service.of(load_site(one)) is not None), None)
+        assert file is not None, f"no site file has platform.services.{service.key}; add it to {FILES[-1]}"
+        state = state_of(file)
+        settings = service.of(state.site)
+        charts = {need.chart for need in service.needs(settings) if isinstance(need, TenantNamespaces)}
+        table = {release.chart: release for release in reversed(releases(state.site))}
+        yield from (Case(service, table[chart], state) for chart in sorted({service.name, *charts} & table.keys()))
+
+
+CASES = list(cases())
+every = pytest.mark.parametrize("case", CASES, ids=lambda case: case.release.name)
+
+
+def directory(case: Case) -> Path:
+    """The chart, or the substitute of a chart of another project."""
+    own = REPOSITORY / "helm" / case.release.chart
+    return own if own.is_dir() else REPOSITORY / "lab" / "charts" / case.release.chart
+
+
+def helm(case: Case, values: Values, *command: str) -> subprocess.CompletedProcess[str]:
+    """The real helm with values on standard input."""
+    return subprocess.run(
+        [str(HELM), *command, str(directory(case)), "--namespace", case.release.namespace, "--values", "-"],
+        input=json.dumps(values),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def template(case: Case, values: Values) -> list[Object]:
+    """The objects of the release."""
+    done = helm(case, values, "template", case.release.name)
+    assert done.returncode == 0, done.stderr
+    return [item for item in yaml.safe_load_all(done.stdout) if item]
+
+
+@cache
+def objects(name: str) -> list[Object]:
+    """With Strata's values."""
+    case = next(case for case in CASES if case.release.name == name)
+    return template(case, case.release.values(case.state))
+
+
+def pods(found: list[Object]) -> Iterator[Object]:
+    """The pods and pod templates among objects."""
+    for item in found:
+        inner: Any = item
+        for step in POD_PATHS.get(item["kind"], ("spec", "template")):
+            inner = inner.get(step, {}) if isinstance(inner, dict) else {}
+        if isinstance(inner, dict) and "containers" in inner.get("spec", {}):
+            yield inner
+
+
+def containers(pod: Object) -> list[Object]:
+    return [*pod["spec"].get("initContainers", []), *pod["spec"]["containers"]]
+
+
+@every
+def test_it_is_clean(case: Case) -> None:
+    done = helm(case, case.release.values(case.state), "lint", "--strict")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@every
+def test_the_same_values_give_the_same_objects(case: Case) -> None:
+    for file in sorted((directory(case) / "templates").iterdir()):
+        actions = " ".join(re.findall(r"\{\{.*?\}\}", file.read_text(), re.DOTALL))
+        assert not re.findall(r"\b(lookup|rand\w+|gen[A-Z]\w+|uuidv4|now)\b", actions), file.name
+
+
+def schemas(schema: Any, path: str = "") -> Iterator[tuple[str, Object]]:
+    """The objects that a schema describes, by their path in it."""
+    if isinstance(schema, dict):
+        if schema.get("type") == "object":
+            yield path, schema
+        for key, value in schema.items():
+            yield from schemas(value, f"{path}/{key}")
+
+
+@every
+def test_its_schema_refuses_unknown_keys_and_covers_its_values(case: Case) -> None:
+    schema = json.loads((directory(case) / "values.schema.json").read_text())
+    defaults = yaml.safe_load((directory(case) / "values.yaml").read_text())
+    assert schema["additionalProperties"] is False
+    assert set(defaults) <= set(schema["properties"])
+    if directory(case).parent.name == "helm":  # those of others pass on parts of Kubernetes' own objects
+        for path, found in schemas(schema):
+            closed = "additionalProperties" in found or "properties" not in found
+            assert closed, f"{path} takes unknown keys"
+    values = case.release.values(case.state)
+    done = helm(case, {**values, "mistyped": 1}, "template", case.release.name)
+    assert done.returncode != 0
+    assert "mistyped" in done.stderr
+
+
+@every
+def test_images_are_those_of_the_site_by_digest(case: Case) -> None:
+    pushed = {str(reference) for reference in case.state.images.images.values()}
+    for pod in pods(objects(case.release.name)):
+        assert {container["image"] for container in containers(pod)} <= pushed
+
+
+@every
+def test_pods_run_without_rights(case: Case) -> None:
+    own = case.service.own_namespace(case.state.site)
+    for pod in pods(objects(case.release.name)):
+        spec = pod["spec"]
+        general = spec.get("securityContext", {})
+        if own is None or own.pod_security == "restricted":
+            assert not {"hostNetwork", "hostPID", "hostIPC"} & {key for key, value in spec.items() if value}
+            kinds = {next(iter(volume.keys() - {"name"})) for volume in spec.get("volumes", [])}
+            assert kinds <= {"configMap", "secret", "emptyDir", "persistentVolumeClaim", "projected", "downwardAPI"}
+        for container in containers(pod):
+            context = {**general, **container.get("securityContext", {})}
+            where = f"{case.release.name}: {container['name']}"
+            assert context.get("runAsNonRoot") is True, where
+            assert context.get("seccompProfile", {}).get("type") == "RuntimeDefault", where
+            assert context.get("readOnlyRootFilesystem") is True, where
+            assert context.get("allowPrivilegeEscalation") is False, where
+            assert context.get("capabilities") == {"drop": ["ALL"]}, where
+            assert container["resources"]["requests"].keys() >= {"cpu", "memory"}, where
+            assert container["resources"]["limits"].get("memory"), where
+
+
+@every
+def test_only_pods_with_rights_in_the_cluster_have_a_token(case: Case) -> None:
+    found = objects(case.release.name)
+    bound = {s["name"] for item in found if item["kind"].endswith("RoleBinding") for s in item["subjects"]}
+    for pod in pods(found):
+        if pod["spec"].get("serviceAccountName") not in bound:
+            assert pod["spec"].get("automountServiceAccountToken") is False
+
+
+@every
+def test_pods_name_a_priority_class(case: Case) -> None:
+    for pod in pods(objects(case.release.name)):
+        assert pod["spec"].get("priorityClassName")
+
+
+@every
+def test_secrets_come_from_outside_and_change_the_pods(case: Case) -> None:
+    found = objects(case.release.name)
+    assert not [item for item in found if item["kind"] == "Secret" and (item.get("data") or item.get("stringData"))]
+    if case.release.chart != case.service.name or not service_context(case.service, case.state).secret_data():
+        return
+    assert case.service.secret_name in json.dumps([pod["spec"] for pod in pods(found)])
+    values = case.release.values(case.state)
+    rotated = {**values, "podAnnotations": {**values["podAnnotations"], FINGERPRINT_ANNOTATION: "another"}}
+    assert list(pods(template(case, rotated))) != list(pods(found))
+
+
+@every
+def test_each_pod_is_closed_by_a_network_policy(case: Case) -> None:
+    found = objects(case.release.name)
+    if case.service.own_namespace(case.state.site) is not None:
+        return  # the namespace's own policy covers all its pods
+    policies = [item["spec"] for item in found if item["kind"] == "NetworkPolicy"]
+    for pod in pods(found):
+        labels = pod["metadata"]["labels"]
+        covering = [p for p in policies if p["podSelector"].get("matchLabels", {}).items() <= labels.items()]
+        assert {kind for policy in covering for kind in policy["policyTypes"]} == {"Ingress", "Egress"}, labels
+
+
+@every
+def test_its_ingress_has_its_name_and_leads_to_its_pods(case: Case) -> None:
+    found = objects(case.release.name)
+    ingresses = [item["spec"] for item in found if item["kind"] == "Ingress"]
+    hosts = {f"https://{rule['host']}/" for spec in ingresses for rule in spec["rules"]}
+    assert hosts == ({case.release.address} if case.release.address else set())
+    assert {spec["ingressClassName"] for spec in ingresses} <= {"traefik"}
+    by_name = {item["metadata"]["name"]: item["spec"] for item in found if item["kind"] == "Service"}
+    assert not [name for name, spec in by_name.items() if spec.get("type", "ClusterIP") != "ClusterIP"]
+    templates = [pod["metadata"]["labels"] for pod in pods(found)]
+    for path in (path for spec in ingresses for rule in spec["rules"] for path in rule["http"]["paths"]):
+        backend = path["backend"]["service"]
+        service = by_name[backend["name"]]
+        (port,) = backend["port"].values()
+        assert port in {value for entry in service["ports"] for value in (entry.get("name"), entry["port"])}
+        assert [labels for labels in templates if service["selector"].items() <= labels.items()]
+
+
+@every
+def test_a_real_api_server_takes_its_objects_without_a_warning(case: Case, api_server: ApiServer) -> None:
+    own = case.service.own_namespace(case.state.site)
+    namespace = f"check-{case.release.name}"
+    api_server.kubectl("create", "namespace", namespace)
+    level = own.pod_security if own else "restricted"
+    api_server.kubectl("label", "namespace", namespace, f"pod-security.kubernetes.io/warn={level}")
+    inside = [item for item in objects(case.release.name) if item["metadata"].get("namespace") in (None, namespace)]
+    options = ("--namespace", namespace, "apply", "--dry-run=server", "--validate=strict", "--filename", "-")
+    done = subprocess.run(
+        ["kubectl", "--kubeconfig", str(api_server.kubeconfig), *options],
+        input=yaml.safe_dump_all(inside),
+        env=tools_environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_every_installed_service_is_covered() -> None:
+    names = {case.service.name for case in CASES}
+    assert {service.name for file in FILES for service in installed(load_site(file))} <= names
