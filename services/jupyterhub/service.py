@@ -34,8 +34,8 @@ def check(settings: JupyterHub, site: Site, _: Path) -> Iterator[Finding]:
                 yield Finding((*key, "tenants"), f"the site has no tenant {tenant}", fix, (("platform", "tenants"),))
         if profile.guaranteed_memory is not None and profile.guaranteed_memory > profile.memory:
             yield Finding((*key, "guaranteed_memory"), "is more than memory", f"at most {profile.memory}")
-        if profile.guaranteed_cpu > profile.cpu:
-            yield Finding((*key, "guaranteed_cpu"), "is more than cpu", f"at most {profile.cpu}")
+        if profile.guaranteed_millicpus > profile.cpu * 1000:
+            yield Finding((*key, "guaranteed_millicpus"), "is more than cpu", f"at most {profile.cpu * 1000}")
 
 
 SERVICE = Service(

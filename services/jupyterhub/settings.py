@@ -24,9 +24,9 @@ class Profile(Model):
     ] = None
     description: Annotated[str, Field(max_length=500, description="Text below the title.")] = ""
     cpu: Annotated[Count, Unit("CPUs"), Field(description="CPUs that a server may use.")] = 2
-    guaranteed_cpu: Annotated[
-        float, Unit("CPUs"), Field(ge=0.01, description="CPUs that are reserved for a server.")
-    ] = 0.1
+    guaranteed_millicpus: Annotated[
+        Count, Unit("thousandths of a CPU"), Field(description="CPU time that is reserved for a server.")
+    ] = 100
     memory: Annotated[Size, Field(description="Memory that a server may use; beyond it, its largest kernel is killed.")]
     guaranteed_memory: Annotated[
         Size | None, Field(description="Memory that is reserved for a server. Default: all of `memory`.")

@@ -76,6 +76,8 @@ def values(context: ServiceContext[JupyterHub]) -> Values:
         },
         "prePuller": {
             "extraTolerations": _tolerations(context),
+            "resources": {"requests": {"cpu": "1m", "memory": "8Mi"}, "limits": {"memory": "64Mi"}},
+            "containerSecurityContext": {"readOnlyRootFilesystem": True},
             "hook": {"enabled": False},
             "continuous": {"enabled": True},
             "pause": {"image": _image(image(context.pushed, "pause"))},
@@ -227,7 +229,7 @@ def _profile(context: ServiceContext[JupyterHub], profile: Profile) -> Values:
     guaranteed = profile.guaranteed_memory or profile.memory
     override: Values = {
         "cpu_limit": profile.cpu,
-        "cpu_guarantee": profile.guaranteed_cpu,
+        "cpu_guarantee": profile.guaranteed_millicpus / 1000,
         "mem_limit": profile.memory.bytes,
         "mem_guarantee": guaranteed.bytes,
     }

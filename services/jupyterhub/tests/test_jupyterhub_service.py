@@ -96,7 +96,7 @@ def test_substitute_makes_what_upstreams_chart_makes(
     real = {_key(o): o for o in objects_of(SERVICE, site_file)}
     monkeypatch.setattr(charts, "report", lambda _: [replace(chart, path=charts.SUBSTITUTES / SERVICE.name)])
     own = {_key(o): o for o in objects_of(SERVICE, site_file)}
-    assert real.keys() - own.keys() <= {("ServiceAccount", "continuous-image-puller")}
+    assert real.keys() - own.keys() <= {("ServiceAccount", "continuous-image-puller"), ("Secret", "hub")}
     assert own.keys() <= real.keys()
     for key in own:
         if key[0] == "NetworkPolicy":
@@ -123,7 +123,7 @@ REFUSED = {
     "too many": ([STANDARD, CARD | {"accelerators": {"v100": 3}}], "v100"),
     "two kinds": ([STANDARD, CARD | {"accelerators": {"v100": 1, "t4": 1}}], "at most 1"),
     "memory": ([STANDARD | {"guaranteed_memory": "2 GiB"}], "is more than memory"),
-    "cpu": ([STANDARD | {"guaranteed_cpu": 3}], "is more than cpu"),
+    "cpu": ([STANDARD | {"guaranteed_millicpus": 3000}], "is more than cpu"),
     "none": ([], "at least 1"),
 }
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import json
+import operator
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -81,7 +83,7 @@ def template(case: Case, values: Values) -> list[Object]:
     return [item for item in yaml.safe_load_all(done.stdout) if item]
 
 
-@cache
+@functools.cache
 def objects(name: str) -> list[Object]:
     """With Strata's values."""
     case = next(case for case in CASES if case.release.name == name)
@@ -192,7 +194,10 @@ def test_secrets_come_from_outside_and_change_the_pods(case: Case) -> None:
         return
     assert case.service.secret_name in json.dumps([pod["spec"] for pod in pods(found)])
     values = case.release.values(case.state)
-    rotated = {**values, "podAnnotations": {**values["podAnnotations"], FINGERPRINT_ANNOTATION: "another"}}
+    rotated = copy.deepcopy(values)
+    for key in case.service.pod_annotations:
+        annotations = functools.reduce(operator.getitem, key.split("."), rotated)
+        annotations[FINGERPRINT_ANNOTATION] = "another"
     assert list(pods(template(case, rotated))) != list(pods(found))
 
 

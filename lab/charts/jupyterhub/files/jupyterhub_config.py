@@ -12,7 +12,7 @@ from tornado.httpclient import AsyncHTTPClient
 
 c = get_config()  # type: ignore[name-defined]  # noqa: F821  # JupyterHub defines it
 MOUNTS = Path("/usr/local/etc/jupyterhub")
-VALUES = yaml.safe_load((MOUNTS / "secret" / "values.yaml").read_text())
+VALUES = yaml.safe_load((MOUNTS / "config" / "values.yaml").read_text())
 
 
 def get_config(key: str, default: Any = None) -> Any:
