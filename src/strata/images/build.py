@@ -13,6 +13,7 @@ from pathlib import Path
 
 from strata.access.podman import podman
 from strata.errors import UserError
+from strata.images.package_clients import mounts
 from strata.images.root_filesystem import PodBase
 
 LOCAL_PREFIX = "localhost/strata/pod"
@@ -132,9 +133,9 @@ def build(source: ImageSource, reference: str) -> None:
         containerfile.write_text(source.containerfile)
         arguments = [f"--build-arg={name}={base.reference}" for name, base in source.bases.items()]
         # the host's own: a proxy or mirror may be on its loopback interface
-        network = "host" if source.network else "none"
+        arguments += ["--network=host", *mounts(Path(scratch))] if source.network else ["--network=none"]
         podman(
-            "build", "--quiet", "--pull=never", "--timestamp=0", "--format=oci", f"--network={network}", *arguments,
+            "build", "--quiet", "--pull=never", "--timestamp=0", "--format=oci", *arguments,
             f"--file={containerfile}", f"--tag={reference}", str(context),
         )  # fmt: skip
 

@@ -18,28 +18,41 @@ from strata.progress import Silent
 
 from .faulty import Answer, Server, running
 
+CLIENT = """
+from configparser import ConfigParser
+from urllib.request import urlopen
+
+pip = ConfigParser()
+pip.read("/etc/pip.conf")
+print(urlopen(pip["global"]["index-url"]).read().decode())
+"""
+
 
 @pytest.fixture
-def built(tmp_path: Path) -> Iterator[Callable[[ImageSource], str]]:
-    """Builds an image as `strata up` does; returns the text of its /result."""
+def built(tmp_path: Path) -> Iterator[Callable[[ImageSource], Path]]:
+    """Builds an image as `strata up` does; returns a folder with its /result and /etc/pip.conf."""
     if shutil.which("podman") is None or os.geteuid() != 0:
         pytest.skip("podman as root is what the lab has")
     reference = f"localhost/strata-test/built:{uuid.uuid4().hex[:12]}"
 
-    def result(source: ImageSource) -> str:
+    def files(source: ImageSource) -> Path:
+        target = tmp_path / "files"
+        target.mkdir(exist_ok=True)
         build(source, reference)
         container = podman("create", reference, "none").strip()
         try:
-            podman("cp", f"{container}:/result", str(tmp_path / "copy"))
+            podman("cp", f"{container}:/result", str(target))
+            if source.network:
+                podman("cp", f"{container}:/etc/pip.conf", str(target))
         finally:
             podman("rm", container)
-        return (tmp_path / "copy").read_text()
+        return target
 
-    yield result
+    yield files
     podman("image", "rm", "--force", reference)
 
 
-def test_an_image_starts_from_the_base_that_it_names(built: Callable[[ImageSource], str], tmp_path: Path) -> None:
+def test_an_image_starts_from_the_base_that_it_names(built: Callable[[ImageSource], Path], tmp_path: Path) -> None:
     pod_bases = {}
     try:
         for release in ("12", "13"):
@@ -58,20 +71,25 @@ def test_an_image_starts_from_the_base_that_it_names(built: Callable[[ImageSourc
             folder = tmp_path / "folder"
             folder.mkdir(exist_ok=True)
             (folder / "Containerfile").write_text(text)
-            assert built(folder_image("one", folder, {}, pod_bases)) == expected
+            image = built(folder_image("one", folder, {}, pod_bases))
+            assert (image / "result").read_text() == expected
     finally:
         for base in pod_bases.values():
             podman("image", "rm", base.reference)
 
 
-def test_a_build_installs_packages(built: Callable[[ImageSource], str], tmp_path: Path) -> None:
+def test_a_build_installs_packages(
+    built: Callable[[ImageSource], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """From the archive that the base is made from, and from a registry on the host's loopback interface."""
+    (tmp_path / "client.py").write_text(CLIENT)
+    (tmp_path / "Containerfile").write_text(
+        "ARG DEBIAN_12\nFROM ${DEBIAN_12}\nCOPY client.py /\n"
+        "RUN apt-get update && apt-get install --yes hello && rm -rf /var/lib/apt/lists/*\n"
+        "RUN hello > /result && python3 client.py >> /result\n"
+    )
     with running(Server(lambda *_: Answer(200, b"from the mirror"))) as mirror:
-        (tmp_path / "Containerfile").write_text(
-            "ARG DEBIAN_12\nFROM ${DEBIAN_12}\n"
-            "RUN apt-get update && apt-get install --yes hello && rm -rf /var/lib/apt/lists/*\n"
-            f'RUN hello > /result && python3 -c "from urllib.request import urlopen; '
-            f"print(urlopen('{mirror.url}').read())\" >> /result\n"
-        )
-        source = folder_image("one", tmp_path, {}, ensure_pod_bases(["12"], Silent()))
-        assert built(source).splitlines() == ["Hello, world!", "b'from the mirror'"]
+        monkeypatch.setenv("PIP_INDEX_URL", mirror.url)
+        image = built(folder_image("one", tmp_path, {}, ensure_pod_bases(["12"], Silent())))
+    assert (image / "result").read_text().splitlines() == ["Hello, world!", "from the mirror"]
+    assert (image / "pip.conf").read_text() == "", "a mirror's URL may hold a password"

@@ -8,9 +8,8 @@ from typing import Any, cast, get_args
 import pytest
 import yaml
 
-from strata.catalogue.needs import Accelerators, Priority
+from strata.catalogue.needs import Accelerators
 from strata.catalogue.needs.priority import Level
-from strata.catalogue.site import installed, needed
 from strata.models import find_site, load_site
 from strata.site.paths import REPOSITORY
 
@@ -23,13 +22,6 @@ def test_the_classes_are_those_of_the_chart() -> None:
     values = [one["value"] for one in classes]
     assert values == sorted(values, reverse=True)
     assert [one.get("preemptionPolicy") for one in classes] == [None, None, "Never"]
-
-
-def test_services_are_more_important_than_what_users_start() -> None:
-    site = load_site(find_site("lab"))
-    assert {service.name for service, need in needed(site, Priority) if need.level == "platform"} == {
-        service.name for service in installed(site)
-    }
 
 
 @pytest.mark.parametrize(
