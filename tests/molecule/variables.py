@@ -55,6 +55,10 @@ def write(directory: Path, addresses: dict[str, str]) -> None:
             {"name": "data", "path": "/srv/nfs/data", "folders": [{"name": "research", "group_id": 20001}]},
             {"name": "readonly", "path": "/srv/nfs/readonly", "access": "ro"},
             {"name": "elsewhere", "path": "/srv/nfs/elsewhere", "clients": ["192.0.2.0/24"]},
+            {
+                **{"name": "homes", "path": "/srv/nfs/volumes/homes", "size": "32M"},
+                **{"owner": 1000, "group": 100, "mode": "0770"},
+            },
         ],
         "nfs_server_client_networks": [NETWORK],
         "nfs_server_file_system_size": "64M",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from strata.inventory.clients import NFS_ROLES
+from strata.catalogue.needs.shared_volume import SharedVolume, service_volumes
+from strata.inventory.clients import NFS_ROLES, SERVICE_ROLES
 from strata.inventory.topology import host_networks_with
 from strata.models import Site
 from strata.models.hosts import NfsExport
@@ -10,10 +11,25 @@ from strata.site.outputs import CloudOutputs
 
 
 def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
-    """The exports, open to hosts that mount them."""
+    """The exports, open to hosts that mount them; volumes of services, open to the cluster's nodes."""
     clients = host_networks_with(NFS_ROLES, site, outputs)
+    nodes = host_networks_with(SERVICE_ROLES, site, outputs)
     exports = site.hosts.nfs.exports if site.hosts.nfs else ()
-    return {"nfs_server_exports": [_export(site, export, clients) for export in exports]}
+    named = [_export(site, export, clients) for export in exports]
+    return {"nfs_server_exports": [*named, *(_volume(site, need, nodes) for _, need in service_volumes(site))]}
+
+
+def _volume(site: Site, need: SharedVolume, clients: list[str]) -> dict[str, object]:
+    return {
+        "name": need.name,
+        "path": str(need.path(site)),
+        "clients": clients,
+        "squash_root": not need.root,
+        "owner": need.owner,
+        "group": need.group,
+        "mode": need.mode,
+        "size": need.size.removesuffix("i"),  # truncate(1) writes GiB as G
+    }
 
 
 def _export(site: Site, export: NfsExport, clients: list[str]) -> dict[str, object]:

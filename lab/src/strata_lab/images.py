@@ -6,6 +6,7 @@ from pathlib import Path
 
 import yaml
 
+from strata import toolchain
 from strata.errors import UserError
 from strata.images.apt_sources import CODENAMES
 from strata.images.root_filesystem import RootFilesystem, ensure
@@ -15,6 +16,8 @@ from strata_lab.paths import ROLES
 
 FILES = Path(__file__).parent / "files"
 
+NFS_CLIENT = "mount.nfs"
+"""Tool of versions.yaml; customize-node.sh installs it."""
 _SYSTEMD = ("systemd", "systemd-sysv", "dbus", "openssh-server", "python3", "python3-apt", "sudo", "ca-certificates")
 _SYSTEMD_CHANGES = ('CMD ["/sbin/init"]', "STOPSIGNAL SIGRTMIN+3")
 # what an instance of a cloud has; cloud-init without its recommendations, which grow disks
@@ -51,11 +54,12 @@ def controller_packages(directory: Path = ROLES) -> list[str]:
 
 
 def node_filesystem(release: str) -> RootFilesystem:
-    """The nodes' root filesystem: base packages and those of all node roles."""
+    """The nodes' root filesystem: base packages, those of all node roles, and mount.nfs."""
     if release not in CODENAMES:
         raise UserError(f"no node image for Debian {release}", fix=f"use one of {', '.join(CODENAMES)}")
     packages = (*_SYSTEMD, *_INSTANCE, *_NETWORK, "procps", *role_packages())
-    return RootFilesystem(f"debian-{release}", release, packages, (FILES / "customize.sh", FILES / "customize-node.sh"))
+    scripts = (FILES / "customize.sh", FILES / "customize-node.sh")
+    return RootFilesystem(f"debian-{release}", release, packages, scripts, (toolchain.location(NFS_CLIENT),))
 
 
 def ensure_node_image(release: str, progress: Progress) -> str:
@@ -66,8 +70,9 @@ def ensure_node_image(release: str, progress: Progress) -> str:
         progress: told what is being waited for.
 
     Raises:
-        UserError: the root filesystem could not be built.
+        UserError: the root filesystem or the NFS client could not be built.
     """
+    toolchain.ensure((NFS_CLIENT,), progress)
     return ensure(node_filesystem(release), progress, _SYSTEMD_CHANGES)
 
 

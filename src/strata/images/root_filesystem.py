@@ -49,18 +49,22 @@ class RootFilesystem:
         release: Debian release, "12" or "13".
         packages: Debian packages beyond mmdebstrap's minbase.
         customize: shell scripts that run inside before packing, in this order.
+        files: what the scripts find in /tmp, by their names; each is in a folder named after the content, as tools are.
     """
 
     name: str
     release: str
     packages: tuple[str, ...]
     customize: tuple[Path, ...] = ()
+    files: tuple[Path, ...] = ()
 
     def digest(self) -> str:
-        """Names the content: packages, scripts and the host's certificate authorities."""
+        """Names the content: packages, scripts, files and the host's certificate authorities."""
         content = hashlib.sha256(repr((self.name, self.release, sorted(set(self.packages)), _OPTIONS)).encode())
         for script in self.customize:
             content.update(script.read_bytes())
+        for file in self.files:  # a site is planned before its tools are built
+            content.update(f"{file.parent.name}/{file.name}".encode())
         if _HOST_CA.exists():
             content.update(_HOST_CA.read_bytes())
         return content.hexdigest()[:DIGEST_DIGITS]
@@ -173,13 +177,15 @@ def _command(filesystem: RootFilesystem, target: Path, sources: Path) -> list[st
     if filesystem.customize:
         if _HOST_CA.exists():
             command.append(f"--customize-hook=upload {_HOST_CA} /tmp/host-ca.pem")
+        command += [f"--customize-hook=upload {file} /tmp/{file.name}" for file in filesystem.files]
         for script in filesystem.customize:
             command += [
                 f"--customize-hook=upload {script} /tmp/{script.name}",
                 f'--customize-hook=chroot "$1" sh /tmp/{script.name}',
                 f'--customize-hook=rm -f "$1"/tmp/{script.name}',
             ]
-        command.append('--customize-hook=rm -f "$1"/tmp/host-ca.pem "$1"/etc/ssh/ssh_host_*')
+        left = " ".join(f'"$1"/tmp/{file.name}' for file in filesystem.files)
+        command.append(f'--customize-hook=rm -f {left} "$1"/tmp/host-ca.pem "$1"/etc/ssh/ssh_host_*')
     return [*command, CODENAMES[filesystem.release], str(target), str(sources)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, StrictBool, model_validator
@@ -82,6 +83,10 @@ class Nfs(Model):
 
     layer: ClassVar[str] = "hosts"
     exports: Annotated[tuple[NfsExport, ...], Field(min_length=1, description="Directories that are offered.")]
+    volumes: Annotated[
+        AbsolutePath,
+        Field(description="Directory on the server that holds the volumes of services, each an export of its own."),
+    ] = Path("/srv/nfs/volumes")
 
 
 class PostgreSQL(Model):

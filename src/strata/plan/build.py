@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from strata.catalogue.needs.database import databases
+from strata.catalogue.needs.shared_volume import export_paths
 from strata.models import Site
 from strata.models.cloud import Cloud
 from strata.models.cluster import Cluster
@@ -147,7 +148,7 @@ def _hosts(site: Site) -> HostsPlan:
     ]
     return HostsPlan(
         hosts=tuple(planned),
-        nfs_exports={e.name: str(e.path) for e in site.hosts.nfs.exports} if site.hosts.nfs else {},
+        nfs_exports={name: str(path) for name, path in export_paths(site).items()},
         databases=databases(site),
     )
 

@@ -9,12 +9,13 @@ from typing import Protocol
 
 from strata.catalogue.needs.hostname import INGRESS_NAMESPACE, published
 from strata.catalogue.needs.namespace import Namespace, TenantNamespaces, namespaces
+from strata.catalogue.needs.shared_volume import volumes
 from strata.catalogue.service import SYSTEM_NAMESPACE, Secrets, Service, ServiceContext, Values, fingerprint
 from strata.catalogue.site import installed, needed
 from strata.models import Site
 from strata.models.base import Model
 from strata.models.platform import Tenant
-from strata.platform import cluster_base, ingress, tenant
+from strata.platform import cluster_base, ingress, shared_volumes, tenant
 from strata.platform.operator_values import check_operator_values, merged, operator_values
 from strata.site.hosts import hosts
 from strata.site.outputs import CloudOutputs, ImageOutputs
@@ -123,7 +124,8 @@ def releases(site: Site) -> tuple[Release, ...]:
         for service, need in needed(site, TenantNamespaces)
         for t in site.platform.tenants
     ]
-    return (base, controller, *own, *tenants, *services, *per_tenant)
+    storage = _volumes_release(site, (*own, *tenants))
+    return (base, controller, *own, *tenants, *storage, *services, *per_tenant)
 
 
 def check_values(site: Site, site_file: Path) -> None:
@@ -150,6 +152,14 @@ def _tenant_release(site: Site, group: Tenant) -> Release:
 
 def _tenant_name(group: Tenant) -> str:
     return f"tenant-{group.name}"
+
+
+def _volumes_release(site: Site, namespaces: Sequence[Release]) -> tuple[Release, ...]:
+    """After the releases that make the claims' namespaces; none for a site without volumes."""
+    if not volumes(site):
+        return ()
+    name, after = shared_volumes.CHART, tuple(release.name for release in namespaces)
+    return (Release(name, _kind(name), name, SYSTEM_NAMESPACE, lambda _: shared_volumes.values(site), after=after),)
 
 
 def _service_release(service: Service[Model], site: Site, hostname: str | None) -> Release:

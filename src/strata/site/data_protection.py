@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict
 
 from strata.catalogue.needs.database import databases
 from strata.catalogue.needs.namespace import namespaces
+from strata.catalogue.needs.shared_volume import export_paths
 from strata.errors import UserError
 from strata.models import Site
 from strata.roles import roles as all_roles
@@ -97,8 +98,7 @@ def data_of(site: Site) -> tuple[Kept, ...]:
         found.append(Kept(kind="project", name=site.cloud.project.name))
         found += _hosts((i.name, i.roles) for i in site.cloud.instances)
     found += _hosts((m.name, m.roles) for m in site.hosts.machines)
-    if site.hosts.nfs is not None:
-        found += [Kept(kind="export", name=e.name, detail=str(e.path)) for e in site.hosts.nfs.exports]
+    found += [Kept(kind="export", name=name, detail=str(path)) for name, path in export_paths(site).items()]
     if site.cluster is not None:
         found += [Kept(kind="tenant", name=t.name) for t in site.platform.tenants]
         found += [Kept(kind="namespace", name=one.name) for one in namespaces(site)]

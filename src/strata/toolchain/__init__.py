@@ -4,7 +4,7 @@ from strata.toolchain import charts, mirror
 from strata.toolchain.cache import Source, Tool
 from strata.toolchain.environment import bin_directory, pulumi_home, tools_environment, tools_variables
 from strata.toolchain.report import ToolReport, cache_sizes, report
-from strata.toolchain.resolve import ToolUnavailable, ensure
+from strata.toolchain.resolve import ToolUnavailable, ensure, location
 from strata.toolchain.versions import Versions, load_versions
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "charts",
     "ensure",
     "load_versions",
+    "location",
     "mirror",
     "pulumi_home",
     "report",

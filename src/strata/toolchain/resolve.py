@@ -175,6 +175,17 @@ def _count_packages(work: _Work) -> None:
             work.tell(name, f"building, {count} packages" if count else "building")
 
 
+def location(name: str) -> Path:
+    """Where `ensure` puts a tool; the folder's name changes with what the tool is made from.
+
+    Raises:
+        UserError: versions.yaml pins no tool of that name.
+    """
+    versions = load_versions()
+    (component,) = versions.select((name,))
+    return cache.tool_directory(name, versions.components[component]) / name
+
+
 def ensure(names: Sequence[str] | None, progress: Progress, *, mirror: Path | None = None) -> dict[str, Tool]:
     """Has tools in the cache and says where.
 

@@ -28,6 +28,8 @@ class PodRequest:
         node: name of the node that it must run on; None lets the scheduler choose.
         resources: limits, `{"nvidia.com/gpu": "1"}`.
         tolerations: as in a pod's spec.
+        claim: PersistentVolumeClaim that is mounted on /volume.
+        identity: numeric user and group; None: the image's.
     """
 
     name: str
@@ -36,6 +38,8 @@ class PodRequest:
     node: str | None = None
     resources: Mapping[str, str] | None = None
     tolerations: Sequence[Mapping[str, str]] = ()
+    claim: str | None = None
+    identity: tuple[int, int] | None = None
 
     def manifest(self) -> dict[str, Any]:
         """The pod as the API server takes it."""
@@ -56,6 +60,12 @@ class PodRequest:
         if self.node is not None:
             # a selector, not nodeName: the scheduler must agree
             spec["nodeSelector"] = {"kubernetes.io/hostname": self.node}
+        if self.claim is not None:
+            spec["volumes"] = [{"name": "volume", "persistentVolumeClaim": {"claimName": self.claim}}]
+            spec["containers"][0]["volumeMounts"] = [{"name": "volume", "mountPath": "/volume"}]
+        if self.identity is not None:
+            user, group = self.identity
+            spec["securityContext"] = {"runAsUser": user, "runAsGroup": group, "runAsNonRoot": user != 0}
         return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": self.name}, "spec": spec}
 
 

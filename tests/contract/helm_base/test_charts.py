@@ -19,8 +19,11 @@ from strata.site.paths import REPOSITORY
 
 HERE = Path(__file__).parent
 HELM = Path(sys.executable).parent / "helm"
-CHARTS = ("cluster-base", "namespace", "tenant")
-CLUSTER_WIDE = {"Namespace", "StorageClass", "PriorityClass", "PersistentVolume"}
+CHARTS = ("cluster-base", "namespace", "shared-volumes", "tenant")
+CLUSTER_WIDE = {
+    *("Namespace", "StorageClass", "PriorityClass", "PersistentVolume"),
+    *("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"),
+}
 
 
 def helm(*arguments: str, values: dict[str, Any]) -> subprocess.CompletedProcess[str]:

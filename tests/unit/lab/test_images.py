@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from strata.errors import UserError
+from strata.toolchain import load_versions
 from strata_lab import images
 
 
@@ -30,6 +31,12 @@ def test_bad_defaults_are_named(tmp_path: Path, value: str) -> None:
     role(tmp_path, "openstack_x", f"openstack_x_packages: {value}\n")
     with pytest.raises(UserError, match=r"openstack_x/defaults/main\.yml"):
         images.controller_packages(tmp_path)
+
+
+def test_nodes_have_the_nfs_client_of_this_checkout() -> None:
+    (file,) = images.node_filesystem("12").files
+    assert file.name == "mount.nfs"
+    assert file.parent.name.startswith(f"{load_versions().components['nfs-client'].version}-")
 
 
 def test_unknown_release_is_refused() -> None:

@@ -93,6 +93,7 @@ def test_lab_releases() -> None:
         "cluster-base": ("kube-system", None),
         "traefik": ("traefik", None),
         "tenant-research": ("strata-system", None),
+        "shared-volumes": ("strata-system", None),
         "ml-hub": ("strata-system", "https://ml-hub.lab.strata.test/"),
         "token-issuer": ("strata-system", "https://login.lab.strata.test/"),
     }

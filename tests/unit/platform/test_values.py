@@ -186,7 +186,7 @@ def test_releases_follow_the_site() -> None:
     site = load_site(SITES["lab"])
     table = releases.releases(site)
     own = [service.name for service in installed(site)]
-    assert [r.name for r in table] == ["cluster-base", "traefik", "tenant-research", *own]
+    assert [r.name for r in table] == ["cluster-base", "traefik", "tenant-research", "shared-volumes", *own]
     assert {r.namespace for r in table} == {"kube-system", "strata-system", "traefik"}
     assert table[2].namespace == "strata-system", "a tenant's release is stored outside of its namespace"
     for release in table:

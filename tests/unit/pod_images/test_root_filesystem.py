@@ -23,8 +23,9 @@ def test_digest_follows_content() -> None:
         RootFilesystem("node", "12", ("a",), (Path(__file__),)),
         RootFilesystem("node", "12", ("a", "b"), (root_filesystem.FILES / "customize-pod.sh",)),
         RootFilesystem("node", "12", ("a", "b")),
+        RootFilesystem("node", "12", ("a", "b"), (Path(__file__),), (Path(__file__),)),
     ]
-    assert len({one.digest(), *(o.digest() for o in others)}) == 5
+    assert len({one.digest(), *(o.digest() for o in others)}) == 6
 
 
 class Tools:

@@ -186,6 +186,17 @@ def test_nfs_root_is_nobody_and_folders_are_their_groups(server: Host, client: H
     assert client.run(f"nfs-cp /tmp/x 'nfs://{address}/data/research/x?version=4&uid=20000&gid=20001'").rc == 0
 
 
+def test_nfs_root_is_the_owner_of_a_volume(server: Host, client: Host, address: str) -> None:
+    client.check_output("sh -c 'echo x >/tmp/x'")
+    client.check_output(f"nfs-cp /tmp/x 'nfs://{address}/homes/mine?version=4'")
+    file, folder = server.file("/srv/nfs/volumes/homes/mine"), server.file("/srv/nfs/volumes/homes")
+    assert (file.uid, file.gid) == (1000, 100)
+    assert (folder.uid, folder.gid, folder.mode) == (1000, 100, 0o770)
+    assert client.run(f"nfs-cp /tmp/x 'nfs://{address}/homes/other?version=4&uid=1001&gid=1001'").rc != 0
+    size = server.check_output("stat --format=%s /var/lib/nfs-server/homes.ext4")
+    assert int(size) == 32 << 20
+
+
 PROXY_HEADER = "0d0a0d0a000d0a515549540a"
 """First bytes of the PROXY protocol, version 2, in hexadecimal."""
 BACKEND = (

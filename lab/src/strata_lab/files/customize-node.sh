@@ -88,6 +88,11 @@ WantedBy=basic.target
 UNIT
 systemctl reenable --quiet lxcfs.service
 
+# Pods' NFS volumes: the host's kernel may have no NFS client, so mounts go through FUSE. It replaces nfs-common's helper, a
+# dependency of nfs-ganesha, to which mount.nfs4 is a link already.
+install -m 755 /tmp/mount.nfs /usr/sbin/mount.nfs
+ln -sf mount.nfs /usr/sbin/mount.nfs4
+
 # The serial console: nova's console log, and a login there.
 systemctl unmask --quiet console-getty.service
 systemctl enable --quiet console-getty.service

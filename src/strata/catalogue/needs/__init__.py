@@ -10,6 +10,7 @@ from strata.catalogue.needs.metrics import Metrics
 from strata.catalogue.needs.namespace import Namespace, TenantNamespaces
 from strata.catalogue.needs.priority import Priority
 from strata.catalogue.needs.secret import Secret
+from strata.catalogue.needs.shared_volume import SharedVolume
 
 __all__ = [
     "Accelerators",
@@ -23,5 +24,6 @@ __all__ = [
     "Priority",
     "Secret",
     "SecretReference",
+    "SharedVolume",
     "TenantNamespaces",
 ]

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from strata.catalogue.needs.hostname import INGRESS_NAMESPACE, published
 from strata.catalogue.needs.metrics import MONITORING_NAMESPACE
+from strata.catalogue.needs.shared_volume import service_volumes
 from strata.models.checks.finding import Finding, hosts
 from strata.models.problems import suggestion
 from strata.models.site import Site
@@ -60,8 +61,11 @@ def _named(site: Site) -> Iterator[list[tuple[str, KeyPath]]]:
     for index, operator in enumerate(site.hosts.operators):
         yield _values(operator.keys, ("hosts", "operators", index, "keys"))
     if site.hosts.nfs is not None:
-        yield _names(site.hosts.nfs.exports, ("hosts", "nfs", "exports"))
-        yield [(str(e.path), ("hosts", "nfs", "exports", i, "path")) for i, e in enumerate(site.hosts.nfs.exports)]
+        needed = [(need, ("platform", "services", service.key)) for service, need in service_volumes(site)]
+        named = _names(site.hosts.nfs.exports, ("hosts", "nfs", "exports"))
+        yield [*((need.name, key) for need, key in needed), *named]
+        paths = [(str(e.path), ("hosts", "nfs", "exports", i, "path")) for i, e in enumerate(site.hosts.nfs.exports)]
+        yield [*((str(need.path(site)), key) for need, key in needed), *paths]
         for index, export in enumerate(site.hosts.nfs.exports):
             yield _values(export.clients, ("hosts", "nfs", "exports", index, "clients"))
     yield _values(site.hosts.registry.robots, ("hosts", "registry", "robots"))

@@ -1,0 +1,121 @@
+"""Shared storage: an export of the site's NFS server, as a volume in a namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from strata.catalogue.needs.base import Need, role_findings
+
+if TYPE_CHECKING:
+    from strata.catalogue.service import Service, ServiceContext
+    from strata.models import Site
+    from strata.models.finding import Finding
+    from strata.models.yaml_events import KeyPath
+
+TENANT_VOLUME_SIZE = "10Gi"
+"""Nominal: Kubernetes requires a size, and NFS does not enforce it."""
+
+
+@dataclass(frozen=True)
+class SharedVolume(Need[str]):
+    """A directory on the site's NFS server that all pods of a service's namespace can mount, from all nodes at once.
+
+    It is an export of its own, open to the cluster's nodes only. The kubelet creates `subPath` folders with the
+    directory's mode and, as root of a node is the directory's owner here, the directory's owner and group.
+
+    Args:
+        name: of the claim and of the export; unique at the site.
+        owner: numeric user that the directory belongs to.
+        group: numeric group that the directory belongs to.
+        mode: of the directory, octal.
+        size: capacity, as Kubernetes writes it. Where the server creates the file system (in a container), its size.
+        root: whether root of a node is root here, for services that change owners.
+    """
+
+    name: str
+    owner: int
+    group: int
+    mode: str = "0770"
+    size: str = "10Gi"
+    root: bool = False
+
+    def findings(self, site: Site, key: KeyPath) -> Iterator[Finding]:
+        """The site needs an NFS server."""
+        return role_findings(site, key, "nfs_server", f"for its volume {self.name}")
+
+    def provide(self, context: ServiceContext[Any]) -> str:  # noqa: ARG002  # the name is the claim's
+        """Name of the PersistentVolumeClaim in the service's namespace."""
+        return self.name
+
+    def path(self, site: Site) -> Path:
+        """Its directory on the server.
+
+        Raises:
+            LookupError: the site has no section hosts.nfs; validation refuses that.
+        """
+        if site.hosts.nfs is None:
+            raise LookupError(f"site {site.name} has no hosts.nfs; validation refuses that")
+        return site.hosts.nfs.volumes / self.name
+
+
+@dataclass(frozen=True)
+class MountedVolume:
+    """A volume of the cluster.
+
+    Args:
+        claim: name of its PersistentVolumeClaim.
+        namespace: of the claim.
+        path: on the NFS server, as clients name it.
+        size: capacity, as Kubernetes writes it.
+        owner: numeric user that may write.
+        group: numeric group that may write.
+        read_only: whether nobody may write.
+    """
+
+    claim: str
+    namespace: str
+    path: str
+    size: str
+    owner: int
+    group: int
+    read_only: bool = False
+
+    @property
+    def name(self) -> str:
+        """Of the PersistentVolume."""
+        return f"{self.namespace}-{self.claim}"
+
+
+def service_volumes(site: Site) -> tuple[tuple[Service[Any], SharedVolume], ...]:
+    """The volumes that the site's services need; none without an NFS server."""
+    from strata.catalogue.site import needed
+
+    return () if site.hosts.nfs is None else tuple(needed(site, SharedVolume))
+
+
+def export_paths(site: Site) -> dict[str, Path]:
+    """Export to directory: those that the site names, and the volumes of its services."""
+    named = {export.name: export.path for export in site.hosts.nfs.exports} if site.hosts.nfs else {}
+    return named | {need.name: need.path(site) for _, need in service_volumes(site)}
+
+
+def volumes(site: Site) -> tuple[MountedVolume, ...]:
+    """The cluster's volumes: those of services, and each tenant's folder in the exports with `tenants: true`."""
+    if site.cluster is None or site.hosts.nfs is None:
+        return ()
+    tenants = (
+        MountedVolume(
+            export.name, t.name, f"/{export.name}/{t.name}", TENANT_VOLUME_SIZE, 0, t.group_id or 0, export.read_only
+        )
+        for export in site.hosts.nfs.exports
+        if export.tenants
+        for t in site.platform.tenants
+    )
+    services = (
+        MountedVolume(need.name, service.namespace_of(site), f"/{need.name}", need.size, need.owner, need.group)
+        for service, need in service_volumes(site)
+    )
+    return (*services, *tenants)

@@ -1,0 +1,29 @@
+"""The cluster's volumes on the site's NFS server."""
+
+from __future__ import annotations
+
+from strata.catalogue.needs.shared_volume import volumes
+from strata.catalogue.service import Values
+from strata.models import Site
+from strata.roles import roles
+
+CHART = "shared-volumes"
+
+
+def values(site: Site) -> Values:
+    """Values of helm/shared-volumes; the server by name, because a volume's source cannot change."""
+    (name,) = roles()["nfs_server"].dns_names
+    return {
+        "server": f"{name}.{site.domain}",
+        "volumes": [
+            {
+                "name": one.name,
+                "claim": one.claim,
+                "namespace": one.namespace,
+                "path": one.path,
+                "size": one.size,
+                "readOnly": one.read_only,
+            }
+            for one in volumes(site)
+        ],
+    }

@@ -1,0 +1,84 @@
+"""Volumes on the site's NFS server, as pods use them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import secrets
+
+import pytest
+
+from strata.catalogue.needs.shared_volume import MountedVolume, volumes
+from strata.models import Site
+from strata.site.hosts import hosts_with
+from strata.site.outputs import CloudOutputs, ImageOutputs
+from strata.verify import pods
+from strata.verify.pods import Kubectl, PodRequest
+
+TOLERATE_ALL = [{"operator": "Exists"}]
+NOBODY = 65534
+WRITE = """
+import hashlib, os, sys
+data = os.urandom(1 << 20)
+with open(sys.argv[1], "wb") as file:
+    file.write(data)
+print(hashlib.sha256(data).hexdigest())
+"""
+READ = """
+import hashlib, os, sys
+with open(sys.argv[1], "rb") as file:
+    print(hashlib.sha256(file.read()).hexdigest())
+os.remove(sys.argv[1])
+"""
+
+
+@pytest.fixture(scope="module")
+def writable(site: Site) -> tuple[MountedVolume, ...]:
+    """The volumes that pods may write; skips where the site has none."""
+    found = tuple(volume for volume in volumes(site) if not volume.read_only)
+    if not found:
+        pytest.skip(f"site {site.name} has no volumes on its NFS server")
+    return found
+
+
+def test_volume_is_shared_between_nodes(
+    site: Site, cloud_outputs: CloudOutputs, kubectl: Kubectl, images: ImageOutputs, writable: tuple[MountedVolume, ...]
+) -> None:
+    """A pod reads on another node what a pod wrote, byte for byte, in every volume"""
+    nodes = [host.name for host in hosts_with("kube_node", site, cloud_outputs)]
+    for volume in writable:
+        token = secrets.token_hex(4)
+        path = f"/volume/.strata-verify-{token}"
+        results = [
+            pods.run(
+                kubectl,
+                volume.namespace,
+                PodRequest(
+                    name=f"verify-{action}-{token}",
+                    image=images.images["pod-base"],
+                    command=["python3", "-c", program, path],
+                    node=node,
+                    tolerations=TOLERATE_ALL,
+                    claim=volume.claim,
+                    identity=(volume.owner or NOBODY, volume.group),
+                ),
+            )[0]
+            for action, program, node in (("write", WRITE, nodes[0]), ("read", READ, nodes[-1]))
+        ]
+        assert results[0] == results[1], f"{volume.namespace}/{volume.claim} from {nodes[0]} to {nodes[-1]}"
+
+
+def test_pods_cannot_name_an_nfs_server(
+    site: Site, kubectl: Kubectl, images: ImageOutputs, writable: tuple[MountedVolume, ...]
+) -> None:
+    """A pod that mounts an export by itself, as any user, is rejected at creation"""
+    name = f"verify-inline-{secrets.token_hex(3)}"
+    manifest = PodRequest(name, images.images["pod-base"], ["true"]).manifest()
+    manifest["spec"]["volumes"] = [{"name": "any", "nfs": {"server": f"nfs.{site.domain}", "path": "/"}}]
+    namespace = writable[0].namespace
+    try:
+        said = kubectl("--namespace", namespace, "create", "--filename", "-", input=json.dumps(manifest), check=False)
+        assert "PersistentVolumeClaim" in said, said
+    finally:
+        with contextlib.suppress(AssertionError):
+            pods.delete(kubectl, namespace, name)

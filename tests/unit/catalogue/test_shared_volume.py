@@ -1,0 +1,103 @@
+"""Volumes on the NFS server: what services and tenants get, and what the server exports for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from strata.catalogue.discovery import services
+from strata.catalogue.needs import Database, SharedVolume
+from strata.catalogue.needs.shared_volume import volumes
+from strata.catalogue.site import needed
+from strata.inventory.role_variables import role_variables
+from strata.models import Site, SiteError, find_site, load_site
+from strata.platform.releases import releases, service_context
+from strata.site.data_protection import data_of
+
+from ..platform.test_values import SITES, check, outputs, state_of
+
+HOMES = SharedVolume("homes", owner=1000, group=100, size="20Gi")
+
+
+def give(monkeypatch: pytest.MonkeyPatch, site: Site, need: SharedVolume) -> Any:
+    """One service of the site needs a volume too."""
+    chosen, *_ = [service for service, _ in needed(site, Database)]
+    other = replace(chosen, needs=lambda settings: (*chosen.needs(settings), need))
+    table = tuple(other if service is chosen else service for service in services())
+    monkeypatch.setattr("strata.catalogue.site.load", lambda: table)
+    return other
+
+
+def test_a_service_gets_a_claim_and_the_server_an_export(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = state_of(SITES["lab"])
+    service = give(monkeypatch, state.site, HOMES)
+    assert service_context(service, state).provide(HOMES) == "homes"
+    release = next(r for r in releases(state.site) if r.name == "shared-volumes")
+    values = release.values(state)
+    check(release.chart, values)
+    assert values["server"] == "nfs.lab.strata.test"
+    volume = {"name": "strata-system-homes", "claim": "homes", "namespace": "strata-system", "path": "/homes"}
+    assert {**volume, "size": "20Gi", "readOnly": False} in values["volumes"]
+    variables = role_variables("nfs_server", state.site, outputs(state.site))
+    exports: Any = variables["nfs_server_exports"]
+    export = next(e for e in exports if e["name"] == "homes")
+    nodes = next(e for e in exports if e["name"] == "data")["clients"]
+    assert export == {
+        "name": "homes",
+        "path": "/srv/nfs/volumes/homes",
+        "clients": nodes,
+        "squash_root": True,
+        "owner": 1000,
+        "group": 100,
+        "mode": "0770",
+        "size": "20G",
+    }
+
+
+def test_volumes_are_protected(monkeypatch: pytest.MonkeyPatch) -> None:
+    site = load_site(find_site("lab"))
+    give(monkeypatch, site, HOMES)
+    assert ("export", "homes", "/srv/nfs/volumes/homes") in {(k.kind, k.name, k.detail) for k in data_of(site)}
+
+
+def test_each_tenant_has_a_claim_for_its_folder() -> None:
+    (volume,) = volumes(load_site(find_site("lab")))
+    assert (volume.claim, volume.namespace, volume.path) == ("tenants", "research", "/tenants/research")
+    assert volume.name == "research-tenants"
+
+
+def test_claims_follow_the_namespaces_of_tenants() -> None:
+    table = releases(load_site(find_site("lab")))
+    release = next(r for r in table if r.name == "shared-volumes")
+    assert "tenant-research" in release.after
+    names = [r.name for r in table]
+    assert all(names.index(before) < names.index(release.name) for before in release.after)
+
+
+@pytest.mark.parametrize("need", [replace(HOMES, name="data"), HOMES], ids=["name", "path"])
+def test_a_volume_with_the_name_or_path_of_an_export_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, need: SharedVolume
+) -> None:
+    for file in SITES["lab"].parent.iterdir():
+        if file.is_file():
+            (tmp_path / file.name).write_text(file.read_text())
+    site = tmp_path / "site.yaml"
+    site.write_text(site.read_text().replace("path: /srv/nfs/data", "path: /srv/nfs/volumes/homes"))
+    give(monkeypatch, load_site(site), need)
+    with pytest.raises(SiteError, match="stands twice"):
+        load_site(site)
+
+
+def test_a_volume_needs_an_nfs_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for file in SITES["lab"].parent.iterdir():
+        if file.is_file():
+            (tmp_path / file.name).write_text(file.read_text())
+    site = tmp_path / "site.yaml"
+    lines = site.read_text().replace("nfs_server, ", "").splitlines()
+    site.write_text("\n".join(line for line in lines if not line.startswith("  nfs:")).replace("hosts:\n\n", "\n"))
+    give(monkeypatch, load_site(SITES["lab"]), HOMES)
+    with pytest.raises(SiteError, match=r"nfs_server \(for its volume homes\)"):
+        load_site(site)
