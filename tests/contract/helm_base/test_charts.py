@@ -91,7 +91,8 @@ def test_the_device_plugin_is_pinned_and_confined() -> None:
 def test_the_device_plugin_can_be_left_out() -> None:
     left = {"devicePlugin": {"enabled": False}}
     found = rendered("cluster-base", left)
-    assert {d["kind"] for d in found} == {"StorageClass", "PriorityClass", "NetworkPolicy"}
+    policies = {"NetworkPolicy", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
+    assert {d["kind"] for d in found} == {"StorageClass", "PriorityClass", *policies}
     assert [d["metadata"]["name"] for d in found if d["kind"] == "NetworkPolicy"] == ["check-dns"]
     found = rendered("cluster-base", {**left, "networkPolicies": {"enabled": False}})
     assert {d["kind"] for d in found} == {"StorageClass", "PriorityClass"}
