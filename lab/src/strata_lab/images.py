@@ -9,7 +9,7 @@ import yaml
 from strata import toolchain
 from strata.errors import UserError
 from strata.images.apt_sources import CODENAMES
-from strata.images.root_filesystem import RootFilesystem, ensure
+from strata.images.root_filesystem import TRUST_HOST, RootFilesystem, ensure
 from strata.progress import Progress
 from strata.roles import roles
 from strata_lab.paths import ROLES
@@ -31,26 +31,11 @@ def role_packages() -> list[str]:
     return sorted({p for role in roles().values() for p in (*role.packages, *role.container_packages)})
 
 
-def controller_packages(directory: Path = ROLES) -> list[str]:
-    """Debian packages of the OpenStack controller's roles: each role's `<role>_packages`.
-
-    Args:
-        directory: where the roles are.
-
-    Raises:
-        UserError: a role's defaults do not parse or the value is no list of names.
-    """
-    found: set[str] = set()
-    for defaults in sorted(directory.glob("openstack_*/defaults/main.yml")):
-        role = defaults.parent.parent.name
-        try:
-            packages = (yaml.safe_load(defaults.read_text()) or {}).get(f"{role}_packages", [])
-        except yaml.YAMLError as error:
-            raise UserError(f"{defaults}: {error}", fix="fix the YAML", see="an-image-cannot-be-built") from error
-        if not isinstance(packages, list) or not all(isinstance(p, str) for p in packages):
-            raise UserError(f"{defaults}: {role}_packages is {packages!r}", fix="write a list of Debian package names")
-        found.update(packages)
-    return sorted(found)
+def controller_packages() -> list[str]:
+    """Debian packages of the OpenStack controller's roles."""
+    defaults = yaml.safe_load((ROLES / "openstack_common" / "defaults" / "main.yml").read_text())
+    packages: list[str] = defaults["openstack_common_packages"]
+    return packages
 
 
 def node_filesystem(release: str) -> RootFilesystem:
@@ -58,7 +43,7 @@ def node_filesystem(release: str) -> RootFilesystem:
     if release not in CODENAMES:
         raise UserError(f"no node image for Debian {release}", fix=f"use one of {', '.join(CODENAMES)}")
     packages = (*_SYSTEMD, *_INSTANCE, *_NETWORK, "procps", *role_packages())
-    scripts = (FILES / "customize.sh", FILES / "customize-node.sh")
+    scripts = (TRUST_HOST, FILES / "customize.sh", FILES / "customize-node.sh")
     return RootFilesystem(f"debian-{release}", release, packages, scripts, (toolchain.location(NFS_CLIENT),))
 
 
@@ -79,7 +64,9 @@ def ensure_node_image(release: str, progress: Progress) -> str:
 def controller_filesystem() -> RootFilesystem:
     """The root filesystem of the OpenStack controller and of the network agent."""
     packages = (*_SYSTEMD, *_NETWORK, *_CONTROLLER, *controller_packages())
-    return RootFilesystem("controller", "12", packages, (FILES / "customize.sh", FILES / "customize-controller.sh"))
+    return RootFilesystem(
+        "controller", "12", packages, (TRUST_HOST, FILES / "customize.sh", FILES / "customize-controller.sh")
+    )
 
 
 def ensure_controller_image(progress: Progress) -> str:

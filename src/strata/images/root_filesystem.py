@@ -21,7 +21,8 @@ from strata.processes import bind_to_parent
 from strata.progress import Progress
 from strata.site.paths import cache_directory
 
-FILES = Path(__file__).parent / "files"
+TRUST_HOST = Path(__file__).parent / "files" / "trust-host.sh"
+"""Script for a root filesystem: trusts the deployment host's CAs, so that registries behind a proxy are reachable."""
 _POD = ("python3", "ca-certificates", "netbase")
 _KUBE_PROXY = ("iptables", "nftables")  # kube-proxy runs nft
 _POD_PACKAGES = {"12": (*_POD, *_KUBE_PROXY), "13": _POD}
@@ -94,7 +95,7 @@ def pod_filesystem(release: str) -> RootFilesystem:
     Args:
         release: "12" or "13".
     """
-    return RootFilesystem(f"pod-base-{release}", release, _POD_PACKAGES[release], (FILES / "customize-pod.sh",))
+    return RootFilesystem(f"pod-base-{release}", release, _POD_PACKAGES[release], (TRUST_HOST,))
 
 
 def ensure_pod_bases(releases: Iterable[str], progress: Progress) -> dict[str, PodBase]:

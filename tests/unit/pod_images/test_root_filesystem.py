@@ -21,7 +21,7 @@ def test_digest_follows_content() -> None:
     others = [
         RootFilesystem("node", "13", ("a", "b"), (Path(__file__),)),
         RootFilesystem("node", "12", ("a",), (Path(__file__),)),
-        RootFilesystem("node", "12", ("a", "b"), (root_filesystem.FILES / "customize-pod.sh",)),
+        RootFilesystem("node", "12", ("a", "b"), (root_filesystem.TRUST_HOST,)),
         RootFilesystem("node", "12", ("a", "b")),
         RootFilesystem("node", "12", ("a", "b"), (Path(__file__),), (Path(__file__),)),
     ]

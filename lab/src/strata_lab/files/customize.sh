@@ -2,20 +2,6 @@
 # Runs inside each new root filesystem that boots systemd: what a container needs and what it must not start.
 set -eu
 
-# Certificate authorities of the host that Debian does not ship, so that registries behind a proxy can be reached.
-if [ -s /tmp/host-ca.pem ]; then
-    python3 - <<'PY'
-import pathlib, re
-blocks = re.compile(r"-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----")
-own = {"".join(b.split()) for b in blocks.findall(pathlib.Path("/etc/ssl/certs/ca-certificates.crt").read_text())}
-for number, block in enumerate(blocks.findall(pathlib.Path("/tmp/host-ca.pem").read_text())):
-    if "".join(block.split()) not in own:
-        pathlib.Path(f"/usr/local/share/ca-certificates/host-{number}.crt").write_text(block + "\n")
-PY
-    update-ca-certificates >/dev/null
-    rm /tmp/host-ca.pem
-fi
-
 cat >/etc/systemd/system/strata-ssh-keys.service <<'UNIT'
 [Unit]
 Description=Host keys of the SSH server, made at first boot
@@ -55,4 +41,3 @@ systemctl mask --quiet \
 # Without a reverse lookup sshd answers at once; without the module cache pam needs no logind.
 printf 'UseDNS no\nPermitRootLogin prohibit-password\nMaxStartups 100:30:200\n' >/etc/ssh/sshd_config.d/strata.conf
 : >/etc/machine-id
-rm -rf /var/lib/apt/lists/* /var/cache/apt/*

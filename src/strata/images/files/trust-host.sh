@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs inside the root filesystem of pod images.
+# Runs in a new root filesystem: trusts the deployment host's CAs that Debian does not ship.
 set -eu
 if [ -s /tmp/host-ca.pem ]; then
     python3 - <<'PY'
@@ -12,4 +12,3 @@ for number, block in enumerate(blocks.findall(pathlib.Path("/tmp/host-ca.pem").r
 PY
     update-ca-certificates >/dev/null
 fi
-rm -rf /var/lib/apt/lists/* /var/cache/apt/*
