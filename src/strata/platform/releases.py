@@ -9,7 +9,7 @@ from typing import Protocol
 
 from strata.catalogue.needs.hostname import INGRESS_NAMESPACE, published
 from strata.catalogue.needs.namespace import Namespace, TenantNamespaces, namespaces
-from strata.catalogue.needs.shared_volume import volumes
+from strata.catalogue.needs.shared_volume import service_volumes, volumes
 from strata.catalogue.service import SYSTEM_NAMESPACE, Secrets, Service, ServiceContext, Values, fingerprint
 from strata.catalogue.site import installed, needed
 from strata.models import Site
@@ -119,12 +119,12 @@ def releases(site: Site) -> tuple[Release, ...]:
     tenants = [_tenant_release(site, t) for t in site.platform.tenants]
     hostnames = {one.key: one.hostname for one in published(site)}
     services = [_service_release(service, site, hostnames.get(service.key)) for service in installed(site)]
+    storage = _volumes_release(site, [*own, *tenants])
     per_tenant = [
         _per_tenant_release(service, need, t)
         for service, need in needed(site, TenantNamespaces)
         for t in site.platform.tenants
     ]
-    storage = _volumes_release(site, (*own, *tenants))
     return (base, controller, *own, *tenants, *storage, *services, *per_tenant)
 
 
@@ -169,8 +169,9 @@ def _service_release(service: Service[Model], site: Site, hostname: str | None) 
 
     own = service.own_namespace(site)
     address = f"https://{hostname}.{site.domain}/" if hostname else None
-    after = () if own is None else (own.release,)
-    name = service.name
+    name, after = service.name, () if own is None else (own.release,)
+    if any(one.name == name for one, _ in service_volumes(site)):
+        after = (*after, shared_volumes.CHART)
     return Release(name, _kind(name), name, service.namespace_of(site), values, address, after)
 
 

@@ -20,10 +20,8 @@ from strata.site.paths import REPOSITORY
 HERE = Path(__file__).parent
 HELM = Path(sys.executable).parent / "helm"
 CHARTS = ("cluster-base", "namespace", "shared-volumes", "tenant")
-CLUSTER_WIDE = {
-    *("Namespace", "StorageClass", "PriorityClass", "PersistentVolume"),
-    *("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"),
-}
+ADMISSION = {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
+CLUSTER_WIDE = {"Namespace", "StorageClass", "PriorityClass", "PersistentVolume", *ADMISSION}
 
 
 def helm(*arguments: str, values: dict[str, Any]) -> subprocess.CompletedProcess[str]:
@@ -91,11 +89,10 @@ def test_the_device_plugin_is_pinned_and_confined() -> None:
 def test_the_device_plugin_can_be_left_out() -> None:
     left = {"devicePlugin": {"enabled": False}}
     found = rendered("cluster-base", left)
-    kinds = {"StorageClass", "PriorityClass", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
-    assert {d["kind"] for d in found} == {*kinds, "NetworkPolicy"}
+    assert {d["kind"] for d in found} == {"StorageClass", "PriorityClass", "NetworkPolicy", *ADMISSION}
     assert [d["metadata"]["name"] for d in found if d["kind"] == "NetworkPolicy"] == ["check-dns"]
     found = rendered("cluster-base", {**left, "networkPolicies": {"enabled": False}})
-    assert {d["kind"] for d in found} == kinds
+    assert {d["kind"] for d in found} == {"StorageClass", "PriorityClass", *ADMISSION}
 
 
 def test_dns_may_reach_the_api_servers_alone() -> None:

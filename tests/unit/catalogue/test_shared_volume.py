@@ -36,6 +36,7 @@ def test_a_service_gets_a_claim_and_the_server_an_export(monkeypatch: pytest.Mon
     service = give(monkeypatch, state.site, HOMES)
     assert service_context(service, state).provide(HOMES) == "homes"
     release = next(r for r in releases(state.site) if r.name == "shared-volumes")
+    assert release.name in next(r for r in releases(state.site) if r.name == service.name).after
     values = release.values(state)
     check(release.chart, values)
     assert values["server"] == "nfs.lab.strata.test"

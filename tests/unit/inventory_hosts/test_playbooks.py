@@ -24,7 +24,7 @@ def test_every_role_is_run_by_one_playbook() -> None:
 def test_a_host_installs_what_all_its_roles_need() -> None:
     found = host_variables(("postgresql", "kube_node"))
     assert {"curl", "postgresql", "containerd"} <= set(str(found["base_packages"]).split("'"))
-    assert found["base_kernel_packages"] == ["chrony"]
+    assert found["base_kernel_packages"] == ["chrony", "nfs-common"]
     assert found["base_restarted_units"] == ["postgresql@"]
 
 
