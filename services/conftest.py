@@ -21,6 +21,8 @@ from strata.site.outputs import CloudOutputs, ImageOutputs, InstanceOutput
 from strata.site.paths import REPOSITORY
 from strata.site.secrets import Certificate
 from strata_bench.services import PostgreSQL, find_postgresql, postgresql_cluster
+from strata.toolchain import load_versions
+from strata.toolchain.charts import chart_directory
 
 if TYPE_CHECKING:
     from testinfra.host import Host
@@ -103,7 +105,8 @@ def state(fake_secrets: Secrets) -> Callable[[Path], PlatformState]:
             for n, i in enumerate(site.cloud.instances if site.cloud else (), 10)
         }
         own = [name for service in services() for name in service.image_folders]
-        names = [*(release.chart for release in releases(site)), *own, "gpu-device-plugin", "pod-base", "traefik"]
+        others = ("gpu-device-plugin", "pause", "pod-base", "traefik")
+        names = [*(release.chart for release in releases(site)), *own, *others]
         images = ImageOutputs(images={name: f"registry.example.org:5000/strata/{name}@{DIGEST}" for name in names})
         return PlatformState(site, site_file, CloudOutputs(instances=instances, networks={}), images, fake_secrets)
 
@@ -132,8 +135,9 @@ def values_of(state: Callable[[Path], PlatformState]) -> Callable[[Service[Any],
 
 def render(chart: str, values: dict[str, Any]) -> list[dict[str, Any]]:
     """The objects of a chart, by the real helm."""
+    directory = chart_directory(chart) if chart in load_versions().charts else REPOSITORY / "helm" / chart
     done = subprocess.run(
-        [str(Path(sys.executable).with_name("helm")), "template", chart, str(REPOSITORY / "helm" / chart), "-f", "-"],
+        [str(Path(sys.executable).with_name("helm")), "template", chart, str(directory), "-f", "-"],
         input=json.dumps(values),
         capture_output=True,
         text=True,

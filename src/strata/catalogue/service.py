@@ -187,6 +187,7 @@ class Service(Generic[SettingsT]):
         check: cross-checks of the settings with the site; paths are relative to the site file's directory.
         secret_data: entries of its Kubernetes Secret beside those of its needs.
         issuer: of a service that issues the site's tokens.
+        pod_annotations: values of the chart, by dotted path, that become annotations of pods.
     """
 
     folder: Path
@@ -196,6 +197,7 @@ class Service(Generic[SettingsT]):
     check: Callable[[SettingsT, Site, Path], Iterable[Finding]] = _no_findings
     secret_data: Callable[[ServiceContext[SettingsT]], Mapping[str, str]] | None = None
     issuer: Callable[[SettingsT, Site], Issuer] | None = None
+    pod_annotations: Sequence[str] = ("podAnnotations",)
 
     @property
     def name(self) -> str:

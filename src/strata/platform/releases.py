@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -165,7 +165,7 @@ def _volumes_release(site: Site, namespaces: Sequence[Release]) -> tuple[Release
 def _service_release(service: Service[Model], site: Site, hostname: str | None) -> Release:
     def values(state: PlatformState) -> Values:
         context = service_context(service, state)
-        return _with_fingerprint(service.values(context), state, context.secret_data())
+        return _with_fingerprint(service.values(context), state, context.secret_data(), service.pod_annotations)
 
     own = service.own_namespace(site)
     address = f"https://{hostname}.{site.domain}/" if hostname else None
@@ -189,10 +189,17 @@ def _kind(name: str) -> str:
     return "".join(part.capitalize() for part in name.split("-"))
 
 
-def _with_fingerprint(given: Values, state: PlatformState, data: Mapping[str, str]) -> Values:
-    """Values whose pods change with secret data."""
+def _with_fingerprint(
+    given: Values, state: PlatformState, data: Mapping[str, str], keys: Iterable[str] = ("podAnnotations",)
+) -> Values:
+    """Values whose pods change with secret data; keys are dotted paths of annotations of pods."""
     if data:
-        given.setdefault("podAnnotations", {})[FINGERPRINT_ANNOTATION] = fingerprint(state.secrets, data)
+        found = fingerprint(state.secrets, data)
+        for key in keys:
+            annotations = given
+            for step in key.split("."):
+                annotations = annotations.setdefault(step, {})
+            annotations[FINGERPRINT_ANNOTATION] = found
     return given
 
 

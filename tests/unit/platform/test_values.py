@@ -30,7 +30,13 @@ DIGEST = "sha256:" + "0" * 64
 IMAGES = ImageOutputs(
     images={
         name: f"registry.example.org:5000/strata/{name}@{DIGEST}"
-        for name in (*(n for s in services() for n in s.image_folders), "gpu-device-plugin", "pod-base", "traefik")
+        for name in (
+            *(n for service in services() for n in service.image_folders),
+            "gpu-device-plugin",
+            "pause",
+            "pod-base",
+            "traefik",
+        )
     }
 )
 CA = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"

@@ -1,0 +1,223 @@
+"""JupyterHub, as users reach it: at its host name, over TLS. The servers are those of a user for checks."""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import requests
+import websocket
+
+from strata.access.https import load_balancer_address, trusted_authorities
+from strata.verify.pods import Kubectl
+from strata_services.jupyterhub.needs import HUB_PRIORITY, NAMESPACE, USER_PRIORITY, VERIFY_TOKEN, VERIFY_USER
+from strata_services.jupyterhub.service import SERVICE
+from strata_services.jupyterhub.settings import JupyterHub
+
+if TYPE_CHECKING:
+    from strata.site.context import SiteContext
+
+HTTPS = 443
+USER_PATH = f"/hub/api/users/{VERIFY_USER}"
+SERVER_PATH = f"/user/{VERIFY_USER}"
+PODS = ("get", "pods", "--namespace", NAMESPACE.name, "--output", "json", "--selector")
+WRITTEN = "strata-verify.txt"
+COMPUTE = f"""
+import os, pathlib, socket, numpy
+marker = pathlib.Path.home() / {WRITTEN!r}
+print(json.dumps({{
+    "determinant": round(float(numpy.linalg.det(2 * numpy.eye(3)))),
+    "user": os.getuid(),
+    "token": os.path.exists("/var/run/secrets/kubernetes.io/serviceaccount/token"),
+    "before": marker.read_text() if marker.exists() else None,
+}}))
+"""
+
+
+@dataclass(frozen=True)
+class Hub:
+    """The hub's API and the servers behind it, with the token for checks.
+
+    Args:
+        http: finds the site's names.
+        host: name of the hub.
+        token: of the hub's service for checks.
+        address: of the load balancer.
+        authorities: PEM file of the CA of the hub's certificate; True for the public ones.
+    """
+
+    http: requests.Session
+    host: str
+    token: str
+    address: str
+    authorities: str | bool
+
+    def call(self, method: str, path: str, body: object = None) -> requests.Response:
+        """A request with the token."""
+        return self.http.request(
+            method,
+            f"https://{self.host}{path}",
+            json=body,
+            headers={"Authorization": f"token {self.token}"},
+            timeout=60,
+            allow_redirects=False,
+        )
+
+    def start(self, profile: str, seconds: float) -> None:
+        """Starts the user's server and waits until it responds."""
+        response = self.call("POST", f"{USER_PATH}/server", {"profile": profile})
+        assert response.status_code in (201, 202), response.text
+        end = time.monotonic() + seconds
+        while not self.server().get("ready"):
+            server = self.server()
+            assert server, f"the server with the profile {profile} did not start: `kubectl logs deployment/hub`"
+            assert time.monotonic() < end, f"the server with the profile {profile} is not ready after {seconds:.0f} s"
+            time.sleep(0.2)
+
+    def server(self) -> dict[str, Any]:
+        """The user's server as the hub has it; empty for none."""
+        found: dict[str, Any] = self.call("GET", USER_PATH).json().get("servers", {}).get("", {})
+        return found
+
+    def stop(self) -> None:
+        """Stops the user's server and waits until its pod is deleted."""
+        assert self.call("DELETE", f"{USER_PATH}/server").status_code in (202, 204, 400, 404)
+        end = time.monotonic() + 60
+        while self.server():
+            assert time.monotonic() < end, "the server is not stopped after 60 s"
+            time.sleep(0.2)
+
+    def run(self, code: str) -> str:
+        """What a kernel of the user's server prints."""
+        kernel = self.call("POST", f"{SERVER_PATH}/api/kernels", {"name": "python3"})
+        assert kernel.status_code == 201, kernel.text
+        channels = f"wss://{self.host}{SERVER_PATH}/api/kernels/{kernel.json()['id']}/channels"
+        tls = ssl.create_default_context(cafile=self.authorities if isinstance(self.authorities, str) else None)
+        connection = socket.create_connection((self.address, HTTPS), timeout=60)
+        with tls.wrap_socket(connection, server_hostname=self.host) as secured:
+            header = [f"Authorization: token {self.token}"]
+            kernel_socket = websocket.create_connection(channels, sock=secured, header=header, timeout=60)
+            return _execute(kernel_socket, code)
+
+
+def _execute(kernel: websocket.WebSocket, code: str) -> str:
+    """Runs code by Jupyter's messages; returns standard output."""
+    request = uuid.uuid4().hex
+    header = {"msg_id": request, "msg_type": "execute_request", "session": request, "username": "", "version": "5.3"}
+    content = {"code": code, "silent": False, "store_history": False, "allow_stdin": False}
+    message = {"channel": "shell", "header": header, "parent_header": {}, "metadata": {}, "content": content}
+    kernel.send(json.dumps(message))
+    text = ""
+    while True:
+        answer = json.loads(kernel.recv())
+        if answer["parent_header"].get("msg_id") != request:
+            continue
+        kind, content = answer["msg_type"], answer["content"]
+        assert kind != "error", content
+        if kind == "stream":
+            text += content["text"]
+        if kind == "status" and content["execution_state"] == "idle":
+            return text
+
+
+@pytest.fixture(scope="module")
+def settings(context: SiteContext) -> JupyterHub:
+    """JupyterHub's entry in site.yaml."""
+    found = SERVICE.of(context.site)
+    if found is None:
+        pytest.skip(f"site {context.site.name} has no platform.services.{SERVICE.key}")
+    return found
+
+
+@pytest.fixture(scope="module")
+def hub(context: SiteContext, settings: JupyterHub, http: requests.Session) -> Iterator[Hub]:
+    """The hub, with a user for checks."""
+    host = f"{settings.hostname}.{context.site.domain}"
+    token = context.secrets.get(VERIFY_TOKEN.name)
+    found = Hub(http, host, token, load_balancer_address(context), trusted_authorities(context))
+    assert found.call("POST", USER_PATH).status_code in (201, 409)
+    found.stop()  # of an interrupted run
+    yield found
+    found.stop()
+    assert found.call("DELETE", USER_PATH).status_code == 204
+
+
+def pods(kubectl: Kubectl, selector: str) -> list[dict[str, Any]]:
+    """Pods of the namespace."""
+    found: list[dict[str, Any]] = json.loads(kubectl(*PODS, selector))["items"]
+    return found
+
+
+def user_pods(kubectl: Kubectl) -> list[dict[str, Any]]:
+    """Pods of the user for checks."""
+    return pods(kubectl, f"hub.jupyter.org/username={VERIFY_USER}")
+
+
+def test_login_is_the_issuers(hub: Hub, context: SiteContext) -> None:
+    """JupyterHub sends users without a session to the site's issuer, and has them come back to its own name."""
+    response = hub.http.get(f"https://{hub.host}/hub/oauth_login", allow_redirects=False, timeout=30)
+    assert response.status_code == 302, response.text
+    target = response.headers["Location"]
+    external = context.site.platform.services.external_issuer
+    assert external is not None or f".{context.site.domain}/" in target.partition("?")[0]
+    assert "client_id=jupyterhub" in target
+    assert f"redirect_uri=https%3A%2F%2F{hub.host}%2Fhub%2Foauth_callback" in target
+    assert "code_challenge_method=S256" in target
+
+
+def test_hub_refuses_strangers(hub: Hub) -> None:
+    """JupyterHub's API rejects requests without a token, and the token for checks reaches no other user."""
+    anonymous = hub.http.get(f"https://{hub.host}/hub/api/users", timeout=30)
+    assert anonymous.status_code == 403
+    listed = hub.call("GET", "/hub/api/users")
+    assert listed.status_code == 200, listed.text
+    assert {user["name"] for user in listed.json()} == {VERIFY_USER}
+    assert hub.call("POST", "/hub/api/users/another").status_code in (403, 404)
+
+
+def test_servers_have_profiles_of_the_site(hub: Hub, kubectl: Kubectl) -> None:
+    """JupyterHub starts no server with a profile that the site does not define."""
+    hub.call("POST", f"{USER_PATH}/server", {"profile": "no-such-profile"})
+    end = time.monotonic() + 30
+    while hub.server():
+        assert time.monotonic() < end, "the server still exists after 30 s"
+        time.sleep(0.2)
+    assert user_pods(kubectl) == []
+
+
+def test_server_computes_and_keeps_its_home(hub: Hub, settings: JupyterHub, kubectl: Kubectl) -> None:
+    """A user's server computes with NumPy over a WebSocket, and the next one, with another profile where the site has
+    accelerators, finds its files. A stopped server leaves no pod."""
+    text = uuid.uuid4().hex
+    hub.start(settings.profiles[0].name, settings.start_seconds)
+    result = json.loads(hub.run("import json" + COMPUTE + f"marker.write_text({text!r})\n"))
+    assert (result["determinant"], result["user"], result["token"]) == (8, 1000, False)
+    (pod,) = user_pods(kubectl)
+    assert pod["spec"]["priorityClassName"] == USER_PRIORITY.level
+    hub.stop()
+    assert user_pods(kubectl) == []
+
+    with_card = next((p for p in settings.profiles if p.accelerators), settings.profiles[-1])
+    hub.start(with_card.name, settings.start_seconds)
+    assert json.loads(hub.run("import json" + COMPUTE))["before"] == text
+    (pod,) = user_pods(kubectl)
+    limits = pod["spec"]["containers"][0]["resources"]["limits"]
+    assert sum(int(v) for name, v in limits.items() if "/" in name) == sum(with_card.accelerators.values())
+    hub.run(f"import pathlib; (pathlib.Path.home() / {WRITTEN!r}).unlink()")
+    hub.stop()
+    assert user_pods(kubectl) == []
+
+
+def test_hub_is_not_preempted(hub: Hub, kubectl: Kubectl) -> None:
+    """JupyterHub's own pods have the priority of the platform."""
+    assert hub
+    for component in ("hub", "proxy"):
+        (pod,) = pods(kubectl, f"component={component}")
+        assert pod["spec"]["priorityClassName"] == HUB_PRIORITY.level

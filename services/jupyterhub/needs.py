@@ -1,0 +1,81 @@
+"""What JupyterHub needs from the platform."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+from strata.catalogue.needs import (
+    Accelerators,
+    Client,
+    Database,
+    Hostname,
+    Namespace,
+    Need,
+    Priority,
+    Secret,
+    SharedVolume,
+)
+from strata_services.jupyterhub.settings import JupyterHub, Profile
+
+NAMESPACE = Namespace("jupyterhub", pod_security="restricted")
+DATABASE = Database("jupyterhub")
+USER_ID = 1000
+"""Of all users' processes, in containers and on the volume with the homes."""
+HUB_PRIORITY = Priority("platform")
+USER_PRIORITY = Priority("interactive")
+VERIFY_SERVICE = "verify"
+"""The hub's service that may start servers of VERIFY_USER only, for the checks."""
+VERIFY_USER = "strata-verify"
+"""The issuer has no such user."""
+
+
+def _hexadecimal() -> str:
+    return secrets.token_hex(32)
+
+
+VERIFY_TOKEN = Secret("jupyterhub_verify_token", f"hub.services.{VERIFY_SERVICE}.apiToken", _hexadecimal)
+HUB_SECRETS = (
+    Secret("jupyterhub_cookie_secret", "hub.config.JupyterHub.cookie_secret", _hexadecimal),
+    Secret("jupyterhub_encryption_key", "hub.config.CryptKeeper.keys", _hexadecimal),
+    Secret("jupyterhub_proxy_token", "hub.config.ConfigurableHTTPProxy.auth_token", _hexadecimal),
+    VERIFY_TOKEN,
+)
+"""Entries of hub.existingSecret, by the chart's names."""
+
+
+def homes(settings: JupyterHub) -> SharedVolume:
+    """The volume with all homes."""
+    size = f"{settings.homes_size.gibibytes}Gi"
+    return SharedVolume("homes", owner=USER_ID, group=USER_ID, mode="0700", size=size)
+
+
+def hostname(settings: JupyterHub) -> Hostname:
+    """Where users reach it."""
+    return Hostname(settings.hostname, "/hub/health")
+
+
+def client(settings: JupyterHub) -> Client:
+    """Logins at the site's issuer."""
+    return Client("jupyterhub", hostname=settings.hostname, redirect_paths=("/hub/oauth_callback",))
+
+
+def accelerators(profile: Profile) -> Accelerators | None:
+    """Of each server of a profile."""
+    return next((Accelerators(count, kind) for kind, count in profile.accelerators.items()), None)
+
+
+def needs(settings: JupyterHub) -> tuple[Need[Any], ...]:
+    """A namespace for users' pods, the database, homes, the site's login, a name."""
+    cards = {need for need in map(accelerators, settings.profiles) if need is not None}
+    return (
+        NAMESPACE,
+        DATABASE,
+        HUB_PRIORITY,
+        USER_PRIORITY,
+        homes(settings),
+        client(settings),
+        hostname(settings),
+        *HUB_SECRETS,
+        *cards,
+    )

@@ -1,0 +1,48 @@
+"""JupyterHub: zero-to-jupyterhub's chart, behind the site's issuer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from strata.catalogue.service import Service
+from strata.models.finding import Finding
+from strata_services.jupyterhub.needs import needs
+from strata_services.jupyterhub.settings import JupyterHub
+from strata_services.jupyterhub.values import values
+
+if TYPE_CHECKING:
+    from strata.models import Site
+    from strata.models.yaml_events import KeyPath
+
+KEY: KeyPath = ("platform", "services", "jupyterhub")
+
+
+def check(settings: JupyterHub, site: Site, _: Path) -> Iterator[Finding]:
+    """Profiles are unique, and name tenants that the site has."""
+    tenants = [tenant.name for tenant in site.platform.tenants]
+    seen: set[str] = set()
+    for index, profile in enumerate(settings.profiles):
+        key: KeyPath = (*KEY, "profiles", index)
+        if profile.name in seen:
+            yield Finding((*key, "name"), f"duplicate of another profile's: {profile.name}", "another name")
+        seen.add(profile.name)
+        for tenant in profile.tenants:
+            if tenant not in tenants:
+                fix = f"one of {', '.join(tenants)}" if tenants else "add it to platform.tenants"
+                yield Finding((*key, "tenants"), f"the site has no tenant {tenant}", fix, (("platform", "tenants"),))
+        if profile.guaranteed_memory is not None and profile.guaranteed_memory > profile.memory:
+            yield Finding((*key, "guaranteed_memory"), "is more than memory", f"at most {profile.memory}")
+        if profile.guaranteed_millicpus > profile.cpu * 1000:
+            yield Finding((*key, "guaranteed_millicpus"), "is more than cpu", f"at most {profile.cpu * 1000}")
+
+
+SERVICE = Service(
+    folder=Path(__file__).parent,
+    settings=JupyterHub,
+    needs=needs,
+    check=check,
+    values=values,
+    pod_annotations=("hub.annotations", "proxy.annotations"),
+)

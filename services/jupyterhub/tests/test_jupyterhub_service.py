@@ -1,0 +1,191 @@
+"""The declaration of JupyterHub: its values, and what it refuses."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import yaml
+
+from strata.catalogue.service import Service
+from strata.models import SiteError, load_site
+from strata.toolchain import charts
+from strata_services.jupyterhub.needs import VERIFY_USER
+from strata_services.jupyterhub.service import SERVICE
+
+ValuesOf = Callable[[Service[Any], Path], dict[str, Any]]
+LabWith = Callable[..., Path]
+STANDARD = {"name": "standard", "memory": "1 GiB", "guaranteed_memory": "256 MiB"}
+CARD = {"name": "v100", "title": "One V100", "memory": "2 GiB", "accelerators": {"v100": 1}, "tenants": ["research"]}
+
+
+@pytest.fixture
+def site_file(lab_with: LabWith) -> Path:
+    """The lab with two profiles."""
+    return lab_with(SERVICE, profiles=[STANDARD, CARD])
+
+
+def test_profiles_are_kubespawners(values_of: ValuesOf, site_file: Path) -> None:
+    standard, card = values_of(SERVICE, site_file)["singleuser"]["profileList"]
+    override = standard["kubespawner_override"]
+    assert (override["mem_limit"], override["mem_guarantee"]) == (2**30, 2**28)
+    assert "extra_resource_limits" not in override
+    assert (card["slug"], card["display_name"]) == ("v100", "One V100")
+    assert card["kubespawner_override"]["extra_resource_limits"] == {"nvidia.com/gpu": "1"}
+    assert card["kubespawner_override"]["tolerations"], "the lab's GPU nodes are tainted"
+
+
+def test_restricted_profiles_name_groups_of_the_issuer(values_of: ValuesOf, site_file: Path) -> None:
+    access = values_of(SERVICE, site_file)["custom"]["profileAccess"]
+    assert access == {"v100": {"users": [VERIFY_USER], "groups": ["/tenants/research"]}}
+
+
+def test_no_value_is_a_secret(values_of: ValuesOf, site_file: Path, fake_secrets: Any) -> None:
+    text = json.dumps(values_of(SERVICE, site_file))
+    values = [value for name, value in fake_secrets.stored.items() if name.startswith("jupyterhub_")]
+    assert len(values) >= 5
+    assert not [value for value in values if value in text]
+
+
+def test_hub_names_entries_of_its_secret(context_of: Callable[..., Any], values_of: ValuesOf, site_file: Path) -> None:
+    data = context_of(SERVICE, site_file).secret_data()
+    hub = values_of(SERVICE, site_file)["hub"]
+    assert hub["existingSecret"] == "jupyterhub-secrets"
+    for entry in ("hub.config.JupyterHub.cookie_secret", "hub.config.CryptKeeper.keys",
+                  "hub.config.ConfigurableHTTPProxy.auth_token", "hub.services.verify.apiToken"):  # fmt: skip
+        assert len(bytes.fromhex(data[entry])) == 32
+    for variable in ("PGPASSWORD", "OAUTH_CLIENT_SECRET"):
+        assert hub["extraEnv"][variable]["valueFrom"]["secretKeyRef"]["key"] in data
+
+
+def test_members_of_the_sites_tenants_log_in(values_of: ValuesOf, site_file: Path) -> None:
+    login = values_of(SERVICE, site_file)["hub"]["config"]["GenericOAuthenticator"]
+    assert login["allowed_groups"] == ["/tenants/research"]
+    assert login["oauth_callback_url"] == "https://jupyter.lab.strata.test/hub/oauth_callback"
+
+
+def test_objects_are_closed(objects_of: Callable[..., list[dict[str, Any]]], site_file: Path) -> None:
+    objects = {(o["kind"], o["metadata"]["name"]): o for o in objects_of(SERVICE, site_file)}
+    users = objects["NetworkPolicy", "singleuser"]["spec"]
+    blocks = [to["ipBlock"] for rule in users["egress"] for to in rule.get("to", ()) if "ipBlock" in to]
+    assert "169.254.169.254/32" in next(b for b in blocks if b["cidr"] == "0.0.0.0/0")["except"]
+    assert not [b for b in blocks if b["cidr"] == "169.254.169.254/32"]
+    (proxy,) = (r for r in objects["NetworkPolicy", "proxy"]["spec"]["ingress"] if "namespaceSelector" in r["from"][0])
+    assert proxy["from"][0]["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": "traefik"}
+    for name in ("hub", "proxy"):
+        pod = objects["Deployment", name]["spec"]["template"]["spec"]
+        security = [pod.get("securityContext", {}), pod["containers"][0]["securityContext"]]
+        for key, value in {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}.items():
+            assert value in [one.get(key) for one in security], (name, key)
+        assert security[1]["readOnlyRootFilesystem"] is True
+
+
+def test_substitute_makes_what_upstreams_chart_makes(
+    objects_of: Callable[..., list[dict[str, Any]]], values_of: ValuesOf, site_file: Path, monkeypatch: Any
+) -> None:
+    """Where zero-to-jupyterhub's chart was fetched: the same objects, containers, services and network policies."""
+    (chart,) = (c for c in charts.report() if c.name == SERVICE.name)
+    if chart.source not in ("mirror", "release"):
+        pytest.skip(f"zero-to-jupyterhub's chart is not in the cache: {chart.note}")
+    real = {_key(o): o for o in objects_of(SERVICE, site_file)}
+    monkeypatch.setattr(charts, "report", lambda _: [replace(chart, path=charts.SUBSTITUTES / SERVICE.name)])
+    own = {_key(o): o for o in objects_of(SERVICE, site_file)}
+    assert real.keys() - own.keys() <= {("ServiceAccount", "continuous-image-puller"), ("Secret", "hub")}
+    assert own.keys() <= real.keys()
+    for key in own:
+        if key[0] == "NetworkPolicy":
+            assert _rules(own[key]) <= _rules(real[key]), key
+        if key[0] == "Deployment":
+            one, other = (o[key]["spec"]["template"]["spec"]["containers"][0] for o in (own, real))
+            for field in ("image", "args", "command", "ports", "securityContext", "resources"):
+                assert one.get(field) == other.get(field), (key, field)
+
+
+def _key(item: dict[str, Any]) -> tuple[str, str]:
+    return item["kind"], item["metadata"]["name"]
+
+
+def _rules(policy: dict[str, Any]) -> set[str]:
+    spec = policy["spec"]
+    return {json.dumps([way, rule], sort_keys=True) for way in ("ingress", "egress") for rule in spec[way]}
+
+
+REFUSED = {
+    "duplicate": ([STANDARD, STANDARD | {"cpu": 1}], "duplicate of another profile's: standard"),
+    "tenant": ([STANDARD, CARD | {"tenants": ["nobody"]}], "the site has no tenant nobody"),
+    "kind": ([STANDARD, CARD | {"accelerators": {"a100": 1}}], "a100"),
+    "too many": ([STANDARD, CARD | {"accelerators": {"v100": 3}}], "v100"),
+    "two kinds": ([STANDARD, CARD | {"accelerators": {"v100": 1, "t4": 1}}], "at most 1"),
+    "memory": ([STANDARD | {"guaranteed_memory": "2 GiB"}], "is more than memory"),
+    "cpu": ([STANDARD | {"guaranteed_millicpus": 3000}], "is more than cpu"),
+    "none": ([], "at least 1"),
+}
+
+
+@pytest.mark.parametrize(("profiles", "why"), REFUSED.values(), ids=REFUSED)
+def test_wrong_profiles_are_refused(lab_with: LabWith, profiles: list[Any], why: str) -> None:
+    with pytest.raises(SiteError) as raised:
+        load_site(lab_with(SERVICE, profiles=profiles))
+    assert why in str(raised.value)
+
+
+@pytest.fixture(scope="module")
+def module() -> ModuleType:
+    """What the hub's image adds to its configuration."""
+    file = SERVICE.folder / "images" / "hub" / "src" / "strata_hub" / "__init__.py"
+    spec = importlib.util.spec_from_file_location("strata_hub", file)
+    assert spec is not None
+    assert spec.loader is not None
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
+
+
+def test_users_choose_from_their_profiles(module: ModuleType) -> None:
+    profiles = [{"slug": "standard"}, {"slug": "v100"}]
+    access = {"v100": {"users": ["ada"], "groups": ["/tenants/research"]}}
+
+    def slugs(user: str, *groups: str) -> list[str]:
+        return [profile["slug"] for profile in module.allowed(profiles, access, user, set(groups))]
+
+    assert slugs("eve") == slugs("eve", "/tenants/biology") == ["standard"]
+    assert slugs("ada") == slugs("eve", "/tenants/research") == ["standard", "v100"]
+
+
+def test_default_is_the_first_profile_of_the_user(module: ModuleType) -> None:
+    profiles = [{"slug": "v100", "default": True}, {"slug": "standard"}]
+    access = {"v100": {"users": [], "groups": ["/tenants/research"]}}
+    assert module.allowed(profiles, access, "eve", set()) == [{"slug": "standard", "default": True}]
+
+
+def test_user_without_profile_starts_nothing(module: ModuleType) -> None:
+    class User:
+        name = "eve"
+        groups: tuple[Any, ...] = ()
+
+    class Spawner:
+        user = User()
+
+    of = module.profile_list([{"slug": "v100"}], {"v100": {"users": [], "groups": []}})
+    with pytest.raises(module.ProfileError):
+        of(Spawner())
+
+
+def test_notebooks_have_the_hubs_version() -> None:
+    """Another version of JupyterHub in a notebook may not speak the hub's API."""
+    images = SERVICE.folder / "images"
+    versions = {
+        line
+        for image in ("hub", "notebook")
+        for line in (images / image / "pyproject.toml").read_text().splitlines()
+        if '"jupyterhub==' in line
+    }
+    assert len(versions) == 1
+    chart = yaml.safe_load((SERVICE.folder.parents[1] / "lab" / "charts" / "jupyterhub" / "Chart.yaml").read_text())
+    assert f'"jupyterhub=={chart["appVersion"]}"' in versions.pop()

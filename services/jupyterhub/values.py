@@ -1,0 +1,287 @@
+"""Values of zero-to-jupyterhub's chart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from ipaddress import ip_address
+from pathlib import Path
+
+from strata.catalogue.issuer import GROUPS_CLAIM, USERNAME_CLAIM, tenant_group
+from strata.catalogue.needs.client import ClientAccess
+from strata.catalogue.needs.database import DatabaseAccess
+from strata.catalogue.service import SYSTEM_NAMESPACE, ServiceContext, Values, image
+from strata.roles import port
+from strata_services.jupyterhub.needs import (
+    DATABASE,
+    HUB_PRIORITY,
+    USER_ID,
+    USER_PRIORITY,
+    VERIFY_SERVICE,
+    VERIFY_USER,
+    accelerators,
+    client,
+    homes,
+    hostname,
+)
+from strata_services.jupyterhub.settings import JupyterHub, Profile
+
+HTTPS = port("load_balancer", "https")
+KUBERNETES_API = port("kube_control_plane", "kubernetes-api")
+CA_FILES = Path("/etc/strata")
+IMAGE_CA = "/etc/ssl/certs/ca-certificates.crt"
+INGRESS_CONTROLLER = "traefik"
+"""Namespace of the ingress controller, and label of its pods."""
+RESTRICTED: Values = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "readOnlyRootFilesystem": True,
+    "runAsNonRoot": True,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+CLOSED: Values = {
+    "cloudMetadataServer": False,
+    "dnsPortsCloudMetadataServer": False,
+    "dnsPortsKubeSystemNamespace": True,
+    "dnsPortsPrivateIPs": False,
+    "nonPrivateIPs": False,
+    "privateIPs": False,
+}
+"""Of a NetworkPolicy: DNS, and what its rules name."""
+EXTRA_CONFIG = """\
+from strata_hub import profile_list
+c.KubeSpawner.profile_list = profile_list(get_config("singleuser.profileList"), get_config("custom.profileAccess"))
+"""
+"""Python at the end of the hub's configuration; the module is in the image."""
+
+
+def values(context: ServiceContext[JupyterHub]) -> Values:
+    """Values of zero-to-jupyterhub's chart.
+
+    Raises:
+        UserError: no PostgreSQL server is deployed, an image is missing, or the issuer's URLs are unknown.
+    """
+    hub = context.settings
+    host = context.provide(hostname(hub))
+    return {
+        "custom": {"profileAccess": _access(hub)},
+        "hub": _hub(context, f"https://{host['host']}"),
+        "proxy": _proxy(context),
+        "singleuser": _singleuser(context),
+        # Kubernetes' scheduler places users' pods and queues them
+        "scheduling": {
+            "userScheduler": {"enabled": False},
+            "userPlaceholder": {"enabled": False},
+            "corePods": {"nodeAffinity": {"matchNodePurpose": "ignore"}},
+            "userPods": {"nodeAffinity": {"matchNodePurpose": "ignore"}},
+        },
+        "prePuller": {
+            "extraTolerations": _tolerations(context),
+            "resources": {"requests": {"cpu": "1m", "memory": "8Mi"}, "limits": {"memory": "64Mi"}},
+            "containerSecurityContext": {"readOnlyRootFilesystem": True},
+            "hook": {"enabled": False},
+            "continuous": {"enabled": True},
+            "pause": {"image": _image(image(context.pushed, "pause"))},
+        },
+        "ingress": {"enabled": True, "ingressClassName": host["className"], "hosts": [host["host"]]},
+        "cull": {
+            "enabled": True,
+            "timeout": hub.culling.idle_seconds,
+            "every": hub.culling.check_seconds,
+            "maxAge": hub.culling.maximum_age_seconds or 0,
+        },
+    }
+
+
+def _image(reference: Values) -> dict[str, str]:
+    """The chart has no key for the digest, and writes a colon between name and tag."""
+    algorithm, _, digest = reference["digest"].partition(":")
+    return {"name": f"{reference['repository']}@{algorithm}", "tag": digest}
+
+
+def _hub(context: ServiceContext[JupyterHub], url: str) -> Values:
+    hub = context.settings
+    database = context.provide(DATABASE)
+    access = context.provide(client(hub))
+    address = f"postgresql+psycopg2://{database.name}@{database.host}:{database.port}/{database.name}"
+    tls = f"sslmode=verify-full&sslrootcert={_ca('database')}"
+    files = {"database-ca.pem": database.ca} | ({"issuer-ca.pem": access.ca} if access.ca is not None else {})
+    limits = {} if hub.maximum_servers is None else {"activeServerLimit": hub.maximum_servers}
+    return {
+        "image": _image(context.images["hub"]),
+        "existingSecret": context.service.secret_name,
+        "config": {
+            "JupyterHub": {"authenticator_class": "generic-oauth", "admin_access": False},
+            "Authenticator": {"auto_login": True, "admin_users": list(hub.administrators)},
+            "GenericOAuthenticator": _login(context, access, url),
+            "KubeSpawner": {
+                # a server may need a minute to respond on a busy node
+                "http_timeout": 120,
+                "priority_class_name": context.provide(USER_PRIORITY),
+                "pod_security_context": {"runAsGroup": USER_ID},
+                "container_security_context": RESTRICTED,
+            },
+        },
+        "db": {"type": "postgres", "upgrade": True, "url": f"{address}?{tls}"},
+        # 0 is no limit: pods wait for free resources in the queue of Kubernetes' scheduler, and nothing is refused
+        "concurrentSpawnLimit": 0,
+        # slow starts are no reason for the hub to end itself
+        "consecutiveFailureLimit": 0,
+        **limits,
+        "extraConfig": {"strata": EXTRA_CONFIG},
+        "extraEnv": {
+            "PGPASSWORD": {"valueFrom": {"secretKeyRef": database.password.value}},
+            "OAUTH_CLIENT_SECRET": {"valueFrom": {"secretKeyRef": access.secret.value}},
+        },
+        "extraFiles": {n: {"mountPath": str(CA_FILES / n), "stringData": text} for n, text in files.items()},
+        "extraVolumes": [{"name": "tmp", "emptyDir": {}}],
+        "extraVolumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108  # of the container
+        "services": {VERIFY_SERVICE: {}},
+        "loadRoles": {VERIFY_SERVICE: {"services": [VERIFY_SERVICE], "scopes": _verify_scopes()}},
+        "resources": {"requests": {"cpu": "50m", "memory": "192Mi"}, "limits": {"memory": "1Gi"}},
+        "containerSecurityContext": {"readOnlyRootFilesystem": True},
+        "extraPodSpec": {"priorityClassName": context.provide(HUB_PRIORITY)},
+        "networkPolicy": {
+            "egressAllowRules": CLOSED,
+            "egress": [
+                _database_rule(database),
+                *_issuer_rules(access),
+                # Kubernetes' API: the port of its Service, and of the node behind it
+                {"ports": [_tcp(HTTPS), _tcp(KUBERNETES_API)]},
+            ],
+        },
+    }
+
+
+def _verify_scopes() -> list[str]:
+    scopes = ("admin:users", "admin:servers", "access:servers")
+    return [f"{scope}!user={VERIFY_USER}" for scope in scopes]
+
+
+def _login(context: ServiceContext[JupyterHub], access: ClientAccess, url: str) -> Values:
+    """Logins at the issuer; its claim `groups` becomes the user's groups at each login."""
+    hub = context.settings
+    return {
+        "client_id": access.id,
+        "oauth_callback_url": f"{url}/hub/oauth_callback",
+        "authorize_url": access.public.authorize,
+        "token_url": access.internal.token,
+        "userdata_url": access.internal.userinfo,
+        "logout_redirect_url": access.public.logout,
+        "http_request_kwargs": {"ca_certs": IMAGE_CA if access.ca is None else _ca("issuer")},
+        "scope": ["openid", "profile", "email"],
+        "username_claim": USERNAME_CLAIM,
+        "manage_groups": True,
+        "auth_state_groups_key": f"oauth_user.{GROUPS_CLAIM}",
+        "allowed_groups": [*(tenant_group(tenant.name) for tenant in context.site.platform.tenants), *hub.groups],
+        "login_service": f"the login of {context.site.name}",
+    }
+
+
+def _ca(name: str) -> str:
+    return str(CA_FILES / f"{name}-ca.pem")
+
+
+def _proxy(context: ServiceContext[JupyterHub]) -> Values:
+    controller = {
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": INGRESS_CONTROLLER}},
+        "podSelector": {"matchLabels": {"app.kubernetes.io/name": INGRESS_CONTROLLER}},
+    }
+    return {
+        "service": {"type": "ClusterIP"},
+        "chp": {
+            "image": _image(context.images["proxy"]),
+            "resources": {"requests": {"cpu": "20m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}},
+            "containerSecurityContext": {"readOnlyRootFilesystem": True},
+            "extraPodSpec": {"priorityClassName": context.provide(HUB_PRIORITY)},
+            "networkPolicy": {
+                "ingress": [{"from": [controller], "ports": [{"port": "http", "protocol": "TCP"}]}],
+                "allowedIngressPorts": [],
+                "egressAllowRules": CLOSED,
+            },
+        },
+    }
+
+
+def _singleuser(context: ServiceContext[JupyterHub]) -> Values:
+    hub = context.settings
+    balancer = {"to": [_address(context.address("load_balancer"))], "ports": [_tcp(HTTPS)]}
+    return {
+        "image": _image(context.images["notebook"]),
+        "uid": USER_ID,
+        # NFS knows the owner; a group would have the kubelet change all files of a home
+        "fsGid": None,
+        "defaultUrl": "/lab",
+        "startTimeout": hub.start_seconds,
+        "storage": {
+            "type": "static",
+            "static": {"pvcName": context.provide(homes(hub)), "subPath": "{username}"},
+            "extraVolumes": [{"name": "tmp", "emptyDir": {}}],
+            "extraVolumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108  # of the container
+        },
+        # the NetworkPolicy closes it; iptables would need a privileged container in each user's pod
+        "cloudMetadata": {"blockWithIptables": False},
+        "networkPolicy": {"egressAllowRules": {**CLOSED, "nonPrivateIPs": True}, "egress": [balancer]},
+        "profileList": [_profile(context, profile) for profile in hub.profiles],
+    }
+
+
+def _profile(context: ServiceContext[JupyterHub], profile: Profile) -> Values:
+    guaranteed = profile.guaranteed_memory or profile.memory
+    override: Values = {
+        "cpu_limit": profile.cpu,
+        "cpu_guarantee": profile.guaranteed_millicpus / 1000,
+        "mem_limit": profile.memory.bytes,
+        "mem_guarantee": guaranteed.bytes,
+    }
+    if need := accelerators(profile):
+        cards = context.provide(need)
+        override["extra_resource_limits"] = {cards.resource: str(cards.count)}
+        override["node_selector"] = dict(cards.node_selector)
+        override["tolerations"] = [dict(toleration) for toleration in cards.tolerations]
+    return {
+        "slug": profile.name,
+        "display_name": profile.title or profile.name,
+        "description": profile.description,
+        "kubespawner_override": override,
+    }
+
+
+def _access(hub: JupyterHub) -> Values:
+    """Who may start each profile that is not open to all; the checks may start any."""
+    return {
+        profile.name: {
+            "users": [*profile.users, VERIFY_USER],
+            "groups": [*(tenant_group(tenant) for tenant in profile.tenants), *profile.groups],
+        }
+        for profile in hub.profiles
+        if profile.restricted
+    }
+
+
+def _tolerations(context: ServiceContext[JupyterHub]) -> list[Values]:
+    """Of the nodes of all profiles, so that each has the image."""
+    needed = [need for need in map(accelerators, context.settings.profiles) if need is not None]
+    found = [dict(toleration) for need in needed for toleration in context.provide(need).tolerations]
+    return [toleration for index, toleration in enumerate(found) if toleration not in found[:index]]
+
+
+def _tcp(port: int | str) -> Values:
+    return {"port": port, "protocol": "TCP"}
+
+
+def _address(address: str) -> Values:
+    return {"ipBlock": {"cidr": f"{address}/{ip_address(address).max_prefixlen}"}}
+
+
+def _database_rule(database: DatabaseAccess) -> Values:
+    return {"to": [_address(database.host)], "ports": [_tcp(database.port)]}
+
+
+def _issuer_rules(access: ClientAccess) -> Iterator[Values]:
+    """Of an issuer in the cluster, or one outside on other ports than 443."""
+    if access.pods:
+        namespace = {"matchLabels": {"kubernetes.io/metadata.name": SYSTEM_NAMESPACE}}
+        pods = {"namespaceSelector": namespace, "podSelector": {"matchLabels": dict(access.pods)}}
+        yield {"to": [pods], "ports": [_tcp("http")]}
+    if access.ports:
+        yield {"ports": [_tcp(port) for port in access.ports]}
