@@ -20,10 +20,8 @@ from requests.adapters import HTTPAdapter
 from strata.catalogue.issuer import Endpoints, Issuer
 from strata.images.build import LOCAL_PREFIX
 from strata.verify.tokens import Login, LoginRefused, client_token, request_token
-from strata_bench.services import free_port
+from strata_bench.services import PostgreSQL, free_port
 from strata_services.keycloak.service import AUDIENCE_SCOPE, CLIENT, new_signing_key
-
-from .service_processes import PostgreSQL
 
 HOST = "https://login.lab.strata.test"
 REALM = f"{HOST}/realms/strata"
@@ -146,7 +144,7 @@ def keycloak(postgresql: PostgreSQL, tmp_path_factory: pytest.TempPathFactory) -
     found = podman("images", "--format={{.Repository}}:{{.Tag}}", f"{LOCAL_PREFIX}/keycloak").split()
     if not found:
         pytest.skip("the image is not built yet: `strata up lab --layer cluster` builds it")
-    database = postgresql.create_database("keycloak")
+    database = postgresql.create_database("keycloak", "KEYCLOAK")
     directory = tmp_path_factory.mktemp("keycloak")
     directory.chmod(0o755)
     admin, port, management = secrets.token_urlsafe(16), free_port(), free_port()
