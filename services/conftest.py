@@ -6,7 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from strata.site.paths import REPOSITORY
 from strata.site.secrets import Certificate
 from strata.toolchain import load_versions
 from strata.toolchain.charts import chart_directory
+from strata_bench.services import PostgreSQL, find_postgresql, postgresql_cluster
 
 if TYPE_CHECKING:
     from testinfra.host import Host
@@ -34,6 +35,16 @@ DIGEST = "sha256:" + "0" * 64
 def host(site_host: Callable[[str], Host]) -> Callable[[str], Host]:
     """`host("services-1")`; here and not in the plugin, where testinfra's own fixture of that name would win."""
     return site_host
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[PostgreSQL]:
+    """A running PostgreSQL of the tests' own."""
+    binaries = find_postgresql()
+    if binaries is None:
+        pytest.skip("no PostgreSQL server here (Debian package postgresql)")
+    with postgresql_cluster(binaries) as cluster:
+        yield cluster
 
 
 class Secrets:
@@ -94,7 +105,8 @@ def state(fake_secrets: Secrets) -> Callable[[Path], PlatformState]:
             for n, i in enumerate(site.cloud.instances if site.cloud else (), 10)
         }
         own = [name for service in services() for name in service.image_folders]
-        names = [*(release.chart for release in releases(site)), *own, "gpu-device-plugin", "pause", "traefik"]
+        others = ("gpu-device-plugin", "pause", "pod-base", "traefik")
+        names = [*(release.chart for release in releases(site)), *own, *others]
         images = ImageOutputs(images={name: f"registry.example.org:5000/strata/{name}@{DIGEST}" for name in names})
         return PlatformState(site, site_file, CloudOutputs(instances=instances, networks={}), images, fake_secrets)
 

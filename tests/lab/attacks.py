@@ -123,13 +123,12 @@ TARGETS = (
         "kine",
     ),
     Target("kine", "kine", {"kind": "tcp", "port": ports.DATASTORE}, _everywhere(CLOSED), "kube_control_plane"),
-    Target(
-        "kubelet of a worker", "kube_node", {"kind": "tcp", "port": ports.KUBELET}, _everywhere(CLOSED),
-        "kube_control_plane",
-    ),
-    Target(
-        "kubelet of the control plane", "kube_control_plane", {"kind": "tcp", "port": ports.KUBELET},
-        _everywhere(CLOSED), "kube_control_plane",
+    *(
+        Target(
+            f"kubelet of {what}, anonymously", role, {"kind": "https", "port": ports.KUBELET, "path": "/pods"},
+            _everywhere(CLOSED) | {NOTEBOOK: (REFUSED,)},
+        )
+        for what, role in (("a worker", "kube_node"), ("the control plane", "kube_control_plane"))
     ),
     Target(
         "Kubernetes API, anonymously",

@@ -52,8 +52,11 @@ def test_roles_run_after_those_that_they_need() -> None:
 
 
 def test_hosts_have_the_roles_that_come_with_theirs() -> None:
-    assert roles_of(("kube_node",)) == ("base", "kubernetes_common", "pod_network", "kube_node")
-    assert roles_of(("registry",)) == ("base", "registry")
+    assert roles_of(("kube_node",)) == (
+        *("base", "kubernetes_common", "node_exporter", "pod_network"),
+        "kube_node",
+    )
+    assert roles_of(("registry",)) == ("base", "node_exporter", "registry")
     assert {"base", "kubernetes_common", "pod_network"}.isdisjoint(assignable_roles())
 
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import tempfile
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from types import FrameType
 from typing import Annotated
 
 import typer
@@ -23,30 +20,11 @@ from strata_bench.breakdown import tree
 from strata_bench.catalogue import BENCHMARKS
 from strata_bench.model import Bench, Measure, Results, Span
 from strata_bench.site import LAYERS, bench_site
+from strata_bench.terminal import Lines, ending_in_order
 
 app = typer.Typer(
     add_completion=False, pretty_exceptions_enable=False, context_settings={"help_option_names": ["-h", "--help"]}
 )
-
-
-class _Lines:
-    """Progress on standard error: in a terminal one line, elsewhere a line for each text."""
-
-    def __init__(self) -> None:
-        self._console = Console(stderr=True)
-        self._status = self._console.status("") if self._console.is_terminal else None
-        if self._status:
-            self._status.start()
-
-    def update(self, text: str) -> None:
-        if self._status:
-            self._status.update(text)
-        else:
-            self._console.print(f"{time.strftime('%H:%M:%S')} {text}", markup=False, highlight=False, soft_wrap=True)
-
-    def stop(self) -> None:
-        if self._status:
-            self._status.stop()
 
 
 @app.command()
@@ -91,7 +69,7 @@ def bench(
     results = Results(machine=max(machines, key=lambda m: m.load_before))
     measures: list[Measure] = [m for r in earlier for m in r.measures]
     spans: list[Span] = [s for r in earlier for s in r.spans]
-    progress = _Lines()
+    progress = Lines()
     before = os.environ.get("STRATA_STATE_DIR")
     with ending_in_order(), ExitStack() as stack:
         stack.callback(progress.stop)
@@ -121,26 +99,7 @@ def bench(
             Console(stderr=True).print(f"wrote {file}", highlight=False)
 
 
-@contextmanager
-def ending_in_order() -> Iterator[None]:
-    """Meanwhile SIGTERM and SIGHUP end this process as an exception does: what it made is taken away again."""
-
-    def end(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  # as signal calls it
-        for other in before:  # a second one must not stop the clearing up
-            signal.signal(other, signal.SIG_IGN)
-        sys.exit(128 + number)
-
-    before = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGTERM, signal.SIGHUP)}
-    for number in before:
-        signal.signal(number, end)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _shared_site(chosen: Sequence[str], progress: _Lines, stack: ExitStack) -> Path | None:
+def _shared_site(chosen: Sequence[str], progress: Lines, stack: ExitStack) -> Path | None:
     """One lab for all benchmarks that need one, as high as the highest needs it, destroyed at the end; None where none
     does."""
     needs = {BENCHMARKS[name].needs for name in chosen} - {"nothing"}
@@ -167,7 +126,7 @@ def _load(file: Path) -> Results:
         raise UserError(f"benchmark: {file}: {reason}", fix="name a file that `scripts/bench --save` wrote") from None
 
 
-def _show(progress: _Lines, measure: Measure) -> None:
+def _show(progress: Lines, measure: Measure) -> None:
     progress.update(f"{measure.benchmark}: {measure.what}: median {measure.median:.2f} {measure.unit}")
 
 

@@ -36,6 +36,7 @@ class LabProvider(Provider):
     """A cloud that runs on this machine."""
 
     owns_cloud = True
+    simulates_accelerators = True
     contents = "all containers, data and secrets"
     playbooks = (Playbook("openstack", Layer.CLOUD, GROUP, PLAYBOOKS, before_cloud=True, sources=SOURCES),)
 

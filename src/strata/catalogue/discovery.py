@@ -34,6 +34,18 @@ def load() -> tuple[Service[Any], ...]:
     return tuple(found)
 
 
+def command_modules() -> tuple[ModuleType, ...]:
+    """Every services/<name>/commands/; the package's `register(app)` adds commands to the command line."""
+    _package(PACKAGE, [])
+    found = []
+    for file in sorted(SERVICES.glob("*/commands/__init__.py")):
+        folder = file.parent.parent
+        key = folder.name.replace("-", "_")
+        _package(f"{PACKAGE}.{key}", [str(folder)])
+        found.append(importlib.import_module(f"{PACKAGE}.{key}.commands"))
+    return tuple(found)
+
+
 def services() -> tuple[Service[Any], ...]:
     """Every service, by name."""
     importlib.import_module("strata.models")  # services import the models, which import this package

@@ -6,7 +6,7 @@ import hashlib
 import hmac
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -58,6 +58,7 @@ class ServiceContext(Generic[SettingsT]):
         pushed: images in the site's registry, by short name.
         secrets: of the site.
         addresses: role to the address of the first host that has it.
+        hosts: every host's address, by name.
     """
 
     service: Service[SettingsT]
@@ -67,6 +68,7 @@ class ServiceContext(Generic[SettingsT]):
     pushed: Mapping[str, ImageReference]
     secrets: Secrets
     addresses: Mapping[str, str]
+    hosts: Mapping[str, str] = field(default_factory=dict)
 
     def provide(self, need: Need[ProvidedT]) -> ProvidedT:
         """What the platform answers a declared need with.
@@ -90,6 +92,11 @@ class ServiceContext(Generic[SettingsT]):
         prefix = f"{self.service.name}-"
         names = [name.removeprefix(prefix) for name in self.service.image_folders if name != self.service.name]
         return {name: image(self.pushed, prefix + name) for name in names}
+
+    @property
+    def base_image(self) -> Values:
+        """repository and digest of the Debian with Python that other images start from."""
+        return image(self.pushed, "pod-base")
 
     def secret_reference(self, key: str) -> SecretReference:
         """An entry of the service's Kubernetes Secret."""

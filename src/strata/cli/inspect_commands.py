@@ -130,16 +130,18 @@ def report(
     ] = False,
     drift: Annotated[bool, typer.Option("--drift/--no-drift", help="Check for drift too.")] = True,
 ) -> None:
-    """Write an HTML page with the site's nodes, accelerators, health, drift, versions and run times."""
+    """Write an HTML page with the site's nodes, accelerators, health, load, drift, versions and run times."""
     from strata.report import build_report
     from strata.report.drift import look_for_drift
+    from strata.report.load import load_of
     from strata.report.page import render_page, write_page
     from strata.site.context import SiteContext
 
     context = SiteContext.load(site_file(site))
     with Console(stderr=True).status("querying the site"):
         found = None if offline or not drift else look_for_drift(context)
-        page = render_page(build_report(context, offline=offline, drift=found))
+        load = None if offline else load_of(context)
+        page = render_page(build_report(context, offline=offline, drift=found, load=load))
     if str(output) == "-":
         print(page, end="")
         return

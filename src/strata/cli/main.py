@@ -8,11 +8,13 @@ import typer
 from rich.console import Console
 
 from strata.cli import inspect_commands, scaffold_commands, secret_commands, site_commands
+from strata.cli.service_commands import CatalogueGroup
 from strata.errors import UserError
 from strata.troubleshooting import link_for
 
 app = typer.Typer(
     name="strata",
+    cls=CatalogueGroup,
     help="Deploy a machine-learning platform from one file per site.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

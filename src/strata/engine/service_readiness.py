@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import requests
@@ -13,6 +12,7 @@ from strata.catalogue.site import installed
 from strata.errors import UserError
 from strata.inventory.services import PublishedService, published_services
 from strata.progress import Progress
+from strata.retry import wait_until
 from strata.site.context import SiteContext
 from strata.site.hosts import hosts_with, ingress_nodes
 
@@ -36,20 +36,18 @@ def wait_for_services(context: SiteContext, progress: Progress) -> None:
         return
     # the load balancer gives each connection to the next node
     times = max(1, len(ingress_nodes(context.site, context.cloud_outputs)))
-    end = time.monotonic() + PUBLISHED_SECONDS
     with site_session(context) as session:
-        while True:
-            waiting = _ending(context) or _unanswered(session, context, services, times)
-            if not waiting:
-                return
-            if time.monotonic() > end:
-                raise UserError(
-                    f"the site's services do not answer: {'; '.join(waiting)}",
-                    fix="`kubectl get pods --all-namespaces --output wide` shows which pod or node is down; fix it "
-                    "and run the same command again",
-                )
-            progress.update(f"waiting for {waiting[0]}")
-            time.sleep(0.5)
+        waiting = wait_until(
+            lambda: "; ".join(_ending(context) or _unanswered(session, context, services, times)) or None,
+            PUBLISHED_SECONDS,
+            progress,
+        )
+    if waiting:
+        raise UserError(
+            f"the site's services do not answer: {waiting}",
+            fix="`kubectl get pods --all-namespaces --output wide` shows which pod or node is down; fix it "
+            "and run the same command again",
+        )
 
 
 def _ending(context: SiteContext) -> list[str]:

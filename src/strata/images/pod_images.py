@@ -44,7 +44,7 @@ POD_BASE_PYTHON = {"12": "3.11", "13": "3.13"}
 """Interpreter in the pod base, by Debian release."""
 
 NOT_IN_CONTEXT = frozenset(
-    {"Containerfile", "README.md", "checks", "images", "pyproject.toml", "service.py", "tests", "uv.lock"}
+    {"Containerfile", "README.md", "checks", "commands", "images", "pyproject.toml", "service.py", "tests", "uv.lock"}
 )
 """Files of an image's folder that its build does not see, beside hidden ones."""
 

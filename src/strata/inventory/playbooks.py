@@ -8,9 +8,9 @@ from strata.roles import Role, roles, roles_of
 def playbook_roles() -> dict[str, list[str]]:
     """Variables that list the roles which the playbooks run for the hosts of each group, in order.
 
-    `cluster.yml` names the roles that make a host a node itself; roles on top of a node follow.
+    `hosts.yml` names the role base, `cluster.yml` those that make a host a node; roles on top of a node follow.
     """
-    hosts = [name for name, role in roles().items() if role.layer == "hosts" and role.runs_on != "all"]
+    hosts = [name for name, role in roles().items() if role.layer == "hosts" and name != "base"]
     nodes = [name for name, role in roles().items() if role.layer == "cluster" and role.needs.on_host]
     return {"strata_host_roles": hosts, "strata_node_roles": nodes}
 

@@ -213,7 +213,10 @@ def service_context(service: Service[Model], state: PlatformState) -> ServiceCon
     if settings is None:
         raise LookupError(f"site {state.site.name} has no platform.services.{service.key}")
     addresses: dict[str, str] = {}
-    for host in hosts(state.site, state.outputs):
+    found = hosts(state.site, state.outputs)
+    for host in found:
         for role in host.roles:
             addresses.setdefault(role, host.address)
-    return ServiceContext(service, settings, state.site, state.site_file, state.images.images, state.secrets, addresses)
+    names = {host.name: host.address for host in found}
+    images = state.images.images
+    return ServiceContext(service, settings, state.site, state.site_file, images, state.secrets, addresses, names)

@@ -55,6 +55,8 @@ class Provider:
 
     owns_cloud: ClassVar[bool] = False
     """Whether the whole cloud belongs to the site: flavors, hypervisors, every project."""
+    simulates_accelerators: ClassVar[bool] = False
+    """Whether the accelerators are PCI devices without hardware, which NVIDIA's driver does not see."""
     playbooks: tuple[Playbook, ...] = ()
     """Playbooks for the provider's own hosts."""
     contents: ClassVar[str] = "all instances, networks and their data"

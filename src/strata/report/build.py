@@ -17,6 +17,7 @@ from strata.report.model import (
     AddressReport,
     ImageReport,
     LayerReport,
+    LoadReport,
     RunTime,
     SiteReport,
     State,
@@ -45,6 +46,7 @@ def build_report(
     offline: bool = False,
     drift: DriftReport | None = None,
     observation: Observation | None = None,
+    load: LoadReport | None = None,
 ) -> SiteReport:
     """The picture of a site, running or not.
 
@@ -53,6 +55,7 @@ def build_report(
         offline: ask nobody; the picture shows what would be.
         drift: what was found of it; None where nobody looked.
         observation: what was seen; None to look now.
+        load: over the last day; None where nobody asked.
     """
     seen = observation or (nothing_seen(context) if offline else observe(context))
     up = not offline and was_up(context, seen)
@@ -72,6 +75,7 @@ def build_report(
         remedy=remedy(context, unhealthy) if unhealthy else "",
         notes=memory_notes(seen),
         drift=drift,
+        load=load,
         addresses=_addresses(context),
         tools=_tools(),
         images=_images(context),

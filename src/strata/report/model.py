@@ -146,6 +146,42 @@ class RunTime(ReportModel):
     steps: tuple[StepTime, ...]
 
 
+class CardLoad(ReportModel):
+    """Use of one accelerator over the last day."""
+
+    node: str
+    address: str
+    model: str
+    utilization: float
+    """Mean, between 0 and 1."""
+    allocated: float
+    """Share of the time in which a pod held it."""
+    energy: float
+    """Watt-hours."""
+    simulated: bool
+
+
+class AlertReport(ReportModel):
+    """An alert that fires."""
+
+    name: str
+    severity: str
+    about: str
+
+
+class LoadReport(ReportModel):
+    """Load of the site's nodes over the last day; memory in bytes, CPU in cores."""
+
+    cores: float
+    cpu_mean: float
+    cpu_peak: float
+    memory: float
+    memory_mean: float
+    memory_peak: float
+    cards: tuple[CardLoad, ...]
+    alerts: tuple[AlertReport, ...]
+
+
 class SiteReport(ReportModel):
     """All that is known of a site at one moment."""
 
@@ -166,6 +202,8 @@ class SiteReport(ReportModel):
     """What happened to the hosts and is over."""
     drift: DriftReport | None
     """None where nobody looked for it."""
+    load: LoadReport | None = None
+    """None where the site has no Prometheus, or nobody asked it."""
     addresses: tuple[AddressReport, ...]
     tools: tuple[ToolReport, ...]
     images: tuple[ImageReport, ...]

@@ -230,7 +230,8 @@ def build(
     """Builds binaries of one component with one `go build`, so that what they share is compiled once.
 
     Args:
-        into: an empty directory for the binaries.
+        binaries: one whose name ends in `.test` is its package's test binary, and is built alone.
+        into: a directory without these binaries.
 
     Returns:
         The binaries by name, and the Go that built them.
@@ -246,7 +247,8 @@ def build(
     stamp = [f"-X {variable}={component.expand(value)}" for variable, value in plan.stamp.items()]
     output = into / binaries[0] if len(binaries) == 1 else f"{into}{os.sep}"
     packages = [package for binary in binaries if (package := component.binaries[binary].package)]
-    command = [go.path, "build", "-v", "-ldflags", " ".join(["-s", "-w", *stamp]), "-o", output, *packages]
+    verb = ["test", "-c", "-vet=off"] if binaries[0].endswith(".test") else ["build", "-v"]
+    command = [go.path, *verb, "-ldflags", " ".join(["-s", "-w", *stamp]), "-o", output, *packages]
     for last in attempts(_PAUSES):
         words = [str(part) for part in command]
         with _locked(fcntl.LOCK_SH):

@@ -44,7 +44,8 @@ class Case(NamedTuple):
 @cache
 def states() -> list[PlatformState]:
     """Of every site with a cluster, the lab first."""
-    images = ImageOutputs(images={**IMAGES.images, "pause": f"registry.example.org:5000/kubernetes/pause@{DIGEST}"})
+    base = {name: f"registry.example.org:5000/strata/{name}@{DIGEST}" for name in ("pause", "pod-base")}
+    images = ImageOutputs(images={**IMAGES.images, **base})
     found = [replace(state_of(file), images=images) for file in SITES.values()]
     return sorted((one for one in found if one.site.cluster), key=lambda state: state.site.name != "lab")
 

@@ -7,8 +7,12 @@ from typing import Any
 
 import pytest
 
+from strata.catalogue.discovery import services
+from strata.catalogue.service import Service
+from strata.platform.releases import releases
 from strata.toolchain import tools_environment
 
+from ...unit.platform.test_values import SITES, state_of
 from ..pulumi.conftest import ApiServer, api_server, tools
 from .conftest import Helm
 
@@ -55,6 +59,18 @@ def test_objects_are_taken_without_a_warning(
     assert done.returncode == 0, done.stderr
     assert "Warning" not in done.stderr, done.stderr
     assert f"deployment.apps/{chart} created (server dry run)" in done.stdout
+
+
+@pytest.mark.parametrize("service", services(), ids=lambda service: service.name)
+def test_objects_of_the_lab_s_services_are_taken(
+    helm: Helm, api_server: ApiServer, namespace: str, service: Service[Any]
+) -> None:
+    state = state_of(SITES["lab"])
+    if service.of(state.site) is None:
+        pytest.skip(f"the lab has no {service.name}")
+    (release,) = (one for one in releases(state.site) if one.name == service.name)
+    done = dry_run(api_server, namespace, helm.text(release.chart, release.values(state)))
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_server_would_warn(

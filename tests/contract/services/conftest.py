@@ -12,18 +12,9 @@ from typing import Any
 import pytest
 import requests
 
-from .service_processes import (
-    CATALOGUE,
-    Issuer,
-    PostgreSQL,
-    Service,
-    find_postgresql,
-    free_port,
-    http_server,
-    postgresql_cluster,
-    running,
-    service_python,
-)
+from strata_bench.services import PostgreSQL, find_postgresql, free_port, postgresql_cluster, service_python
+
+from .service_processes import CATALOGUE, Issuer, Service, http_server, running
 
 StartHub = Callable[[Mapping[str, str]], AbstractContextManager[Service]]
 
@@ -97,7 +88,7 @@ def start_hub(hub_python: Path, issuer: Issuer, tmp_path_factory: pytest.TempPat
 @pytest.fixture(scope="session")
 def hub_environment(postgresql: PostgreSQL, run_hub: Callable[..., subprocess.CompletedProcess[str]]) -> dict[str, str]:
     """Of a database with the lab's catalogue."""
-    environment = postgresql.create_database("ml_hub")
+    environment = postgresql.create_database("ml_hub", "ML_HUB")
     for arguments in (["migrate"], ["load", "--file", str(CATALOGUE)]):
         done = run_hub(environment, *arguments)
         assert done.returncode == 0, done.stderr

@@ -5,16 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import pwd
-import re
-import shutil
-import socket
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -26,28 +21,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from jwt.algorithms import ECAlgorithm
 
 from strata.site.paths import REPOSITORY
-from strata.site.secrets import pki
 
-SERVICES = REPOSITORY / "services"
 CATALOGUE = REPOSITORY / "inventories/lab/catalogue.json"
 START_SECONDS = 30.0
-
-
-def free_port() -> int:
-    """A TCP port of loopback that nobody listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
-
-
-def service_python(service: str) -> Path:
-    """Interpreter of a service's own locked environment, made where there is none."""
-    project = SERVICES / service
-    subprocess.run(
-        ["uv", "sync", "--quiet", "--frozen", "--no-dev", "--inexact", "--project", str(project)],
-        check=True,
-        env={k: v for k, v in os.environ.items() if k != "VIRTUAL_ENV"},
-    )
-    return project / ".venv/bin/python"
 
 
 @dataclass
@@ -94,112 +70,6 @@ def running(
     finally:
         process.terminate()
         assert process.wait(timeout=30) is not None
-
-
-@dataclass
-class PostgreSQL:
-    """A throw-away cluster with TLS on loopback; `postgres` owns its files where the tests run as root."""
-
-    binaries: Path
-    directory: Path
-    certificate: pki.Certificate
-    port: int = field(default_factory=free_port)
-
-    def _run(self, *arguments: str) -> None:
-        as_root = os.geteuid() == 0
-        done = subprocess.run(
-            [str(self.binaries / arguments[0]), *arguments[1:]],
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=self.directory,
-            user="postgres" if as_root else None,
-            group="postgres" if as_root else None,
-            extra_groups=[] if as_root else None,
-        )
-        if done.returncode != 0:
-            raise AssertionError(f"{arguments[0]}: {done.stdout}{done.stderr}")
-
-    def start(self) -> None:
-        """Makes the cluster with an administrator `admin` and starts it."""
-        for name, text in (
-            ("server.crt", self.certificate.certificate),
-            ("server.key", self.certificate.private_key),
-            ("ca.pem", self.certificate.ca),
-        ):
-            file = self.directory / name
-            file.write_text(text)
-            file.chmod(0o600 if name == "server.key" else 0o644)
-        if os.geteuid() == 0:
-            owner = pwd.getpwnam("postgres")
-            for path in (self.directory, *self.directory.iterdir()):
-                os.chown(path, owner.pw_uid, owner.pw_gid)
-        data = str(self.directory / "data")
-        self._run("initdb", "-D", data, "-U", "admin", "--no-sync", "--encoding=UTF8", "--locale=C.UTF-8")
-        hba = Path(data) / "pg_hba.conf"
-        hba.write_text("local all admin trust\nhostssl all all 127.0.0.1/32 scram-sha-256\n")
-        options = (
-            f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={self.directory} "
-            f"-c fsync=off -c ssl=on -c ssl_cert_file={self.directory}/server.crt "
-            f"-c ssl_key_file={self.directory}/server.key"
-        )
-        self._run("pg_ctl", "-D", data, "-w", "-s", "-l", str(self.directory / "log"), "-o", options, "start")
-
-    def stop(self) -> None:
-        """Ends it at once."""
-        self._run("pg_ctl", "-D", str(self.directory / "data"), "-w", "-s", "-m", "immediate", "stop")
-
-    def sql(self, statement: str, database: str = "postgres") -> str:
-        """Runs SQL as the administrator over the socket."""
-        done = subprocess.run(
-            [
-                str(self.binaries / "psql"), "-h", str(self.directory), "-p", str(self.port), "-U", "admin",
-                "-d", database, "-X", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-c", statement,
-            ],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        return done.stdout.strip()
-
-    def create_database(self, name: str) -> dict[str, str]:
-        """A new database with an owner; returns the service's environment for it."""
-        self.sql(f"CREATE ROLE {name} LOGIN PASSWORD '{name}-password'")
-        self.sql(f"CREATE DATABASE {name} OWNER {name}")
-        return {
-            "ML_HUB_DATABASE_HOST": "localhost",
-            "ML_HUB_DATABASE_PORT": str(self.port),
-            "ML_HUB_DATABASE_NAME": name,
-            "ML_HUB_DATABASE_USER": name,
-            "ML_HUB_DATABASE_PASSWORD": f"{name}-password",
-            "ML_HUB_DATABASE_CA_FILE": str(self.directory / "ca.pem"),
-        }
-
-
-def find_postgresql() -> Path | None:
-    """Directory with initdb and pg_ctl of the newest PostgreSQL here."""
-    debian = sorted(
-        Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda p: int(re.sub(r"\D", "", p.parts[-3]) or 0)
-    )
-    if debian:
-        return debian[-1].parent
-    found = shutil.which("initdb")
-    return Path(found).parent if found else None
-
-
-@contextlib.contextmanager
-def postgresql_cluster(binaries: Path) -> Iterator[PostgreSQL]:
-    """A running cluster, gone afterwards."""
-    authority, key = pki.create_authority("contract-tests")
-    certificate = pki.issue(authority, key, "postgresql", ["localhost"], ["127.0.0.1"])
-    directory = Path(tempfile.mkdtemp(prefix="strata-postgresql-"))
-    directory.chmod(0o755)
-    cluster = PostgreSQL(binaries, directory, certificate)
-    try:
-        cluster.start()
-        yield cluster
-        cluster.stop()
-    finally:
-        shutil.rmtree(directory)
 
 
 @contextlib.contextmanager

@@ -14,9 +14,10 @@ import pytest
 import requests
 
 from strata.site.secrets import pki
+from strata_bench.services import PostgreSQL, free_port
 
 from .conftest import StartHub
-from .service_processes import CATALOGUE, Issuer, PostgreSQL, free_port, http_server
+from .service_processes import CATALOGUE, Issuer, http_server
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -25,7 +26,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 def environment(postgresql: PostgreSQL, run_hub: Run, request: pytest.FixtureRequest) -> dict[str, str]:
     """A database of the test's own, migrated."""
     name = "db_" + "".join(c for c in request.node.name if c.isalnum()).lower()[-50:]
-    found = postgresql.create_database(name)
+    found = postgresql.create_database(name, "ML_HUB")
     assert run_hub(found, "migrate").returncode == 0
     return found
 
@@ -110,7 +111,7 @@ def test_loading_updates_and_prunes(run_hub: Run, environment: dict[str, str], t
 
 
 def test_replicas_may_migrate_and_load_at_once(postgresql: PostgreSQL, run_hub: Run) -> None:
-    environment = postgresql.create_database("db_at_once")
+    environment = postgresql.create_database("db_at_once", "ML_HUB")
     with ThreadPoolExecutor(3) as pool:
         done = list(pool.map(lambda _: run_hub(environment, "migrate"), range(3)))
         assert sorted(json.loads(d.stdout)["changed"] for d in done) == [False, False, True]
@@ -226,7 +227,7 @@ def test_without_a_database_the_hub_lives_but_is_not_ready(
 
 
 def test_an_empty_database_is_not_ready(postgresql: PostgreSQL, start_hub: StartHub) -> None:
-    with start_hub(postgresql.create_database("db_empty")) as hub:
+    with start_hub(postgresql.create_database("db_empty", "ML_HUB")) as hub:
         response = requests.get(f"{hub.url}/readyz", timeout=10)
         assert response.status_code == 503
         assert "ml-hub migrate" in response.json()["detail"]

@@ -18,10 +18,11 @@ import requests
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
+from strata_bench.services import free_port
 from strata_services.token_issuer.service import public_part
 
 from .conftest import StartHub
-from .service_processes import Service, free_port, running
+from .service_processes import Service, running
 
 SECRET = "a-secret-of-the-contract-tests"
 CLIENTS = {

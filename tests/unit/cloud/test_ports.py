@@ -23,6 +23,8 @@ CLUSTER = {
 LAB: dict[str, set[tuple[str, str | None, int | None, str]]] = {
     "nodes": {
         ("ssh-10.77.0.1-32", "tcp", 22, GATEWAY),
+        ("node-exporter-kube_control_plane", "tcp", 9100, "kube_control_plane"),
+        ("node-exporter-kube_node", "tcp", 9100, "kube_node"),
         ("ping-nodes", "icmp", None, "nodes"),
         ("ping-10.77.0.1-32", "icmp", None, GATEWAY),
     },

@@ -180,7 +180,10 @@ def test_only_what_must_be_reached_is_open() -> None:
     nodes, outside = ("kube_control_plane", "kube_node"), "10.77.0.1/32"
     cluster = {(source, None, None, None) for source in (*nodes, "10.244.0.0/16")}
     assert opened == {
-        "nodes": {(outside, "tcp", 22, 22), (outside, "icmp", None, None), ("nodes", "icmp", None, None)},
+        "nodes": {
+            *((outside, "tcp", 22, 22), (outside, "icmp", None, None), ("nodes", "icmp", None, None)),
+            *((role, "tcp", 9100, 9100) for role in nodes),
+        },
         "nfs_server": {("kube_node", "tcp", 2049, 2049)},
         "postgresql": {(role, "tcp", 5432, 5432) for role in ("kine", "kube_node")},
         "kine": {("kube_control_plane", "tcp", 2379, 2379)},

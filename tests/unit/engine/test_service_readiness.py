@@ -81,7 +81,7 @@ def then_good(*first: int | Exception) -> Iterator[int | Exception]:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """A site of two nodes and two services, whose pods are as they shall be."""
     clock = Clock()
-    monkeypatch.setattr(service_readiness, "time", clock)
+    monkeypatch.setattr("strata.retry.time", clock)
     monkeypatch.setattr(service_readiness, "published_services", lambda _: SERVICES)
     monkeypatch.setattr(service_readiness, "hosts_with", lambda *_: ("services-1",))
     monkeypatch.setattr(service_readiness, "ingress_nodes", lambda *_: NODES)

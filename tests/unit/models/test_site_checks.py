@@ -506,7 +506,11 @@ CASES: dict[str, tuple[Sequence[Edit], str, str, str, str]] = {
         "no.pem",
     ),
     "ML hub without database": (
-        [("postgresql, kine, registry", "registry"), ("datastore: kine", "datastore: etcd")],
+        [
+            ("postgresql, kine, registry", "registry"),
+            ("datastore: kine", "datastore: etcd"),
+            ("    accounting: {}\n", ""),
+        ],
         "platform.services.ml_hub",
         "database ml_hub",
         "role postgresql",

@@ -54,10 +54,11 @@ def test_lab_releases() -> None:
     run_program("platform", "lab", recorder)
     found = recorder.resources
     assert found["pulumi:providers:kubernetes", "cluster"]["kubeconfig"] == str(paths.kubeconfig)
-    for service in installed(load_site(SITES["lab"])):
+    site = load_site(SITES["lab"])
+    for service in installed(site):
         release = found[RELEASE, service.name]
         assert release["chart"] == f"../../helm/{service.name}"
-        assert release["namespace"] == "strata-system"
+        assert release["namespace"] == service.namespace_of(site)
         assert release["atomic"] is True
         assert release["values"]["image"]["digest"].startswith("sha256:")
         assert recorder.providers[RELEASE, service.name].split("::")[-2] == "cluster"

@@ -34,6 +34,7 @@ IMAGES = ImageOutputs(
             *(n for service in services() for n in service.image_folders),
             "gpu-device-plugin",
             "pause",
+            "pod-base",
             "traefik",
         )
     }
@@ -186,8 +187,12 @@ def test_releases_follow_the_site() -> None:
     site = load_site(SITES["lab"])
     table = releases.releases(site)
     own = [service.name for service in installed(site)]
-    assert [r.name for r in table] == ["cluster-base", "traefik", "tenant-research", "shared-volumes", *own]
-    assert {r.namespace for r in table} == {"kube-system", "strata-system", "traefik"}
-    assert table[2].namespace == "strata-system", "a tenant's release is stored outside of its namespace"
+    names = [r.name for r in table]
+    namespaces = {service.namespace_of(site) for service in installed(site)}
+    made = [f"namespace-{name}" for name in sorted(namespaces - {"strata-system"})]
+    assert names == ["cluster-base", "traefik", *made, "tenant-research", "shared-volumes", *own]
+    assert {r.namespace for r in table} == {"kube-system", "strata-system", "traefik"} | namespaces
+    tenant_release = table[names.index("tenant-research")]
+    assert tenant_release.namespace == "strata-system", "a tenant's release is stored outside of its namespace"
     for release in table:
         assert release.chart in load_versions().charts or (REPOSITORY / release.chart_source / "Chart.yaml").is_file()

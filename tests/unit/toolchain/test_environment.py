@@ -13,7 +13,7 @@ from strata.errors import UserError
 from strata.toolchain import bin_directory, cache, cache_sizes, go, pulumi_home, report, tools_environment
 from strata.toolchain.cache import Source
 from strata.toolchain.process import Cancelled, Processes
-from strata.toolchain.versions import Versions
+from strata.toolchain.versions import Binary, Versions
 
 
 def add(name: str, pinned: Versions, tmp_path: Path, padding: int = 0) -> Path:
@@ -148,6 +148,26 @@ def test_a_failed_build_names_its_log_and_what_went_wrong(
         go.build("suite", suite, suite.build, ["alpha"], tmp_path, pinned, Processes())
     assert "example.invalid/b" not in error.value.message
     assert "build-suite.log" in error.value.message
+
+
+@pytest.mark.parametrize(("binary", "verb"), [("alpha", ["build"]), ("alpha.test", ["test", "-c", "-vet=off"])])
+def test_a_name_in_test_is_a_test_binary(
+    pinned: Versions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, binary: str, verb: list[str]
+) -> None:
+    monkeypatch.setenv("PATH", f"{fake_go(tmp_path / 'bin', 'go1.26.0').parent}:/usr/bin:/bin")
+    commands: list[list[str]] = []
+
+    def run(_self: Processes, command: list[str], **_: object) -> int:
+        commands.append(command)
+        return 0
+
+    monkeypatch.setattr(Processes, "run", run)
+    suite = pinned.components["suite"].model_copy(update={"binaries": {binary: Binary(package="example.invalid/a")}})
+    assert suite.build is not None
+    built, _ = go.build("suite", suite, suite.build, [binary], tmp_path, pinned, Processes())
+    assert built == {binary: tmp_path / binary}
+    assert commands[0][1 : 1 + len(verb)] == verb
+    assert commands[0][-2:] == [str(tmp_path / binary), "example.invalid/a"]
 
 
 def test_cancel_ends_what_runs_and_refuses_more(tmp_path: Path) -> None:

@@ -225,3 +225,10 @@ def test_private_keys_are_private(server: Host) -> None:
     assert len(found) >= 3
     for file in found:
         assert server.file(file).mode & 0o007 == 0, file
+
+
+def test_node_exporter_serves_metrics_of_the_host(client: Host, address: str) -> None:
+    text = curl(client, address, f"http://exporter.{DOMAIN}:9100/metrics")
+    assert "node_filesystem_avail_bytes{" in text
+    assert "node_memory_MemAvailable_bytes" in text
+    assert "node_systemd" not in text, "a collector that was not chosen"

@@ -8,6 +8,7 @@ import secrets as randomness
 import ssl
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import grpc
@@ -23,6 +24,7 @@ from strata.inventory.topology import database_secret
 from strata.models import Site
 from strata.models.hosts import NfsExport
 from strata.roles import kernel_names, units_of
+from strata.roles import port as role_port
 from strata.site.hosts import Host as SiteHost
 from strata.site.hosts import hosts, hosts_with, running_roles
 from strata.site.outputs import CloudOutputs
@@ -32,6 +34,7 @@ from strata.site.secrets import SecretStore
 if TYPE_CHECKING:
     from testinfra.host import Host
 
+NODE_EXPORTER = role_port("node_exporter")
 TIMEOUT = 5.0
 """How long a service may take to answer, in seconds."""
 GRACE = 45.0
@@ -82,6 +85,21 @@ def test_units_of_roles_are_active(site: Site, everyone: tuple[SiteHost, ...], h
         for unit in units_of(running):
             states = host(machine.name).run(f"systemctl is-active '{unit}.service' '{others.get(unit, unit)}.service'")
             assert "active" in states.stdout.split(), f"{machine.name}: {unit} is {states.stdout.strip()}"
+
+
+def test_every_host_serves_metrics(
+    site: Site,
+    everyone: tuple[SiteHost, ...],
+    host: Callable[[str], Host],
+    can_connect: Callable[[str, int], bool],
+) -> None:
+    """The node exporter of every host serves its metrics, and nothing outside of the cluster reaches it."""
+    with ThreadPoolExecutor(len(everyone)) as pool:
+        reached = pool.map(lambda machine: can_connect(machine.address, NODE_EXPORTER), everyone)
+    for machine, open_to_all in zip(everyone, reached, strict=True):
+        text = host(machine.name).check_output(f"curl -sS http://localhost:{NODE_EXPORTER}/metrics")
+        assert "node_filesystem_avail_bytes{" in text, machine.name
+        assert not open_to_all or site.cloud is None, f"{machine.name}: the deployment host reaches the port"
 
 
 def test_hosts_have_the_same_time(everyone: tuple[SiteHost, ...], host: Callable[[str], Host]) -> None:

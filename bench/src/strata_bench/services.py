@@ -1,0 +1,141 @@
+"""What runs services without a site, in benchmarks and tests: their environments, and a throw-away PostgreSQL."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import re
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from strata.site.paths import REPOSITORY
+from strata.site.secrets import pki
+
+
+def free_port() -> int:
+    """A TCP port of loopback that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def service_python(service: str) -> Path:
+    """Interpreter of a service's own locked environment, made where there is none."""
+    project = REPOSITORY / "services" / service
+    subprocess.run(
+        ["uv", "sync", "--quiet", "--frozen", "--no-dev", "--inexact", "--project", str(project)],
+        check=True,
+        env={k: v for k, v in os.environ.items() if k != "VIRTUAL_ENV"},
+    )
+    return project / ".venv/bin/python"
+
+
+@dataclass
+class PostgreSQL:
+    """A throw-away cluster with TLS on loopback; `postgres` owns its files where the tests run as root."""
+
+    binaries: Path
+    directory: Path
+    certificate: pki.Certificate
+    port: int = field(default_factory=free_port)
+
+    def _run(self, *arguments: str) -> None:
+        as_root = os.geteuid() == 0
+        done = subprocess.run(
+            [str(self.binaries / arguments[0]), *arguments[1:]],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=self.directory,
+            user="postgres" if as_root else None,
+            group="postgres" if as_root else None,
+            extra_groups=[] if as_root else None,
+        )
+        if done.returncode != 0:
+            raise AssertionError(f"{arguments[0]}: {done.stdout}{done.stderr}")
+
+    def start(self) -> None:
+        """Makes the cluster with an administrator `admin` and starts it."""
+        for name, text in (
+            ("server.crt", self.certificate.certificate),
+            ("server.key", self.certificate.private_key),
+            ("ca.pem", self.certificate.ca),
+        ):
+            file = self.directory / name
+            file.write_text(text)
+            file.chmod(0o600 if name == "server.key" else 0o644)
+        if os.geteuid() == 0:
+            owner = pwd.getpwnam("postgres")
+            for path in (self.directory, *self.directory.iterdir()):
+                os.chown(path, owner.pw_uid, owner.pw_gid)
+        data = str(self.directory / "data")
+        self._run("initdb", "-D", data, "-U", "admin", "--no-sync", "--encoding=UTF8", "--locale=C.UTF-8")
+        hba = Path(data) / "pg_hba.conf"
+        hba.write_text("local all admin trust\nhostssl all all 127.0.0.1/32 scram-sha-256\n")
+        options = (
+            f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={self.directory} "
+            f"-c fsync=off -c ssl=on -c ssl_cert_file={self.directory}/server.crt "
+            f"-c ssl_key_file={self.directory}/server.key"
+        )
+        self._run("pg_ctl", "-D", data, "-w", "-s", "-l", str(self.directory / "log"), "-o", options, "start")
+
+    def stop(self) -> None:
+        """Ends it at once."""
+        self._run("pg_ctl", "-D", str(self.directory / "data"), "-w", "-s", "-m", "immediate", "stop")
+
+    def sql(self, statement: str, database: str = "postgres") -> str:
+        """Runs SQL as the administrator over the socket."""
+        done = subprocess.run(
+            [
+                str(self.binaries / "psql"), "-h", str(self.directory), "-p", str(self.port), "-U", "admin",
+                "-d", database, "-X", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-c", statement,
+            ],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def create_database(self, name: str, prefix: str) -> dict[str, str]:
+        """A new database with an owner; returns the environment of a service whose variables have that prefix."""
+        self.sql(f"CREATE ROLE {name} LOGIN PASSWORD '{name}-password'")
+        self.sql(f"CREATE DATABASE {name} OWNER {name}")
+        return {
+            f"{prefix}_DATABASE_HOST": "localhost",
+            f"{prefix}_DATABASE_PORT": str(self.port),
+            f"{prefix}_DATABASE_NAME": name,
+            f"{prefix}_DATABASE_USER": name,
+            f"{prefix}_DATABASE_PASSWORD": f"{name}-password",
+            f"{prefix}_DATABASE_CA_FILE": str(self.directory / "ca.pem"),
+        }
+
+
+def find_postgresql() -> Path | None:
+    """Directory with initdb and pg_ctl of the newest PostgreSQL here."""
+    debian = sorted(
+        Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda p: int(re.sub(r"\D", "", p.parts[-3]) or 0)
+    )
+    if debian:
+        return debian[-1].parent
+    found = shutil.which("initdb")
+    return Path(found).parent if found else None
+
+
+@contextlib.contextmanager
+def postgresql_cluster(binaries: Path) -> Iterator[PostgreSQL]:
+    """A running cluster, gone afterwards."""
+    authority, key = pki.create_authority("contract-tests")
+    certificate = pki.issue(authority, key, "postgresql", ["localhost"], ["127.0.0.1"])
+    directory = Path(tempfile.mkdtemp(prefix="strata-postgresql-"))
+    directory.chmod(0o755)
+    cluster = PostgreSQL(binaries, directory, certificate)
+    try:
+        cluster.start()
+        yield cluster
+        cluster.stop()
+    finally:
+        shutil.rmtree(directory)

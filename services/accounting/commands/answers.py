@@ -1,0 +1,172 @@
+"""The three questions, asked of the records."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from psycopg.rows import class_row
+from pydantic import BaseModel, ConfigDict
+
+if TYPE_CHECKING:
+    from strata_services.accounting.commands.connection import Connection
+    from strata_services.accounting.service import ServiceUnits
+
+
+class Row(BaseModel):
+    """A row of an answer."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class Allocation(Row):
+    """What was offered (level node) or allocated (instance, pod) in a month; no holder: the platform itself."""
+
+    month: date
+    level: str
+    holder: str | None
+    cpu_hours: float
+    memory_gib_hours: float
+    card_hours: float
+
+
+class Utilisation(Row):
+    """What a tenant's pods used in a month, of the hours with measurements."""
+
+    month: date
+    tenant: str | None
+    cpu_hours: float
+    cpu_hours_measured: float
+    cpu_hours_used: float
+    memory_gib_hours: float
+    memory_gib_hours_measured: float
+    memory_gib_hours_used: float
+    card_hours: float
+    card_hours_measured: float
+    card_hours_busy: float
+
+
+class IdleCards(Row):
+    """A pod that left its cards idle."""
+
+    tenant: str | None
+    username: str | None
+    namespace: str
+    name: str
+    starts: datetime
+    ends: datetime | None
+    card_hours_measured: float
+    card_hours_idle: float
+
+
+class Energy(Row):
+    """Energy of a card in a month."""
+
+    month: date
+    node: str
+    card: str
+    kwh: float
+
+
+class Work(Row):
+    """What a user did: pods, or jobs of the batch system."""
+
+    level: str
+    tenant: str | None
+    username: str | None
+    kind: str
+    tasks: int
+    hours: float
+    cpu_hours: float
+    memory_gib_hours: float
+    card_hours: float
+    service_units: float = 0.0
+
+
+class OneCardTasks(Row):
+    """Requests of tasks with one card, and what half of them and 95 % of them never exceeded."""
+
+    tenant: str | None
+    kind: str
+    tasks: int
+    cpus_requested: float
+    cpus_p50: float | None
+    cpus_p95: float | None
+    memory_gib_requested: float
+    memory_gib_p50: float | None
+    memory_gib_p95: float | None
+
+
+class Sessions(Row):
+    """Notebooks in a month."""
+
+    month: date
+    users: int
+    sessions: int
+    most_at_once: int
+
+
+class Answers(Row):
+    """All answers about one window of a site."""
+
+    site: str
+    start: datetime
+    end: datetime
+    tenant: str | None
+    allocation: tuple[Allocation, ...]
+    utilisation: tuple[Utilisation, ...]
+    idle_cards: tuple[IdleCards, ...]
+    energy: tuple[Energy, ...]
+    work: tuple[Work, ...]
+    one_card_tasks: tuple[OneCardTasks, ...]
+    sessions: tuple[Sessions, ...]
+
+
+RowT = TypeVar("RowT", bound=Row)
+
+
+def ask(
+    connection: Connection, site: str, start: datetime, end: datetime, tenant: str | None, units: ServiceUnits
+) -> Answers:
+    """Asks all questions, of one state of the records.
+
+    Args:
+        connection: of the database's owner.
+        site: its name.
+        start: of the window.
+        end: of the window, exclusive.
+        tenant: only this one's rows; None for all and the platform's own.
+        units: what an hour of each resource counts.
+    """
+
+    def rows(kind: type[RowT], function: str, order: str, *arguments: Any) -> tuple[RowT, ...]:
+        places = ", ".join(["%s"] * len(arguments))
+        with connection.cursor(row_factory=class_row(kind)) as cursor:
+            # functions and columns are this module's own words
+            statement = f"SELECT * FROM {function}({places}) ORDER BY {order}"  # noqa: S608
+            return tuple(cursor.execute(statement.encode(), arguments).fetchall())
+
+    window = (start, end, tenant)
+    with connection.transaction():
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        return Answers(
+            site=site,
+            start=start,
+            end=end,
+            tenant=tenant,
+            allocation=rows(Allocation, "allocation", "month, level, holder NULLS LAST", *window),
+            utilisation=rows(Utilisation, "utilisation", "month, tenant NULLS LAST", *window),
+            idle_cards=rows(IdleCards, "idle_cards", "card_hours_idle DESC, namespace, name", *window),
+            energy=rows(Energy, "energy", "month, node, card", start, end) if tenant is None else (),
+            work=tuple(
+                row.model_copy(update={"service_units": service_units(row, units)})
+                for row in rows(Work, "work", "level DESC, tenant NULLS LAST, username NULLS LAST, kind", *window)
+            ),
+            one_card_tasks=rows(OneCardTasks, "one_card_tasks", "tenant NULLS LAST, kind", *window),
+            sessions=rows(Sessions, "sessions", "month", *window),
+        )
+
+
+def service_units(work: Work, units: ServiceUnits) -> float:
+    """What the work counts."""
+    return work.cpu_hours * units.core + work.card_hours * units.card + work.memory_gib_hours * units.memory_gib

@@ -1,0 +1,80 @@
+"""Accounting: what the site's resources were allocated to, and how they were used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+from urllib.parse import urlsplit
+
+from pydantic import Field
+
+from strata.catalogue.needs import Database, Need, Priority
+from strata.catalogue.service import Service, ServiceContext, Values
+from strata.models.base import Model
+
+DATABASE = Database("accounting")
+PRIORITY = Priority("platform")
+HTTPS, HTTP = 443, 80
+Weight = Annotated[int, Field(strict=True, ge=0, le=1_000_000)]
+
+
+class ServiceUnits(Model):
+    """What one hour of a resource counts, in service units; whole numbers, whose ratios matter."""
+
+    layer: ClassVar[str] = "platform"
+    core: Annotated[Weight, Field(description="Of one core.")] = 1
+    card: Annotated[Weight, Field(description="Of one card.")] = 2
+    memory_gib: Annotated[Weight, Field(description="Of one GiB of memory.")] = 0
+
+
+class Accounting(Model):
+    """Records of what the site's resources are allocated to and how they are used, for `strata accounting`."""
+
+    layer: ClassVar[str] = "platform"
+    service_units: Annotated[ServiceUnits, Field(description="What an hour of each resource counts.")] = ServiceUnits()
+    prometheus: Annotated[
+        str | None,
+        Field(
+            pattern=r"^https?://[a-z0-9.-]+(:[0-9]{1,5})?(/[!-~]*)?$",
+            description="URL of a Prometheus in the cluster with the usage of pods, without /api. "
+            "Default: usage is not recorded.",
+        ),
+    ] = None
+
+
+def needs(_: Accounting) -> tuple[Need[Any], ...]:
+    """Its database, and the priority of its pod."""
+    return (DATABASE, PRIORITY)
+
+
+def values(context: ServiceContext[Accounting]) -> Values:
+    """Values of helm/accounting.
+
+    Raises:
+        UserError: no PostgreSQL server is deployed.
+    """
+    from strata.platform.accelerators import cluster_resources  # late: the site model is built from the services
+
+    database = context.provide(DATABASE)
+    given: Values = {
+        "image": context.image,
+        "priorityClassName": context.provide(PRIORITY),
+        "database": {
+            "host": database.host,
+            "port": database.port,
+            "name": database.name,
+            "user": database.name,
+            "existingSecret": database.password.value,
+            "ca": database.ca,
+        },
+        "tenants": [tenant.name for tenant in context.site.platform.tenants],
+        "cardResources": cluster_resources(context.site),
+    }
+    if url := context.settings.prometheus:
+        parts = urlsplit(url)
+        port = parts.port or (HTTPS if parts.scheme == "https" else HTTP)
+        given["prometheus"] = {"url": url.rstrip("/"), "port": port}
+    return given
+
+
+SERVICE = Service(folder=Path(__file__).parent, settings=Accounting, needs=needs, values=values)

@@ -1,0 +1,78 @@
+"""Command line: `python -m accounting migrate | collect`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+import psycopg
+from pydantic import ValidationError
+
+from accounting.collector import Collector, log
+from accounting.kubernetes import Api
+from accounting.migrations import migrate
+from accounting.pods import Reader
+from accounting.settings import DatabaseSettings, Settings
+
+DATABASE_SECONDS = 120.0
+"""How long `migrate` waits for the database."""
+
+
+def main() -> int:
+    """Entry point; status 2 for wrong settings."""
+    parser = argparse.ArgumentParser(prog="accounting", description=__doc__)
+    parser.add_argument(
+        "command",
+        choices=["migrate", "collect"],
+        help="migrate: bring the schema to this release's version; collect: follow the cluster's pods",
+    )
+    command = parser.parse_args().command
+    try:
+        if command == "migrate":
+            _migrate(DatabaseSettings())
+        else:
+            _collect(Settings())
+    except ValidationError as error:
+        for problem in error.errors(include_input=False):
+            variable = "ACCOUNTING_" + ".".join(str(step) for step in problem["loc"]).upper()
+            print(f"error: {variable}: {problem['msg']}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _migrate(settings: DatabaseSettings) -> None:
+    end = time.monotonic() + DATABASE_SECONDS
+    while True:
+        try:
+            with settings.connect() as connection:
+                before, after = migrate(connection)
+            log("info", "migrated", before=before, after=after)
+            return
+        except psycopg.OperationalError as error:
+            if time.monotonic() > end:
+                raise
+            log("error", str(error).strip())
+            time.sleep(2)
+
+
+def _collect(settings: Settings) -> None:
+    none = settings.kubernetes_credentials == "none"
+    api = Api(settings.kubernetes_url, token_file=None, ca_file=None) if none else Api(settings.kubernetes_url)
+    Collector(
+        api,
+        Reader(_names(settings.tenants), _names(settings.card_resources)),
+        settings.connect,
+        prometheus_url=settings.prometheus_url.rstrip("/"),
+        list_seconds=settings.list_seconds,
+        watch_seconds=settings.watch_seconds,
+        alive_file=settings.alive_file,
+    ).run()
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(name for name in text.split(",") if name)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,120 @@
+"""Usage of pods and energy of cards by the hour, from Prometheus."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import urllib3
+
+from accounting import store
+from accounting.store import Connection
+
+SOURCE = "prometheus"
+HOUR = timedelta(hours=1)
+KEPT = timedelta(days=7)
+"""How far back the first collection goes."""
+TIMEOUT_SECONDS = 20.0
+
+_BY_POD = {
+    "cpu_seconds": 'sum by (namespace, pod) (increase(container_cpu_usage_seconds_total{container!=""}[1h]))',
+    "memory_mean": 'sum by (namespace, pod) (avg_over_time(container_memory_working_set_bytes{container!=""}[1h]))',
+    "memory_peak": 'sum by (namespace, pod) (max_over_time(container_memory_working_set_bytes{container!=""}[1h]))',
+    # percent of each card of the pod, added up
+    "cards_busy": 'sum by (namespace, pod) (avg_over_time(DCGM_FI_DEV_GPU_UTIL{pod!=""}[1h]))',
+}
+_ENERGY = "sum by (UUID, Hostname) (increase(DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION[1h]))"
+"""Millijoules."""
+
+# of pods with one name in one hour, as of a StatefulSet, the one that ran longest
+_UPSERT = """
+INSERT INTO pod_usage (uid, hour, cpu_seconds, memory_bytes_mean, memory_bytes_peak, card_busy_seconds)
+SELECT
+    uid, %(hour)s, %(cpu_seconds)s, %(memory_mean)s, %(memory_peak)s,
+    %(cards_busy)s::double precision / 100 * seconds
+FROM (
+    SELECT uid, seconds_within(starts, ends, %(hour)s, %(hour)s + interval '1 hour') AS seconds
+    FROM pod WHERE namespace = %(namespace)s AND name = %(pod)s
+) AS named
+WHERE seconds > 0 ORDER BY seconds DESC LIMIT 1
+ON CONFLICT (uid, hour) DO UPDATE SET
+    cpu_seconds = EXCLUDED.cpu_seconds,
+    memory_bytes_mean = EXCLUDED.memory_bytes_mean,
+    memory_bytes_peak = EXCLUDED.memory_bytes_peak,
+    card_busy_seconds = EXCLUDED.card_busy_seconds
+"""
+
+_UPSERT_ENERGY = """
+INSERT INTO card_energy (card, hour, node, joules) VALUES (%s, %s, %s, %s)
+ON CONFLICT (card, hour) DO UPDATE SET node = EXCLUDED.node, joules = EXCLUDED.joules
+"""
+
+
+class NoAnswer(Exception):
+    """Prometheus does not answer, or refuses; the text says why."""
+
+
+def record(connection: Connection, url: str, now: datetime) -> int:
+    """Records each whole hour since the last one; those that are missed stay missing only when Prometheus is.
+
+    Args:
+        connection: of the database's owner.
+        url: of Prometheus.
+        now: the current time.
+
+    Returns:
+        How many hours.
+
+    Raises:
+        NoAnswer: after the hours that could be recorded.
+    """
+    end = now.replace(minute=0, second=0, microsecond=0)
+    seen = store.seen(connection, SOURCE)
+    hour = max(seen, end - KEPT) if seen else end - KEPT
+    recorded = 0
+    while hour < end:
+        _record_hour(connection, url, hour)
+        hour += HOUR
+        recorded += 1
+    return recorded
+
+
+def _record_hour(connection: Connection, url: str, hour: datetime) -> None:
+    pods: dict[tuple[str, str], dict[str, float]] = {}
+    for name, query in _BY_POD.items():
+        for labels, value in _query(url, query, hour + HOUR):
+            pods.setdefault((labels.get("namespace", ""), labels.get("pod", "")), {})[name] = value
+    rows = [
+        {"namespace": namespace, "pod": pod, "hour": hour, "cards_busy": None, **usage}
+        for (namespace, pod), usage in sorted(pods.items())
+        if {"cpu_seconds", "memory_mean", "memory_peak"} <= usage.keys()
+    ]
+    energy = [
+        (labels["UUID"], hour, labels.get("Hostname", ""), value / 1000)
+        for labels, value in _query(url, _ENERGY, hour + HOUR)
+        if "UUID" in labels
+    ]
+    with connection.transaction(), connection.cursor() as cursor:
+        cursor.executemany(_UPSERT, rows)
+        cursor.executemany(_UPSERT_ENERGY, energy)
+        store.write_seen(connection, SOURCE, hour + HOUR)
+
+
+def _query(url: str, query: str, at: datetime) -> Iterator[tuple[dict[str, str], float]]:
+    """Labels and value of each series.
+
+    Raises:
+        NoAnswer.
+    """
+    fields = {"query": query, "time": str(at.timestamp())}
+    try:
+        answer = urllib3.request("GET", f"{url}/api/v1/query", fields=fields, timeout=TIMEOUT_SECONDS, retries=False)
+        body: dict[str, Any] = json.loads(answer.data)
+    except (urllib3.exceptions.HTTPError, ValueError) as error:
+        raise NoAnswer(f"Prometheus {url}: {error}") from None
+    if body.get("status") != "success":
+        raise NoAnswer(f"Prometheus {url}: {body.get('error', answer.status)}")
+    for series in body["data"]["result"]:
+        yield series["metric"], float(series["value"][1])

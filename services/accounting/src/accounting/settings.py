@@ -1,0 +1,64 @@
+"""Settings, read from environment variables that start with `ACCOUNTING_`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import psycopg
+from pydantic import Field
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+Names = Annotated[str, NoDecode]
+
+
+class DatabaseSettings(BaseSettings):
+    """Where the records are kept; all that `migrate` needs."""
+
+    model_config = SettingsConfigDict(env_prefix="ACCOUNTING_", extra="ignore", frozen=True)
+
+    database_host: str = Field(description="Name or address of the PostgreSQL server, as its certificate has it.")
+    database_port: Annotated[int, Field(ge=1, le=65535)] = Field(default=5432, description="TCP port of PostgreSQL.")
+    database_name: str = Field(default="accounting", description="Name of the database.")
+    database_user: str = Field(default="accounting", description="Role that owns the database.")
+    database_password_file: Path = Field(description="File with its password; read at each new connection.")
+    database_ca_file: Path | None = Field(default=None, description="PEM file of the CA that signed the server.")
+    database_tls: Literal["verify-full", "disable"] = Field(
+        default="verify-full", description="`disable` is for a database on loopback only."
+    )
+
+    def connect(self) -> psycopg.Connection[tuple[object, ...]]:
+        """A connection in autocommit mode.
+
+        Raises:
+            psycopg.OperationalError: the server refuses or does not answer within 5 s.
+        """
+        return psycopg.connect(
+            host=self.database_host,
+            port=self.database_port,
+            dbname=self.database_name,
+            user=self.database_user,
+            password=self.database_password_file.read_text().rstrip("\r\n"),
+            sslmode=self.database_tls,
+            sslrootcert=str(self.database_ca_file) if self.database_ca_file else None,
+            connect_timeout=5,
+            application_name="accounting",
+            autocommit=True,
+        )
+
+
+class Settings(DatabaseSettings):
+    """All that `collect` needs."""
+
+    kubernetes_url: str = Field(default="https://kubernetes.default.svc", description="Kubernetes' API server.")
+    kubernetes_credentials: Literal["service-account", "none"] = Field(
+        default="service-account", description="`none` is for an API server on loopback only."
+    )
+    tenants: Names = Field(default="", description="Names of the tenants, separated by commas.")
+    card_resources: Names = Field(default="", description="Extended resources that are cards, separated by commas.")
+    prometheus_url: str = Field(default="", description="Prometheus with the usage of pods; empty: none is recorded.")
+    list_seconds: Annotated[int, Field(ge=1)] = Field(default=300, description="Seconds between two whole lists.")
+    watch_seconds: Annotated[int, Field(ge=1)] = Field(
+        default=30, description="Seconds until a watch ends and starts again."
+    )
+    alive_file: Path = Field(default=Path("/tmp/collected"), description="Touched after each list or watch.")  # noqa: S108  # the pod's own

@@ -1,0 +1,114 @@
+"""The declaration of the service and its chart, without a site."""
+
+from __future__ import annotations
+
+import copy
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from strata.catalogue.service import Service
+from strata.models import SiteError, load_site
+from strata.site.paths import REPOSITORY
+from strata_services.accounting.service import SERVICE
+
+LabWith = Callable[..., Path]
+ValuesOf = Callable[[Service[Any], Path], dict[str, Any]]
+ObjectsOf = Callable[[Service[Any], Path], list[dict[str, Any]]]
+
+
+def test_values_name_the_tenants_and_the_cards(lab_with: LabWith, values_of: ValuesOf) -> None:
+    values = values_of(SERVICE, lab_with(SERVICE))
+    assert values["tenants"] == ["research"]
+    assert values["cardResources"] == ["nvidia.com/gpu"]
+    assert values["database"]["existingSecret"] == {"name": "accounting-secrets", "key": "accounting_database_password"}
+    assert "prometheus" not in values
+    assert values["priorityClassName"] == "platform"
+
+
+@pytest.mark.parametrize(
+    ("url", "port"), [("http://prometheus.monitoring.svc:9090/", 9090), ("https://prometheus.example.org", 443)]
+)
+def test_values_lead_to_prometheus(lab_with: LabWith, values_of: ValuesOf, url: str, port: int) -> None:
+    values = values_of(SERVICE, lab_with(SERVICE, prometheus=url))
+    assert values["prometheus"] == {"url": url.rstrip("/"), "port": port}
+
+
+@pytest.mark.parametrize(
+    ("settings", "key"),
+    [
+        ({"service_units": {"card": -1}}, "card"),
+        ({"service_units": {"core": 0.5}}, "core"),
+        ({"service_units": {"gpu": 2}}, "gpu"),
+        ({"prometheus": "prometheus.monitoring.svc"}, "prometheus"),
+        ({"prometheus": "file:///etc/passwd"}, "prometheus"),
+    ],
+)
+def test_wrong_settings_are_refused(lab_with: LabWith, settings: dict[str, Any], key: str) -> None:
+    with pytest.raises(SiteError) as error:
+        load_site(lab_with(SERVICE, **settings))
+    assert any(key in str(problem.key) for problem in error.value.problems)
+
+
+def test_the_pod_is_confined(lab_with: LabWith, objects_of: ObjectsOf) -> None:
+    objects = {item["kind"]: item for item in objects_of(SERVICE, lab_with(SERVICE))}
+    pod = objects["Deployment"]["spec"]["template"]["spec"]
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    for container in pod["initContainers"] + pod["containers"]:
+        security = container["securityContext"]
+        assert security["readOnlyRootFilesystem"] is True
+        assert security["allowPrivilegeEscalation"] is False
+        assert security["capabilities"] == {"drop": ["ALL"]}
+        assert "@sha256:" in container["image"]
+    assert {tuple(rule["resources"]): sorted(rule["verbs"]) for rule in objects["ClusterRole"]["rules"]} == {
+        ("pods",): ["list", "watch"],
+        ("nodes",): ["list"],
+    }
+
+
+def test_nothing_comes_in(lab_with: LabWith, objects_of: ObjectsOf) -> None:
+    (policy,) = (o for o in objects_of(SERVICE, lab_with(SERVICE)) if o["kind"] == "NetworkPolicy")
+    assert policy["spec"]["policyTypes"] == ["Ingress", "Egress"]
+    assert "ingress" not in policy["spec"]
+    ports = {port["port"] for rule in policy["spec"]["egress"] for port in rule["ports"]}
+    assert ports == {53, 6443, 5432}
+    (policy,) = (
+        o
+        for o in objects_of(SERVICE, lab_with(SERVICE, prometheus="http://prometheus.monitoring.svc:9090"))
+        if o["kind"] == "NetworkPolicy"
+    )
+    assert 9090 in {port["port"] for rule in policy["spec"]["egress"] for port in rule["ports"]}
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("image", "digest"), "latest"),
+        (("image", "tag"), "1.0"),
+        (("database", "ca"), "x"),
+        (("database", "password"), "secret"),
+        (("tenants",), ["a,b"]),
+        (("prometheus",), {"url": "prometheus"}),
+        (("replicas",), 2),
+    ],
+)
+def test_wrong_values_are_refused(lab_with: LabWith, values_of: ValuesOf, path: tuple[str, ...], value: object) -> None:
+    values = copy.deepcopy(values_of(SERVICE, lab_with(SERVICE)))
+    place = values
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    done = subprocess.run(
+        ["helm", "template", "accounting", str(REPOSITORY / "helm/accounting"), "--values", "-"],
+        input=yaml.safe_dump(values),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert path[-1] in done.stderr, done.stderr

@@ -1,0 +1,137 @@
+"""Prometheus has what the site is: its targets, its pods, its cards."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+import requests
+
+from strata.catalogue.needs import Metrics
+from strata.catalogue.needs.hostname import published
+from strata.catalogue.needs.metrics import SCRAPERS
+from strata.catalogue.site import needed
+from strata.models import Site
+from strata.observe.metrics import Sample, metrics_of
+from strata.platform.ingress import INGRESS_RELEASE
+from strata.site.hosts import hosts, hosts_with
+from strata.verify.pods import Kubectl, PodFailed, PodRequest, create, delete, run, running_pods
+from strata_services.prometheus_server.grafana import dashboards, expressions
+from strata_services.prometheus_server.service import SERVICE
+
+if TYPE_CHECKING:
+    from strata.site.context import SiteContext
+    from strata.site.outputs import ImageOutputs
+
+SCRAPES = 4
+"""So many intervals may pass until a new series is there: discovery, two samples, the rule."""
+Query = Callable[[str], list[Sample]]
+
+
+@pytest.fixture(scope="module")
+def query(site: Site, context: SiteContext) -> Query:
+    """`query("up == 0")` → samples."""
+    if SERVICE.of(site) is None:
+        pytest.skip(f"site {site.name} has no platform.services.{SERVICE.key}")
+    source = metrics_of(context)
+    assert source is not None
+    return source.query
+
+
+@pytest.fixture(scope="module")
+def eventually(site: Site, query: Query) -> Callable[[str], list[Sample]]:
+    """Samples of an expression as soon as there are any."""
+    settings = SERVICE.of(site)
+    assert settings is not None
+
+    def wait(expression: str) -> list[Sample]:
+        end = time.monotonic() + SCRAPES * settings.scrape_interval + 30
+        while not (found := query(expression)) and time.monotonic() < end:
+            time.sleep(2)
+        return found
+
+    return wait
+
+
+def test_every_target_is_up(query: Query, eventually: Query) -> None:
+    """Every target of Prometheus responds."""
+    assert eventually('up{job="apiserver"}')
+    down = [sample.labels for sample in query("up == 0")]
+    if down:
+        # one that was restarted while it was scraped is up at the next scrape
+        assert eventually("absent(up == 0)"), down
+
+
+def test_what_the_site_declares_is_scraped(
+    context: SiteContext, site: Site, eventually: Query, kubectl: Kubectl
+) -> None:
+    """Prometheus scrapes every host, every node, the ingress controller and each pod of services with metrics."""
+    found = hosts(site, context.cloud_outputs)
+    assert {s.labels["node"] for s in eventually('up{job="node-exporter"} == 1')} == {host.name for host in found}
+    nodes = {item["metadata"]["name"] for item in json.loads(kubectl("get", "nodes", "--output", "json"))["items"]}
+    for job in ("kubelet", "cadvisor"):
+        assert {s.labels["node"] for s in eventually(f'up{{job="{job}"}} == 1')} == nodes
+    assert eventually(f'up{{service="{INGRESS_RELEASE}"}} == 1') or eventually(f'up{{job="{INGRESS_RELEASE}"}} == 1')
+    for service, _ in needed(site, Metrics):
+        pods = {pod["metadata"]["name"] for pod in running_pods(kubectl, service.name, service.namespace_of(site))}
+        scraped = {s.labels["pod"] for s in eventually(f'up{{service="{service.name}"}} == 1')}
+        assert pods <= scraped | _ended(kubectl, pods)
+
+
+def _ended(kubectl: Kubectl, pods: set[str]) -> set[str]:
+    """Pods that are gone by now."""
+    listed = json.loads(kubectl("get", "pods", "--all-namespaces", "--output", "json"))["items"]
+    return pods - {pod["metadata"]["name"] for pod in listed if pod["status"]["phase"] == "Running"}
+
+
+def test_cpu_of_a_pod_is_measured(eventually: Query, kubectl: Kubectl, images: ImageOutputs) -> None:
+    """The CPU time of a pod that computes, and its memory, are in Prometheus."""
+    name = f"check-metrics-{int(time.time())}"
+    script = "import time; end = time.time() + 300\nwhile time.time() < end:\n  sum(range(200000)); time.sleep(0.02)"
+    create(kubectl, "default", PodRequest(name, images.images["pod-base"], ["python3", "-c", script]))
+    try:
+        (seconds,) = eventually(f'sum(container_cpu_usage_seconds_total{{pod="{name}"}}) > 1')
+        assert seconds.value < 300
+        assert eventually(f'sum(container_memory_working_set_bytes{{pod="{name}"}}) > 1e6')
+    finally:
+        delete(kubectl, "default", name)
+
+
+def test_cards_are_those_of_the_site(context: SiteContext, site: Site, eventually: Query, kubectl: Kubectl) -> None:
+    """Prometheus has metrics of each accelerator that a node offers, and of no other."""
+    if not hosts_with("gpu_node", site, context.cloud_outputs):
+        pytest.skip(f"site {site.name} has no GPU node")
+    items = json.loads(kubectl("get", "nodes", "--output", "json"))["items"]
+    offered = {n["metadata"]["name"]: int(n["status"]["capacity"].get("nvidia.com/gpu", 0)) for n in items}
+    found = eventually("count by (node) (max by (node, pci_bus_id) (DCGM_FI_DEV_GPU_UTIL))")
+    assert {s.labels["node"]: int(s.value) for s in found} == {node: count for node, count in offered.items() if count}
+
+
+def test_every_panel_has_data(site: Site, eventually: Query, query: Query, http: requests.Session) -> None:
+    """Every panel of the dashboards of the site's services returns data."""
+    for one in published(site):  # the ingress controller has no series of a service before its first request
+        http.get(f"https://{one.hostname}.{site.domain}{one.health_path}", timeout=30)
+    assert eventually("site:accelerators:count or site:cpu_usage:rate5m")
+    installed = {service.folder for service, _ in needed(site, Metrics)} | {SERVICE.folder}
+    empty = [
+        f"{path.name}: {expression}"
+        for path in dashboards()
+        if path.parent.parent in installed
+        for expression in expressions(path)
+        if not query(expression) and not eventually(expression)
+    ]
+    assert not empty, "\n".join(empty)
+
+
+def test_prometheus_is_closed_to_other_pods(query: Query, kubectl: Kubectl, images: ImageOutputs, site: Site) -> None:
+    """A pod of another namespace does not reach Prometheus."""
+    assert query("up")
+    (pod,) = running_pods(kubectl, SERVICE.name, SERVICE.namespace_of(site))
+    assert SCRAPERS[0]["podSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
+    probe = f"import socket; socket.create_connection(('{pod['status']['podIP']}', 9090), timeout=3)"
+    name = f"check-closed-{int(time.time())}"
+    with pytest.raises(PodFailed, match=r"timed out|refused|unreachable"):
+        run(kubectl, "default", PodRequest(name, images.images["pod-base"], ["python3", "-c", probe]))

@@ -1,0 +1,114 @@
+"""Prometheus: metrics of hosts, nodes, pods, accelerators and services, with rules and alerts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from pydantic import Field
+
+from strata.catalogue.needs import Namespace, Need, Priority
+from strata.catalogue.needs.metrics import MONITORING_NAMESPACE, namespaces, scrape_config
+from strata.catalogue.service import Service, ServiceContext, Values
+from strata.catalogue.site import installed
+from strata.models.base import Model, Unit
+from strata.models.types import Count, DnsLabel, Size
+from strata.roles import port
+from strata_services.prometheus_server.scrape import (
+    COREDNS,
+    KUBELET,
+    NODE_EXPORTER,
+    cluster_jobs,
+    host_job,
+)
+from strata_services.prometheus_server.simulation import exporter
+
+if TYPE_CHECKING:
+    from strata.models import Site
+
+FOLDER = Path(__file__).parent
+NAMESPACE = Namespace(MONITORING_NAMESPACE, "privileged")
+"""Exporters of accelerators read files of their node."""
+PRIORITY = Priority("platform")
+FULL = 0.8
+"""Share of the volume that blocks may fill; the rest is for the write-ahead log and compaction."""
+
+
+class PrometheusServer(Model):
+    """Prometheus with the metrics of hosts, nodes, pods, accelerators and services, recording rules and alerts."""
+
+    layer: ClassVar[str] = "platform"
+    retention: Annotated[Count, Unit("days"), Field(description="Days that samples are kept.")] = 7
+    scrape_interval: Annotated[Count, Unit("seconds"), Field(description="Seconds between two samples.")] = 30
+    storage: Annotated[Size, Field(description="Size of the volume for samples; the oldest go when it fills up.")] = (
+        Size.parse("10 GiB")
+    )
+    storage_class: Annotated[
+        DnsLabel | None,
+        Field(
+            description="Storage class of the volume, on a local or block device: Prometheus does not support NFS. "
+            "Default: a directory of the node, which is lost with the pod."
+        ),
+    ] = None
+
+
+def needs(_: PrometheusServer) -> tuple[Need[Any], ...]:
+    """A namespace, whose pods policies admit to metrics."""
+    return (NAMESPACE, PRIORITY)
+
+
+def rule_files(site: Site) -> dict[str, str]:
+    """Rules of Prometheus and of the site's services, `rules/*.yaml` in their folders, by file name."""
+    return {
+        f"{service.name}-{file.name}": file.read_text()
+        for service in installed(site)
+        for file in sorted(service.folder.glob("rules/*.yaml"))
+    }
+
+
+def scrape_configs(site: Site, hosts: Mapping[str, str]) -> list[dict[str, Any]]:
+    """All jobs.
+
+    Args:
+        site: the site.
+        hosts: name to address.
+    """
+    own = {"job_name": "prometheus", "static_configs": [{"targets": ["localhost:9090"]}]}
+    return [own, scrape_config(site), *cluster_jobs(), host_job(hosts)]
+
+
+def values(context: ServiceContext[PrometheusServer]) -> Values:
+    """Values of helm/prometheus-server."""
+    settings, site = context.settings, context.site
+    return {
+        "image": context.images["prometheus"],
+        "site": site.name,
+        "retention": f"{settings.retention}d",
+        "retentionSize": f"{int(settings.storage.mebibytes * FULL)}MB",
+        "scrapeInterval": f"{settings.scrape_interval}s",
+        "storage": {"class": settings.storage_class or "", "size": f"{settings.storage.mebibytes}Mi"},
+        "scrapeConfigs": scrape_configs(site, context.hosts),
+        "rules": rule_files(site),
+        "networkPolicy": {
+            "namespaces": namespaces(site),
+            "dnsMetricsPort": COREDNS,
+            "hostPorts": sorted({KUBELET, NODE_EXPORTER, port("kube_control_plane", "kubernetes-api")}),
+        },
+        "priorityClassName": context.provide(PRIORITY),
+        "extraObjects": _simulation(context),
+    }
+
+
+def _simulation(context: ServiceContext[PrometheusServer]) -> list[dict[str, Any]]:
+    """What serves the metrics of simulated cards; those of real cards come from NVIDIA's chart."""
+    from strata.provider.choice import provider_of  # late: it imports the models, which import the services
+
+    site = context.site
+    if not provider_of(site).simulates_accelerators or site.cluster is None or not site.cluster.gpu_nodes.labels:
+        return []
+    reference = context.base_image
+    return exporter(site.cluster, f"{reference['repository']}@{reference['digest']}", context.provide(PRIORITY))
+
+
+SERVICE = Service(folder=FOLDER, settings=PrometheusServer, needs=needs, values=values)

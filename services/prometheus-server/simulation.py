@@ -1,0 +1,48 @@
+"""The exporter of a lab's simulated cards: the manifests of lab/accelerators with what depends on the site."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from strata.models.accelerators import CATALOGUE
+from strata.site.paths import REPOSITORY
+
+if TYPE_CHECKING:
+    from strata.models.cluster import Cluster
+
+FOLDER = REPOSITORY / "lab" / "accelerators"
+
+
+def exporter(cluster: Cluster, image: str, priority: str, folder: Path = FOLDER) -> list[dict[str, Any]]:
+    """Manifests.
+
+    Args:
+        cluster: marks its GPU nodes.
+        image: with Python.
+        priority: class of its pods.
+        folder: of the manifests.
+    """
+    manifests: list[dict[str, Any]] = yaml.safe_load((folder / "manifests.yaml").read_text())
+    script = (folder / "exporter.py").read_text()
+    settings, daemon_set, _ = manifests
+    settings["data"] = {"exporter.py": script}
+    template = daemon_set["spec"]["template"]
+    template["metadata"]["annotations"] = {"checksum/exporter": hashlib.sha256(script.encode()).hexdigest()}
+    template["spec"] |= {
+        "priorityClassName": priority,
+        "nodeSelector": dict(cluster.gpu_nodes.labels),
+        "tolerations": [{"operator": "Exists", "effect": "NoSchedule"}],
+    }
+    (container,) = template["spec"]["containers"]
+    container["image"] = image
+    kinds = {
+        f"{card.vendor_id}:{card.product_id}": {"name": card.description, "memory": card.memory.bytes}
+        for card in CATALOGUE.values()
+    }
+    container["env"].append({"name": "KINDS", "value": json.dumps(kinds, sort_keys=True)})
+    return manifests

@@ -1,0 +1,217 @@
+"""Targets, rules, alerts and dashboards, judged by the real promtool and a real Prometheus."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+import yaml
+
+from strata.catalogue.needs import Metrics
+from strata.catalogue.needs.metrics import MONITORING_NAMESPACE, SCRAPERS
+from strata.catalogue.service import Service
+from strata.models import load_site
+from strata.models.accelerators import CATALOGUE
+from strata.site.paths import REPOSITORY
+from strata.troubleshooting import entries
+from strata_services.prometheus_server.grafana import dashboards, expressions
+from strata_services.prometheus_server.service import FOLDER, SERVICE, rule_files
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+Values = Callable[[Service[Any], Path], dict[str, Any]]
+Objects = Callable[[Service[Any], Path], list[dict[str, Any]]]
+ALERT = "Alert "
+"""How titles of runbooks begin."""
+
+
+def of_kind(objects: list[dict[str, Any]], kind: str, name: str = "") -> dict[str, Any]:
+    (found,) = (o for o in objects if o["kind"] == kind and (not name or o["metadata"]["name"] == name))
+    return found
+
+
+@pytest.fixture
+def site_file(lab_with: Callable[..., Path]) -> Path:
+    return lab_with(SERVICE, retention=1)
+
+
+@pytest.fixture
+def configuration(site_file: Path, objects_of: Objects, tmp_path: Path) -> Path:
+    """prometheus.yml and its rules as the pod has them, with their paths and the API server's files in a directory."""
+    objects = objects_of(SERVICE, site_file)
+    text = of_kind(objects, "ConfigMap", "prometheus-server")["data"]["prometheus.yml"]
+    for file in ("token", "ca.crt"):
+        (tmp_path / file).write_text("")
+    text = text.replace("/var/run/secrets/kubernetes.io/serviceaccount", str(tmp_path))
+    (tmp_path / "rules").mkdir()
+    for name, rules in of_kind(objects, "ConfigMap", "prometheus-server-rules")["data"].items():
+        (tmp_path / "rules" / name).write_text(rules)
+    (tmp_path / "prometheus.yml").write_text(text.replace("/etc/prometheus/rules", str(tmp_path / "rules")))
+    return tmp_path / "prometheus.yml"
+
+
+def alerts() -> set[str]:
+    groups = yaml.safe_load((FOLDER / "rules" / "alerts.yaml").read_text())["groups"]
+    return {rule["alert"] for group in groups for rule in group["rules"]}
+
+
+def test_prometheus_accepts_its_configuration(promtool: Run, configuration: Path) -> None:
+    done = promtool("check", "config", "--lint-fatal", configuration)
+    assert done.returncode == 0, done.stdout + done.stderr
+    misspelt = configuration.with_name("wrong.yml")
+    misspelt.write_text(configuration.read_text().replace("relabel_configs", "relable_configs"))
+    assert promtool("check", "config", misspelt).returncode != 0
+
+
+def test_rules_compute_and_every_alert_fires(promtool: Run) -> None:
+    cases = FOLDER / "tests" / "rules.yaml"
+    done = promtool("test", "rules", cases)
+    assert done.returncode == 0, done.stdout + done.stderr
+    fired = {
+        case["alertname"]
+        for test in yaml.safe_load(cases.read_text())["tests"]
+        for case in test.get("alert_rule_test", ())
+        if case.get("exp_alerts")
+    }
+    assert fired == alerts()
+
+
+def test_alerts_and_runbooks_match() -> None:
+    titles = {entry.title.removeprefix(ALERT) for entry in entries() if entry.title.startswith(ALERT)}
+    assert titles == alerts()
+
+
+def test_every_service_that_declares_metrics_is_a_target(site_file: Path, values_of: Values) -> None:
+    from strata.catalogue.site import needed
+
+    given = values_of(SERVICE, site_file)
+    site = load_site(site_file)
+    (job,) = (j for j in given["scrapeConfigs"] if j["job_name"] == "pods")
+    scraped = job["kubernetes_sd_configs"][0]["namespaces"]["names"]
+    assert {service.namespace_of(site) for service, _ in needed(site, Metrics)} <= set(scraped)
+    assert given["networkPolicy"]["namespaces"] == scraped
+    (hosts,) = (j for j in given["scrapeConfigs"] if j["job_name"] == "node-exporter")
+    assert site.cloud is not None
+    assert {c["labels"]["node"] for c in hosts["static_configs"]} == {i.name for i in site.cloud.instances}
+    assert set(given["rules"]) == set(rule_files(site))
+
+
+def test_pods_that_policies_admit_are_prometheus(site_file: Path, objects_of: Objects) -> None:
+    pod = of_kind(objects_of(SERVICE, site_file), "StatefulSet")["spec"]["template"]
+    assert SERVICE.namespace_of(load_site(site_file)) == MONITORING_NAMESPACE
+    for peer in SCRAPERS:
+        assert peer["podSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
+    assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
+    (container,) = pod["spec"]["containers"]
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+
+
+def test_storage_is_a_volume_of_the_class(lab_with: Callable[..., Path], objects_of: Objects) -> None:
+    def spec(**settings: object) -> dict[str, Any]:
+        return dict(of_kind(objects_of(SERVICE, lab_with(SERVICE, **settings)), "StatefulSet")["spec"])
+
+    (claim,) = spec(storage_class="local", storage="20 GiB")["volumeClaimTemplates"]
+    assert claim["spec"]["storageClassName"] == "local"
+    assert claim["spec"]["resources"] == {"requests": {"storage": "20480Mi"}}
+    assert "volumeClaimTemplates" not in spec()
+
+
+def test_cards_are_simulated_in_a_lab_alone(site_file: Path, values_of: Values, tmp_path: Path) -> None:
+    assert [o["kind"] for o in values_of(SERVICE, site_file)["extraObjects"]] == [
+        "ConfigMap", "DaemonSet", "NetworkPolicy",
+    ]  # fmt: skip
+    real = tmp_path / "site.yaml"
+    inventory = REPOSITORY / "inventories" / "tacc"
+    for file in inventory.iterdir():
+        if file.is_file():
+            (tmp_path / file.name).write_text(file.read_text())
+    content = yaml.safe_load((inventory / "site.yaml").read_text())
+    content["platform"]["services"][SERVICE.key] = {}
+    real.write_text(yaml.safe_dump(content))
+    assert values_of(SERVICE, real)["extraObjects"] == []
+
+
+def test_simulated_cards_are_those_of_the_node(tmp_path: Path) -> None:
+    spec = importlib.util.spec_from_file_location("exporter", REPOSITORY / "lab" / "accelerators" / "exporter.py")
+    assert spec is not None
+    assert spec.loader is not None
+    exporter = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(exporter)
+    card = CATALOGUE["v100"]
+    kinds = {f"{card.vendor_id}:{card.product_id}": {"name": card.description, "memory": card.memory.bytes}}
+    network = "1572"
+    present = {"0000:81:00.0": card.product_id, "0000:82:00.0": card.product_id, "0000:00:1f.0": network}
+    for address, device in present.items():
+        (tmp_path / "devices" / address).mkdir(parents=True)
+        (tmp_path / "devices" / address / "vendor").write_text(f"0x{card.vendor_id}\n")
+        (tmp_path / "devices" / address / "device").write_text(f"0x{device}\n")
+    entry = {"ContainerName": "main", "ResourceName": "nvidia.com/gpu"}
+    held = [
+        entry | {"PodUID": "u-1", "DeviceIDs": {"-1": ["0000:82:00.0"]}},
+        entry | {"PodUID": "u-gone", "DeviceIDs": {"0": ["0000:81:00.0"]}},
+    ]
+    (tmp_path / "checkpoint").write_text(json.dumps({"Data": {"PodDeviceEntries": held}}))
+    (tmp_path / "pods" / "research_train-0_u-1").mkdir(parents=True)
+    text = exporter.metrics(tmp_path / "devices", tmp_path / "checkpoint", tmp_path / "pods", kinds, "gpu-worker-1")
+    use = [line for line in text.splitlines() if line.startswith("DCGM_FI_DEV_GPU_UTIL{")]
+    assert len(use) == 2
+    assert all('strata_simulated="true"' in line for line in use)
+    assert re.search('pci_bus_id="0000:82:00.0".*namespace="research",pod="train-0",container="main".* 80$', use[1])
+    assert "pod=" not in use[0]
+    assert use[0].endswith(" 0")
+
+
+@contextmanager
+def running(binaries: Path, configuration: Path) -> Iterator[str]:
+    """A Prometheus with this configuration, its targets out of reach."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = int(found.getsockname()[1])
+    command = [
+        str(binaries / "prometheus"), f"--config.file={configuration}", f"--web.listen-address=127.0.0.1:{port}",
+        f"--storage.tsdb.path={configuration.parent / 'data'}",
+    ]  # fmt: skip
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            url, end = f"http://127.0.0.1:{port}", time.monotonic() + 30
+            while time.monotonic() < end:
+                try:
+                    if requests.get(f"{url}/-/ready", timeout=1).ok:
+                        break
+                except requests.ConnectionError:
+                    time.sleep(0.1)
+            yield url
+        finally:
+            process.kill()
+
+
+def test_every_panel_is_a_query(binaries: Path, configuration: Path) -> None:
+    """Prometheus parses it, and it reads only metrics that something here declares or keeps."""
+    without_discovery = yaml.safe_load(configuration.read_text()) | {"scrape_configs": []}
+    configuration.write_text(yaml.safe_dump(without_discovery))
+    found = [(path, expression) for path in dashboards() for expression in expressions(path)]
+    assert len(found) > 40
+    with running(binaries, configuration) as url:
+        for path, expression in found:
+            answer = requests.get(f"{url}/api/v1/query", params={"query": expression}, timeout=10).json()
+            assert answer["status"] == "success", f"{path}: {expression}: {answer}"
+        refused = requests.get(f"{url}/api/v1/query", params={"query": "sum(("}, timeout=10)
+        assert refused.status_code == 400
+
+
+def test_dashboards_are_of_services_and_have_names_of_their_own() -> None:
+    boards = [json.loads(path.read_text()) for path in dashboards()]
+    assert len({board["uid"] for board in boards}) == len(boards) >= 5
+    assert {board["uid"] for board in boards} >= {f"strata-{name}" for name in ("site", "tenant", "job", "accelerator")}
+    for board in boards:
+        assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
+        assert all(panel["targets"] for panel in board["panels"])

@@ -1,0 +1,41 @@
+"""Load over the last day: from Prometheus' samples to the page."""
+
+from __future__ import annotations
+
+from strata.models import find_site
+from strata.observe.metrics import Sample
+from strata.report import build_report
+from strata.report.load import FIGURES, load_report, query_text
+from strata.report.page import render_page
+from strata.site.context import SiteContext
+
+CARD = {"node": "gpu-worker-1", "pci_bus_id": "0000:81:00.0", "modelName": "Tesla V100"}
+
+
+def samples() -> list[Sample]:
+    site = {"cpu": 2.0, "cpu_peak": 6.5, "cores": 8.0, "memory": 2**31, "memory_peak": 2**32, "memory_size": 2**34}
+    card = {"card_utilization": 0.4, "card_allocated": 0.5, "card_energy": 2400.4, "card_simulated": 1}
+    alert = {"figure": "alert", "alertname": "TargetDown", "severity": "warning", "job": "ml-<hub>"}
+    return [
+        *(Sample({"figure": name}, value) for name, value in site.items()),
+        *(Sample({"figure": name, **CARD}, value) for name, value in card.items()),
+        Sample(alert, 1),
+    ]
+
+
+def test_every_figure_is_shown() -> None:
+    load = load_report(samples())
+    assert load is not None
+    page = render_page(build_report(SiteContext.load(find_site("lab")), offline=True, load=load))
+    shown = " ".join(page.split())
+    for text in ("2.0 cores (25%)", "6.5 cores", "2.0 GiB (12%)", "4.0 GiB", "50% of the time", "40%", "2400 Wh",
+                 "Tesla V100 (simulated figures)", "TargetDown", "job=ml-&lt;hub&gt;"):  # fmt: skip
+        assert text in shown, text
+    assert {sample.labels["figure"] for sample in samples()} == set(FIGURES)
+    assert query_text().count("label_replace(") == len(FIGURES)
+
+
+def test_a_site_without_samples_has_no_load() -> None:
+    assert load_report([]) is None
+    page = render_page(build_report(SiteContext.load(find_site("lab")), offline=True))
+    assert "Load over the last day" not in page
