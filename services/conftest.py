@@ -20,9 +20,9 @@ from strata.platform.releases import PlatformState, releases, service_context
 from strata.site.outputs import CloudOutputs, ImageOutputs, InstanceOutput
 from strata.site.paths import REPOSITORY
 from strata.site.secrets import Certificate
-from strata_bench.services import PostgreSQL, find_postgresql, postgresql_cluster
 from strata.toolchain import load_versions
 from strata.toolchain.charts import chart_directory
+from strata_bench.services import PostgreSQL, find_postgresql, postgresql_cluster
 
 if TYPE_CHECKING:
     from testinfra.host import Host
