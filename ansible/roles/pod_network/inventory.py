@@ -6,7 +6,7 @@ from strata.inventory.clients import POD_SERVICES
 from strata.inventory.kubernetes import cluster_of
 from strata.inventory.topology import host_networks
 from strata.models import Site
-from strata.site.hosts import hosts_with
+from strata.site.hosts import hosts, running_roles
 from strata.site.outputs import CloudOutputs
 from strata.toolchain import bin_directory
 
@@ -18,9 +18,9 @@ def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
         "pod_network_hosts": host_networks(site),
         "pod_network_host_services": [
             {"address": host.address, "port": port}
-            for role, ports in POD_SERVICES.items()
-            for host in hosts_with(role, site, outputs)
-            for port in ports
+            for host in hosts(site, outputs)
+            for role in running_roles(site, host.roles)
+            for port in POD_SERVICES.get(role, ())
         ],
         "pod_network_policies_binary": str(bin_directory() / "network-policies"),
     }
