@@ -19,9 +19,9 @@ from strata.models.accelerators import CATALOGUE
 from strata.models.gpu_nodes import gpu_nodes as accelerators_of_nodes
 from strata.models.gpu_nodes import node_labels
 from strata.models.platform import Tenant
-from strata.roles import roles, roles_of
+from strata.roles import roles
 from strata.site.hosts import Host as SiteHost
-from strata.site.hosts import hosts, hosts_with
+from strata.site.hosts import hosts, hosts_with, running_roles
 from strata.site.outputs import CloudOutputs, ImageOutputs
 from strata.toolchain import load_versions
 from strata.verify import pods
@@ -167,14 +167,11 @@ def test_pods_reach_hosts_only_for_services(
 ) -> None:
     """A pod reaches the host services that are open to pods, and no other port of any host"""
     everyone = hosts(site, cloud_outputs)
-    meant = {f"{h.address}:{port}" for h in everyone for role in h.roles for port in POD_SERVICES.get(role, ())}
+    running = [(host, role) for host in everyone for role in running_roles(site, host.roles)]
+    meant = {f"{host.address}:{port}" for host, role in running for port in POD_SERVICES.get(role, ())}
     # the ingress controller is a pod behind a NodePort, which other pods may reach
     listening = {
-        f"{h.address}:{p.port}"
-        for h in everyone
-        for role in roles_of(h.roles)
-        for p in roles()[role].ports
-        if p.port != INGRESS
+        f"{host.address}:{one.port}" for host, role in running for one in roles()[role].ports if one.port != INGRESS
     }
     targets = sorted(meant | listening)
     command = ["python3", "-c", REACHABLE, *targets]

@@ -14,7 +14,6 @@ import requests
 
 from strata.access.https import load_balancer_address, trusted_authorities
 from strata.catalogue.needs.hostname import INGRESS_CLASS, INGRESS_NAMESPACE
-from strata.catalogue.service import SYSTEM_NAMESPACE
 from strata.inventory.services import PublishedService, published_services
 from strata.site.context import SiteContext
 from strata.site.hosts import ingress_nodes
@@ -46,22 +45,27 @@ def service(context: SiteContext) -> PublishedService:
 def route(context: SiteContext, kubectl: Kubectl, service: PublishedService) -> Iterator[Callable[[], str]]:
     """Creates an Ingress at a name that was never used, and returns the name; removed after the check."""
     label = f"verify-{uuid.uuid4().hex[:8]}"
+    own = f"{service.hostname}.{context.site.domain}"
+    ingresses = json.loads(kubectl("get", "ingresses", "--all-namespaces", "--output=json"))["items"]
+    rules = [(one["metadata"]["namespace"], rule) for one in ingresses for rule in one["spec"]["rules"]]
+    namespace, backend = next(
+        (where, rule["http"]["paths"][0]["backend"]) for where, rule in rules if rule["host"] == own
+    )
 
     def create() -> str:
         host = f"{label}.{context.site.domain}"
-        backend = {"service": {"name": service.key.replace("_", "-"), "port": {"name": "http"}}}
         rule = {"host": host, "http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": backend}]}}
         manifest = {
             "apiVersion": "networking.k8s.io/v1",
             "kind": "Ingress",
-            "metadata": {"name": label, "namespace": SYSTEM_NAMESPACE},
+            "metadata": {"name": label, "namespace": namespace},
             "spec": {"ingressClassName": INGRESS_CLASS, "rules": [rule]},
         }
         kubectl("create", "--filename", "-", input=json.dumps(manifest))
         return host
 
     yield create
-    kubectl("delete", "ingress", label, "--namespace", SYSTEM_NAMESPACE, "--ignore-not-found")
+    kubectl("delete", "ingress", label, "--namespace", namespace, "--ignore-not-found")
 
 
 def test_new_route_answers_within_two_seconds(
