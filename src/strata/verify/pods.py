@@ -66,6 +66,10 @@ class PodRequest:
         if self.identity is not None:
             user, group = self.identity
             spec["securityContext"] = {"runAsUser": user, "runAsGroup": group, "runAsNonRoot": user != 0}
+            spec["securityContext"]["seccompProfile"] = {"type": "RuntimeDefault"}
+            # what the Pod Security level restricted asks for
+            closed = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+            spec["containers"][0]["securityContext"] = closed
         return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": self.name}, "spec": spec}
 
 

@@ -72,10 +72,14 @@ def test_pods_cannot_name_an_nfs_server(
     site: Site, kubectl: Kubectl, images: ImageOutputs, writable: tuple[MountedVolume, ...]
 ) -> None:
     """A pod that mounts an export by itself, as any user, is rejected at creation"""
+    # where Pod Security allows NFS volumes
+    tenants = {tenant.name for tenant in site.platform.tenants}
+    namespace = next((volume.namespace for volume in writable if volume.namespace in tenants), None)
+    if namespace is None:
+        pytest.skip(f"no tenant of site {site.name} has a volume")
     name = f"verify-inline-{secrets.token_hex(3)}"
     manifest = PodRequest(name, images.images["pod-base"], ["true"]).manifest()
     manifest["spec"]["volumes"] = [{"name": "any", "nfs": {"server": f"nfs.{site.domain}", "path": "/"}}]
-    namespace = writable[0].namespace
     try:
         said = kubectl("--namespace", namespace, "create", "--filename", "-", input=json.dumps(manifest), check=False)
         assert "PersistentVolumeClaim" in said, said
