@@ -117,7 +117,7 @@ def _hub(context: ServiceContext[JupyterHub], url: str) -> Values:
                 # a server may need a minute to respond on a busy node
                 "http_timeout": 120,
                 "priority_class_name": context.provide(USER_PRIORITY),
-                "pod_security_context": {"runAsGroup": USER_ID},
+                "pod_security_context": {"runAsUser": USER_ID, "runAsGroup": USER_ID},
                 "container_security_context": RESTRICTED,
             },
         },
