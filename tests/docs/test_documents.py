@@ -120,6 +120,11 @@ def test_strata_commands_and_options_in_the_text_are_there() -> None:
                     continue
                 command = group.get_command(context, words[0])  # a service's too
                 assert command is not None, f"{document}:{line}: there is no `strata {words[0]}`"
+                parts = getattr(command, "commands", {})  # of a group, as `strata users`
+                if parts and words[1:]:
+                    part = words[1].rstrip("\\")  # list\|add in a table
+                    assert part in parts, f"{document}:{line}: there is no `strata {words[0]} {part}`"
+                    command = parts[part]
                 known = {o for p in command.params for o in (*p.opts, *p.secondary_opts)} | {"--help", "-h"}
                 options = [w.split("=")[0].rstrip("],") for w in words if re.match(r"^\[?--?[a-z]", w)]
                 for option in (o.lstrip("[") for o in options):

@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
+from strata.catalogue.needs import Hostname
+from strata.catalogue.needs.shared_volume import service_volumes
+from strata.catalogue.site import needed
 from strata.inventory import Template
 from strata.inventory.clients import pull_users
 from strata.inventory.role_variables import role_variables
@@ -95,9 +98,11 @@ def test_secrets_and_certificates_are_lookups_not_values(site: Site, outputs: Cl
 
 def test_names_of_services_lead_to_the_load_balancer(site: Site, outputs: CloudOutputs) -> None:
     names = {n["name"]: n["address"] for n in variables("base", site, outputs)["base_service_names"]}
-    for service in published_services(site):
-        assert names[service.hostname] == address_of("load_balancer", site, outputs)
-    assert [s.hostname for s in published_services(site)] == ["ml-hub", "login"]
+    wanted = {need.label for _, need in needed(site, Hostname)}
+    assert wanted
+    assert {service.hostname for service in published_services(site)} == wanted
+    for name in wanted:
+        assert names[name] == address_of("load_balancer", site, outputs)
 
 
 def test_the_load_balancer_forwards_to_nodes_without_taints(site: Site, outputs: CloudOutputs) -> None:
@@ -119,9 +124,12 @@ def test_each_database_is_open_to_its_own_clients(site: Site, outputs: CloudOutp
 
 def test_exports_are_for_nodes_and_not_for_pods(site: Site, outputs: CloudOutputs) -> None:
     exports = {e["name"]: e for e in variables("nfs_server", site, outputs)["nfs_server_exports"]}
+    volumes = {need.name for _, need in service_volumes(site)}
+    assert set(exports) == {"data", "tenants", *volumes}
     for export in exports.values():
         assert export["clients"] == ["10.77.0.13/32", "10.77.0.14/32"]
-        assert (export["squash_root"], export["access"]) == (True, "rw")
+    for name in ("data", "tenants"):
+        assert (exports[name]["squash_root"], exports[name]["access"]) == (True, "rw")
     assert exports["tenants"]["folders"] == [{"name": "research", "group_id": 20001}]
     assert exports["tenants"]["mode"] == "0755"
 

@@ -10,6 +10,8 @@ import yaml
 from strata.inventory import Template, kubernetes
 from strata.inventory.role_variables import role_host_variables, role_variables
 from strata.models import Site, load_site
+from strata.roles import PODS, roles
+from strata.site.hosts import hosts, running_roles
 from strata.site.outputs import CloudOutputs, ImageOutputs, InstanceOutput
 from strata.site.paths import REPOSITORY, SitePaths
 from strata.toolchain import load_versions
@@ -113,6 +115,23 @@ def test_gpu_nodes_are_marked_as_the_site_says(site: Site) -> None:
 )
 def test_endpoints(address: str, url: str) -> None:
     assert kubernetes.endpoint(address, 2379) == url
+
+
+def test_pods_reach_every_port_that_roles_open_to_them(site: Site) -> None:
+    assert site.cloud is not None
+    found = outputs(*(tuple(instance.roles) for instance in site.cloud.instances))
+    wanted = {
+        (host.address, port)
+        for host in hosts(site, found)
+        for role in running_roles(site, host.roles)
+        for port in roles()[role].ports_for(PODS)
+    }
+    services = role_variables("pod_network", site, found)["pod_network_host_services"]
+    assert isinstance(services, list)
+    assert {(service["address"], service["port"]) for service in services} == wanted
+    assert len(services) == len(wanted)
+    come_along = {name for name, role in roles().items() if role.runs_on == "all" and role.ports_for(PODS)}
+    assert come_along, "no role that comes with every host opens a port to pods: the test shows less than it should"
 
 
 SITES = sorted((REPOSITORY / "inventories").glob("*/site.yaml"))

@@ -17,7 +17,7 @@ from strata.report import SiteReport, build_report
 from strata.report.accelerators import node_cards
 from strata.report.model import State
 from strata.report.page import render_page
-from strata.roles import DIRECTORY
+from strata.roles import DIRECTORY, roles, roles_of, units_of
 from strata.site.context import SiteContext
 from strata.site.hosts import running_roles
 from strata.site.paths import REPOSITORY
@@ -86,8 +86,11 @@ def test_a_stopped_unit_makes_its_layer_and_node_partial(context: SiteContext, r
 def test_units_of_roles_that_come_with_others_are_watched(context: SiteContext, running: See) -> None:
     """Names are those of the unit files that the roles write."""
     nodes = {n.name: {u.name for u in n.units} for n in build_report(context, observation=running()).nodes}
-    assert nodes["worker-1"] == nodes["control-1"] == {"kubelet", "containerd", "pod-network", "network-policies"}
+    everywhere = units_of(name for name, role in roles().items() if role.runs_on == "all")
+    of_nodes = {"kubelet", "containerd", "pod-network", "network-policies", *everywhere}
+    assert nodes["worker-1"] == nodes["control-1"] == of_nodes
     assert "containerd" not in nodes["services-1"]
+    assert nodes["services-1"] >= set(everywhere) > set()
     for unit in ("pod-network", "network-policies"):
         assert (DIRECTORY / "pod_network" / "templates" / f"{unit}.service.j2").exists()
 
@@ -101,7 +104,11 @@ def test_units_of_another_installers_nodes_are_not_known() -> None:
     site = load_site(REPOSITORY / "inventories" / "nautilus" / "site.yaml")
     assert site.cluster is not None
     assert site.cluster.installer == "kubespray"
-    assert running_roles(site, ("kube_node",)) == ("kube_node", "base")
+    found = running_roles(site, ("kube_node",))
+    assert found[0] == "kube_node"
+    assert {*found[1:]} == {name for name, role in roles().items() if role.runs_on == "all"}
+    assert "pod_network" in roles_of(("kube_node",)), "what comes with a node elsewhere"
+    assert "pod_network" not in found
 
 
 def test_a_site_that_is_down_says_so_and_keeps_its_nodes(context: SiteContext, running: See) -> None:
