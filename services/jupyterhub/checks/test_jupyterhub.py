@@ -103,7 +103,7 @@ class Hub:
         connection = socket.create_connection((self.address, HTTPS), timeout=60)
         with tls.wrap_socket(connection, server_hostname=self.host) as secured:
             header = [f"Authorization: token {self.token}"]
-            kernel_socket = websocket.create_connection(channels, sock=secured, header=header, timeout=60)
+            kernel_socket = websocket.create_connection(channels, socket=secured, header=header, timeout=60)
             return _execute(kernel_socket, code)
 
 

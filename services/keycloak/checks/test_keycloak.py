@@ -98,8 +98,8 @@ def test_logins_are_sent_to_registered_addresses_only(issuer: Issuer, http: requ
 
 
 @pytest.fixture
-def user(kubectl: Kubectl, site: Site, issuer: Issuer) -> Iterator[str]:
-    """A user of the first tenant, for one test."""
+def user(kubectl: Kubectl, site: Site, issuer: Issuer) -> Iterator[tuple[str, str]]:
+    """Name and first password of a user of the first tenant, for one test."""
     assert issuer.users is not None
     if not site.platform.tenants:
         pytest.skip(f"site {site.name} has no tenants")
@@ -107,27 +107,33 @@ def user(kubectl: Kubectl, site: Site, issuer: Issuer) -> Iterator[str]:
     target = ("exec", "--stdin", f"--namespace={program.namespace}", f"deployment/{program.deployment}", "--")
     name = f"check-{uuid.uuid4().hex[:8]}"
     details = {"email": f"{name}@{site.domain}", "principal_investigator_of": []}
-    add = {"action": "add", "name": name, "password": name, "tenants": [site.platform.tenants[0].name], **details}
-    assert json.loads(kubectl(*target, *program.command, input=json.dumps(add))) == {}
-    yield name
-    kubectl(*target, *program.command, input=json.dumps({"action": "remove", "name": name}))
+    first = uuid.uuid4().hex
+    add = {"action": "add", "name": name, "password": first, "tenants": [site.platform.tenants[0].name], **details}
+    try:
+        assert json.loads(kubectl(*target, *program.command, input=json.dumps(add))) == {}
+        yield name, first
+    finally:
+        kubectl(*target, *program.command, input=json.dumps({"action": "remove", "name": name}))
 
 
-def test_a_user_logs_in_and_sets_a_password(context: SiteContext, site: Site, issuer: Issuer, user: str) -> None:
+def test_a_user_logs_in_and_sets_a_password(
+    context: SiteContext, site: Site, issuer: Issuer, user: tuple[str, str]
+) -> None:
     """A new user logs in once with the password of the invitation and must set another; the account page's token names
     the user and the user's tenant."""
     from strata.verify.tokens import Login, LoginRefused
 
     login = Login("account-console", f"{issuer.url}/account/")
     own = "a-password-of-the-user"
+    name, first = user
     with site_session(context) as browser:
-        claims = _claims(login.tokens(browser, issuer, user, user, own)["access_token"])
-    assert claims["preferred_username"] == user
+        claims = _claims(login.tokens(browser, issuer, name, first, own)["access_token"])
+    assert claims["preferred_username"] == name
     assert claims["groups"] == [tenant_group(site.platform.tenants[0].name)]
     with site_session(context) as browser, pytest.raises(LoginRefused):
-        login.tokens(browser, issuer, user, user, own)
+        login.tokens(browser, issuer, name, first, own)
     with site_session(context) as browser:
-        assert login.tokens(browser, issuer, user, own)["access_token"]
+        assert login.tokens(browser, issuer, name, own)["access_token"]
 
 
 def _claims(token: str) -> dict[str, object]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import secrets
 from typing import Any
 
 from strata.access.kubectl import Unanswered, run_kubectl
@@ -13,10 +12,11 @@ from strata.catalogue.site import issuer
 from strata.errors import UserError
 from strata.models.types import LOGIN_PATTERN
 from strata.site.context import SiteContext
+from strata.site.secrets.store import new_secret
 
 SECONDS = 120.0
 """For one request: the issuer may be at its first start."""
-PASSWORD_BYTES = 12
+PASSWORD_LENGTH = 16
 EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 
 
@@ -51,7 +51,7 @@ def add_user(context: SiteContext, name: str, email: str, tenants: list[str], ad
         if tenant not in known:
             names = ", ".join(known) or "it has none: add one to platform.tenants"
             raise UserError(f"site {context.site.name} has no tenant {tenant}", fix=names)
-    password = secrets.token_urlsafe(PASSWORD_BYTES)
+    password = new_secret()[:PASSWORD_LENGTH]
     details = {"email": email, "tenants": tenants, "principal_investigator_of": administered}
     _request(context, {"action": "add", "name": name, "password": password, **details})
     return password
@@ -59,7 +59,7 @@ def add_user(context: SiteContext, name: str, email: str, tenants: list[str], ad
 
 def invite_user(context: SiteContext, name: str) -> str:
     """Gives a user a new password for one login. Returns and errors as of `add_user`."""
-    password = secrets.token_urlsafe(PASSWORD_BYTES)
+    password = new_secret()[:PASSWORD_LENGTH]
     _request(context, {"action": "invite", "name": name, "password": password})
     return password
 
