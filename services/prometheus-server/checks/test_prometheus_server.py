@@ -74,9 +74,12 @@ def test_what_the_site_declares_is_scraped(
     nodes = {item["metadata"]["name"] for item in json.loads(kubectl("get", "nodes", "--output", "json"))["items"]}
     for job in ("kubelet", "cadvisor"):
         assert {s.labels["node"] for s in eventually(f'up{{job="{job}"}} == 1')} == nodes
-    assert eventually(f'up{{service="{INGRESS_RELEASE}"}} == 1') or eventually(f'up{{job="{INGRESS_RELEASE}"}} == 1')
-    for service, _ in needed(site, Metrics):
-        pods = {pod["metadata"]["name"] for pod in running_pods(kubectl, service.name, service.namespace_of(site))}
+    assert eventually(f'up{{job="{INGRESS_RELEASE}"}} == 1')
+    for service, need in needed(site, Metrics):
+        running = [pod["metadata"] for pod in running_pods(kubectl, service.name, service.namespace_of(site))]
+        marks = need.access.annotations.items()
+        pods = {pod["name"] for pod in running if marks <= pod.get("annotations", {}).items()}
+        assert pods, service.name
         scraped = {s.labels["pod"] for s in eventually(f'up{{service="{service.name}"}} == 1')}
         assert pods <= scraped | _ended(kubectl, pods)
 
