@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,14 +20,15 @@ KEY: KeyPath = ("platform", "services", "jupyterhub")
 
 
 def check(settings: JupyterHub, site: Site, _: Path) -> Iterator[Finding]:
-    """Profiles are unique, and name tenants that the site has."""
+    """No entry is a duplicate; profiles name tenants that the site has."""
     tenants = [tenant.name for tenant in site.platform.tenants]
-    seen: set[str] = set()
+    yield from _duplicates([((*KEY, "profiles", i, "name"), p.name) for i, p in enumerate(settings.profiles)])
+    for name in ("groups", "administrators"):
+        yield from _duplicates([((*KEY, name, i), value) for i, value in enumerate(getattr(settings, name))])
     for index, profile in enumerate(settings.profiles):
         key: KeyPath = (*KEY, "profiles", index)
-        if profile.name in seen:
-            yield Finding((*key, "name"), f"duplicate of another profile's: {profile.name}", "another name")
-        seen.add(profile.name)
+        for name in ("tenants", "groups", "users"):
+            yield from _duplicates([((*key, name, i), value) for i, value in enumerate(getattr(profile, name))])
         for tenant in profile.tenants:
             if tenant not in tenants:
                 fix = f"one of {', '.join(tenants)}" if tenants else "add it to platform.tenants"
@@ -36,6 +37,14 @@ def check(settings: JupyterHub, site: Site, _: Path) -> Iterator[Finding]:
             yield Finding((*key, "guaranteed_memory"), "is more than memory", f"at most {profile.memory}")
         if profile.guaranteed_millicpus > profile.cpu * 1000:
             yield Finding((*key, "guaranteed_millicpus"), "is more than cpu", f"at most {profile.cpu * 1000}")
+
+
+def _duplicates(entries: Iterable[tuple[KeyPath, str]]) -> Iterator[Finding]:
+    seen: set[str] = set()
+    for key, value in entries:
+        if value in seen:
+            yield Finding(key, f"stands twice: {value}", "another value, or remove this entry")
+        seen.add(value)
 
 
 SERVICE = Service(

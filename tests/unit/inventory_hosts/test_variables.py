@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,13 @@ def test_variables_are_arguments_of_the_role(role: str, site: Site, outputs: Clo
     assert required <= given
 
 
+def every_option(options: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The options, and those below them."""
+    for option in options.values():
+        yield option
+        yield from every_option(option.get("options", {}))
+
+
 @pytest.mark.parametrize("role", ROLES)
 def test_every_default_is_a_described_argument(role: str) -> None:
     root = REPOSITORY / "ansible" / "roles" / role
@@ -77,7 +85,7 @@ def test_every_default_is_a_described_argument(role: str) -> None:
     assert all(option.get("description") for option in options.values())
     # a comma in an unquoted text of a flow mapping makes a key of what follows
     known = {"type", "elements", "required", "default", "choices", "description", "options"}
-    assert all(set(option) <= known for option in options.values())
+    assert {key for option in every_option(options) for key in option} <= known
 
 
 @pytest.mark.parametrize("role", ROLES)

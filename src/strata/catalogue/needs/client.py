@@ -92,10 +92,13 @@ class Client(Need[ClientAccess]):
 
     def findings(self, site: Site, key: KeyPath) -> Iterator[Finding]:
         """The site needs an issuer; with an external one, the client's secret comes from the operator."""
+        from strata.catalogue.site import issuers
         from strata.models.finding import Finding
 
         yield from issuer_findings(site, key)
         external = site.platform.services.external_issuer is not None
+        if issuers(site):
+            return  # an own one; both together is told of external_issuer
         if external and self.secret not in {s.name for s in site.secrets if s.source != "generated"}:
             yield Finding(
                 key,
