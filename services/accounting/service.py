@@ -8,12 +8,13 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
-from strata.catalogue.needs import Database, Need, Priority
+from strata.catalogue.needs import Database, MetricsQuery, Need, Priority
 from strata.catalogue.service import Service, ServiceContext, Values
 from strata.models.base import Model
 
 DATABASE = Database("accounting")
 PRIORITY = Priority("platform")
+METRICS = MetricsQuery()
 HTTPS, HTTP = 443, 80
 Weight = Annotated[int, Field(strict=True, ge=0, le=1_000_000)]
 
@@ -36,15 +37,15 @@ class Accounting(Model):
         str | None,
         Field(
             pattern=r"^https?://[a-z0-9.-]+(:[0-9]{1,5})?(/[!-~]*)?$",
-            description="URL of a Prometheus in the cluster with the usage of pods, without /api. "
-            "Default: usage is not recorded.",
+            description="URL of another Prometheus with the usage of pods, without /api. "
+            "Default: the site's; a site without one records no usage.",
         ),
     ] = None
 
 
-def needs(_: Accounting) -> tuple[Need[Any], ...]:
-    """Its database, and the priority of its pod."""
-    return (DATABASE, PRIORITY)
+def needs(settings: Accounting) -> tuple[Need[Any], ...]:
+    """Its database, the priority of its pod, and the site's metrics unless the site file names others."""
+    return (DATABASE, PRIORITY, *(() if settings.prometheus else (METRICS,)))
 
 
 def values(context: ServiceContext[Accounting]) -> Values:
@@ -74,6 +75,8 @@ def values(context: ServiceContext[Accounting]) -> Values:
         parts = urlsplit(url)
         port = parts.port or (HTTPS if parts.scheme == "https" else HTTP)
         given["prometheus"] = {"url": url.rstrip("/"), "port": port}
+    elif server := context.provide(METRICS):
+        given["prometheus"] = {"url": server.url, "port": server.port, "pods": dict(server.pods)}
     return given
 
 

@@ -48,8 +48,10 @@ CLOSED: Values = {
 }
 """Of a NetworkPolicy: DNS, and what its rules name."""
 EXTRA_CONFIG = """\
-from strata_hub import profile_list
-c.KubeSpawner.profile_list = profile_list(get_config("singleuser.profileList"), get_config("custom.profileAccess"))
+from strata_hub import profile_list, tenant_label
+profiles, access = get_config("singleuser.profileList"), get_config("custom.profileAccess")
+c.KubeSpawner.profile_list = profile_list(profiles, access)
+c.KubeSpawner.modify_pod_hook = tenant_label(get_config("custom.tenants"), profiles, access)
 """
 """Python at the end of the hub's configuration; the module is in the image."""
 
@@ -63,7 +65,11 @@ def values(context: ServiceContext[JupyterHub]) -> Values:
     hub = context.settings
     host = context.provide(hostname(hub))
     return {
-        "custom": {"profileAccess": _access(hub)},
+        "custom": {
+            "profileAccess": _access(hub),
+            # a list, as Helm sorts the keys of a map
+            "tenants": [{"name": t.name, "group": tenant_group(t.name)} for t in context.site.platform.tenants],
+        },
         "hub": _hub(context, f"https://{host['host']}"),
         "proxy": _proxy(context),
         "singleuser": _singleuser(context),

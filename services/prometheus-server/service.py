@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from pydantic import Field
 
 from strata.catalogue.needs import Namespace, Need, Priority
-from strata.catalogue.needs.metrics import MONITORING_NAMESPACE, namespaces, scrape_config
+from strata.catalogue.needs.metrics import MONITORING_NAMESPACE, SCRAPERS, namespaces, scrape_config
+from strata.catalogue.needs.metrics_query import MetricsServer, query_clients
 from strata.catalogue.service import Service, ServiceContext, Values
 from strata.catalogue.site import installed
 from strata.models.base import Model, Unit
@@ -31,6 +32,8 @@ FOLDER = Path(__file__).parent
 NAMESPACE = Namespace(MONITORING_NAMESPACE, "privileged")
 """Exporters of accelerators read files of their node."""
 PRIORITY = Priority("platform")
+PORT = 9090
+"""Of its API."""
 FULL = 0.8
 """Share of the volume that blocks may fill; the rest is for the write-ahead log and compaction."""
 
@@ -74,7 +77,7 @@ def scrape_configs(site: Site, hosts: Mapping[str, str]) -> list[dict[str, Any]]
         site: the site.
         hosts: name to address.
     """
-    own = {"job_name": "prometheus", "static_configs": [{"targets": ["localhost:9090"]}]}
+    own = {"job_name": "prometheus", "static_configs": [{"targets": [f"localhost:{PORT}"]}]}
     return [own, scrape_config(site), *cluster_jobs(), host_job(hosts)]
 
 
@@ -92,6 +95,7 @@ def values(context: ServiceContext[PrometheusServer]) -> Values:
         "rules": rule_files(site),
         "networkPolicy": {
             "namespaces": namespaces(site),
+            "clients": query_clients(site),
             "dnsMetricsPort": COREDNS,
             "hostPorts": sorted({KUBELET, NODE_EXPORTER, port("kube_control_plane", "kubernetes-api")}),
         },
@@ -111,4 +115,10 @@ def _simulation(context: ServiceContext[PrometheusServer]) -> list[dict[str, Any
     return exporter(site.cluster, f"{reference['repository']}@{reference['digest']}", context.provide(PRIORITY))
 
 
-SERVICE = Service(folder=FOLDER, settings=PrometheusServer, needs=needs, values=values)
+SERVICE = Service(
+    folder=FOLDER,
+    settings=PrometheusServer,
+    needs=needs,
+    values=values,
+    metrics_server=MetricsServer(f"http://{FOLDER.name}.{MONITORING_NAMESPACE}.svc:{PORT}", PORT, SCRAPERS[0]),
+)

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 import yaml
 
+from strata.catalogue.needs.metrics_query import query_clients
 from strata.catalogue.service import Service
 from strata.models import SiteError, load_site
 from strata.site.paths import REPOSITORY
-from strata_services.accounting.service import SERVICE
+from strata_services.accounting.service import METRICS, SERVICE
 
 LabWith = Callable[..., Path]
 ValuesOf = Callable[[Service[Any], Path], dict[str, Any]]
@@ -26,16 +27,43 @@ def test_values_name_the_tenants_and_the_cards(lab_with: LabWith, values_of: Val
     assert values["tenants"] == ["research"]
     assert values["cardResources"] == ["nvidia.com/gpu"]
     assert values["database"]["existingSecret"] == {"name": "accounting-secrets", "key": "accounting_database_password"}
-    assert "prometheus" not in values
     assert values["priorityClassName"] == "platform"
+
+
+def prometheus_of(objects: list[dict[str, Any]]) -> tuple[str, list[dict[str, Any]]]:
+    """The URL that the collector queries, and its egress rules."""
+    (configuration,) = (o["data"] for o in objects if "ACCOUNTING_PROMETHEUS_URL" in o.get("data", {}))
+    (policy,) = (o for o in objects if o["kind"] == "NetworkPolicy")
+    return configuration["ACCOUNTING_PROMETHEUS_URL"], policy["spec"]["egress"]
+
+
+def test_usage_comes_from_the_sites_prometheus(
+    lab_with: LabWith, objects_of: ObjectsOf, context_of: Callable[..., Any]
+) -> None:
+    site_file = lab_with(SERVICE)
+    server = context_of(SERVICE, site_file).provide(METRICS)
+    url, egress = prometheus_of(objects_of(SERVICE, site_file))
+    assert url == server.url
+    (rule,) = (rule for rule in egress if rule.get("to") == [server.pods])
+    assert rule["ports"] == [{"port": server.port, "protocol": "TCP"}]
+
+
+def test_without_a_prometheus_nothing_leads_to_one(
+    lab_with: LabWith, objects_of: ObjectsOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("strata.catalogue.site.metrics_server", lambda _: None)
+    url, egress = prometheus_of(objects_of(SERVICE, lab_with(SERVICE)))
+    assert url == ""
+    assert {port["port"] for rule in egress for port in rule["ports"]} == {53, 6443, 5432}
 
 
 @pytest.mark.parametrize(
     ("url", "port"), [("http://prometheus.monitoring.svc:9090/", 9090), ("https://prometheus.example.org", 443)]
 )
 def test_values_lead_to_prometheus(lab_with: LabWith, values_of: ValuesOf, url: str, port: int) -> None:
-    values = values_of(SERVICE, lab_with(SERVICE, prometheus=url))
-    assert values["prometheus"] == {"url": url.rstrip("/"), "port": port}
+    site_file = lab_with(SERVICE, prometheus=url)
+    assert values_of(SERVICE, site_file)["prometheus"] == {"url": url.rstrip("/"), "port": port}
+    assert SERVICE.name not in str(query_clients(load_site(site_file)))
 
 
 @pytest.mark.parametrize(
@@ -75,14 +103,12 @@ def test_nothing_comes_in(lab_with: LabWith, objects_of: ObjectsOf) -> None:
     (policy,) = (o for o in objects_of(SERVICE, lab_with(SERVICE)) if o["kind"] == "NetworkPolicy")
     assert policy["spec"]["policyTypes"] == ["Ingress", "Egress"]
     assert "ingress" not in policy["spec"]
-    ports = {port["port"] for rule in policy["spec"]["egress"] for port in rule["ports"]}
-    assert ports == {53, 6443, 5432}
     (policy,) = (
         o
-        for o in objects_of(SERVICE, lab_with(SERVICE, prometheus="http://prometheus.monitoring.svc:9090"))
+        for o in objects_of(SERVICE, lab_with(SERVICE, prometheus="http://prometheus.monitoring.svc:9091"))
         if o["kind"] == "NetworkPolicy"
     )
-    assert 9090 in {port["port"] for rule in policy["spec"]["egress"] for port in rule["ports"]}
+    assert 9091 in {port["port"] for rule in policy["spec"]["egress"] for port in rule["ports"]}
 
 
 @pytest.mark.parametrize(

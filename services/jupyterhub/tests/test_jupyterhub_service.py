@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from strata.models import SiteError, load_site
 from strata.toolchain import charts
 from strata_services.jupyterhub.needs import VERIFY_USER
 from strata_services.jupyterhub.service import SERVICE
+from strata_services.jupyterhub.values import EXTRA_CONFIG
 
 ValuesOf = Callable[[Service[Any], Path], dict[str, Any]]
 LabWith = Callable[..., Path]
@@ -175,6 +177,61 @@ def test_user_without_profile_starts_nothing(module: ModuleType) -> None:
     of = module.profile_list([{"slug": "v100"}], {"v100": {"users": [], "groups": []}})
     with pytest.raises(module.ProfileError):
         of(Spawner())
+
+
+TENANTS = [{"name": name, "group": f"/tenants/{name}"} for name in ("physics", "biology")]
+ACCESS = {"v100": {"users": ["ada"], "groups": ["/tenants/biology", "/guests"]}}
+
+
+def labels_of(module: ModuleType, profile: str | None, *groups: str, before: dict[str, str] | None) -> dict[str, str]:
+    user = SimpleNamespace(name="ada", groups=[SimpleNamespace(name=group) for group in groups])
+    spawner = SimpleNamespace(user=user, user_options={} if profile is None else {"profile": profile})
+    pod = SimpleNamespace(metadata=SimpleNamespace(labels=before))
+    label = module.tenant_label(TENANTS, [{"slug": "standard"}, {"slug": "v100"}], ACCESS)
+    labels: dict[str, str] = label(spawner, pod).metadata.labels
+    return labels
+
+
+@pytest.mark.parametrize(
+    ("profile", "groups", "expected"),
+    [
+        ("standard", ["/tenants/biology"], "biology"),
+        ("standard", ["/tenants/biology", "/tenants/physics"], "physics"),
+        (None, ["/tenants/biology", "/tenants/physics"], "physics"),
+        ("v100", ["/tenants/biology", "/tenants/physics"], "biology"),
+        ("v100", ["/tenants/physics"], "physics"),
+        ("v100", ["/guests"], None),
+        ("standard", ["/tenants/stolen", "/tenants/physics/admins"], None),
+        ("standard", [], None),
+    ],
+)
+def test_pods_have_the_label_of_their_users_tenant(
+    module: ModuleType, profile: str | None, groups: list[str], expected: str | None
+) -> None:
+    for before in (None, {"app": "jupyterhub", module.TENANT_LABEL: "forged"}):
+        labels = labels_of(module, profile, *groups, before=before)
+        assert labels.get(module.TENANT_LABEL) == expected
+        assert labels.get("app") == (before or {}).get("app")
+
+
+def test_hub_knows_the_sites_tenants(values_of: ValuesOf, site_file: Path) -> None:
+    values = values_of(SERVICE, site_file)
+    assert values["custom"]["tenants"] == [{"name": "research", "group": "/tenants/research"}]
+
+
+def test_hubs_configuration_sets_both_functions(module: ModuleType, values_of: ValuesOf, site_file: Path) -> None:
+    values = values_of(SERVICE, site_file)
+
+    def get_config(key: str) -> Any:
+        first, second = key.split(".")
+        return values[first][second]
+
+    c = SimpleNamespace(KubeSpawner=SimpleNamespace())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "strata_hub", module)
+        exec(EXTRA_CONFIG, {"c": c, "get_config": get_config})  # noqa: S102  # extraConfig is Python by definition
+    assert callable(c.KubeSpawner.profile_list)
+    assert callable(c.KubeSpawner.modify_pod_hook)
 
 
 def test_notebooks_have_the_hubs_version() -> None:

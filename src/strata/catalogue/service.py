@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from strata.catalogue.issuer import Issuer
 from strata.catalogue.needs.base import Need, SecretReference
+from strata.catalogue.needs.metrics_query import MetricsServer
 from strata.catalogue.needs.namespace import Namespace
 from strata.errors import UserError
 from strata.image_reference import ImageReference
@@ -187,6 +188,7 @@ class Service(Generic[SettingsT]):
         check: cross-checks of the settings with the site; paths are relative to the site file's directory.
         secret_data: entries of its Kubernetes Secret beside those of its needs.
         issuer: of a service that issues the site's tokens.
+        metrics_server: of a service that serves queries of the site's metrics.
         pod_annotations: values of the chart, by dotted path, that become annotations of pods.
     """
 
@@ -197,6 +199,7 @@ class Service(Generic[SettingsT]):
     check: Callable[[SettingsT, Site, Path], Iterable[Finding]] = _no_findings
     secret_data: Callable[[ServiceContext[SettingsT]], Mapping[str, str]] | None = None
     issuer: Callable[[SettingsT, Site], Issuer] | None = None
+    metrics_server: MetricsServer | None = None
     pod_annotations: Sequence[str] = ("podAnnotations",)
 
     @property

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from strata.catalogue.discovery import load
 from strata.catalogue.issuer import Issuer
 from strata.catalogue.needs.base import Need
+from strata.catalogue.needs.metrics_query import MetricsServer
 from strata.catalogue.service import Service
 
 if TYPE_CHECKING:
@@ -40,3 +41,9 @@ def issuer(site: Site) -> Issuer | None:
         if service.issuer is not None:
             return service.issuer(service.of(site), site)
     return None
+
+
+def metrics_server(site: Site) -> MetricsServer | None:
+    """What serves queries of the site's metrics; None where no service does."""
+    found = (service.metrics_server for service in installed(site))
+    return next((server for server in found if server is not None), None)

@@ -7,6 +7,7 @@ from strata.catalogue.needs.client import Client
 from strata.catalogue.needs.database import Database
 from strata.catalogue.needs.hostname import Hostname
 from strata.catalogue.needs.metrics import Metrics
+from strata.catalogue.needs.metrics_query import MetricsQuery
 from strata.catalogue.needs.namespace import Namespace, TenantNamespaces
 from strata.catalogue.needs.priority import Priority
 from strata.catalogue.needs.secret import Secret
@@ -19,6 +20,7 @@ __all__ = [
     "Database",
     "Hostname",
     "Metrics",
+    "MetricsQuery",
     "Namespace",
     "Need",
     "Priority",

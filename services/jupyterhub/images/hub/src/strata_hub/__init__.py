@@ -1,4 +1,4 @@
-"""Who may start which profile: what zero-to-jupyterhub's values cannot express."""
+"""Profiles by group and the tenant of a pod: what zero-to-jupyterhub's values cannot express."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 Profile = Mapping[str, Any]
+TENANT_LABEL = "strata.dev/tenant"
+"""Of pods outside of the tenants' namespaces, for accounting."""
 
 
 class ProfileError(Exception):
@@ -44,3 +46,37 @@ def profile_list(profiles: Sequence[Profile], access: Mapping[str, Profile]) -> 
         raise ProfileError
 
     return of
+
+
+def tenant(
+    tenants: Sequence[Mapping[str, str]], access: Mapping[str, Profile], profile: str | None, groups: set[str]
+) -> str | None:
+    """The tenant that a user's server is recorded for: the first of the profile's tenants that the user is a member
+    of, else the first of the site's; None for a user without a tenant.
+
+    Args:
+        tenants: of the site, in its order: `name`, and the `group` of the members.
+        access: as `allowed` takes it.
+        profile: slug of the server's profile.
+        groups: of the user, as the issuer's claim has them.
+    """
+    own = [one for one in tenants if one["group"] in groups]
+    limits = access.get(profile or "", {"groups": ()})["groups"]
+    # False is first
+    return min(own, key=lambda one: one["group"] not in limits)["name"] if own else None
+
+
+def tenant_label(
+    tenants: Sequence[Mapping[str, str]], profiles: Sequence[Profile], access: Mapping[str, Profile]
+) -> Callable[[Any, Any], Any]:
+    """The function that KubeSpawner calls with each pod before it creates it. Users cannot set the label."""
+
+    def label(spawner: Any, pod: Any) -> Any:
+        groups = {group.name for group in spawner.user.groups}
+        default = next((profile["slug"] for profile in allowed(profiles, access, spawner.user.name, groups)), None)
+        name = tenant(tenants, access, spawner.user_options.get("profile") or default, groups)
+        others = {key: value for key, value in (pod.metadata.labels or {}).items() if key != TENANT_LABEL}
+        pod.metadata.labels = others | ({} if name is None else {TENANT_LABEL: name})
+        return pod
+
+    return label

@@ -1,0 +1,52 @@
+"""Queries of the site's metrics, by the HTTP API of Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from strata.catalogue.needs.base import Need
+
+if TYPE_CHECKING:
+    from strata.catalogue.service import ServiceContext
+    from strata.models import Site
+
+
+@dataclass(frozen=True)
+class MetricsServer:
+    """A server of the API in the cluster.
+
+    Args:
+        url: for pods, without `/api`.
+        port: TCP port of the pods that serve it.
+        pods: peer of NetworkPolicies: these pods.
+    """
+
+    url: str
+    port: int
+    pods: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class MetricsQuery(Need[MetricsServer | None]):
+    """Queries of the site's metrics by the service's pods, which have its name in `app.kubernetes.io/name`."""
+
+    def provide(self, context: ServiceContext[Any]) -> MetricsServer | None:
+        """Where the API is; None where no service of the site has it."""
+        from strata.catalogue.site import metrics_server
+
+        return metrics_server(context.site)
+
+
+def query_clients(site: Site) -> list[dict[str, Any]]:
+    """Peers of a NetworkPolicy: the pods that query the site's metrics."""
+    from strata.catalogue.site import needed
+
+    return [
+        {
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": service.namespace_of(site)}},
+            "podSelector": {"matchLabels": {"app.kubernetes.io/name": service.name}},
+        }
+        for service, _ in needed(site, MetricsQuery)
+    ]
