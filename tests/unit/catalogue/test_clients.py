@@ -55,9 +55,10 @@ def context_with(client: Client, site_file: Path) -> ServiceContext[Any]:
 
 
 def external(tmp_path: Path, **settings: object) -> Path:
-    """The lab with an issuer outside of it."""
+    """The lab with an issuer outside of it, without services that are clients."""
     content = yaml.safe_load(SITES["lab"].read_text())
-    own = [service.key for service in services() if service.issuer is not None]
+    own = {service.key for service in services() if service.issuer is not None}
+    own |= {service.key for service, _ in needed(load_site(SITES["lab"]), Client)}
     content["platform"]["services"] = {k: v for k, v in content["platform"]["services"].items() if k not in own}
     content["platform"]["services"]["external_issuer"] = {"url": EXTERNAL, **settings}
     for name in SITES["lab"].parent.iterdir():

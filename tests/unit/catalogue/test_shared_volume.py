@@ -19,7 +19,7 @@ from strata.site.data_protection import data_of
 
 from ..platform.test_values import SITES, check, outputs, state_of
 
-HOMES = SharedVolume("homes", owner=1000, group=100, size="20Gi")
+SCRATCH = SharedVolume("scratch", owner=1000, group=100, size="20Gi")
 
 
 def give(monkeypatch: pytest.MonkeyPatch, site: Site, need: SharedVolume) -> Any:
@@ -33,22 +33,22 @@ def give(monkeypatch: pytest.MonkeyPatch, site: Site, need: SharedVolume) -> Any
 
 def test_a_service_gets_a_claim_and_the_server_an_export(monkeypatch: pytest.MonkeyPatch) -> None:
     state = state_of(SITES["lab"])
-    service = give(monkeypatch, state.site, HOMES)
-    assert service_context(service, state).provide(HOMES) == "homes"
+    service = give(monkeypatch, state.site, SCRATCH)
+    assert service_context(service, state).provide(SCRATCH) == "scratch"
     release = next(r for r in releases(state.site) if r.name == "shared-volumes")
     assert release.name in next(r for r in releases(state.site) if r.name == service.name).after
     values = release.values(state)
     check(release.chart, values)
     assert values["server"] == "nfs.lab.strata.test"
-    volume = {"name": "strata-system-homes", "claim": "homes", "namespace": "strata-system", "path": "/homes"}
+    volume = {"name": "strata-system-scratch", "claim": "scratch", "namespace": "strata-system", "path": "/scratch"}
     assert {**volume, "size": "20Gi", "readOnly": False} in values["volumes"]
     variables = role_variables("nfs_server", state.site, outputs(state.site))
     exports: Any = variables["nfs_server_exports"]
-    export = next(e for e in exports if e["name"] == "homes")
+    export = next(e for e in exports if e["name"] == "scratch")
     nodes = next(e for e in exports if e["name"] == "data")["clients"]
     assert export == {
-        "name": "homes",
-        "path": "/srv/nfs/volumes/homes",
+        "name": "scratch",
+        "path": "/srv/nfs/volumes/scratch",
         "clients": nodes,
         "squash_root": True,
         "owner": 1000,
@@ -60,12 +60,13 @@ def test_a_service_gets_a_claim_and_the_server_an_export(monkeypatch: pytest.Mon
 
 def test_volumes_are_protected(monkeypatch: pytest.MonkeyPatch) -> None:
     site = load_site(find_site("lab"))
-    give(monkeypatch, site, HOMES)
-    assert ("export", "homes", "/srv/nfs/volumes/homes") in {(k.kind, k.name, k.detail) for k in data_of(site)}
+    give(monkeypatch, site, SCRATCH)
+    assert ("export", "scratch", "/srv/nfs/volumes/scratch") in {(k.kind, k.name, k.detail) for k in data_of(site)}
 
 
 def test_each_tenant_has_a_claim_for_its_folder() -> None:
-    (volume,) = volumes(load_site(find_site("lab")))
+    site = load_site(find_site("lab"))
+    (volume,) = (one for one in volumes(site) if one.namespace == site.platform.tenants[0].name)
     assert (volume.claim, volume.namespace, volume.path) == ("tenants", "research", "/tenants/research")
     assert volume.name == "research-tenants"
 
@@ -78,7 +79,7 @@ def test_claims_follow_the_namespaces_of_tenants() -> None:
     assert all(names.index(before) < names.index(release.name) for before in release.after)
 
 
-@pytest.mark.parametrize("need", [replace(HOMES, name="data"), HOMES], ids=["name", "path"])
+@pytest.mark.parametrize("need", [replace(SCRATCH, name="data"), SCRATCH], ids=["name", "path"])
 def test_a_volume_with_the_name_or_path_of_an_export_is_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, need: SharedVolume
 ) -> None:
@@ -86,7 +87,7 @@ def test_a_volume_with_the_name_or_path_of_an_export_is_refused(
         if file.is_file():
             (tmp_path / file.name).write_text(file.read_text())
     site = tmp_path / "site.yaml"
-    site.write_text(site.read_text().replace("path: /srv/nfs/data", "path: /srv/nfs/volumes/homes"))
+    site.write_text(site.read_text().replace("path: /srv/nfs/data", "path: /srv/nfs/volumes/scratch"))
     give(monkeypatch, load_site(site), need)
     with pytest.raises(SiteError, match="stands twice"):
         load_site(site)
@@ -99,6 +100,6 @@ def test_a_volume_needs_an_nfs_server(monkeypatch: pytest.MonkeyPatch, tmp_path:
     site = tmp_path / "site.yaml"
     lines = site.read_text().replace("nfs_server, ", "").splitlines()
     site.write_text("\n".join(line for line in lines if not line.startswith("  nfs:")).replace("hosts:\n\n", "\n"))
-    give(monkeypatch, load_site(SITES["lab"]), HOMES)
+    give(monkeypatch, load_site(SITES["lab"]), SCRATCH)
     with pytest.raises(SiteError, match=r"nfs_server \(for its volume homes\)"):
         load_site(site)
