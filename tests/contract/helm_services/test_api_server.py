@@ -10,7 +10,8 @@ import pytest
 from strata.catalogue.discovery import services
 from strata.catalogue.service import Service
 from strata.platform.releases import releases
-from strata.toolchain import tools_environment
+from strata.toolchain import load_versions, tools_environment
+from strata.toolchain.charts import chart_directory
 
 from ...unit.platform.test_values import SITES, state_of
 from ..pulumi.conftest import ApiServer, api_server, tools
@@ -69,7 +70,8 @@ def test_objects_of_the_lab_s_services_are_taken(
     if service.of(state.site) is None:
         pytest.skip(f"the lab has no {service.name}")
     (release,) = (one for one in releases(state.site) if one.name == service.name)
-    done = dry_run(api_server, namespace, helm.text(release.chart, release.values(state)))
+    chart = str(chart_directory(release.chart)) if release.chart in load_versions().charts else release.chart
+    done = dry_run(api_server, namespace, helm.text(chart, release.values(state), release.name))
     assert done.returncode == 0, done.stderr
 
 
