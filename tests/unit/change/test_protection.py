@@ -63,6 +63,8 @@ def another_project(content: dict) -> None:  # type: ignore[type-arg]
 
 def without_tenant(content: dict) -> None:  # type: ignore[type-arg]
     content["platform"]["tenants"] = []
+    for profile in content["platform"]["services"]["jupyterhub"]["profiles"]:
+        profile.pop("tenants", None)
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,9 @@ POOL = "{name: platform, cidr: 10.77.0.0/24, allocation_pool: {start: 10.77.0.20
 DOUBLE = "\n    - {name: other, cidr: 10.77.0.128/25}"
 MACHINE = "hosts:\n  machines: [{name: m1, address: 10.244.3.4, roles: [kube_node]}]"
 
+NO_NOTEBOOKS = (LAB[LAB.index("    jupyterhub:\n") :], "")
+"""Takes the last service, whose needs would be told too."""
+
 # name of the case: (edits of the lab's site, key, part of the reason, part of the fix, text in the line that is named)
 CASES: dict[str, tuple[Sequence[Edit], str, str, str, str]] = {
     "misspelt key": (
@@ -300,7 +303,7 @@ CASES: dict[str, tuple[Sequence[Edit], str, str, str, str]] = {
         "registry}",
     ),
     "reserved namespace": (
-        [("{name: research, quota", "{name: kube-system, quota")],
+        [("{name: research, quota", "{name: kube-system, quota"), ("tenants: [research]", "tenants: [kube-system]")],
         "platform.tenants[0].name",
         "of Kubernetes or the platform",
         "another",
@@ -343,6 +346,7 @@ CASES: dict[str, tuple[Sequence[Edit], str, str, str, str]] = {
         [
             ("flavor: gpu.v100.1, image", "flavor: cpu.small, image"),
             ("{cpu: 8, memory: 16 GiB, accelerators: {v100: 1}}", "{cpu: 8, memory: 16 GiB}"),
+            NO_NOTEBOOKS,
         ],
         "cloud.instances[3].flavor",
         "no accelerators",
@@ -417,7 +421,7 @@ CASES: dict[str, tuple[Sequence[Edit], str, str, str, str]] = {
         "load_balancer",
     ),
     "exports without a server": (
-        [("[nfs_server, postgresql", "[postgresql")],
+        [("[nfs_server, postgresql", "[postgresql"), NO_NOTEBOOKS],
         "hosts.nfs",
         "role nfs_server",
         "give a host",
@@ -511,6 +515,7 @@ CASES: dict[str, tuple[Sequence[Edit], str, str, str, str]] = {
             ("datastore: kine", "datastore: etcd"),
             ("keycloak: {hostname: login}", "external_issuer: {url: 'https://login.example.org'}"),
             ("    accounting: {}\n", ""),
+            NO_NOTEBOOKS,
         ],
         "platform.services.ml_hub",
         "database ml_hub",
@@ -518,7 +523,7 @@ CASES: dict[str, tuple[Sequence[Edit], str, str, str, str]] = {
         "ml_hub: {hostname",
     ),
     "ML hub without issuer": (
-        [("    keycloak: {hostname: login}\n", "")],
+        [("    keycloak: {hostname: login}\n", ""), NO_NOTEBOOKS],
         "platform.services.ml_hub",
         "keycloak",
         "keycloak: {}",

@@ -11,8 +11,10 @@ from strata.catalogue.site import installed
 from strata.models import load_site
 from strata.platform.releases import releases
 from strata.site.outputs import CloudOutputs, ImageOutputs
-from strata.site.paths import SitePaths
+from strata.site.paths import REPOSITORY, SitePaths
 from strata.site.secrets import SecretStore
+from strata.toolchain import load_versions
+from strata.toolchain.charts import chart_directory
 
 from ..cloud.recorder import Recorder, run_program
 from .test_values import CLUSTER_SITES, IMAGES, SITES, outputs
@@ -57,10 +59,15 @@ def test_lab_releases() -> None:
     site = load_site(SITES["lab"])
     for service in installed(site):
         release = found[RELEASE, service.name]
-        assert release["chart"] == f"../../helm/{service.name}"
+        upstream = service.name in load_versions().charts
+        chart = chart_directory(service.name) if upstream else REPOSITORY / "helm" / service.name
+        assert (REPOSITORY / "pulumi" / "platform" / release["chart"]).resolve() == chart
         assert release["namespace"] == service.namespace_of(site)
         assert release["atomic"] is True
-        assert release["values"]["image"]["digest"].startswith("sha256:")
+        if upstream:
+            assert "@sha256" in str(release["values"])
+        else:
+            assert release["values"]["image"]["digest"].startswith("sha256:")
         assert recorder.providers[RELEASE, service.name].split("::")[-2] == "cluster"
     assert found[RELEASE, "tenant-research"]["values"]["namespace"] == "research"
 
