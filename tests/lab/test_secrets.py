@@ -20,6 +20,7 @@ import yaml
 from strata.access.podman import podman, site_images
 from strata.images.build import LOCAL_PREFIX
 from strata.observe.hosts import ssh
+from strata.platform.secrets import platform_state, secret_manifests
 from strata.site.context import SiteContext
 from strata.site.hosts import address_of
 from strata.site.outputs import ImageOutputs
@@ -44,18 +45,11 @@ IN_STATE = {
 }
 """Files of the state directory to the secrets that may stand in them in the clear."""
 
-IN_KUBERNETES = {  # pods mount them as files
-    "strata-system/ml-hub-secrets": {"ml_hub_database_password"},
-    "strata-system/keycloak-secrets": {
-        *("keycloak_database_password", "keycloak_admin_client_secret"),
-        *("keycloak_signing_key", "keycloak_verify_secret"),
-    },
-    "traefik/site-certificate": {"certificate ingress"},
-}
-"""Secrets of the cluster, by the beginning of their name, to the site's secrets that may stand in them."""
-
 IN_ENVIRONMENT = {
     "kine": {"kine_database_password"},  # its connection string; systemd reads it from a file of mode 0600
+    # zero-to-jupyterhub's chart hands them to the hub, and the proxy's token to the proxy (a thread of Node.js)
+    "jupyterhub": {"jupyterhub_database_password", "jupyterhub_client_secret", "jupyterhub_proxy_token"},
+    "MainThread": {"jupyterhub_proxy_token"},
 }
 """Commands to the secrets that may stand in their environment."""
 
@@ -315,17 +309,20 @@ def test_cluster_holds_secrets_in_secrets_only(kubectl: Kubectl, needles: Needle
     assert needles.found(text) == set()
 
 
-def test_secrets_of_the_cluster_hold_what_they_must(kubectl: Kubectl, needles: Needles) -> None:
-    """Each Secret of the cluster, Helm's own included, holds the secrets that it is there for and no others."""
+def test_secrets_of_the_cluster_hold_what_they_must(context: SiteContext, kubectl: Kubectl, needles: Needles) -> None:
+    """Each Secret of the cluster, Helm's own included, holds what a service declares in it and no other secret."""
     found: dict[str, set[str]] = {}
+    allowed = {
+        f"{namespace}/{name}": {key for v in manifest["data"].values() for key in needles.found(base64.b64decode(v))}
+        for (namespace, name), manifest in secret_manifests(platform_state(context)).items()
+    }
     for secret in json.loads(kubectl("get", "secrets", "--all-namespaces", "--output", "json"))["items"]:
         name = f"{secret['metadata']['namespace']}/{secret['metadata']['name']}"
         helm = secret["type"] == "helm.sh/release.v1"
         for value in secret.get("data", {}).values():
             content = helm_release(value) if helm else base64.b64decode(value)
             found.setdefault(name, set()).update(needles.found(content))
-    allowed = {name: next((v for key, v in IN_KUBERNETES.items() if name.startswith(key)), set()) for name in found}
-    assert {name: names - allowed[name] for name, names in found.items() if names - allowed[name]} == {}
+    assert {name: extra for name, names in found.items() if (extra := names - allowed.get(name, set()))} == {}
     assert any(found.values()), "the search does not find what is known to be there"
 
 
