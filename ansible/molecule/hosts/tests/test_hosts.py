@@ -75,8 +75,8 @@ def test_only_the_promised_ports_are_open(server: Host) -> None:
     ports = {
         int(line.split()[3].rpartition(":")[2]) for line in lines if "127.0.0.1:" not in line and "[::1]:" not in line
     }
-    assert ports - {22} <= {80, 443, 2049, 2379, 5000, 5001, 5432}
-    assert ports >= {80, 443, 2049, 5000, 5001, 5432}
+    assert ports - {22} <= {80, 443, 2049, 2379, 5000, 5001, 5432, 9100}
+    assert ports >= {80, 443, 2049, 5000, 5001, 5432, 9100}
 
 
 def test_nfs_client_writes_and_reads(client: Host, address: str) -> None:
