@@ -64,13 +64,13 @@ def test_the_program_reads_what_the_service_writes(
     context: ServiceContext[Any] = context_of(SERVICE, with_people(lab, tmp_path))
     (tmp_path / "site.json").write_text(context.secret_data()["site.json"])
     desired = load(tmp_path / "site.json", ("key",))
-    notebooks, verify = desired.clients
-    assert notebooks.id == "notebooks"
+    clients = {client.id: client for client in desired.clients}
+    notebooks, verify = clients["notebooks"], clients[CLIENT]
     assert notebooks.secret == fake_secrets.stored[NOTEBOOKS.secret]
     assert notebooks.redirect_urls == ("https://notebooks.lab.strata.test/hub/oauth_callback",)
     assert notebooks.audiences == ("ml-hub",)
     assert not notebooks.service_account
-    assert (verify.id, verify.secret) == (CLIENT, fake_secrets.stored[CLIENT_SECRET])
+    assert verify.secret == fake_secrets.stored[CLIENT_SECRET]
     assert verify.optional_audiences == ("ml-hub",)
     assert verify.service_account
     (tenant,) = desired.tenants

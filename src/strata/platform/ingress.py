@@ -74,8 +74,19 @@ def values(site: Site, outputs: CloudOutputs | None, images: Mapping[str, ImageR
         "priorityClassName": "system-cluster-critical",
         "podSecurityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
         "extraObjects": [_hsts(), _network_policy(trusted)],
+        **_affinity(site),
         **_certificate(certificate),
     }
+
+
+def _affinity(site: Site) -> Values:
+    """Not on GPU nodes with taints. A taint alone does not end a pod that was started while it was missing."""
+    gpu_nodes = site.cluster.gpu_nodes if site.cluster else None
+    if gpu_nodes is None or not gpu_nodes.taints or not gpu_nodes.labels:
+        return {}
+    others = [{"key": key, "operator": "NotIn", "values": [value]} for key, value in gpu_nodes.labels.items()]
+    required = {"nodeSelectorTerms": [{"matchExpressions": others}]}
+    return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}}
 
 
 def _image(images: Mapping[str, ImageReference]) -> Values:
