@@ -27,7 +27,7 @@ pytestmark = pytest.mark.long
 WITHOUT_A_DOOR = {
     # nobody presents them, and tokens that the previous one signed stay good
     *(SIGNING_KEY.name, SIGNING_KEY.previous),
-    # the administrator's door is inside the cluster only; its own check opens it
+    # the administrator's door is inside the cluster only; the contract test of the realm opens it
     *(ADMIN_SECRET.name, ADMIN_SECRET.previous),
     database_secret("change_test"),  # of a database that another test has had removed
 }
