@@ -6,7 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from strata.site.paths import REPOSITORY
 from strata.site.secrets import Certificate
 from strata.toolchain import load_versions
 from strata.toolchain.charts import chart_directory
-from strata_bench.services import PostgreSQL, find_postgresql, postgresql_cluster
+from strata_bench.fixtures import postgresql as postgresql
 
 if TYPE_CHECKING:
     from testinfra.host import Host
@@ -35,16 +35,6 @@ DIGEST = "sha256:" + "0" * 64
 def host(site_host: Callable[[str], Host]) -> Callable[[str], Host]:
     """`host("services-1")`; here and not in the plugin, where testinfra's own fixture of that name would win."""
     return site_host
-
-
-@pytest.fixture(scope="session")
-def postgresql() -> Iterator[PostgreSQL]:
-    """A running PostgreSQL of the tests' own."""
-    binaries = find_postgresql()
-    if binaries is None:
-        pytest.skip("no PostgreSQL server here (Debian package postgresql)")
-    with postgresql_cluster(binaries) as cluster:
-        yield cluster
 
 
 class Secrets:

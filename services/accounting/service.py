@@ -60,14 +60,7 @@ def values(context: ServiceContext[Accounting]) -> Values:
     given: Values = {
         "image": context.image,
         "priorityClassName": context.provide(PRIORITY),
-        "database": {
-            "host": database.host,
-            "port": database.port,
-            "name": database.name,
-            "user": database.name,
-            "existingSecret": database.password.value,
-            "ca": database.ca,
-        },
+        "database": {**database.values, "existingSecret": database.password.value},
         "tenants": [tenant.name for tenant in context.site.platform.tenants],
         "cardResources": cluster_resources(context.site),
     }

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from strata.catalogue.service import Service
-from strata.models.finding import Finding
+from strata.models.finding import Finding, duplicates
 from strata_services.jupyterhub.needs import needs
 from strata_services.jupyterhub.settings import JupyterHub
 from strata_services.jupyterhub.values import values
@@ -22,13 +22,13 @@ KEY: KeyPath = ("platform", "services", "jupyterhub")
 def check(settings: JupyterHub, site: Site, _: Path) -> Iterator[Finding]:
     """No entry is a duplicate; profiles name tenants that the site has."""
     tenants = [tenant.name for tenant in site.platform.tenants]
-    yield from _duplicates([((*KEY, "profiles", i, "name"), p.name) for i, p in enumerate(settings.profiles)])
+    yield from duplicates((p.name, (*KEY, "profiles", i, "name")) for i, p in enumerate(settings.profiles))
     for name in ("groups", "administrators"):
-        yield from _duplicates([((*KEY, name, i), value) for i, value in enumerate(getattr(settings, name))])
+        yield from duplicates((value, (*KEY, name, i)) for i, value in enumerate(getattr(settings, name)))
     for index, profile in enumerate(settings.profiles):
         key: KeyPath = (*KEY, "profiles", index)
         for name in ("tenants", "groups", "users"):
-            yield from _duplicates([((*key, name, i), value) for i, value in enumerate(getattr(profile, name))])
+            yield from duplicates((value, (*key, name, i)) for i, value in enumerate(getattr(profile, name)))
         for tenant in profile.tenants:
             if tenant not in tenants:
                 fix = f"one of {', '.join(tenants)}" if tenants else "add it to platform.tenants"
@@ -37,14 +37,6 @@ def check(settings: JupyterHub, site: Site, _: Path) -> Iterator[Finding]:
             yield Finding((*key, "guaranteed_memory"), "is more than memory", f"at most {profile.memory}")
         if profile.guaranteed_millicpus > profile.cpu * 1000:
             yield Finding((*key, "guaranteed_millicpus"), "is more than cpu", f"at most {profile.cpu * 1000}")
-
-
-def _duplicates(entries: Iterable[tuple[KeyPath, str]]) -> Iterator[Finding]:
-    seen: set[str] = set()
-    for key, value in entries:
-        if value in seen:
-            yield Finding(key, f"stands twice: {value}", "another value, or remove this entry")
-        seen.add(value)
 
 
 SERVICE = Service(

@@ -7,9 +7,11 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from strata.catalogue.issuer import GROUPS_CLAIM, USERNAME_CLAIM, tenant_group
+from strata.catalogue.needs.base import pods_peer
 from strata.catalogue.needs.client import ClientAccess
 from strata.catalogue.needs.database import DatabaseAccess
-from strata.catalogue.service import SYSTEM_NAMESPACE, ServiceContext, Values, image
+from strata.catalogue.needs.hostname import INGRESS_CONTROLLER
+from strata.catalogue.service import ServiceContext, Values, image
 from strata.roles import port
 from strata_services.jupyterhub.needs import (
     DATABASE,
@@ -29,8 +31,6 @@ HTTPS = port("load_balancer", "https")
 KUBERNETES_API = port("kube_control_plane", "kubernetes-api")
 CA_FILES = Path("/etc/strata")
 IMAGE_CA = "/etc/ssl/certs/ca-certificates.crt"
-INGRESS_CONTROLLER = "traefik"
-"""Namespace of the ingress controller, and label of its pods."""
 RESTRICTED: Values = {
     "allowPrivilegeEscalation": False,
     "capabilities": {"drop": ["ALL"]},
@@ -188,10 +188,6 @@ def _ca(name: str) -> str:
 
 
 def _proxy(context: ServiceContext[JupyterHub]) -> Values:
-    controller = {
-        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": INGRESS_CONTROLLER}},
-        "podSelector": {"matchLabels": {"app.kubernetes.io/name": INGRESS_CONTROLLER}},
-    }
     return {
         "service": {"type": "ClusterIP"},
         "chp": {
@@ -200,7 +196,7 @@ def _proxy(context: ServiceContext[JupyterHub]) -> Values:
             "containerSecurityContext": {"readOnlyRootFilesystem": True},
             "extraPodSpec": {"priorityClassName": context.provide(HUB_PRIORITY)},
             "networkPolicy": {
-                "ingress": [{"from": [controller], "ports": [{"port": "http", "protocol": "TCP"}]}],
+                "ingress": [{"from": [INGRESS_CONTROLLER], "ports": [{"port": "http", "protocol": "TCP"}]}],
                 "allowedIngressPorts": [],
                 "egressAllowRules": CLOSED,
             },
@@ -286,8 +282,6 @@ def _database_rule(database: DatabaseAccess) -> Values:
 def _issuer_rules(access: ClientAccess) -> Iterator[Values]:
     """Of an issuer in the cluster, or one outside on other ports than 443."""
     if access.pods:
-        namespace = {"matchLabels": {"kubernetes.io/metadata.name": SYSTEM_NAMESPACE}}
-        pods = {"namespaceSelector": namespace, "podSelector": {"matchLabels": dict(access.pods)}}
-        yield {"to": [pods], "ports": [_tcp("http")]}
+        yield {"to": [pods_peer(access.namespace, access.pods)], "ports": [_tcp("http")]}
     if access.ports:
         yield {"ports": [_tcp(port) for port in access.ports]}

@@ -12,6 +12,7 @@ from pydantic import Field
 from strata.catalogue.issuer import Endpoints, Issuer, UserProgram
 from strata.catalogue.needs import Audience, Client, Database, Hostname, Metrics, Need, Priority, Secret
 from strata.catalogue.needs.audience import audiences
+from strata.catalogue.needs.hostname import INGRESS_CONTROLLER
 from strata.catalogue.service import SYSTEM_NAMESPACE, Service, ServiceContext, Values, fingerprint
 from strata.catalogue.site import needed
 from strata.models.base import Model
@@ -158,13 +159,7 @@ def values(context: ServiceContext[Keycloak]) -> Values:
         "image": context.image,
         "realm": context.settings.realm,
         "existingSecret": context.service.secret_name,
-        "database": {
-            "host": database.host,
-            "port": database.port,
-            "name": database.name,
-            "user": database.name,
-            "ca": database.ca,
-        },
+        "database": database.values,
         # the chart has Keycloak started anew for a new password, not for new clients and users
         "podAnnotations": {**metrics.annotations, "checksum/password": fingerprint(context.secrets, password)},
         "priorityClassName": context.provide(PRIORITY),
@@ -178,10 +173,7 @@ def _network_clients(site: Site) -> list[Values]:
     """The ingress controller, this chart's own pods, and the namespaces of services that read keys or log users in."""
     name = "kubernetes.io/metadata.name"
     found: list[Values] = [
-        {
-            "namespaceSelector": {"matchLabels": {name: "traefik"}},
-            "podSelector": {"matchLabels": {"app.kubernetes.io/name": "traefik"}},
-        },
+        INGRESS_CONTROLLER,
         {"podSelector": {"matchLabels": {"app.kubernetes.io/part-of": "strata"}}},
     ]
     namespaces = {service.namespace_of(site) for word in (Audience, Client) for service, _ in needed(site, word)}

@@ -10,8 +10,7 @@ import typer
 from rich.console import Console
 
 from strata.access.environment import site_environment
-from strata.cli.main import show_error
-from strata.errors import UserError
+from strata.cli.main import run
 from strata.locks import file_lock
 from strata.models import find_site
 from strata.site.context import SiteContext
@@ -142,13 +141,7 @@ def _show(verdict: Verdict, selection: Selection, folder: Path) -> None:
 
 def main() -> None:
     """Entry point; errors as of strata."""
-    try:
-        app()
-    except UserError as error:
-        sys.exit(show_error(error))
-    except KeyboardInterrupt:
-        Console(stderr=True).print("interrupted; run the same command again to resume")
-        sys.exit(130)
+    run(app)
 
 
 if __name__ == "__main__":

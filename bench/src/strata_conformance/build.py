@@ -5,15 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from strata.errors import UserError
 from strata.locks import file_lock
-from strata.progress import Progress
+from strata.progress import Progress, elapsed
 from strata.site.paths import REPOSITORY, cache_directory
 from strata.toolchain import go as go_toolchain
 from strata.toolchain import load_versions
@@ -96,7 +93,7 @@ def _build(into: Path, progress: Progress) -> None:
     plan = Build(directory=module, stamp=kubernetes.build.stamp if kubernetes.build else {})
     for name, package in PROGRAMS.items():
         component = Component(version=kubernetes.version, build=plan, binaries={name: Binary(package=package)})
-        with _reported(name, progress):
+        with elapsed(progress, f"building {name}", partial(_compiled, name), _TICK_SECONDS):
             go_toolchain.build(name, component, plan, [name], into, versions, Processes())
     modules = Path(os.environ.get("GOMODCACHE") or go_toolchain.build_caches() / "modules")
     sources = modules / "k8s.io" / f"kubernetes@v{kubernetes.version}" / "test" / "images"
@@ -107,26 +104,10 @@ def _build(into: Path, progress: Progress) -> None:
         raise UserError(f"files of the tests' images: {error}", fix="run the same command again") from None
 
 
-@contextmanager
-def _reported(name: str, progress: Progress) -> Iterator[None]:
-    """Reports how long a build has been running and how many packages it has compiled."""
-    done = threading.Event()
-    begin = time.monotonic()
-
-    def report() -> None:
-        while not done.is_set():
-            try:
-                packages = go_toolchain.build_log(name).read_bytes().count(b"\n")
-            except OSError:
-                packages = 0
-            compiled = f", {packages} packages" if packages else ""
-            progress.update(f"building {name}, {time.monotonic() - begin:.0f} s{compiled}")
-            done.wait(_TICK_SECONDS)
-
-    reporter = threading.Thread(target=report, daemon=True)
-    reporter.start()
+def _compiled(name: str) -> str:
+    """How many packages a build has compiled, as its log has them."""
     try:
-        yield
-    finally:
-        done.set()
-        reporter.join()
+        packages = go_toolchain.build_log(name).read_bytes().count(b"\n")
+    except OSError:
+        packages = 0
+    return f", {packages} packages" if packages else ""

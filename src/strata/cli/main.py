@@ -40,15 +40,20 @@ def show_error(error: UserError) -> int:
     return int(getattr(error, "exit_status", 2))
 
 
-def main() -> None:
-    """Entry point: a user's mistake ends with its message and status 2, a failed run with status 1."""
+def run(command: typer.Typer) -> None:
+    """Runs a command line: a user's mistake ends with its message and status 2, a failed run with status 1."""
     try:
-        app()
+        command()
     except UserError as error:
         sys.exit(show_error(error))
     except KeyboardInterrupt:
         Console(stderr=True).print("interrupted; run the same command again to resume")
         sys.exit(130)
+
+
+def main() -> None:
+    """Entry point."""
+    run(app)
 
 
 if __name__ == "__main__":

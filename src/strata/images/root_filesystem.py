@@ -5,11 +5,8 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import tempfile
-import threading
-import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +15,7 @@ from strata.errors import UserError
 from strata.images.apt_sources import CODENAMES, sources_for
 from strata.locks import file_lock
 from strata.processes import bind_to_parent
-from strata.progress import Progress
+from strata.progress import Progress, elapsed
 from strata.site.paths import cache_directory
 
 TRUST_HOST = Path(__file__).parent / "files" / "trust-host.sh"
@@ -151,7 +148,7 @@ def _build(filesystem: RootFilesystem, archive: Path, progress: Progress) -> Non
     with tempfile.TemporaryDirectory(prefix="strata-sources-") as directory, log.open("w") as stream:
         sources = Path(directory, "debian.list")  # its name in the image, where apt-get uses it
         sources.write_text(sources_for(filesystem.release))
-        with _reported(progress, f"mmdebstrap {filesystem.name} (Debian {filesystem.release})"):
+        with elapsed(progress, f"mmdebstrap {filesystem.name} (Debian {filesystem.release})"):
             status = subprocess.run(
                 bind_to_parent(_command(filesystem, partial, sources)),
                 stdin=subprocess.DEVNULL,
@@ -188,23 +185,3 @@ def _command(filesystem: RootFilesystem, target: Path, sources: Path) -> list[st
         left = " ".join(f'"$1"/tmp/{file.name}' for file in filesystem.files)
         command.append(f'--customize-hook=rm -f {left} "$1"/tmp/host-ca.pem "$1"/etc/ssh/ssh_host_*')
     return [*command, CODENAMES[filesystem.release], str(target), str(sources)]
-
-
-@contextmanager
-def _reported(progress: Progress, what: str) -> Iterator[None]:
-    """Tells every second for how long something has been running."""
-    done = threading.Event()
-    started = time.monotonic()
-
-    def tell() -> None:
-        while not done.is_set():
-            progress.update(f"{what}, {time.monotonic() - started:.0f} s")
-            done.wait(1)
-
-    teller = threading.Thread(target=tell, daemon=True)
-    teller.start()
-    try:
-        yield
-    finally:
-        done.set()
-        teller.join()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from strata.models.yaml_events import KeyPath
@@ -22,3 +23,12 @@ class Finding:
     why: str
     fix: str
     reads: tuple[KeyPath, ...] = ()
+
+
+def duplicates(entries: Iterable[tuple[str, KeyPath]]) -> Iterator[Finding]:
+    """A finding for each value that an earlier entry has; each value comes with its key."""
+    seen: set[str] = set()
+    for value, path in entries:
+        if value in seen:
+            yield Finding(path, f"stands twice: {value}", "another value, or remove this entry")
+        seen.add(value)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from strata.access.kubectl import kubectl
 from strata.catalogue.needs.metrics import MONITORING_NAMESPACE, SCRAPERS
-from strata.catalogue.site import installed
+from strata.catalogue.site import metrics_server
 from strata.site.context import SiteContext
 
 LOCAL = "http://localhost:9090"
@@ -55,12 +55,12 @@ class MetricsSource:
 
 
 def metrics_of(context: SiteContext) -> MetricsSource | None:
-    """The site's Prometheus; None where no service is in its namespace.
+    """The site's Prometheus; None where no service has one, or none of its pods runs.
 
     Raises:
         Unanswered: the cluster does not answer.
     """
-    if not any(service.namespace_of(context.site) == MONITORING_NAMESPACE for service in installed(context.site)):
+    if metrics_server(context.site) is None:
         return None
     labels = SCRAPERS[0]["podSelector"]["matchLabels"]
     selector = ",".join(f"{key}={value}" for key, value in labels.items())

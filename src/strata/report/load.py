@@ -58,6 +58,7 @@ def load_report(samples: list[Sample]) -> LoadReport | None:
         return {tuple(s.labels.get(key, "") for key in CARD.split(", ")): s.value for s in figures[name]}
 
     utilization, allocated, energy = cards("card_utilization"), cards("card_allocated"), cards("card_energy")
+    simulated = cards("card_simulated")
     return LoadReport(
         cores=site["cores"],
         cpu_mean=site["cpu"],
@@ -73,7 +74,7 @@ def load_report(samples: list[Sample]) -> LoadReport | None:
                 utilization=utilization[key],
                 allocated=allocated.get(key, 0.0),
                 energy=energy.get(key, 0.0),
-                simulated=key in cards("card_simulated"),
+                simulated=key in simulated,
             )
             for key in sorted(utilization)
         ),

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 import requests
 
-from strata_bench.services import PostgreSQL, find_postgresql, free_port, postgresql_cluster, service_python
+from strata_bench.fixtures import postgresql as postgresql
+from strata_bench.services import PostgreSQL, free_port, service_python
 
 from .service_processes import CATALOGUE, Issuer, Service, http_server, running
 
@@ -23,16 +24,6 @@ StartHub = Callable[[Mapping[str, str]], AbstractContextManager[Service]]
 def hub_python() -> Path:
     """Interpreter with ml_hub."""
     return service_python("ml-hub")
-
-
-@pytest.fixture(scope="session")
-def postgresql() -> Iterator[PostgreSQL]:
-    """A running PostgreSQL."""
-    binaries = find_postgresql()
-    if binaries is None:
-        pytest.skip("no PostgreSQL server here (Debian package postgresql)")
-    with postgresql_cluster(binaries) as cluster:
-        yield cluster
 
 
 @pytest.fixture(scope="session")

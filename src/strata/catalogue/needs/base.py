@@ -52,6 +52,14 @@ class Need(ABC, Generic[Provided_co]):
         """What the service's values name."""
 
 
+def pods_peer(namespace: str, labels: Mapping[str, str]) -> dict[str, Any]:
+    """Peer of a NetworkPolicy: pods of a namespace with these labels."""
+    return {
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+        "podSelector": {"matchLabels": dict(labels)},
+    }
+
+
 def role_findings(site: Site, key: KeyPath, role: str, reason: str) -> Iterator[Finding]:
     """A finding where no host of the site has a role."""
     # imported late, as everywhere below strata.catalogue: the site model is built from the catalogue

@@ -10,7 +10,7 @@ from strata.catalogue.needs.base import Need, SecretReference, role_findings
 from strata.roles import port
 
 if TYPE_CHECKING:
-    from strata.catalogue.service import ServiceContext
+    from strata.catalogue.service import ServiceContext, Values
     from strata.models import Site
     from strata.models.finding import Finding
     from strata.models.yaml_events import KeyPath
@@ -36,6 +36,11 @@ class DatabaseAccess:
     name: str
     password: SecretReference
     ca: str
+
+    @property
+    def values(self) -> Values:
+        """All but the password, as the charts take it."""
+        return {"host": self.host, "port": self.port, "name": self.name, "user": self.name, "ca": self.ca}
 
 
 @dataclass(frozen=True)

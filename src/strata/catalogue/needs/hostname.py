@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from strata.catalogue.needs.base import Need, role_findings
+from strata.catalogue.needs.base import Need, pods_peer, role_findings
 
 if TYPE_CHECKING:
     from strata.catalogue.service import ServiceContext
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 
 INGRESS_CLASS = INGRESS_NAMESPACE = "traefik"
+INGRESS_CONTROLLER = pods_peer(INGRESS_NAMESPACE, {"app.kubernetes.io/name": "traefik"})
+"""Peer of NetworkPolicies: the ingress controller's pods."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from strata.catalogue.needs.base import Need
+from strata.catalogue.needs.base import Need, pods_peer
 from strata.catalogue.needs.hostname import INGRESS_NAMESPACE
 
 if TYPE_CHECKING:
@@ -15,12 +15,7 @@ if TYPE_CHECKING:
 
 MONITORING_NAMESPACE: Final = "monitoring"
 """Of the site's Prometheus; no tenant may have it."""
-SCRAPERS: Final = (
-    {
-        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": MONITORING_NAMESPACE}},
-        "podSelector": {"matchLabels": {"app.kubernetes.io/name": "prometheus"}},
-    },
-)
+SCRAPERS: Final = (pods_peer(MONITORING_NAMESPACE, {"app.kubernetes.io/name": "prometheus"}),)
 """Peers of NetworkPolicies: pods that read metrics."""
 ANNOTATION: Final = "prometheus.io/"
 META: Final = "__meta_kubernetes_pod_"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from strata.catalogue.needs.base import Need
+from strata.catalogue.needs.base import Need, pods_peer
 
 if TYPE_CHECKING:
     from strata.catalogue.service import ServiceContext
@@ -44,9 +44,6 @@ def query_clients(site: Site) -> list[dict[str, Any]]:
     from strata.catalogue.site import needed
 
     return [
-        {
-            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": service.namespace_of(site)}},
-            "podSelector": {"matchLabels": {"app.kubernetes.io/name": service.name}},
-        }
+        pods_peer(service.namespace_of(site), {"app.kubernetes.io/name": service.name})
         for service, _ in needed(site, MetricsQuery)
     ]

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from strata.catalogue.needs.base import INSTANCES, MACHINES
 from strata.models.finding import Finding
 from strata.models.site import Site
 from strata.models.yaml_events import KeyPath
 
 __all__ = ["INSTANCES", "MACHINES", "Finding", "Host", "hosts"]
-
-INSTANCES: KeyPath = ("cloud", "instances")
-MACHINES: KeyPath = ("hosts", "machines")
 
 
 @dataclass(frozen=True)

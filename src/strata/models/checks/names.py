@@ -9,6 +9,7 @@ from strata.catalogue.needs.hostname import INGRESS_NAMESPACE, published
 from strata.catalogue.needs.metrics import MONITORING_NAMESPACE
 from strata.catalogue.needs.shared_volume import service_volumes
 from strata.models.checks.finding import Finding, hosts
+from strata.models.finding import duplicates
 from strata.models.problems import suggestion
 from strata.models.site import Site
 from strata.models.yaml_events import KeyPath
@@ -30,7 +31,7 @@ RESERVED_NAMESPACES = frozenset(
 def check(site: Site) -> Iterator[Finding]:
     """Duplicates and unknown references."""
     for entries in _named(site):
-        yield from _duplicates(entries)
+        yield from duplicates(entries)
     yield from _references(site)
     for index, tenant in enumerate(site.platform.tenants):
         if tenant.name in RESERVED_NAMESPACES:
@@ -97,14 +98,6 @@ def _names(entries: Iterable[object], path: KeyPath) -> list[tuple[str, KeyPath]
 
 def _values(values: Iterable[object], path: KeyPath) -> list[tuple[str, KeyPath]]:
     return [(str(value), (*path, index)) for index, value in enumerate(values)]
-
-
-def _duplicates(entries: list[tuple[str, KeyPath]]) -> Iterator[Finding]:
-    seen: set[str] = set()
-    for name, path in entries:
-        if name in seen:
-            yield Finding(path, f"stands twice: {name}", "another value, or remove this entry")
-        seen.add(name)
 
 
 def _references(site: Site) -> Iterator[Finding]:
