@@ -108,7 +108,8 @@ def test_byte_order_mark_is_ignored(site_file: Callable[..., Path]) -> None:
 
 def test_yaml_12_scalars(site_file: Callable[..., Path]) -> None:
     """`no` is a name, not false, as in the YAML that editors check."""
-    file = site_file(("{name: research, quota", "{name: no, quota"), ("tenants: [research]", "tenants: [no]"))
+    names = ("{name: research, quota", "{name: no, quota"), ("tenants: [research]", "tenants: [no]")
+    file = site_file(*names, ("    object_storage: {}\n", ""))
     assert load_site(file).platform.tenants[0].name == "no"
 
 

@@ -24,6 +24,7 @@ DOUBLE = "\n    - {name: other, cidr: 10.77.0.128/25}"
 MACHINE = "hosts:\n  machines: [{name: m1, address: 10.244.3.4, roles: [kube_node]}]"
 
 NO_NOTEBOOKS = (LAB[LAB.index("    jupyterhub:\n") :], "")
+NO_BUCKETS = ("    object_storage: {}\n", "")
 """Takes the last service, whose needs would be told too."""
 
 # name of the case: (edits of the lab's site, key, part of the reason, part of the fix, text in the line that is named)
@@ -421,7 +422,7 @@ CASES: dict[str, tuple[Sequence[Edit], str, str, str, str]] = {
         "load_balancer",
     ),
     "exports without a server": (
-        [("[nfs_server, postgresql", "[postgresql"), NO_NOTEBOOKS],
+        [("[nfs_server, postgresql", "[postgresql"), NO_NOTEBOOKS, NO_BUCKETS],
         "hosts.nfs",
         "role nfs_server",
         "give a host",

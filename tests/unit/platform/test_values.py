@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from strata.catalogue.discovery import services
-from strata.catalogue.service import FINGERPRINT_KEY
 from strata.catalogue.needs import TenantNamespaces
+from strata.catalogue.service import FINGERPRINT_KEY
 from strata.catalogue.site import installed, needed
 from strata.errors import UserError
 from strata.models import Site, load_site
