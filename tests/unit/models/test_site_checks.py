@@ -429,7 +429,7 @@ CASES: dict[str, tuple[Sequence[Edit], str, str, str, str]] = {
         "nfs: {exports",
     ),
     "server without exports": (
-        [("hosts:\n" + next(f"{line}\n" for line in LAB.splitlines() if line.startswith("  nfs: ")), "")],
+        [("hosts:\n" + next(f"{line}\n" for line in LAB.splitlines() if line.startswith("  nfs: ")), ""), NO_BUCKETS],
         "cloud.instances[0].roles",
         "hosts.nfs does not say",
         "exports",
