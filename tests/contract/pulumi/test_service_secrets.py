@@ -21,8 +21,7 @@ from strata.platform.releases import releases
 from strata.platform.secrets import LABELS, apply_secrets, live_secrets, platform_state, remove_secrets
 from strata.site.context import SiteContext
 from strata.site.paths import REPOSITORY
-
-from .conftest import ApiServer
+from strata_bench.api_server import ApiServer
 
 
 @pytest.fixture
