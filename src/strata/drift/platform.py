@@ -33,7 +33,7 @@ def releases(context: SiteContext) -> list[tuple[str, str]]:
 
 
 def objects_drift(context: SiteContext) -> list[Drift]:
-    """Fields of the releases' objects that somebody changed, and objects that are gone.
+    """Fields of the releases' objects that were changed outside Strata, and objects that are gone.
 
     Raises:
         Unanswered: the cluster does not answer.

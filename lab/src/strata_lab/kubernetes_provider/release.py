@@ -68,7 +68,7 @@ def check(olds: Properties, news: Properties, name: str) -> Properties:
     wanted.pop("compat", None)  # told by the SDK to the official plugin
     wanted.pop("resourceNames", None)
     if unknown := {k for k, v in wanted.items() if v} - _UNDERSTOOD:
-        raise ValueError(f"the stand-in provider does not know {', '.join(sorted(unknown))} of a Release")
+        raise ValueError(f"the substitute provider does not know {', '.join(sorted(unknown))} of a Release")
     inputs = DEFAULTS | wanted
     inputs["name"] = inputs.get("name") or plain(olds).get("name") or name
     inputs["namespace"] = inputs.get("namespace") or "default"
@@ -77,7 +77,7 @@ def check(olds: Properties, news: Properties, name: str) -> Properties:
     if not has_unknown(inputs["chart"]):
         chart = Path(inputs["chart"])
         if not (chart / "Chart.yaml").is_file():
-            raise ValueError(f"no chart at {chart}; the stand-in provider takes charts from directories")
+            raise ValueError(f"no chart at {chart}; the substitute provider takes charts from directories")
         inputs["version"] = str(yaml.safe_load((chart / "Chart.yaml").read_text())["version"])
         inputs["checksum"] = _checksum(chart)
     return mark(inputs, news)
@@ -121,7 +121,7 @@ def update(cluster: Cluster, id: str, news: Properties, say: Say) -> Properties:
 
 
 def read(cluster: Cluster, id: str, olds: Properties, before: Properties) -> tuple[str, Properties, Properties]:
-    """What is there now: id (empty where it is gone), state and inputs, which differ from `olds` where somebody else
+    """What is there now: id (empty where it is gone), state and inputs, which differ from `olds` where another program
     upgraded the release or deleted one of its objects."""
     inputs = plain(olds)
     namespace, _, name = id.rpartition("/")
@@ -184,7 +184,7 @@ def _put(cluster: Cluster, id: str, news: Properties, say: Say, *, installed_bef
             raise CommandFailed("\n  ".join(reasons)) from error
         if not inputs["atomic"]:
             raise InitializationFailed(id, state(cluster, news), reasons) from error
-        say("taking it back")
+        say("rolling back")
         if installed_before:
             cluster.helm("rollback", *release)
             raise InitializationFailed(id, state(cluster, news) | {"checksum": ""}, reasons) from error
