@@ -319,7 +319,7 @@ def test_the_first_error_ends_the_other_work(pinned: Versions, monkeypatch: pyte
     cancelled: list[bool] = []
 
     def build(*_: Any) -> Any:
-        raise UserError("go build failed", fix="mend it")
+        raise UserError("go build failed", fix="fix it")
 
     monkeypatch.setattr(go, "build", build)
     monkeypatch.setattr(Processes, "cancel", lambda _self: cancelled.append(True))
