@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from strata.access.commands import ANSWER_SECONDS
 from strata.access.helm import helm, helm_releases
 from strata.access.kubectl import Unanswered, kubectl, kubectl_json
 from strata.errors import UserError
@@ -93,9 +94,9 @@ def release_drift(context: SiteContext, deployed: Sequence[tuple[str, str]]) -> 
     if not owners:
         return []
     objects = _as_list(item for manifest in manifests for item in manifest)
-    source = ("--filename", "-")
-    live = kubectl_json(context, "get", "--ignore-not-found", *source, text=objects)
-    applied = kubectl_json(context, *apply_arguments(), "--dry-run=server", *source, text=objects)
+    source, seconds = ("--filename", "-"), ANSWER_SECONDS * len(deployed)
+    live = kubectl_json(context, "get", "--ignore-not-found", *source, text=objects, seconds=seconds)
+    applied = kubectl_json(context, *apply_arguments(), "--dry-run=server", *source, text=objects, seconds=seconds)
     found = {_key(item): item for item in _items(live)}
     return [
         Drift(
