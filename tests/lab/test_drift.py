@@ -68,11 +68,13 @@ class Broken:
         seen: what `status` says of it.
         before: identities of the parts before anything was changed.
         configuration: content of HAPROXY before and after the change.
+        mended: whether `up` has mended all of it meanwhile.
     """
 
     seen: Seen
     before: Identities = field(repr=False)
     configuration: tuple[bytes, bytes] = field(repr=False)
+    mended: bool = False
 
 
 @dataclass
@@ -165,13 +167,16 @@ def broken(
         seen = look(context)
     assert (seen.exit_status, seen.drift) == (0, [])
     before = identities(context, cloud, kubectl, without=GONE)
+    found: Broken | None = None
     try:
         break_cluster(context, kubectl)
         configuration = break_hosts(site_host)
         break_openstack(context, cloud)
-        yield Broken(look(context), before, configuration)
+        found = Broken(look(context), before, configuration)
+        yield found
     finally:
-        up(context.site_file)
+        if found is None or not found.mended:
+            up(context.site_file)
 
 
 @pytest.fixture(scope="module")
@@ -179,7 +184,9 @@ def mended(context: SiteContext, cloud: Connection, kubectl: Callable[..., str],
     """The same site after `up`."""
     answer = up(context.site_file)
     changed = {step["name"]: step["changed"] for step in answer["steps"] if step["changed"]}
-    return Mended(look(context), changed, identities(context, cloud, kubectl, without=GONE))
+    seen = look(context)
+    broken.mended = (seen.exit_status, seen.drift) == (0, [])
+    return Mended(seen, changed, identities(context, cloud, kubectl, without=GONE))
 
 
 def test_an_untouched_site_has_no_drift_and_a_touched_one_has(broken: Broken) -> None:
