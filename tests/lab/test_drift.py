@@ -289,7 +289,9 @@ def test_up_mends_it_and_leaves_no_drift(mended: Mended) -> None:
     }
 
 
-def test_up_touches_nothing_else(context: SiteContext, broken: Broken, mended: Mended) -> None:
+def test_up_touches_nothing_else(
+    context: SiteContext, broken: Broken, mended: Mended, kubectl: Callable[..., str]
+) -> None:
     """Only what was broken was replaced, restarted, edited or written again; the load balancer and PostgreSQL take
     their files while they run."""
     before, after = broken.before, mended.after
@@ -307,11 +309,24 @@ def test_up_touches_nothing_else(context: SiteContext, broken: Broken, mended: M
         f"release tenant-{context.site.platform.tenants[0].name}",
     }
     gone = before.keys() - after.keys()
-    # its daemon set has no pod on a node without its label
-    plugin = {part for part in gone if part.startswith("pod kube-system/cluster-base-device-plugin-")}
-    assert len(plugin) == 1
-    assert {part for part in gone - plugin if not rewritten(part)} == set()
+    # the daemon sets of GPU nodes have no pod on a node without its label
+    of_gpu_nodes = gpu_node_daemon_sets(context, kubectl)
+    pods = {part for part in gone if part.rpartition("-")[0] in of_gpu_nodes}
+    assert sorted(part.rpartition("-")[0] for part in pods) == sorted(of_gpu_nodes)
+    assert {part for part in gone - pods if not rewritten(part)} == set()
     assert {part for part in after.keys() - before.keys() if not (rewritten(part) or part.startswith("pod "))} == set()
+
+
+def gpu_node_daemon_sets(context: SiteContext, kubectl: Callable[..., str]) -> set[str]:
+    """`pod <namespace>/<name>` of each daemon set that asks for a label of the GPU nodes."""
+    assert context.site.cluster is not None
+    labels = context.site.cluster.gpu_nodes.labels.keys()
+    listed = json.loads(kubectl("get", "daemonsets", "--all-namespaces", "--output", "json"))["items"]
+    return {
+        f"pod {each['metadata']['namespace']}/{each['metadata']['name']}"
+        for each in listed
+        if labels & each["spec"]["template"]["spec"].get("nodeSelector", {}).keys()
+    }
 
 
 def rewritten(part: str) -> bool:

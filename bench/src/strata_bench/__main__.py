@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -14,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from strata.cli.main import show_error
+from strata.cli.main import run
 from strata.errors import UserError
 from strata_bench.breakdown import tree
 from strata_bench.catalogue import BENCHMARKS
@@ -152,10 +151,7 @@ def _print(results: Results) -> None:
 
 def main() -> None:
     """Entry point; errors as of strata."""
-    try:
-        app()
-    except UserError as error:
-        sys.exit(show_error(error))
+    run(app, "interrupted; --save keeps finished benchmarks, --add takes them in")
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ from strata.site.context import SiteContext
 from strata.site.outputs import ClusterOutputs
 from strata.site.paths import REPOSITORY
 from strata.site.support import remedy
+from strata.verify.record import last_verified
 
 SHOWN_RUNS = 10
 """Runs that a report remembers."""
@@ -80,7 +81,7 @@ def build_report(
         tools=_tools(),
         images=_images(context),
         runs=last_runs(context),
-        verified=_verified(context),
+        verified=last_verified(context.paths),
     )
 
 
@@ -179,9 +180,3 @@ def last_runs(context: SiteContext, count: int = SHOWN_RUNS) -> tuple[RunTime, .
         if len(found) == count:
             break
     return tuple(found)
-
-
-def _verified(context: SiteContext) -> str | None:
-    from strata.verify.run import last_verified
-
-    return last_verified(context.paths)

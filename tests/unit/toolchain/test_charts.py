@@ -137,3 +137,14 @@ def test_wrong_file_in_the_mirror_is_an_error(archive: Path, tmp_path: Path) -> 
 def test_other_schemes_are_refused() -> None:
     with pytest.raises(ValueError, match="repository"):
         pinned("http://charts.example.org", WRONG)
+
+
+def test_mirrored_chart_without_a_pinned_digest_is_an_error(archive: Path, tmp_path: Path) -> None:
+    mirror = tmp_path / "mirror"
+    (mirror / "charts").mkdir(parents=True)
+    shutil.copy(archive, mirror / "charts")
+    versions = pinned("http://127.0.0.1:1", None)
+    with pytest.raises(UserError, match=r"versions\.yaml pins no digest for chart door") as refused:
+        ensure_charts(Silent(), mirror, versions)
+    assert "charts.door.digest" in (refused.value.fix or "")
+    assert report(versions)[0].source == "substitute"
