@@ -3,6 +3,7 @@
 from strata.catalogue.needs.accelerators import Accelerators
 from strata.catalogue.needs.audience import Audience
 from strata.catalogue.needs.base import Need, SecretReference
+from strata.catalogue.needs.batch_queue import BatchQueue
 from strata.catalogue.needs.client import Client
 from strata.catalogue.needs.database import Database
 from strata.catalogue.needs.hostname import Hostname
@@ -16,6 +17,7 @@ from strata.catalogue.needs.shared_volume import SharedVolume
 __all__ = [
     "Accelerators",
     "Audience",
+    "BatchQueue",
     "Client",
     "Database",
     "Hostname",
