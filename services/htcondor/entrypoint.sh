@@ -11,6 +11,14 @@ mkdir -p /condor/log /condor/spool /condor/execute /condor/lock /condor/run
         [ ! -f "$file" ] || cat "$file" >"/condor/secrets/${file#/secrets/}"
     done
 )
-# the daemons of an execution point drop to this user; the secrets stay root's, whom no job can become
-[ "$(id -u)" != 0 ] || chown condor:condor /condor/log /condor/spool /condor/execute /condor/lock /condor/run
+if [ "$(id -u)" = 0 ]; then
+    # an execution point: its daemons drop to this user; jobs, as a third one, write to their own directory only
+    chown condor:condor /condor/log /condor/spool /condor/execute /condor/lock /condor/run
+    chmod 755 /condor
+    chmod 700 /condor/secrets
+    chmod 1777 /tmp
+fi
+# of the configuration, in seconds since 1970
+_CONDOR_STRATA_STARTED=$(date +%s)
+export _CONDOR_STRATA_STARTED
 exec "$@"
