@@ -23,9 +23,6 @@ def idtoken(signing_key: str, identity: str, trust_domain: str, scopes: Sequence
         trust_domain: TRUST_DOMAIN of the pool.
         scopes: authorizations that the token is limited to, "READ".
     """
-    password = bytes(byte ^ mask for byte, mask in zip(signing_key.encode("ascii"), cycle(SCRAMBLE), strict=False))
-    # the key POOL counts twice, as it did in pools with passwords
-    key = HKDF(SHA256(), 32, salt=b"htcondor", info=b"master jwt").derive(password * 2)
     claims = {
         "iat": 0,
         "iss": trust_domain,
@@ -33,4 +30,11 @@ def idtoken(signing_key: str, identity: str, trust_domain: str, scopes: Sequence
         "scope": " ".join(f"condor:/{scope}" for scope in scopes),
         "sub": identity,
     }
-    return jwt.encode(claims, key, algorithm="HS256", headers={"kid": KEY_NAME})
+    return jwt.encode(claims, derived_key(signing_key), algorithm="HS256", headers={"kid": KEY_NAME})
+
+
+def derived_key(signing_key: str) -> bytes:
+    """What HTCondor signs with, of the key named POOL."""
+    password = bytes(byte ^ mask for byte, mask in zip(signing_key.encode("ascii"), cycle(SCRAMBLE), strict=False))
+    # the key POOL counts twice, as it did in pools with passwords
+    return HKDF(SHA256(), 32, salt=b"htcondor", info=b"master jwt").derive(password * 2)
