@@ -131,7 +131,7 @@ def test_only_pods_that_a_service_names_reach_the_pool(
 
 def test_a_reader_of_the_queue_gets_what_it_asks_for(lab_with: LabWith, state: StateOf) -> None:
     need = BatchQueue(("app.kubernetes.io/name=accounting",), monitor=True)
-    reader = replace(READER, needs=lambda settings: (*READER.needs(settings), need))
+    reader: Service[Any] = replace(READER, needs=lambda settings: (*READER.needs(settings), need))
     context = service_context(reader, state(lab_with(SERVICE)))
     access = context.provide(need)
     assert access is not None
