@@ -251,7 +251,7 @@ def test_proxy_of_the_nodes(
         run(f"timeout 5 bash -c '</dev/tcp/{dns}/53'")
     for node in ingress_nodes(context.site, context.cloud_outputs):
         for service in published_services(context.site):
-            name = f"{service.hostname}.{context.site.domain}"
+            name = service.host
             place = ("--resolve", f"{name}:{INGRESS}:{node.address}", f"https://{name}:{INGRESS}{service.health_path}")
             # the certificate is another check's; the load balancer begins with the same header
             on(node.name)("curl", "-sSf", "--max-time", "5", "--insecure", "--haproxy-protocol", *place)
@@ -297,7 +297,7 @@ def test_pod_of_a_service(
     assert (ended["containerID"], ended["exitCode"]) == (before["containerID"], 128 + signal.SIGKILL)
 
     def answers() -> bool:
-        answer = http.get(f"https://{hub.hostname}.{site.domain}/readyz", timeout=10)
+        answer = http.get(f"{hub.url}readyz", timeout=10)
         return (answer.status_code, answer.json()) == (200, {"status": "ok"})
 
     eventually(answers, HEALED_SECONDS, "the hub answers")
