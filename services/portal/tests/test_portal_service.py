@@ -69,8 +69,8 @@ def entry(name: str, title: str) -> dict[str, str]:
 def portal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Portal]:
     directory = tmp_path_factory.mktemp("portal")
     authority, authority_key = pki.create_authority("portal")
-    certificate, key = pki.issue(authority, authority_key, "portal", [f"*.{DOMAIN}"], [])
-    for name, text in {"ca.pem": authority, "tls.pem": certificate + key}.items():
+    issued = pki.issue(authority, authority_key, "portal", [f"*.{DOMAIN}"], [])
+    for name, text in {"ca.pem": authority, "tls.pem": issued.certificate + issued.private_key}.items():
         (directory / name).write_text(text)
     services = [entry("good", "<Good>"), entry("bad", "Bad")]
     page = {"title": "A & B", "introduction": "Text.", "contact": "a@b.org", "guide": "", "invited": True}
