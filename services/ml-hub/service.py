@@ -64,7 +64,13 @@ class MlHub(Model):
 
 
 def _hostname(settings: MlHub) -> Hostname:
-    return Hostname(settings.hostname, "/healthz")
+    return Hostname(
+        settings.hostname,
+        "/healthz",
+        title="Models (API)",
+        summary="A catalogue of machine-learning models, searched by programs with a token of your login.",
+        start_path="/v3/ml-hub/openapi.json",
+    )
 
 
 def needs(settings: MlHub) -> tuple[Need[Any], ...]:

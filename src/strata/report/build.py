@@ -130,7 +130,7 @@ def _addresses(context: SiteContext) -> tuple[AddressReport, ...]:
     if cluster := ClusterOutputs.load(context.paths):
         found.append(AddressReport(name="Kubernetes", address=cluster.api_endpoint))
     found += [
-        AddressReport(name=s.key.replace("_", "-"), address=f"https://{s.hostname}.{site.domain}/")
+        AddressReport(name=s.key.replace("_", "-"), address=s.url)
         for s in published_services(site)
     ]
     if any("registry" in roles for roles in _roles(context)):

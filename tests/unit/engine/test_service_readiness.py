@@ -16,7 +16,10 @@ from strata.errors import UserError
 from strata.inventory.services import PublishedService
 from strata.site.context import SiteContext
 
-SERVICES = (PublishedService("ml_hub", "ml-hub", "/healthz"), PublishedService("plain", "plain", ""))
+SERVICES = (
+    PublishedService("ml_hub", "ml-hub", "ml-hub.lab.test", "/healthz"),
+    PublishedService("plain", "plain", "plain.lab.test", ""),
+)
 NODES = ("worker-1", "gpu-worker-1")
 
 
