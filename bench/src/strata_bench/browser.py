@@ -46,7 +46,8 @@ class Browser:
         self.driver.get(file.absolute().as_uri())
 
     def visit(self, url: str) -> None:
-        """Opens a URL; returns when the page is loaded."""
+        """Opens a URL in a window of a desktop; returns when the page is loaded."""
+        self.driver.set_window_size(1400, 1000)
         self.driver.get(url)
 
     def find(self, selector: str, seconds: float) -> WebElement:
