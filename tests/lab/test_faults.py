@@ -297,7 +297,7 @@ def test_pod_of_a_service(
     assert (ended["containerID"], ended["exitCode"]) == (before["containerID"], 128 + signal.SIGKILL)
 
     def answers() -> bool:
-        answer = http.get(f"{hub.url}readyz", timeout=10)
+        answer = http.get(f"https://{hub.hostname}.{site.domain}/readyz", timeout=10)
         return (answer.status_code, answer.json()) == (200, {"status": "ok"})
 
     eventually(answers, HEALED_SECONDS, "the hub answers")
