@@ -166,7 +166,7 @@ def check_catalogue(file: Path) -> None:
         if not isinstance(identifier, str) or not identifier:
             raise ValueError(f"entry {number} has no id")
         if identifier in seen:
-            raise ValueError(f"entry {number}: the id {identifier[:80]!r} stands twice")
+            raise ValueError(f"entry {number}: duplicate id {identifier[:80]!r}")
         seen.add(identifier)
 
 

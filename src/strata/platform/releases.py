@@ -167,8 +167,8 @@ def _service_release(service: Service[Model], site: Site, address: str | None) -
         context = service_context(service, state)
         return _with_fingerprint(service.values(context), state, context.secret_data(), service.pod_annotations)
 
-    own = service.own_namespace(site)
-    name, after = service.name, () if own is None else (own.release,)
+    name = service.name
+    after = tuple(need.release for one, need in needed(site, Namespace) if one.name == name)
     if any(one.name == name for one, _ in service_volumes(site)):
         after = (*after, shared_volumes.CHART)
     return Release(name, _kind(name), name, service.namespace_of(site), values, address, after)
