@@ -114,8 +114,7 @@ def test_user_logs_in_computes_and_logs_out(
 
     window.visit(f"{hub.url}hub/home")
     window.find("#stop", SECONDS).click()
-    window.find("#start:not([disabled])", SECONDS)
-    assert not kubectl("get", "pods", "--namespace", NAMESPACE.name, LABEL, "--output=name").strip()
+    kubectl("wait", "pods", "--namespace", NAMESPACE.name, LABEL, "--for=delete", f"--timeout={SECONDS:.0f}s")
     window.visit(f"{hub.url}hub/logout")
     window.find("#kc-logout", SECONDS).click()
     window.find("#kc-info-message, .pf-v5-c-login__main-body", SECONDS)
