@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from selenium import webdriver
 from selenium.common.exceptions import StaleElementReferenceException
@@ -46,19 +46,20 @@ class Browser:
         self.driver.get(file.absolute().as_uri())
 
     def visit(self, url: str) -> None:
-        """Opens a URL; returns when the page is loaded."""
+        """Opens a URL in a window of a desktop; returns when the page is loaded."""
+        self.driver.set_window_size(1400, 1000)
         self.driver.get(url)
 
     def find(self, selector: str, seconds: float) -> WebElement:
         """The first visible element of a CSS selector, as soon as there is one.
 
         Raises:
-            selenium.common.TimeoutException: there is none in time; names the page that is open.
+            selenium.common.TimeoutException: there is none in time.
         """
 
-        def visible(driver: webdriver.Chrome) -> WebElement | None:
+        def visible(driver: webdriver.Chrome) -> WebElement | Literal[False]:
             found = driver.find_elements(By.CSS_SELECTOR, selector)
-            return next((one for one in found if one.is_displayed()), None)
+            return next((one for one in found if one.is_displayed()), False)
 
         ignored = (StaleElementReferenceException,)
         wait = WebDriverWait(self.driver, seconds, poll_frequency=0.3, ignored_exceptions=ignored)

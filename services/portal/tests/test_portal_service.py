@@ -116,7 +116,9 @@ def test_the_page_escapes_texts_and_loads_nothing_from_elsewhere(portal: Portal)
     assert "<h1>A &amp; B</h1>" in response.text
     assert "&lt;Good&gt;</a>" in response.text
     assert 'href="mailto:a@b.org"' in response.text
-    assert response.headers["Content-Security-Policy"].startswith("default-src 'none'; style-src 'self'; script-src 'self'")
+    assert response.headers["Content-Security-Policy"].startswith(
+        "default-src 'none'; style-src 'self'; script-src 'self'"
+    )
     for found in re.findall('(?:src|<link[^>]* href)="([^"]+)"', response.text):
         assert portal.get(f"/{found}").status_code == 200, found
     assert portal.get("/healthz").status_code == 200

@@ -1,7 +1,7 @@
 """Serves the page of the file that $PORTAL_PAGE names. `/state.json` has the states, `/healthz` is the server's own.
 
-Environment: PORTAL_PAGE; PORTAL_ENTRANCE, ADDRESS PORT of the load balancer; PORTAL_CA, PEM file of the CA of the services'
-certificate, empty for the public ones; PORT.
+Environment: PORTAL_PAGE; PORTAL_ENTRANCE, ADDRESS PORT of the load balancer; PORTAL_CA, PEM file of the CA of the
+services' certificate, empty for the public ones; PORT.
 """
 
 from __future__ import annotations

@@ -48,8 +48,8 @@ def _card(service: dict[str, str], state: str) -> str:
 def _account(page: dict[str, Any]) -> str:
     if page["invited"]:
         return (
-            "Ask the head of your project, or the contact below, for an account. You get a user name and a password for "
-            "the first login, at which you choose your own."
+            "Ask the head of your project, or the contact below, for an account. You get a user name and a password "
+            "for the first login, at which you choose your own."
         )
     return "Log in with the account of your organization. If you are refused, ask to be added to a project."
 
