@@ -14,7 +14,8 @@ import yaml
 
 from strata.catalogue.discovery import services
 from strata.catalogue.service import FINGERPRINT_KEY
-from strata.catalogue.site import installed
+from strata.catalogue.needs import TenantNamespaces
+from strata.catalogue.site import installed, needed
 from strata.errors import UserError
 from strata.models import Site, load_site
 from strata.platform import cluster_base, releases, tenant
@@ -190,7 +191,8 @@ def test_releases_follow_the_site() -> None:
     names = [r.name for r in table]
     namespaces = {service.namespace_of(site) for service in installed(site)}
     made = [f"namespace-{name}" for name in sorted(namespaces - {"strata-system"})]
-    assert names == ["cluster-base", "traefik", *made, "tenant-research", "shared-volumes", *own]
+    per_tenant = [need.release("research") for _, need in needed(site, TenantNamespaces)]
+    assert names == ["cluster-base", "traefik", *made, "tenant-research", "shared-volumes", *own, *per_tenant]
     assert {r.namespace for r in table} == {"kube-system", "strata-system", "traefik"} | namespaces
     tenant_release = table[names.index("tenant-research")]
     assert tenant_release.namespace == "strata-system", "a tenant's release is stored outside of its namespace"

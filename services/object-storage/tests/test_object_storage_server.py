@@ -1,0 +1,162 @@
+"""The server itself, by boto3: what it stores are files, and nothing opens without its key."""
+
+from __future__ import annotations
+
+import secrets
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import boto3
+import pytest
+import requests
+from boto3.s3.transfer import TransferConfig
+from botocore.config import Config
+from botocore.exceptions import ClientError
+
+from strata.toolchain import cache, load_versions
+from strata_bench.services import free_port
+from strata_services.object_storage.service import SERVICE
+
+if TYPE_CHECKING:
+    from types_boto3_s3 import S3Client
+
+BUCKET, KEY, REGION = "research", "a-secret-key", "us-east-1"
+PART = 5 << 20
+"""Bytes, the least that S3 permits."""
+START_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running server.
+
+    Args:
+        url: of the endpoint.
+        folder: its bucket.
+    """
+
+    url: str
+    folder: Path
+
+    def client(self, access_key: str = BUCKET, secret_key: str = KEY) -> S3Client:
+        """A client with a key."""
+        config = Config(s3={"addressing_style": "path"}, signature_version="s3v4", retries={"total_max_attempts": 1})
+        return boto3.client(
+            "s3",
+            endpoint_url=self.url,
+            region_name=REGION,
+            aws_access_key_id=access_key,
+            aws_secret_access_key=secret_key,
+            config=config,
+        )
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """With a folder that no member of another group may enter, as the tenants' on the NFS server."""
+    tool = cache.find(SERVICE.name, load_versions().components[SERVICE.name])
+    if tool is None:
+        pytest.skip(f"{SERVICE.name} was not built: `strata doctor`")
+    root = tmp_path_factory.mktemp("s3")
+    bucket = root / "buckets" / BUCKET
+    bucket.mkdir(parents=True)
+    bucket.chmod(0o2770)
+    (root / "metadata").mkdir()
+    (root / "key").write_text(KEY)
+    port = free_port()
+    environment = {
+        "BUCKETS": str(root / "buckets"),
+        "METADATA": str(root / "metadata"),
+        "BUCKET": BUCKET,
+        "SECRET_KEY_FILE": str(root / "key"),
+        "REGION": REGION,
+        "LISTEN": f"127.0.0.1:{port}",
+    }
+    with subprocess.Popen([tool.path], env=environment, stdout=subprocess.DEVNULL) as process:
+        try:
+            found = Server(f"http://127.0.0.1:{port}", bucket)
+            _wait(process, f"{found.url}/_health")
+            yield found
+        finally:
+            process.terminate()
+    assert process.returncode == 0
+
+
+def _wait(process: subprocess.Popen[bytes], url: str) -> None:
+    end = time.monotonic() + START_SECONDS
+    while process.poll() is None and time.monotonic() < end:
+        try:
+            if requests.get(url, timeout=5).status_code == requests.codes.ok:
+                return
+        except requests.ConnectionError:
+            pass
+        time.sleep(0.1)
+    raise AssertionError(f"{url} does not respond; exit status {process.poll()}")
+
+
+def test_an_object_is_a_file_of_the_group(server: Server) -> None:
+    client = server.client()
+    client.put_object(
+        Bucket=BUCKET, Key="runs/ä b/1.txt", Body=b"one", ContentType="text/plain", Metadata={"step": "1"}
+    )
+    file = server.folder / "runs" / "ä b" / "1.txt"
+    assert file.read_bytes() == b"one"
+    assert file.stat().st_mode & 0o777 == 0o660
+    assert file.parent.stat().st_mode & 0o7777 == 0o2770
+    head = client.head_object(Bucket=BUCKET, Key="runs/ä b/1.txt")
+    assert (head["ContentType"], head["Metadata"]) == ("text/plain", {"step": "1"})
+    assert [entry["Key"] for entry in client.list_objects_v2(Bucket=BUCKET)["Contents"]] == ["runs/ä b/1.txt"]
+    url = client.generate_presigned_url("get_object", Params={"Bucket": BUCKET, "Key": "runs/ä b/1.txt"})
+    assert requests.get(url, timeout=30).content == b"one"
+    client.delete_object(Bucket=BUCKET, Key="runs/ä b/1.txt")
+    assert not file.exists()
+
+
+def test_a_file_is_an_object(server: Server) -> None:
+    (server.folder / "by-posix.txt").write_text("posix")
+    assert server.client().get_object(Bucket=BUCKET, Key="by-posix.txt")["Body"].read() == b"posix"
+
+
+def test_a_multipart_upload_is_one_file_and_leaves_no_parts(server: Server, tmp_path: Path) -> None:
+    content = secrets.token_bytes(2 * PART + 1)
+    (tmp_path / "big").write_bytes(content)
+    transfer = TransferConfig(multipart_threshold=PART, multipart_chunksize=PART)
+    client = server.client()
+    client.upload_file(str(tmp_path / "big"), BUCKET, "big", Config=transfer)
+    assert (server.folder / "big").read_bytes() == content
+    assert [path for path in (server.folder / ".sgwtmp").rglob("*") if path.is_file()] == []
+    with pytest.raises(ClientError, match="PreconditionFailed"):
+        client.put_object(Bucket=BUCKET, Key="big", Body=b"", IfNoneMatch="*")
+    assert (server.folder / "big").stat().st_size == len(content)
+
+
+@pytest.mark.parametrize(
+    "attempt",
+    [
+        lambda server: server.client(secret_key="another").list_objects_v2(Bucket=BUCKET),
+        lambda server: server.client("another").list_objects_v2(Bucket=BUCKET),
+        lambda server: server.client().list_objects_v2(Bucket="another"),
+        lambda server: server.client().get_object(Bucket=BUCKET, Key="../../key"),
+    ],
+    ids=["another secret", "another key", "another bucket", "outside of the folder"],
+)
+def test_nothing_else_opens(server: Server, attempt: Callable[[Server], object]) -> None:
+    with pytest.raises(ClientError):
+        attempt(server)
+
+
+def test_without_a_key_nothing_is_served(server: Server) -> None:
+    (server.folder / "private.txt").write_text("private")
+    for method, path in (("GET", "private.txt"), ("GET", ""), ("PUT", "new.txt"), ("DELETE", "private.txt")):
+        assert requests.request(method, f"{server.url}/{BUCKET}/{path}", timeout=30).status_code == 403
+    assert (server.folder / "private.txt").exists()
+    assert not (server.folder / "new.txt").exists()
+
+
+def test_users_cannot_be_managed_on_the_published_port(server: Server) -> None:
+    for path in ("list-users", "create-user", "list-buckets"):
+        assert requests.patch(f"{server.url}/{path}", timeout=30).status_code in (403, 404, 405)
