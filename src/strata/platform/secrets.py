@@ -22,7 +22,7 @@ from strata.site.outputs import ImageOutputs
 LABELS = {"app.kubernetes.io/managed-by": "strata"}
 SELECTOR = ",".join(f"{key}={value}" for key, value in LABELS.items())
 FINGERPRINT = "strata.dev/fingerprint"
-"""Annotation: of the data that Strata applied; other data beside it was changed by somebody else."""
+"""Annotation: of the data that Strata applied; other data beside it was changed outside Strata."""
 APPLY = ("apply", "--server-side", "--force-conflicts", "--field-manager=strata", "--filename", "-")
 SecretKey = tuple[str, str]
 """Namespace and name."""
