@@ -21,10 +21,8 @@ TENANTS: KeyPath = ("platform", "tenants")
 
 
 def check(settings: HTCondor, site: Site, _: Path) -> Iterator[Finding]:
-    """Tenants are those of the site, each once; limits do not name cards that jobs cannot have."""
+    """Tenants are those of the site, each once; shares do not name cards that jobs cannot have."""
     names = [tenant.name for tenant in site.platform.tenants]
-    if not names:
-        yield Finding(KEY[:-1], "the site has no tenant, whose members could submit jobs", "add one", (TENANTS,))
     yield from duplicates((share.name, (*KEY, i, "name")) for i, share in enumerate(settings.tenants))
     for index, share in enumerate(settings.tenants):
         key: KeyPath = (*KEY, index)
@@ -45,4 +43,5 @@ SERVICE = Service(
     values=values,
     secret_data=secret_data,
     batch_server=batch_server,
+    pod_annotations=("podAnnotations", "daemonAnnotations"),
 )

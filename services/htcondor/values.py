@@ -97,7 +97,7 @@ def values(context: ServiceContext[HTCondor]) -> Values:
             "card": _card(context),
         },
         "networkPolicy": {"metricsClients": [dict(client) for client in metrics.clients]},
-        "metricsAnnotations": dict(metrics.annotations),
+        "podAnnotations": dict(metrics.annotations),
         "priorityClassName": context.provide(PRIORITY),
     }
 

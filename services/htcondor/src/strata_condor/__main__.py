@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable
 
@@ -12,4 +13,6 @@ COMMANDS: dict[str, Callable[[], None]] = {"provision": provisioner.main, "token
 if __name__ == "__main__":
     if len(sys.argv) != 2 or sys.argv[1] not in COMMANDS:
         sys.exit(f"usage: python3 -m strata_condor {'|'.join(COMMANDS)}")
+    # the first process of a container ignores it otherwise; neither command has anything to finish
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     COMMANDS[sys.argv[1]]()

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from strata.catalogue.service import Secrets, ServiceContext
     from strata.models import Site
 
-MONITOR_KEY = "htcondor-monitor-token"
-TOKEN_SECRET_KEY = "htcondor-token-secret"  # noqa: S105  # the key of an entry
+MONITOR_KEY = "batch-monitor-token"
+TOKEN_SECRET_KEY = "batch-token-secret"  # noqa: S105  # the key of an entry
 
 
 @dataclass(frozen=True)
 class BatchServer:
-    """An HTCondor pool in the cluster.
+    """The pool of a batch system in the cluster.
 
     Args:
         collector: host and port of the central manager, for pods.
