@@ -138,3 +138,33 @@ def test_wrong_values_are_refused(lab_with: LabWith, values_of: ValuesOf, path: 
     )
     assert done.returncode != 0
     assert path[-1] in done.stderr, done.stderr
+
+
+def test_jobs_are_read_where_there_is_a_pool(lab_with: LabWith, values_of: ValuesOf) -> None:
+    values = values_of(SERVICE, lab_with(SERVICE))
+    pods = {"podSelector": {"matchLabels": {"app.kubernetes.io/name": "htcondor"}}}
+    pool = {
+        "collector": "central-manager.htcondor.svc:9618",
+        "accessPoint": "access-point@example.org",
+        "domain": "example.org",
+        "existingSecret": {"name": "accounting-secrets", "key": "monitor"},
+        "pods": pods,
+    }
+
+    def chart(htcondor: dict[str, Any]) -> subprocess.CompletedProcess[str]:
+        command = ["helm", "template", "accounting", str(REPOSITORY / "helm/accounting"), "--values", "-"]
+        text = yaml.safe_dump(values | {"htcondor": htcondor})
+        return subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+
+    def parts(htcondor: dict[str, Any]) -> tuple[list[str], list[dict[str, Any]]]:
+        """Names of the containers, and rules of egress to HTCondor."""
+        objects = {item["kind"]: item for item in yaml.safe_load_all(chart(htcondor).stdout)}
+        spec = objects["Deployment"]["spec"]["template"]["spec"]
+        egress = objects["NetworkPolicy"]["spec"]["egress"]
+        return [c["name"] for c in spec["containers"]], [r for r in egress if r["ports"][0]["port"] == 9618]
+
+    assert parts({}) == (["collect"], [])
+    assert parts(pool) == (["collect", "jobs"], [{"ports": [{"port": 9618, "protocol": "TCP"}], "to": [pods]}])
+    refused = chart(pool | {"existingSecret": {"key": "monitor"}})
+    assert refused.returncode != 0
+    assert "existingSecret" in refused.stderr
