@@ -54,7 +54,7 @@ def test_without_a_prometheus_nothing_leads_to_one(
     monkeypatch.setattr("strata.catalogue.site.metrics_server", lambda _: None)
     url, egress = prometheus_of(objects_of(SERVICE, lab_with(SERVICE)))
     assert url == ""
-    assert {port["port"] for rule in egress for port in rule["ports"]} == {53, 6443, 5432}
+    assert {port["port"] for rule in egress for port in rule["ports"]} == {53, 6443, 5432, 9618}
 
 
 @pytest.mark.parametrize(
@@ -138,6 +138,15 @@ def test_wrong_values_are_refused(lab_with: LabWith, values_of: ValuesOf, path: 
     )
     assert done.returncode != 0
     assert path[-1] in done.stderr, done.stderr
+
+
+def test_the_lab_reads_its_pool(lab_with: LabWith, values_of: ValuesOf, monkeypatch: pytest.MonkeyPatch) -> None:
+    site_file = lab_with(SERVICE)
+    pool = values_of(SERVICE, site_file)["htcondor"]
+    assert pool["accessPoint"] == f"access-point@{pool['domain']}"
+    assert pool["existingSecret"] == {"name": "accounting-secrets", "key": "htcondor-monitor-token"}
+    monkeypatch.setattr("strata.catalogue.site.batch_server", lambda _: None)
+    assert "htcondor" not in values_of(SERVICE, site_file)
 
 
 def test_jobs_are_read_where_there_is_a_pool(lab_with: LabWith, values_of: ValuesOf) -> None:
