@@ -41,7 +41,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """With pytest-xdist (`--dist loadgroup`), whatever asks for the running site stays on one worker, one after the
     other: tests that break it must not meet tests that prove it."""
     for item in items:
-        if "context" in getattr(item, "fixturenames", ()):
+        info = getattr(item, "_fixtureinfo", None)  # a test may have a fixture of that name of its own
+        found = info.name2fixturedefs.get("context") if info else None
+        if found and found[-1].func.__module__ == __name__:
             item.add_marker(pytest.mark.xdist_group("site"))
 
 
