@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from strata.models.yaml_events import KeyPath
 
 DATABASE = Database("ml_hub")
-AUDIENCE = Audience("ml-hub")
+AUDIENCE = Audience("ml-hub", path="/v3/ml-hub/models")
 METRICS = Metrics(9464)
 PRIORITY = Priority("platform")
 CATALOGUE_KEY: KeyPath = ("platform", "services", "ml_hub", "catalogue", "file")

@@ -124,8 +124,8 @@ def rotate(context: SiteContext, names: Iterable[str], progress: Progress) -> li
         Those that were rotated.
 
     Raises:
-        UserError: there is none of that name, the operator provides it, or a host does not take a new key; what was
-            rotated before stays so.
+        UserError: there is none of that name, the operator provides it, or its value before is still in use; nothing
+            was rotated. Or a host does not take a new key; what was rotated before stays so.
     """
     known = {entry.name: entry for entry in list_secrets(context)}
     wanted = list(dict.fromkeys(names))
@@ -144,6 +144,14 @@ def rotate(context: SiteContext, names: Iterable[str], progress: Progress) -> li
         PASSPHRASE: rotate_passphrase,
     }
     declared = {need.name: need for _, need in needed(context.site, Secret)}
+    for name in wanted:
+        since = context.secrets.rotated(name)
+        if since is not None and not _reached(context, {Layer.PLATFORM}, since):
+            # one value before is kept; it is the one in use
+            raise UserError(
+                f"secret {name} was rotated, and the site does not have the new value yet",
+                fix=f"`strata up {context.site.name}`, then the same command again",
+            )
     for name in wanted:
         progress.update(f"rotating {name}")
         if name in special:
@@ -273,9 +281,14 @@ def _require_reached(context: SiteContext) -> None:
     if replacement is None:
         return
     layers = {Layer.HOSTS, *([Layer.CLUSTER, Layer.PLATFORM] if context.site.cluster is not None else [])}
-    ended = last_complete_run(context.paths, layers)
-    if ended is None or ended < replacement[1]:
+    if not _reached(context, layers, replacement[1]):
         raise UserError(
             f"authority of site {context.site.name}: not every host knows yet that it is being replaced",
             fix=f"`strata up {context.site.name}`, then the same command again",
         )
+
+
+def _reached(context: SiteContext, layers: set[Layer], since: float) -> bool:
+    """Whether an `up` of these layers ended since then."""
+    ended = last_complete_run(context.paths, layers)
+    return ended is not None and ended >= since

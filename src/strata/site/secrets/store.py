@@ -129,7 +129,14 @@ class SecretStore:
                 raise UserError(f"there is no secret {name}", fix=f"one of {', '.join(sorted(kept)) or 'none yet'}")
             if keep is not None:
                 kept[keep] = kept[name]
+                # in whole seconds, as the end of a run
+                content.setdefault("rotated", {})[name] = int(time.time())
             kept[name] = (make or new_secret)()
+
+    def rotated(self, name: str) -> float | None:
+        """When a secret whose old value is kept was last rotated, in seconds since 1970; None where it never was."""
+        found = self._read().get("rotated", {}).get(name)
+        return None if found is None else float(found)
 
     def certificates(self) -> Mapping[str, str]:
         """PEM of each certificate by name, the authority's as `authority`."""
