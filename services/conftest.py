@@ -22,7 +22,6 @@ from strata.site.paths import REPOSITORY
 from strata.site.secrets import Certificate
 from strata.toolchain import load_versions
 from strata.toolchain.charts import chart_directory
-from strata_bench.fixtures import postgresql as postgresql
 
 if TYPE_CHECKING:
     from testinfra.host import Host

@@ -55,7 +55,12 @@ def homes(settings: JupyterHub) -> SharedVolume:
 
 def hostname(settings: JupyterHub) -> Hostname:
     """Where users reach it."""
-    return Hostname(settings.hostname, "/hub/health")
+    return Hostname(
+        settings.hostname,
+        "/hub/health",
+        title="Notebooks",
+        summary="JupyterLab in your browser: Python, your files, and accelerators where your project has them.",
+    )
 
 
 def client(settings: JupyterHub) -> Client:

@@ -64,7 +64,13 @@ SIGNING_KEY = Secret("keycloak_signing_key", key="signing-key.pem", make=new_sig
 
 
 def _hostname(settings: Keycloak) -> Hostname:
-    return Hostname(settings.hostname, f"/realms/{settings.realm}")
+    return Hostname(
+        settings.hostname,
+        f"/realms/{settings.realm}",
+        title="Your account",
+        summary="Password, profile and sessions of the login that all services share.",
+        start_path=f"/realms/{settings.realm}/account",
+    )
 
 
 def needs(settings: Keycloak) -> tuple[Need[Any], ...]:

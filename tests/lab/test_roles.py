@@ -148,7 +148,7 @@ OPENSTACK, WORKER, CONTROL = "openstack_controller", "gpu_node", "kube_control_p
         ),
         (
             *("openstack_compute", OPENSTACK),
-            *({"openstack_compute_podman_url": "unix:///run/x"}, "openstack_common earlier in the play"),
+            *({"openstack_compute_podman_url": "unix:///run/x"}, "'openstack_common_transport_url' is undefined"),
         ),
         ("kubernetes_common", WORKER, {"kubernetes_common_registry": "none"}, "unable to convert to dict"),
         ("kubernetes_common", WORKER, {"kubernetes_common_binaries": {}}, "must name kubelet and kubeadm"),

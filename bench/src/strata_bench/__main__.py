@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -14,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from strata.cli.main import show_error
+from strata.cli.main import run
 from strata.errors import UserError
 from strata_bench.breakdown import tree
 from strata_bench.catalogue import BENCHMARKS
@@ -42,13 +41,13 @@ def bench(
         str | None, typer.Option("--site", help="Measure on this running site in the place of a throw-away lab.")
     ] = None,
     allow_changes: Annotated[
-        bool, typer.Option("--allow-changes", help="That site may be stopped, destroyed and made anew.")
+        bool, typer.Option("--allow-changes", help="That site may be stopped, destroyed and re-created.")
     ] = False,
 ) -> None:
     """Measure how long things take: minimum, median and maximum of some runs, and where the time goes.
 
     Without a NAME, and without --add, everything that needs no site is measured. `layers`, `instances` and `pods`
-    make a lab of their own with networks that nobody has, and destroy it; each takes many minutes.
+    make a lab of their own with free networks, and destroy it; each takes many minutes.
     """
     from strata.models import find_site
     from strata_bench.document import write
@@ -152,10 +151,7 @@ def _print(results: Results) -> None:
 
 def main() -> None:
     """Entry point; errors as of strata."""
-    try:
-        app()
-    except UserError as error:
-        sys.exit(show_error(error))
+    run(app, "interrupted; --save keeps finished benchmarks, --add takes them in")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,27 @@
-"""Fixtures that several folders of tests share; a conftest.py imports them."""
+"""pytest plugin with the fixtures that several folders of tests share."""
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from strata.toolchain import bin_directory, tools_environment
+from strata_bench.api_server import ApiServer
+from strata_bench.api_server import api_server as running_api_server
+from strata_bench.helm import Helm
 from strata_bench.services import PostgreSQL, find_postgresql, postgresql_cluster
+
+
+@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in the same hook
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With pytest-xdist (`--dist loadgroup`), what asks for the API server stays on one worker: one is enough."""
+    for item in items:
+        if "api_server" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("api-server"))
 
 
 @pytest.fixture(scope="session")
@@ -17,3 +32,27 @@ def postgresql() -> Iterator[PostgreSQL]:
         pytest.skip("no PostgreSQL server here (Debian package postgresql)")
     with postgresql_cluster(binaries) as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def tools() -> dict[str, str]:
+    """Files of the binaries that these tests run; skips where one has not been built yet."""
+    path = tools_environment()["PATH"]
+    found = {name: shutil.which(name, path=path) for name in ("kine", "kube-apiserver", "kubectl", "helm", "pulumi")}
+    missing = [name for name, file in found.items() if file is None]
+    if missing:
+        pytest.skip(f"not in {bin_directory()}: {', '.join(missing)}; `strata doctor --fetch` or `strata up` gets them")
+    return {name: str(file) for name, file in found.items()}
+
+
+@pytest.fixture(scope="session")
+def api_server(tools: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+    """One for all tests of the session; tests keep to namespaces of their own."""
+    with running_api_server(tools, tmp_path_factory.mktemp("apiserver")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def helm() -> Helm:
+    """The helm of the Python environment."""
+    return Helm(Path(sys.executable).with_name("helm"))

@@ -117,7 +117,7 @@ def _rules(policy: dict[str, Any]) -> set[str]:
 
 
 REFUSED = {
-    "duplicate": ([STANDARD, STANDARD | {"cpu": 1}], "stands twice: standard"),
+    "duplicate": ([STANDARD, STANDARD | {"cpu": 1}], "duplicate: standard"),
     "tenant": ([STANDARD, CARD | {"tenants": ["nobody"]}], "the site has no tenant nobody"),
     "kind": ([STANDARD, CARD | {"accelerators": {"a100": 1}}], "a100"),
     "too many": ([STANDARD, CARD | {"accelerators": {"v100": 3}}], "v100"),

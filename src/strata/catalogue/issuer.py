@@ -106,21 +106,21 @@ class Issuer:
     users: UserProgram | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class IssuerEndpoints:
     """How pods and browsers reach the site's issuer.
 
     Args:
-        url: the `iss` claim.
-        public: for browsers.
-        internal: for pods; as `public` for an external issuer.
-        ca: PEM of the authority that signed the issuer's certificate; None: the image's authorities, or plain HTTP.
-        ports: TCP ports outside of the cluster that pods reach it on.
-        pods: labels of the pods that serve `internal`; empty for an external issuer.
-        namespace: of those pods.
+        issuer: the `iss` claim of the tokens.
+        public: URLs that browsers are sent to: `authorize` and `logout`.
+        internal: URLs that pods call: `token`, `userinfo`, `jwks`; as `public` for an external issuer.
+        ca: PEM of the CA for `internal`; None: the image's CAs, or plain HTTP inside the cluster.
+        ports: TCP ports outside of the cluster that `internal` is on; empty for an issuer in the cluster.
+        pods: labels of the pods that serve `internal` on the port `http`; empty for an external issuer.
+        namespace: of those pods; empty for an external issuer.
     """
 
-    url: str
+    issuer: str
     public: Endpoints
     internal: Endpoints
     ca: str | None = None
@@ -185,11 +185,13 @@ def endpoints(context: ServiceContext[Any]) -> IssuerEndpoints:
     external = context.site.platform.services.external_issuer
     if external is None:
         own = required_issuer(context.site)
-        return IssuerEndpoints(own.url, own.public, own.internal, pods=own.pods, namespace=own.namespace)
+        return IssuerEndpoints(
+            issuer=own.url, public=own.public, internal=own.internal, pods=own.pods, namespace=own.namespace
+        )
     file = None if external.ca_file is None else str(context.site_file.parent / external.ca_file)
     found = _external_endpoints(external, file)
     ports = outside_ports(external.url, found.token, found.userinfo, found.jwks)
-    return IssuerEndpoints(external.url, found, found, external_ca(context), ports)
+    return IssuerEndpoints(issuer=external.url, public=found, internal=found, ca=external_ca(context), ports=ports)
 
 
 def _external_endpoints(external: ExternalIssuer, ca_file: str | None) -> Endpoints:

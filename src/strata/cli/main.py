@@ -40,14 +40,19 @@ def show_error(error: UserError) -> int:
     return int(getattr(error, "exit_status", 2))
 
 
-def run(command: typer.Typer) -> None:
-    """Runs a command line: a user's mistake ends with its message and status 2, a failed run with status 1."""
+def run(command: typer.Typer, interrupted: str = "interrupted; run the same command again to resume") -> None:
+    """Runs a command line: a user's error ends with its message and status 2, a failed run with status 1.
+
+    Args:
+        command: the command line.
+        interrupted: what Ctrl-C prints; the status is 130.
+    """
     try:
         command()
     except UserError as error:
         sys.exit(show_error(error))
     except KeyboardInterrupt:
-        Console(stderr=True).print("interrupted; run the same command again to resume")
+        Console(stderr=True).print(interrupted)
         sys.exit(130)
 
 

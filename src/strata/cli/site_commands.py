@@ -71,7 +71,7 @@ def up(
     from strata.platform.releases import check_values
     from strata.site.context import SiteContext
     from strata.site.secrets.provided import check_secrets
-    from strata.verify.run import last_verified, run_checks
+    from strata.verify.record import last_verified
 
     context = SiteContext.load(site_file(site))
     check_secrets(context.site)
@@ -97,7 +97,11 @@ def up(
         wanted = (
             verify if verify is not None else layer is None and (report.changed > 0 or not last_verified(context.paths))
         )
-        verified = run_checks(context, quiet=as_json) if wanted else None
+        verified = None
+        if wanted:
+            from strata.verify.run import run_checks  # late: pytest takes longer than an unchanged site's layers
+
+            verified = run_checks(context, quiet=as_json)
     if as_json:
         steps = [asdict(s) for s in report.steps]
         json.dump(

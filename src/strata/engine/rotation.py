@@ -118,7 +118,7 @@ def rotate(context: SiteContext, names: Iterable[str], progress: Progress) -> li
     Args:
         context: the site.
         names: as `list_secrets` has them.
-        progress: told the secret at hand.
+        progress: shows the current secret.
 
     Returns:
         Those that were rotated.
@@ -170,7 +170,7 @@ def rotate_ssh_key(context: SiteContext, progress: Progress) -> None:
     old = paths.ssh_key.with_suffix(".pub").read_text().strip()
     addresses = all_addresses(context)
     for name, address in addresses.items():
-        progress.update(f"giving {name} the new key")
+        progress.update(f"adding the new key to {name}")
         _ssh(context, name, address, ADD_KEY, public + "\n")
     for name, address in addresses.items():
         _ssh(context, name, address, "true", key=next_key)
@@ -178,7 +178,7 @@ def rotate_ssh_key(context: SiteContext, progress: Progress) -> None:
     next_key.replace(paths.ssh_key)
     next_key.with_suffix(".next.pub").unlink()
     for name, address in addresses.items():
-        progress.update(f"taking the old key from {name}")
+        progress.update(f"removing the old key from {name}")
         _ssh(context, name, address, REMOVE_KEY, old + "\n")
 
 
@@ -193,7 +193,7 @@ def _ssh(
         reason = str(error)
     if reason:
         raise UserError(
-            f"{name} ({address}) does not take the new SSH key: {reason}",
+            f"{name} ({address}) does not accept the new SSH key: {reason}",
             fix=f"`strata up {context.site.name}`, then the same command again",
         )
 
@@ -220,7 +220,7 @@ def rotate_passphrase(context: SiteContext, progress: Progress) -> None:
 
 
 def renew(context: SiteContext, names: Iterable[str], progress: Progress) -> list[str]:
-    """Has certificates issued anew; those of Kubernetes at once, the others when the next `up` brings them.
+    """Has certificates reissued; those of Kubernetes at once, the others with the next `up`.
 
     Args:
         context: the site.

@@ -68,7 +68,7 @@ def _unanswered(
     """Name and reason of each service that misses one of so many requests."""
     found = []
     for service in services:
-        url = f"https://{service.hostname}.{context.site.domain}{service.health_path or '/'}"
+        url = service.health_url
         bad = 400 if service.health_path else 500
         for _ in range(times):
             try:

@@ -176,7 +176,7 @@ class Instance(Model):
 
 
 def _external_network(data: dict[str, Any]) -> str | None:
-    return "public" if data.get("deployment") == "lab" else None
+    return None if data.get("control_network") is None else "public"
 
 
 class Cloud(Model):
@@ -209,19 +209,20 @@ class Cloud(Model):
 
     @model_validator(mode="after")
     def _deployment(self) -> Self:
-        if self.deployment == "lab" and self.control_network is None:
+        lab = self.deployment == "lab"
+        if lab and self.control_network is None:
             raise PydanticCustomError(
                 "lab_control",
                 "is needed for a lab",
                 {"key": "control_network", "fix": "for instance control_network: 10.87.0.0/24"},
             )
-        if self.deployment == "lab" and self.credentials is not None:
+        if lab and self.credentials is not None:
             raise PydanticCustomError(
                 "lab_credentials",
                 "is for an existing cloud; a lab makes its own",
                 {"key": "credentials", "fix": "remove the line"},
             )
-        if self.deployment == "existing" and self.control_network is not None:
+        if not lab and self.control_network is not None:
             raise PydanticCustomError(
                 "existing_control",
                 "is for a lab; an existing cloud has a controller of its own",

@@ -1,4 +1,4 @@
-"""Puts the picture together from the site file, what was seen, and what earlier runs left in the state directory."""
+"""Builds the report from the site file, the observation, and the records of earlier runs in the state directory."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from strata.site.context import SiteContext
 from strata.site.outputs import ClusterOutputs
 from strata.site.paths import REPOSITORY
 from strata.site.support import remedy
+from strata.verify.record import last_verified
 
 SHOWN_RUNS = 10
 """Runs that a report remembers."""
@@ -48,14 +49,14 @@ def build_report(
     observation: Observation | None = None,
     load: LoadReport | None = None,
 ) -> SiteReport:
-    """The picture of a site, running or not.
+    """The report of a site, running or not.
 
     Args:
         context: the site.
-        offline: ask nobody; the picture shows what would be.
-        drift: what was found of it; None where nobody looked.
+        offline: query nothing; the report shows what is planned.
+        drift: None if it was not checked.
         observation: what was seen; None to look now.
-        load: over the last day; None where nobody asked.
+        load: over the last day; None if it was not queried.
     """
     seen = observation or (nothing_seen(context) if offline else observe(context))
     up = not offline and was_up(context, seen)
@@ -80,7 +81,7 @@ def build_report(
         tools=_tools(),
         images=_images(context),
         runs=last_runs(context),
-        verified=_verified(context),
+        verified=last_verified(context.paths),
     )
 
 
@@ -129,7 +130,7 @@ def _addresses(context: SiteContext) -> tuple[AddressReport, ...]:
     if cluster := ClusterOutputs.load(context.paths):
         found.append(AddressReport(name="Kubernetes", address=cluster.api_endpoint))
     found += [
-        AddressReport(name=s.key.replace("_", "-"), address=f"https://{s.hostname}.{site.domain}/")
+        AddressReport(name=s.key.replace("_", "-"), address=s.url)
         for s in published_services(site)
     ]
     if any("registry" in roles for roles in _roles(context)):
@@ -179,9 +180,3 @@ def last_runs(context: SiteContext, count: int = SHOWN_RUNS) -> tuple[RunTime, .
         if len(found) == count:
             break
     return tuple(found)
-
-
-def _verified(context: SiteContext) -> str | None:
-    from strata.verify.run import last_verified
-
-    return last_verified(context.paths)

@@ -89,7 +89,7 @@ def ensure_charts(progress: Progress, mirror: Path | None = None, versions: Vers
         Names of the charts that were fetched.
 
     Raises:
-        UserError: the mirror's chart has the wrong digest, or a chart has no source at all.
+        UserError: the mirror's chart has the wrong digest or versions.yaml pins none, or a chart has no source at all.
     """
     if mirror is None and (setting := os.environ.get("STRATA_MIRROR")):
         mirror = Path(setting)
@@ -118,14 +118,21 @@ def _reason_file(name: str) -> Path:
 
 def _fetch(name: str, chart: Chart, mirror: Path | None) -> None:
     """Raises Unavailable where no source has the chart."""
+    archive = mirror / "charts" / f"{name}-{chart.version}.tgz" if mirror else None
+    mirrored = archive is not None and archive.is_file()
     if chart.digest is None:
-        raise Unavailable("versions.yaml pins no digest of it, so it is not downloaded")
+        if mirrored:
+            raise UserError(
+                f"{archive} is refused: versions.yaml pins no digest for chart {name}, so it cannot be verified",
+                fix=f"compare it with the project's release, then set charts.{name}.digest in versions.yaml to the "
+                f"output of: sha256sum {archive}, prefixed with sha256:",
+            )
+        raise Unavailable("versions.yaml pins no digest for it, so it is not downloaded")
     target = _directory(name, chart)
     target.parent.parent.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(prefix=".partial-", dir=target.parent.parent))
     try:
-        archive = mirror / "charts" / f"{name}-{chart.version}.tgz" if mirror else None
-        if archive is not None and archive.is_file():
+        if archive is not None and mirrored:
             if problem := check_digest(archive, chart.digest):
                 raise UserError(f"{archive} is refused: {problem}", fix="replace the file in the mirror by the release")
             source = "mirror"

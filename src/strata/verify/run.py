@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import sys
 import time
 from collections.abc import Generator
@@ -16,9 +15,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from strata.site.context import SiteContext
-from strata.site.outputs import write_private
-from strata.site.paths import REPOSITORY, SitePaths
+from strata.site.paths import REPOSITORY
 from strata.verify.plugin import check_paths
+from strata.verify.record import record_verified
 
 
 @dataclass
@@ -132,8 +131,7 @@ def run_checks(context: SiteContext, *, quiet: bool = False, keyword: str | None
             CheckResult("verify", f"the checks run (pytest status {int(status)})", "failed", 0.0, tail)
         )
     if verification.passed and keyword is None:
-        record = {"ended": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "seconds": round(verification.seconds, 1)}
-        write_private(context.paths.root / "verified.json", json.dumps(record))
+        record_verified(context.paths, verification.seconds)
     if not quiet:
         print_table(console, verification)
     return verification
@@ -148,12 +146,6 @@ def print_table(console: Console, verification: Verification) -> None:
     console.print(table)
     verdict = "[green]verified[/]" if verification.passed else "[red]not verified[/]"
     console.print(f"{verdict} in {verification.seconds:.0f} s", highlight=False)
-
-
-def last_verified(paths: SitePaths) -> str | None:
-    """When all checks last passed, ISO 8601; None if never."""
-    file = paths.root / "verified.json"
-    return str(json.loads(file.read_text())["ended"]) if file.exists() else None
 
 
 def as_json(verification: Verification) -> dict[str, object]:

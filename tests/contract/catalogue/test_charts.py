@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,12 +23,10 @@ from strata.catalogue.service import FINGERPRINT_KEY, Service, Values
 from strata.platform.releases import PlatformState, Release, releases, service_context
 from strata.site.outputs import ImageOutputs
 from strata.site.paths import REPOSITORY
-from strata.toolchain import tools_environment
+from strata_bench.api_server import ApiServer
 
 from ...unit.platform.test_values import DIGEST, IMAGES, SITES, Secrets, state_of
-from ..pulumi.conftest import ApiServer, api_server, tools
 
-__all__ = ["api_server", "tools"]  # fixtures
 HELM = Path(sys.executable).with_name("helm")
 POD_PATHS = {"CronJob": ("spec", "jobTemplate", "spec", "template"), "Pod": ()}
 Object = dict[str, Any]
@@ -86,10 +85,10 @@ def is_own(case: Case) -> bool:
     return directory(case).parent.name == "helm"
 
 
-def helm(case: Case, values: Values, *command: str) -> subprocess.CompletedProcess[str]:
+def helm(case: Case, values: Values, *command: str, chart: Path | None = None) -> subprocess.CompletedProcess[str]:
     """The real helm with values on standard input."""
     return subprocess.run(
-        [str(HELM), *command, str(directory(case)), "--namespace", case.release.namespace, "--values", "-"],
+        [str(HELM), *command, str(chart or directory(case)), "--namespace", case.release.namespace, "--values", "-"],
         input=json.dumps(values),
         capture_output=True,
         text=True,
@@ -147,12 +146,22 @@ def schemas(schema: Any, path: str = "") -> Iterator[tuple[str, Object]]:
             yield from schemas(value, f"{path}/{key}")
 
 
+def without_default(schema: Object, defaults: Object, path: str = "") -> Iterator[str]:
+    """Keys of the schema that values.yaml does not show; where a default is empty, any may be set."""
+    for key, found in schema.get("properties", {}).items():
+        if key not in defaults and key != "global":
+            yield f"{path}{key}"
+        elif isinstance(defaults.get(key), dict) and defaults[key]:
+            yield from without_default(found, defaults[key], f"{path}{key}.")
+
+
 @every
 def test_its_schema_refuses_unknown_keys_and_covers_its_values(case: Case) -> None:
     schema = json.loads((directory(case) / "values.schema.json").read_text())
     defaults = yaml.safe_load((directory(case) / "values.yaml").read_text())
     assert schema["additionalProperties"] is False
     assert set(defaults) <= set(schema["properties"])
+    assert not is_own(case) or not list(without_default(schema, defaults))
     for path, found in schemas(schema):
         # entries of lists may be objects of Kubernetes or of the service's own configuration
         if is_own(case) and "properties" in found and "/items" not in path:
@@ -258,23 +267,40 @@ def test_its_ingress_has_its_name_and_leads_to_its_pods(case: Case) -> None:
 
 
 @every
+def test_its_notes_tell_how_to_try_it_and_where_to_look(case: Case, tmp_path: Path) -> None:
+    if not (directory(case) / "templates" / "NOTES.txt").exists():
+        pytest.skip("a chart without notes")
+    # helm renders the notes only into a cluster: here they are a template like the others
+    chart = tmp_path / case.release.chart
+    shutil.copytree(directory(case), chart)
+    (chart / "templates" / "NOTES.txt").rename(chart / "notes.txt")
+    template = 'kind: Notes\ntext: {{ tpl (.Files.Get "notes.txt") . | toJson }}\n'
+    (chart / "templates" / "notes.yaml").write_text(template)
+    values = case.release.values(case.state)
+    done = helm(case, values, "template", case.release.name, "--show-only", "templates/notes.yaml", chart=chart)
+    assert done.returncode == 0, done.stderr
+    notes = yaml.safe_load(done.stdout)["text"]
+    if case.release.address:
+        assert "Try it:" in notes
+        assert f"kubectl -n {case.release.namespace}" in notes
+
+
+@every
 def test_a_real_api_server_takes_its_objects_without_a_warning(case: Case, api_server: ApiServer) -> None:
     own = case.service.own_namespace(case.state.site)
-    namespace = f"check-{case.release.name}"
-    api_server.kubectl("create", "namespace", namespace)
-    level = own.pod_security if own else "restricted"
-    api_server.kubectl("label", "namespace", namespace, f"pod-security.kubernetes.io/warn={level}")
+    namespace = api_server.namespace(f"check-{case.release.name}", own.pod_security if own else "restricted")
     inside = [item for item in objects(case.release.name) if item["metadata"].get("namespace") in (None, namespace)]
-    options = ("--namespace", namespace, "apply", "--dry-run=server", "--validate=strict", "--filename", "-")
-    done = subprocess.run(
-        ["kubectl", "--kubeconfig", str(api_server.kubeconfig), *options],
-        input=yaml.safe_dump_all(inside),
-        env=tools_environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = api_server.dry_run(namespace, yaml.safe_dump_all(inside))
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_api_server_would_warn(api_server: ApiServer) -> None:
+    namespace = api_server.namespace("check-warnings")
+    text = yaml.safe_dump_all(objects("ml-hub"))
+    weakened = api_server.dry_run(namespace, text.replace("runAsNonRoot: true", "runAsNonRoot: false"))
+    assert "would violate PodSecurity" in weakened.stderr
+    misspelt = api_server.dry_run(namespace, text.replace("replicas:", "replica:"))
+    assert "unknown field" in misspelt.stderr
 
 
 def test_every_service_is_covered() -> None:

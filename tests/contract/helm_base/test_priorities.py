@@ -12,12 +12,11 @@ import pytest
 import yaml
 
 from strata.toolchain import tools_environment
+from strata_bench.api_server import ApiServer
 
-from ..pulumi.conftest import ApiServer, api_server, tools
-from .test_charts import rendered
+from .test_charts import rendered, values_of
 
-__all__ = ["api_server", "tools"]  # fixtures
-TENANT = "research"
+TENANT = "priorities"
 QUOTA = ("get", "resourcequota", "--namespace", TENANT, "--output=jsonpath={.items[*].status.hard.pods}")
 
 
@@ -28,7 +27,8 @@ def tenant(api_server: ApiServer) -> Iterator[ApiServer]:
     if program is None:
         pytest.skip("kube-controller-manager is not built; `strata up` gets it")
     kinds = ("Namespace", "ResourceQuota", "PriorityClass")
-    objects = [item for chart in ("tenant", "cluster-base") for item in rendered(chart) if item["kind"] in kinds]
+    charts = {"tenant": values_of("tenant") | {"namespace": TENANT}, "cluster-base": None}
+    objects = [item for chart, values in charts.items() for item in rendered(chart, values) if item["kind"] in kinds]
     manifests = yaml.safe_dump_all(sorted(objects, key=lambda item: kinds.index(item["kind"])))
     apply = ["kubectl", "--kubeconfig", str(api_server.kubeconfig), "apply", "--filename", "-"]
     subprocess.run(apply, input=manifests, text=True, check=True, env=tools_environment())

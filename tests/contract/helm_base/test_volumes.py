@@ -11,11 +11,9 @@ import yaml
 
 from strata.retry import wait_until
 from strata.toolchain import tools_environment
+from strata_bench.api_server import ApiServer
 
-from ..pulumi.conftest import ApiServer, api_server, tools
 from .test_charts import rendered
-
-__all__ = ["api_server", "tools"]  # fixtures
 
 CLAIM = {"persistentVolumeClaim": {"claimName": "homes"}}
 INLINE = {"nfs": {"server": "nfs.example.org", "path": "/homes"}}

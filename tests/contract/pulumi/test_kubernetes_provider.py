@@ -16,8 +16,7 @@ import yaml
 from strata.progress import Silent
 from strata.stacks.events import Events
 from strata.toolchain import tools_environment
-
-from .conftest import ApiServer
+from strata_bench.api_server import ApiServer
 
 PROGRAM = """
 import json

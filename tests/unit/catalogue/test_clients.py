@@ -73,11 +73,11 @@ def test_a_client_of_the_site_s_issuer() -> None:
     assert own is not None
     access = context.provide(NOTEBOOKS)
     assert access == ClientAccess(
-        "notebooks",
-        context.secret_reference("notebooks_client_secret"),
-        own.url,
-        own.public,
-        own.internal,
+        id="notebooks",
+        secret=context.secret_reference("notebooks_client_secret"),
+        issuer=own.url,
+        public=own.public,
+        internal=own.internal,
         pods=own.pods,
         namespace=own.namespace,
     )

@@ -148,7 +148,7 @@ def test_a_host_that_does_not_answer_keeps_the_old_ssh_key(
 ) -> None:
     monkeypatch.setattr(rotation, "all_addresses", lambda _: {"services-1": "127.0.0.1:not-an-address"})
     before = context.paths.ssh_key.read_text()
-    with pytest.raises(UserError, match=r"services-1 .* does not take the new SSH key"):
+    with pytest.raises(UserError, match=r"services-1 .* does not accept the new SSH key"):
         rotation.rotate(context, [rotation.SSH_KEY], Silent())
     assert context.paths.ssh_key.read_text() == before
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import threading
 from collections.abc import Callable
 from typing import Any
+
+from strata.access.commands import Running, failure, run_command
 
 Say = Callable[[str], None]
 
@@ -31,8 +31,7 @@ class Cluster:
     def __init__(self, kubeconfig: str, context: str) -> None:
         self._helm = ["--kubeconfig", kubeconfig, *(["--kube-context", context] if context else [])]
         self._kubectl = ["--kubeconfig", kubeconfig, *(["--context", context] if context else [])]
-        self._running: set[subprocess.Popen[str]] = set()
-        self._lock = threading.Lock()
+        self._running = Running()
 
     def helm(self, *arguments: str, text: str = "") -> str:
         """Runs helm with `text` on its stdin, where values go: they hold secrets."""
@@ -44,28 +43,16 @@ class Cluster:
 
     def cancel(self) -> None:
         """Interrupts what runs; helm then marks its release as failed."""
-        with self._lock:
-            for process in self._running:
-                process.terminate()
+        self._running.terminate()
 
     def _run(self, command: list[str], text: str) -> str:
         try:
-            process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-            )
+            done = run_command(command, text=text, running=self._running)
         except FileNotFoundError as error:
-            raise CommandFailed(f"{command[0]} is not on PATH; `strata doctor` tells where it comes from") from error
-        with self._lock:
-            self._running.add(process)
-        try:
-            output, errors = process.communicate(text)
-        finally:
-            with self._lock:
-                self._running.discard(process)
-        if process.returncode:
-            lines = [line for line in errors.strip().splitlines() if not line.startswith("WARNING:")]
-            raise CommandFailed((lines or [f"{command[0]} ended with status {process.returncode}"])[-1])
-        return output
+            raise CommandFailed(f"{command[0]} is not on PATH; `strata doctor` shows its source") from error
+        if done.returncode:
+            raise CommandFailed(failure(done))
+        return done.stdout
 
 
 def failing_pods(cluster: Cluster, namespace: str) -> list[str]:

@@ -3,6 +3,8 @@
 from strata.catalogue.needs.accelerators import Accelerators
 from strata.catalogue.needs.audience import Audience
 from strata.catalogue.needs.base import Need, SecretReference
+from strata.catalogue.needs.batch_queue import BatchQueue
+from strata.catalogue.needs.bucket import Bucket
 from strata.catalogue.needs.client import Client
 from strata.catalogue.needs.database import Database
 from strata.catalogue.needs.hostname import Hostname
@@ -11,11 +13,13 @@ from strata.catalogue.needs.metrics_query import MetricsQuery
 from strata.catalogue.needs.namespace import Namespace, TenantNamespaces
 from strata.catalogue.needs.priority import Priority
 from strata.catalogue.needs.secret import Secret
-from strata.catalogue.needs.shared_volume import SharedVolume
+from strata.catalogue.needs.shared_volume import SharedVolume, TenantFolders
 
 __all__ = [
     "Accelerators",
     "Audience",
+    "BatchQueue",
+    "Bucket",
     "Client",
     "Database",
     "Hostname",
@@ -27,5 +31,6 @@ __all__ = [
     "Secret",
     "SecretReference",
     "SharedVolume",
+    "TenantFolders",
     "TenantNamespaces",
 ]

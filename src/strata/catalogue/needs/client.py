@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from strata.catalogue.issuer import Endpoints, endpoints, issuer_findings
+from strata.catalogue.issuer import IssuerEndpoints, endpoints, issuer_findings
 from strata.catalogue.needs.base import Need, SecretReference
 
 if TYPE_CHECKING:
@@ -16,31 +16,17 @@ if TYPE_CHECKING:
     from strata.models.yaml_events import KeyPath
 
 
-@dataclass(frozen=True)
-class ClientAccess:
+@dataclass(frozen=True, kw_only=True)
+class ClientAccess(IssuerEndpoints):
     """How a client reaches the site's issuer.
 
     Args:
         id: the client id.
         secret: where its secret is.
-        issuer: the `iss` claim of the tokens.
-        public: URLs that browsers are sent to: `authorize` and `logout`.
-        internal: URLs that the service's pods call: `token`, `userinfo`, `jwks`.
-        ca: PEM of the authority for `internal`; None: the image's authorities, or plain HTTP inside the cluster.
-        ports: TCP ports outside of the cluster that `internal` is on; empty for an issuer in the cluster.
-        pods: labels of the pods that serve `internal` on the port `http`; empty for an external issuer.
-        namespace: of those pods; empty for an external issuer.
     """
 
     id: str
     secret: SecretReference
-    issuer: str
-    public: Endpoints
-    internal: Endpoints
-    ca: str | None = None
-    ports: tuple[int, ...] = ()
-    pods: Mapping[str, str] = field(default_factory=dict)
-    namespace: str = ""
 
 
 @dataclass(frozen=True)
@@ -117,6 +103,5 @@ class Client(Need[ClientAccess]):
         Raises:
             UserError: the external issuer's URLs are neither set nor to be discovered.
         """
-        at = endpoints(context)
         secret = context.secret_reference(self.secret)
-        return ClientAccess(self.name, secret, at.url, at.public, at.internal, at.ca, at.ports, at.pods, at.namespace)
+        return ClientAccess(id=self.name, secret=secret, **vars(endpoints(context)))

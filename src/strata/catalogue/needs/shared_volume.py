@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from strata.catalogue.service import Service, ServiceContext
     from strata.models import Site
     from strata.models.finding import Finding
+    from strata.models.hosts import NfsExport
+    from strata.models.platform import Tenant
     from strata.models.yaml_events import KeyPath
 
 TENANT_VOLUME_SIZE = "10Gi"
@@ -62,6 +64,33 @@ class SharedVolume(Need[str]):
 
 
 @dataclass(frozen=True)
+class TenantFolders(Need[dict[str, str]]):
+    """Each tenant's folder in an export with `tenants: true`, as a volume of its own in the service's namespace.
+
+    A pod that mounts one needs the tenant's `group_id`, as the tenant's own pods do.
+
+    Args:
+        export: name in `hosts.nfs.exports`.
+    """
+
+    export: str
+
+    def findings(self, site: Site, key: KeyPath) -> Iterator[Finding]:
+        """The site has the export, with folders of tenants."""
+        from strata.models.finding import Finding
+
+        if self.export not in {export.name for export in _tenant_exports(site)}:
+            exports: KeyPath = ("hosts", "nfs", "exports")
+            why = f"needs the NFS export {self.export} with folders of tenants, and there is none"
+            fix = f"hosts: {{nfs: {{exports: [{{name: {self.export}, path: /srv/nfs/{self.export}, tenants: true}}]}}}}"
+            yield Finding(key, why, fix, (exports,))
+
+    def provide(self, context: ServiceContext[Any]) -> dict[str, str]:
+        """Tenant to the name of the PersistentVolumeClaim."""
+        return {tenant.name: f"{self.export}-{tenant.name}" for tenant in context.site.platform.tenants}
+
+
+@dataclass(frozen=True)
 class MountedVolume:
     """A volume of the cluster.
 
@@ -72,7 +101,7 @@ class MountedVolume:
         size: capacity, as Kubernetes writes it.
         owner: numeric user that may write.
         group: numeric group that may write.
-        read_only: whether nobody may write.
+        read_only: whether pods mount it read-only.
     """
 
     claim: str
@@ -102,20 +131,33 @@ def export_paths(site: Site) -> dict[str, Path]:
     return named | {need.name: need.path(site) for _, need in service_volumes(site)}
 
 
+def _tenant_exports(site: Site) -> tuple[NfsExport, ...]:
+    return tuple(export for export in site.hosts.nfs.exports if export.tenants) if site.hosts.nfs else ()
+
+
 def volumes(site: Site) -> tuple[MountedVolume, ...]:
-    """The cluster's volumes: those of services, and each tenant's folder in the exports with `tenants: true`."""
+    """The cluster's volumes: those of services, and each tenant's folder in the exports with `tenants: true`, for the
+    tenant and for the services that need it.
+    """
+    from strata.catalogue.site import needed
+
     if site.cluster is None or site.hosts.nfs is None:
         return ()
-    tenants = (
-        MountedVolume(
-            export.name, t.name, f"/{export.name}/{t.name}", TENANT_VOLUME_SIZE, 0, t.group_id or 0, export.read_only
-        )
-        for export in site.hosts.nfs.exports
-        if export.tenants
-        for t in site.platform.tenants
-    )
     services = (
         MountedVolume(need.name, service.namespace_of(site), f"/{need.name}", need.size, need.owner, need.group)
         for service, need in service_volumes(site)
     )
-    return (*services, *tenants)
+    folders = [(export, t) for export in _tenant_exports(site) for t in site.platform.tenants]
+    tenants = (_folder(export, t, export.name, t.name) for export, t in folders)
+    of_services = (
+        _folder(export, t, f"{export.name}-{t.name}", service.namespace_of(site))
+        for service, need in needed(site, TenantFolders)
+        for export, t in folders
+        if export.name == need.export
+    )
+    return (*services, *tenants, *of_services)
+
+
+def _folder(export: NfsExport, tenant: Tenant, claim: str, namespace: str) -> MountedVolume:
+    path, group = f"/{export.name}/{tenant.name}", tenant.group_id or 0
+    return MountedVolume(claim, namespace, path, TENANT_VOLUME_SIZE, 0, group, export.read_only)

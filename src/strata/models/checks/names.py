@@ -1,4 +1,4 @@
-"""Names that stand twice, and names that refer to nothing."""
+"""Duplicate names, and references to unknown names."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def check(site: Site) -> Iterator[Finding]:
         if image.release not in DEBIAN_RELEASES:
             fix = f"release: {' or '.join(DEBIAN_RELEASES)}, in quotes"
             yield Finding(("cloud", "images", index, "release"), "is not a Debian release that the roles support", fix)
-    if site.cloud is not None and site.cloud.deployment == "lab":
+    if site.cloud is not None and site.cloud.control_network is not None:
         for host in hosts(site):
             if host.name == "controller":
                 yield Finding((*host.path, "name"), "is the name of the lab's OpenStack controller", "another name")

@@ -1,27 +1,26 @@
-"""A real API server on a real datastore, without nodes: enough for releases of objects that need none."""
+"""A real API server on a real datastore, without nodes: enough for tests of objects that need none."""
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
-import shutil
-import socket
 import subprocess
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
 import requests
 import yaml
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from strata.toolchain import bin_directory, tools_environment
+from strata.retry import wait_until
+from strata.toolchain import tools_environment
+from strata_bench.services import free_port
 
-TOKEN = "contract-test"
+TOKEN = "contract-test"  # noqa: S105 of a throw-away server on loopback
 
 
 @dataclass(frozen=True)
@@ -57,30 +56,35 @@ class ApiServer:
         )
         return json.loads(done.stdout) if "json" in arguments else done.stdout
 
+    def namespace(self, name: str, level: str = "restricted") -> str:
+        """Makes sure of a namespace that warns of pods below a level of Pod Security; returns its name."""
+        if not self.kubectl("get", "namespace", name, "--ignore-not-found"):
+            self.kubectl("create", "namespace", name)
+            self.kubectl("label", "namespace", name, f"pod-security.kubernetes.io/warn={level}")
+        return name
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    def dry_run(self, namespace: str, manifests: str) -> subprocess.CompletedProcess[str]:
+        """What the server says to manifests, taken strictly."""
+        where = ("--kubeconfig", str(self.kubeconfig), "--namespace", namespace)
+        return subprocess.run(
+            ["kubectl", *where, "apply", "--dry-run=server", "--validate=strict", "--filename", "-"],
+            input=manifests,
+            env=tools_environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
 
 
-@pytest.fixture(scope="session")
-def tools() -> dict[str, str]:
-    """PATH lookups of the binaries that these tests run; skips where one has not been built yet."""
-    path = tools_environment()["PATH"]
-    found = {name: shutil.which(name, path=path) for name in ("kine", "kube-apiserver", "kubectl", "helm", "pulumi")}
-    missing = [name for name, file in found.items() if file is None]
-    if missing:
-        pytest.skip(f"not in {bin_directory()}: {', '.join(missing)}; `strata doctor --fetch` or `strata up` gets them")
-    return {name: str(file) for name, file in found.items()}
+@contextlib.contextmanager
+def api_server(tools: Mapping[str, str], directory: Path) -> Iterator[ApiServer]:
+    """kube-apiserver on kine on SQLite, ended afterwards; everything is allowed to the one token.
 
-
-@pytest.fixture(scope="session")
-def api_server(tools: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
-    """kube-apiserver on kine on SQLite; everything is allowed to the one token."""
-    directory = tmp_path_factory.mktemp("apiserver")
-    datastore, port = _free_port(), _free_port()
+    Args:
+        tools: files of kine and kube-apiserver.
+        directory: for their state.
+    """
+    datastore, port = free_port(), free_port()
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
@@ -140,8 +144,7 @@ def api_server(tools: dict[str, str], tmp_path_factory: pytest.TempPathFactory) 
 
 
 def _wait_ready(server: subprocess.Popen[bytes], directory: Path, port: int) -> None:
-    deadline = time.monotonic() + 90
-    while time.monotonic() < deadline:
+    def why_not() -> str | None:
         assert server.poll() is None, (directory / "log").read_text()[-2000:]
         try:
             answer = requests.get(
@@ -150,9 +153,9 @@ def _wait_ready(server: subprocess.Popen[bytes], directory: Path, port: int) -> 
                 verify=str(directory / "apiserver.crt"),
                 timeout=2,
             )
-            if answer.ok:
-                return
-        except (requests.RequestException, OSError):
-            pass
-        time.sleep(0.5)
-    pytest.fail(f"no API server after 90 s: {(directory / 'log').read_text()[-2000:]}")
+        except (requests.RequestException, OSError) as error:
+            return str(error)
+        return None if answer.ok else answer.text
+
+    why = wait_until(why_not, 90)
+    assert why is None, f"no API server after 90 s: {why}\n{(directory / 'log').read_text()[-2000:]}"

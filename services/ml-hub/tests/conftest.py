@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 import requests
 
-from strata_bench.fixtures import postgresql as postgresql
 from strata_bench.services import PostgreSQL, free_port, service_python
 
 from .service_processes import CATALOGUE, Issuer, Service, http_server, running
