@@ -298,10 +298,10 @@ def _limits(hub: JupyterHub, tenant: Tenant) -> Values:
 
 def _accelerators(context: ServiceContext[JupyterHub]) -> Values:
     """How pods get each kind that the site has profiles for."""
-    found = {}
+    found: Values = {}
     for need in filter(None, map(accelerators, context.settings.profiles)):
         cards = context.provide(need)
-        found[need.kind] = {
+        found[str(need.kind)] = {
             "resource": cards.resource,
             "nodeSelector": dict(cards.node_selector),
             "tolerations": [dict(toleration) for toleration in cards.tolerations],

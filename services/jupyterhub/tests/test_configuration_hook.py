@@ -112,7 +112,7 @@ def started(
             **os.environ, "HUB_DIRECTORY": str(directory), "KUBECONFIG": str(directory / "kubeconfig"),
             "PYTHONPATH": str(image / "src"), "PYTHONPYCACHEPREFIX": str(python.parents[1] / "bytecode"),
         }  # fmt: skip
-        config = Path(__file__).with_name("hub_config.py")
+        config = Path(__file__).parent / "hub" / "jupyterhub_config.py"
         command = [str(python), "-m", "jupyterhub", "--config", str(config)]
         with (directory / "log").open("w") as log:
             process = subprocess.Popen(command, cwd=directory, env=environment, stdout=log, stderr=log)

@@ -25,7 +25,7 @@ def get_config(key: str) -> Any:
     return found
 
 
-class RecordingSpawner(KubeSpawner):  # type: ignore[misc]  # kubespawner has no types
+class RecordingSpawner(KubeSpawner):
     """Writes the pod that it would create."""
 
     async def start(self) -> None:
@@ -42,7 +42,7 @@ class RecordingSpawner(KubeSpawner):  # type: ignore[misc]  # kubespawner has no
         """Nothing was started."""
 
 
-class NoProxy(Proxy):  # type: ignore[misc]  # jupyterhub has no types
+class NoProxy(Proxy):
     """The tests reach the hub itself."""
 
     should_start = False
