@@ -10,6 +10,7 @@ from strata.catalogue.needs import (
     Client,
     Database,
     Hostname,
+    Metrics,
     Namespace,
     Need,
     Priority,
@@ -24,6 +25,8 @@ USER_ID = 1000
 """Of all users' processes, in containers and on the volume with the homes."""
 HUB_PRIORITY = Priority("platform")
 USER_PRIORITY = Priority("interactive")
+METRICS = Metrics(port=9091)
+"""Of the hub, on a port of its own: the proxy publishes all paths of the hub's port."""
 VERIFY_SERVICE = "verify"
 """The hub's service that may start servers of VERIFY_USER only, for the checks."""
 VERIFY_USER = "strata-verify"
@@ -78,6 +81,7 @@ def needs(settings: JupyterHub) -> tuple[Need[Any], ...]:
         DATABASE,
         HUB_PRIORITY,
         USER_PRIORITY,
+        METRICS,
         homes(settings),
         client(settings),
         hostname(settings),
