@@ -8,13 +8,14 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
-from strata.catalogue.needs import Database, MetricsQuery, Need, Priority
+from strata.catalogue.needs import BatchQueue, Database, MetricsQuery, Need, Priority
 from strata.catalogue.service import Service, ServiceContext, Values
 from strata.models.base import Model
 
 DATABASE = Database("accounting")
 PRIORITY = Priority("platform")
 METRICS = MetricsQuery()
+BATCH = BatchQueue(("app.kubernetes.io/name=accounting",), monitor=True)
 HTTPS, HTTP = 443, 80
 Weight = Annotated[int, Field(strict=True, ge=0, le=1_000_000)]
 
@@ -44,8 +45,8 @@ class Accounting(Model):
 
 
 def needs(settings: Accounting) -> tuple[Need[Any], ...]:
-    """Its database, the priority of its pod, and the site's metrics unless the site file names others."""
-    return (DATABASE, PRIORITY, *(() if settings.prometheus else (METRICS,)))
+    """Its database, the priority of its pod, the batch system, and metrics unless the site file names others."""
+    return (DATABASE, PRIORITY, BATCH, *(() if settings.prometheus else (METRICS,)))
 
 
 def values(context: ServiceContext[Accounting]) -> Values:
@@ -70,6 +71,16 @@ def values(context: ServiceContext[Accounting]) -> Values:
         given["prometheus"] = {"url": url.rstrip("/"), "port": port}
     elif server := context.provide(METRICS):
         given["prometheus"] = {"url": server.url, "port": server.port, "pods": dict(server.pods)}
+    if batch := context.provide(BATCH):
+        token = batch.monitor_token
+        given["htcondor"] = {
+            "collector": batch.server.collector,
+            "accessPoint": batch.server.access_point,
+            "domain": batch.server.domain,
+            "existingSecret": token.value if token else {},
+            "port": batch.server.port,
+            "pods": dict(batch.server.pods),
+        }
     return given
 
 

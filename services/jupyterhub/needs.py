@@ -10,6 +10,7 @@ from strata.catalogue.needs import (
     Client,
     Database,
     Hostname,
+    Metrics,
     Namespace,
     Need,
     Priority,
@@ -24,6 +25,8 @@ USER_ID = 1000
 """Of all users' processes, in containers and on the volume with the homes."""
 HUB_PRIORITY = Priority("platform")
 USER_PRIORITY = Priority("interactive")
+METRICS = Metrics(port=9091)
+"""Of the hub, on a port of its own: the proxy publishes all paths of the hub's port."""
 VERIFY_SERVICE = "verify"
 """The hub's service that may start servers of VERIFY_USER only, for the checks."""
 VERIFY_USER = "strata-verify"
@@ -52,7 +55,12 @@ def homes(settings: JupyterHub) -> SharedVolume:
 
 def hostname(settings: JupyterHub) -> Hostname:
     """Where users reach it."""
-    return Hostname(settings.hostname, "/hub/health")
+    return Hostname(
+        settings.hostname,
+        "/hub/health",
+        title="Notebooks",
+        summary="JupyterLab in your browser: Python, your files, and accelerators where your project has them.",
+    )
 
 
 def client(settings: JupyterHub) -> Client:
@@ -73,6 +81,7 @@ def needs(settings: JupyterHub) -> tuple[Need[Any], ...]:
         DATABASE,
         HUB_PRIORITY,
         USER_PRIORITY,
+        METRICS,
         homes(settings),
         client(settings),
         hostname(settings),

@@ -23,7 +23,7 @@ def check(settings: JupyterHub, site: Site, _: Path) -> Iterator[Finding]:
     """No entry is a duplicate; profiles name tenants that the site has."""
     tenants = [tenant.name for tenant in site.platform.tenants]
     yield from duplicates((p.name, (*KEY, "profiles", i, "name")) for i, p in enumerate(settings.profiles))
-    for name in ("groups", "administrators"):
+    for name in ("groups", "administrators", "images"):
         yield from duplicates((value, (*KEY, name, i)) for i, value in enumerate(getattr(settings, name)))
     for index, profile in enumerate(settings.profiles):
         key: KeyPath = (*KEY, "profiles", index)

@@ -13,6 +13,8 @@ from strata.models.types import Count, DnsLabel, LoginName, Size
 Group = Annotated[str, Field(min_length=1, max_length=255)]
 """As the issuer's claim `groups` has it."""
 
+Image = Annotated[str, Field(pattern=r"^[\w.-]+(:[0-9]+)?/[\w./:@-]+$", max_length=500)]
+
 
 class Profile(Model):
     """What a user chooses when a server starts; open to all users unless it names tenants, groups or users."""
@@ -69,6 +71,10 @@ class JupyterHub(Model):
     profiles: Annotated[
         tuple[Profile, ...], Field(min_length=1, description="What users choose from; the first is the default.")
     ] = (Profile(name="standard", title="2 CPUs, 2 GiB", memory=Size.parse("2 GiB")),)
+    images: Annotated[
+        tuple[Image, ...],
+        Field(description="Images that tenants may configure for servers; one that ends with / allows all below it."),
+    ] = ()
     groups: Annotated[
         tuple[Group, ...], Field(description="Groups of the issuer that may log in, besides the site's tenants.")
     ] = ()

@@ -6,16 +6,18 @@ from collections.abc import Iterator
 from ipaddress import ip_address
 from pathlib import Path
 
-from strata.catalogue.issuer import GROUPS_CLAIM, USERNAME_CLAIM, tenant_group
+from strata.catalogue.issuer import GROUPS_CLAIM, USERNAME_CLAIM, administrators_group, tenant_group
 from strata.catalogue.needs.base import pods_peer
 from strata.catalogue.needs.client import ClientAccess
 from strata.catalogue.needs.database import DatabaseAccess
 from strata.catalogue.needs.hostname import INGRESS_CONTROLLER
 from strata.catalogue.service import ServiceContext, Values, image
+from strata.models.platform import Tenant
 from strata.roles import port
 from strata_services.jupyterhub.needs import (
     DATABASE,
     HUB_PRIORITY,
+    METRICS,
     USER_ID,
     USER_PRIORITY,
     VERIFY_SERVICE,
@@ -48,10 +50,18 @@ CLOSED: Values = {
 }
 """Of a NetworkPolicy: DNS, and what its rules name."""
 EXTRA_CONFIG = """\
-from strata_hub import profile_list, tenant_label
+from strata_hub import profile_list
+from strata_hub.api import handlers
+from strata_hub.configuration import Limits
+from strata_hub.metrics import serve
+from strata_hub.pods import pod_hook
 profiles, access = get_config("singleuser.profileList"), get_config("custom.profileAccess")
+tenants, accelerators = get_config("custom.tenants"), get_config("custom.accelerators")
+limits = {tenant["name"]: Limits(**tenant["limits"]) for tenant in tenants}
 c.KubeSpawner.profile_list = profile_list(profiles, access)
-c.KubeSpawner.modify_pod_hook = tenant_label(get_config("custom.tenants"), profiles, access)
+c.KubeSpawner.modify_pod_hook = pod_hook(tenants, profiles, access, limits, accelerators)
+c.JupyterHub.extra_handlers = handlers(limits)
+serve(get_config("custom.metricsPort"))
 """
 """Python at the end of the hub's configuration; the module is in the image."""
 
@@ -68,7 +78,12 @@ def values(context: ServiceContext[JupyterHub]) -> Values:
         "custom": {
             "profileAccess": _access(hub),
             # a list, as Helm sorts the keys of a map
-            "tenants": [{"name": t.name, "group": tenant_group(t.name)} for t in context.site.platform.tenants],
+            "tenants": [
+                {"name": t.name, "group": tenant_group(t.name), "limits": _limits(hub, t)}
+                for t in context.site.platform.tenants
+            ],
+            "accelerators": _accelerators(context),
+            "metricsPort": METRICS.port,
         },
         "hub": _hub(context, f"https://{host['host']}"),
         "proxy": _proxy(context),
@@ -108,6 +123,7 @@ def _hub(context: ServiceContext[JupyterHub], url: str) -> Values:
     hub = context.settings
     database = context.provide(DATABASE)
     access = context.provide(client(hub))
+    metrics = context.provide(METRICS)
     address = f"postgresql+psycopg2://{database.name}@{database.host}:{database.port}/{database.name}"
     tls = f"sslmode=verify-full&sslrootcert={_ca('database')}"
     files = {"database-ca.pem": database.ca} | ({"issuer-ca.pem": access.ca} if access.ca is not None else {})
@@ -116,7 +132,14 @@ def _hub(context: ServiceContext[JupyterHub], url: str) -> Values:
         "image": _image(context.images["hub"]),
         "existingSecret": context.service.secret_name,
         "config": {
-            "JupyterHub": {"authenticator_class": "generic-oauth", "admin_access": False},
+            "JupyterHub": {
+                "authenticator_class": "generic-oauth",
+                "admin_access": False,
+                "custom_scopes": {
+                    _scope(tenant): {"description": f"Configure the servers of tenant {tenant.name}"}
+                    for tenant in context.site.platform.tenants
+                },
+            },
             "Authenticator": {"auto_login": True, "admin_users": list(hub.administrators)},
             "GenericOAuthenticator": _login(context, access, url),
             "KubeSpawner": {
@@ -142,11 +165,19 @@ def _hub(context: ServiceContext[JupyterHub], url: str) -> Values:
         "extraVolumes": [{"name": "tmp", "emptyDir": {}}],
         "extraVolumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108  # of the container
         "services": {VERIFY_SERVICE: {}},
-        "loadRoles": {VERIFY_SERVICE: {"services": [VERIFY_SERVICE], "scopes": _verify_scopes()}},
+        "loadRoles": {
+            VERIFY_SERVICE: {"services": [VERIFY_SERVICE], "scopes": _verify_scopes()},
+            **{
+                f"configure-{tenant.name}": {"groups": [administrators_group(tenant.name)], "scopes": [_scope(tenant)]}
+                for tenant in context.site.platform.tenants
+            },
+        },
         "resources": {"requests": {"cpu": "50m", "memory": "192Mi"}, "limits": {"memory": "1Gi"}},
         "containerSecurityContext": {"readOnlyRootFilesystem": True},
         "extraPodSpec": {"priorityClassName": context.provide(HUB_PRIORITY)},
+        "annotations": dict(metrics.annotations),
         "networkPolicy": {
+            "ingress": [{"from": list(metrics.clients), "ports": [_tcp(METRICS.port)]}],
             "egressAllowRules": CLOSED,
             "egress": [
                 _database_rule(database),
@@ -156,6 +187,11 @@ def _hub(context: ServiceContext[JupyterHub], url: str) -> Values:
             ],
         },
     }
+
+
+def _scope(tenant: Tenant) -> str:
+    """Of the tenant's administrators; what their servers' tokens do not have."""
+    return f"custom:tenant-configuration:{tenant.name}"
 
 
 def _verify_scopes() -> list[str]:
@@ -246,6 +282,31 @@ def _profile(context: ServiceContext[JupyterHub], profile: Profile) -> Values:
         "description": profile.description,
         "kubespawner_override": override,
     }
+
+
+def _limits(hub: JupyterHub, tenant: Tenant) -> Values:
+    """The most that the tenant's administrators may configure for one server: its quota, of accelerators those kinds
+    that the site has profiles for."""
+    kinds = {kind for profile in hub.profiles for kind in profile.accelerators}
+    return {
+        "cpu": tenant.quota.cpu,
+        "memory": tenant.quota.memory.bytes,
+        "accelerators": {kind: count for kind, count in tenant.quota.accelerators.items() if kind in kinds},
+        "images": list(hub.images),
+    }
+
+
+def _accelerators(context: ServiceContext[JupyterHub]) -> Values:
+    """How pods get each kind that the site has profiles for."""
+    found: Values = {}
+    for need in filter(None, map(accelerators, context.settings.profiles)):
+        cards = context.provide(need)
+        found[str(need.kind)] = {
+            "resource": cards.resource,
+            "nodeSelector": dict(cards.node_selector),
+            "tolerations": [dict(toleration) for toleration in cards.tolerations],
+        }
+    return found
 
 
 def _access(hub: JupyterHub) -> Values:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field
 
+from strata.catalogue import cluster_login
 from strata.catalogue.issuer import Endpoints, Issuer, UserProgram
 from strata.catalogue.needs import Audience, Client, Database, Hostname, Metrics, Need, Priority, Secret
 from strata.catalogue.needs.audience import audiences
@@ -64,7 +65,13 @@ SIGNING_KEY = Secret("keycloak_signing_key", key="signing-key.pem", make=new_sig
 
 
 def _hostname(settings: Keycloak) -> Hostname:
-    return Hostname(settings.hostname, f"/realms/{settings.realm}")
+    return Hostname(
+        settings.hostname,
+        f"/realms/{settings.realm}",
+        title="Your account",
+        summary="Password, profile and sessions of the login that all services share.",
+        start_path=f"/realms/{settings.realm}/account",
+    )
 
 
 def needs(settings: Keycloak) -> tuple[Need[Any], ...]:
@@ -105,7 +112,7 @@ def secret_data(context: ServiceContext[Keycloak]) -> Mapping[str, str]:
 
 
 def _clients(context: ServiceContext[Keycloak]) -> list[dict[str, object]]:
-    """The clients that services need, and one for operators and checks."""
+    """The clients that services need, one for operators and checks, and kubectl's, which is public."""
     domain = context.site.domain
     found: list[dict[str, object]] = [
         {
@@ -118,6 +125,9 @@ def _clients(context: ServiceContext[Keycloak]) -> list[dict[str, object]]:
         }
         for _, need in needed(context.site, Client)
     ]
+    if context.site.cluster is not None:
+        urls = cluster_login.REDIRECT_URLS
+        found.append({"id": cluster_login.CLIENT, "secret": "", "redirect_urls": urls, "device": True})
     verify = {"id": CLIENT, "secret": context.secrets.get(CLIENT_SECRET), "service_account": True}
     return [*found, {**verify, "optional_audiences": audiences(context.site)}]
 
@@ -144,7 +154,18 @@ def issuer(settings: Keycloak, site: Site) -> Issuer:
         )
     )
     users = UserProgram(SYSTEM_NAMESPACE, "keycloak-realm", ("/usr/bin/python3", "-m", "keycloak_realm", "users"))
-    return Issuer(url, public, internal, CLIENT, CLIENT_SECRET, AUDIENCE_SCOPE, SERVER, SYSTEM_NAMESPACE, users)
+    return Issuer(
+        url,
+        public,
+        internal,
+        CLIENT,
+        CLIENT_SECRET,
+        AUDIENCE_SCOPE,
+        SERVER,
+        SYSTEM_NAMESPACE,
+        users,
+        SIGNING_KEY.name,
+    )
 
 
 def values(context: ServiceContext[Keycloak]) -> Values:

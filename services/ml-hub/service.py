@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from strata.models.yaml_events import KeyPath
 
 DATABASE = Database("ml_hub")
-AUDIENCE = Audience("ml-hub")
+AUDIENCE = Audience("ml-hub", path="/v3/ml-hub/models")
 METRICS = Metrics(9464)
 PRIORITY = Priority("platform")
 CATALOGUE_KEY: KeyPath = ("platform", "services", "ml_hub", "catalogue", "file")
@@ -64,7 +64,13 @@ class MlHub(Model):
 
 
 def _hostname(settings: MlHub) -> Hostname:
-    return Hostname(settings.hostname, "/healthz")
+    return Hostname(
+        settings.hostname,
+        "/healthz",
+        title="Models (API)",
+        summary="A catalogue of machine-learning models, searched by programs with a token of your login.",
+        start_path="/v3/ml-hub/openapi.json",
+    )
 
 
 def needs(settings: MlHub) -> tuple[Need[Any], ...]:
@@ -160,7 +166,7 @@ def check_catalogue(file: Path) -> None:
         if not isinstance(identifier, str) or not identifier:
             raise ValueError(f"entry {number} has no id")
         if identifier in seen:
-            raise ValueError(f"entry {number}: the id {identifier[:80]!r} stands twice")
+            raise ValueError(f"entry {number}: duplicate id {identifier[:80]!r}")
         seen.add(identifier)
 
 

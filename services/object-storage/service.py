@@ -92,7 +92,7 @@ def needs(settings: ObjectStorage) -> tuple[Need[Any], ...]:
 def endpoint(settings: ObjectStorage, site: Site) -> S3Endpoint:
     """The site's S3 endpoint."""
     if (external := settings.external) is not None:
-        ca_file = None if external.ca_file is None else Path(external.ca_file)
+        ca_file = Path(external.ca_file) if external.ca_file else None
         return S3Endpoint(external.url.rstrip("/"), settings.region, ca_file=ca_file)
     url = f"https://{settings.hostname}.{site.domain}"
     return S3Endpoint(url, settings.region, service=FOLDER.name, namespace=NAMESPACE.name, port=PORT)

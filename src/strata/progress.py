@@ -17,7 +17,7 @@ class Progress(Protocol):
 
 
 class Silent:
-    """Progress that nobody watches."""
+    """Progress that is not shown."""
 
     def update(self, text: str) -> None:
         """Does nothing."""

@@ -183,9 +183,7 @@ class Spoiler:
             yield self._spoilt(f"{dotted(beside)} beside it", beside, site, "is not a known key", fix)
         if self._there(path):
             writer = Writer(self._site, twice=path)
-            yield Spoilt(
-                f"{dotted(path)} twice", writer.text, dotted(path), writer.places[path], "stands twice", "remove"
-            )
+            yield Spoilt(f"{dotted(path)} twice", writer.text, dotted(path), writer.places[path], "duplicate", "remove")
         if required:
             site = copy.deepcopy(self._site)
             del self._parent(site, path)[path[-1]]
@@ -203,7 +201,7 @@ class Spoiler:
         if isinstance(value, list) and value:
             again, site = (*path, len(value)), self._with(path, [*value, value[0]])
             named = isinstance(value[0], dict) and "name" in value[0]
-            yield self._spoilt(f"{dotted(again)} as [0]", (*again, "name") if named else again, site, "stands twice")
+            yield self._spoilt(f"{dotted(again)} as [0]", (*again, "name") if named else again, site, "duplicate")
         if {word: key.schema[word] for word in key.schema if word not in REMARKS} == {"type": "string"}:
             site = self._with(path, f"{value}-2")
             yield self._spoilt(f"{dotted(path)} of nothing", path, site, "is no")

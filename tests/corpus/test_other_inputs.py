@@ -178,7 +178,7 @@ EDITS = {
     "placeholder": ("{version}", "{versoin}", "{versoin}"),
     "brace": ("{version}", "{version", "Value error"),
     "key": ("packages:", "package:", "package"),
-    "twice": ("packages:", "openstack: '1'\npackages:", "stands twice"),
+    "twice": ("packages:", "openstack: '1'\npackages:", "duplicate"),
     "tab": ("packages:\n", "packages:\n\t", "tab"),
     "alias": ("packages:", "a: *b\npackages:", "alias"),
     "tag": ("openstack: ", "openstack: !!python/name:os.system ", "tag"),

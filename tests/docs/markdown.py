@@ -16,6 +16,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from markdown_it import MarkdownIt
@@ -69,6 +70,7 @@ def documents() -> list[Path]:
     return [f.relative_to(REPOSITORY) for f in found if "reference" not in f.parts]
 
 
+@cache
 def tokens(file: Path) -> list[Token]:
     """The document's parts."""
     return MarkdownIt("commonmark").enable("table").parse((REPOSITORY / file).read_text())

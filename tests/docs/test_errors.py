@@ -54,14 +54,14 @@ def _text(node: ast.expr) -> str:
 def _classes(trees: dict[Path, ast.Module]) -> dict[str, ast.ClassDef | None]:
     """UserError and all that are made of it."""
     found: dict[str, ast.ClassDef | None] = {"UserError": None}
-    while True:
-        before = len(found)
-        for tree in trees.values():
-            for node in ast.walk(tree):
-                if isinstance(node, ast.ClassDef) and any(_name(base) in found for base in node.bases):
-                    found[node.name] = node
-        if len(found) == before:
-            return found
+    definitions = [node for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    while more := {
+        node.name: node
+        for node in definitions
+        if node.name not in found and any(_name(base) in found for base in node.bases)
+    }:
+        found |= more
+    return found
 
 
 def _see(owner: ast.ClassDef | None) -> str | None:
@@ -87,36 +87,41 @@ def raise_sites() -> Iterator[RaiseSite]:
         for name, definition in classes.items()
         if definition and any(isinstance(n, ast.FunctionDef) and n.name == "__init__" for n in definition.body)
     }
+    plain = classes.keys() - own.keys()
     for file, tree in trees.items():
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef) and own.get(node.name) is node:
                 for call in ast.walk(node):
                     if isinstance(call, ast.Call) and ast.unparse(call.func) == "super().__init__" and call.args:
                         yield RaiseSite(f"{file}:{call.lineno}", _text(call.args[0]), _see(node))
-            elif isinstance(node, ast.Call) and _name(node.func) in set(classes) - set(own) and node.args:
+            elif isinstance(node, ast.Call) and _name(node.func) in plain and node.args:
                 see = _keyword(node, "see") or _see(classes[_name(node.func)])
                 yield RaiseSite(f"{file}:{node.lineno}", _text(node.args[0]), see)
 
 
-SITES = list(raise_sites())
+@pytest.fixture(scope="module")
+def sites() -> list[RaiseSite]:
+    """Read when a test asks: to parse all code while tests are collected would cost every worker seconds."""
+    return list(raise_sites())
 
 
-def test_the_search_finds_them() -> None:
-    assert len(SITES) > 70
+def test_the_search_finds_them(sites: list[RaiseSite]) -> None:
+    assert len(sites) > 70
     assert {"src/strata/engine", "src/strata/models", "lab/src/strata_lab"} <= {
-        str(Path(s.place).parent) for s in SITES
+        str(Path(s.place).parent) for s in sites
     }
 
 
-@pytest.mark.parametrize("site", SITES, ids=lambda s: s.place)
-def test_each_error_has_an_entry(site: RaiseSite) -> None:
-    if site.see is not None:
-        assert site.see in {e.anchor for e in entries()}, f"{site.place}: {FILE.name} has no entry #{site.see}"
-        return
-    assert entry_for(site.message.replace(GAP, FILLED)), (
+def test_each_error_has_an_entry(sites: list[RaiseSite]) -> None:
+    found = {entry.anchor for entry in entries()}
+    wrong = [f"{s.place}: {FILE.name} has no entry #{s.see}" for s in sites if s.see is not None and s.see not in found]
+    wrong += [
         f"{site.place}: no entry of docs/troubleshooting.md quotes `{site.message}`; add the message to an entry, or a "
         f'new entry (### heading, > `message`), or name one: UserError(…, see="anchor")'
-    )
+        for site in sites
+        if site.see is None and not entry_for(site.message.replace(GAP, FILLED))
+    ]
+    assert not wrong, "\n".join(wrong)
 
 
 def test_each_entry_can_be_reached_and_links_resolve() -> None:
@@ -126,14 +131,13 @@ def test_each_entry_can_be_reached_and_links_resolve() -> None:
     assert len({e.anchor for e in entries()}) == len(entries()), "two headings have one anchor"
 
 
-def test_no_entry_quotes_a_message_that_is_gone() -> None:
-    messages = [s.message.replace(GAP, FILLED) for s in SITES]
+def test_no_entry_quotes_a_message_that_is_gone(sites: list[RaiseSite]) -> None:
+    raised = [entry_for(site.message.replace(GAP, FILLED)) for site in sites]
     for entry in entries():
         for quoted in entry.messages:
             if quoted.startswith(GAP) and quoted.endswith(GAP):
                 continue  # a tool's words, not ours
-            one = [entry_for(message) for message in messages]
-            assert any(found is entry for found in one), f"{entry.title}: nothing raises `{quoted}` any more"
+            assert any(found is entry for found in raised), f"{entry.title}: nothing raises `{quoted}` any more"
 
 
 def test_an_error_shows_where_to_read_on(tmp_path: Path) -> None:

@@ -140,7 +140,7 @@ class HostServices:
         """Every service of the platform is well, asked at the site's door."""
         site = self.context.site
         services = published_services(site)
-        urls = [f"https://{s.hostname}.{site.domain}{s.health_path or '/'}" for s in services]
+        urls = [s.health_url for s in services]
         return bool(urls) and all(self.http.get(url, timeout=10).status_code == 200 for url in urls)
 
     def nfs(self, host: str, since: float) -> bool:  # noqa: ARG002

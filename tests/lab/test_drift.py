@@ -1,6 +1,6 @@
-"""What was changed or removed by hand is named by `strata status`; `strata up` mends that, nothing else, and all of it.
+"""`strata status` names what was changed or removed outside Strata; `strata up` repairs all of it and nothing else.
 
-Everything is broken at once and mended once: each look at a whole site takes seconds.
+Everything is broken at once and repaired once: each look at a whole site takes seconds.
 """
 
 from __future__ import annotations
@@ -68,15 +68,17 @@ class Broken:
         seen: what `status` says of it.
         before: identities of the parts before anything was changed.
         configuration: content of HAPROXY before and after the change.
+        repaired: whether `up` has repaired all of it meanwhile.
     """
 
     seen: Seen
     before: Identities = field(repr=False)
     configuration: tuple[bytes, bytes] = field(repr=False)
+    repaired: bool = False
 
 
 @dataclass
-class Mended:
+class Repaired:
     """The same site after `up`.
 
     Args:
@@ -165,21 +167,26 @@ def broken(
         seen = look(context)
     assert (seen.exit_status, seen.drift) == (0, [])
     before = identities(context, cloud, kubectl, without=GONE)
+    found: Broken | None = None
     try:
         break_cluster(context, kubectl)
         configuration = break_hosts(site_host)
         break_openstack(context, cloud)
-        yield Broken(look(context), before, configuration)
+        found = Broken(look(context), before, configuration)
+        yield found
     finally:
-        up(context.site_file)
+        if found is None or not found.repaired:
+            up(context.site_file)
 
 
 @pytest.fixture(scope="module")
-def mended(context: SiteContext, cloud: Connection, kubectl: Callable[..., str], broken: Broken) -> Mended:
+def repaired(context: SiteContext, cloud: Connection, kubectl: Callable[..., str], broken: Broken) -> Repaired:
     """The same site after `up`."""
     answer = up(context.site_file)
     changed = {step["name"]: step["changed"] for step in answer["steps"] if step["changed"]}
-    return Mended(look(context), changed, identities(context, cloud, kubectl, without=GONE))
+    seen = look(context)
+    broken.repaired = (seen.exit_status, seen.drift) == (0, [])
+    return Repaired(seen, changed, identities(context, cloud, kubectl, without=GONE))
 
 
 def test_an_untouched_site_has_no_drift_and_a_touched_one_has(broken: Broken) -> None:
@@ -271,11 +278,11 @@ def test_the_page_shows_what_has_drifted(
     assert set(found) - {node_gone(found)} == set(broken.seen.drift) - {node_gone(broken.seen.drift)}
 
 
-def test_up_mends_it_and_leaves_no_drift(mended: Mended) -> None:
+def test_up_repairs_it_and_leaves_no_drift(repaired: Repaired) -> None:
     """Five objects of the cloud, the network agent and two releases are changed; no step without drift changes any."""
-    assert (mended.seen.exit_status, mended.seen.drift) == (0, [])
-    assert mended.changed.keys() == {"controller", "cloud", "hosts", "cluster", "platform"}
-    assert {name: mended.changed[name] for name in ("controller", "cloud", "platform")} == {
+    assert (repaired.seen.exit_status, repaired.seen.drift) == (0, [])
+    assert repaired.changed.keys() == {"controller", "cloud", "hosts", "cluster", "platform"}
+    assert {name: repaired.changed[name] for name in ("controller", "cloud", "platform")} == {
         "controller": 1,
         "cloud": 5,
         "platform": 2,
@@ -283,11 +290,11 @@ def test_up_mends_it_and_leaves_no_drift(mended: Mended) -> None:
 
 
 def test_up_touches_nothing_else(
-    context: SiteContext, broken: Broken, mended: Mended, kubectl: Callable[..., str]
+    context: SiteContext, broken: Broken, repaired: Repaired, kubectl: Callable[..., str]
 ) -> None:
     """Only what was broken was replaced, restarted, edited or written again; the load balancer and PostgreSQL take
     their files while they run."""
-    before, after = broken.before, mended.after
+    before, after = broken.before, repaired.after
     changed = {part for part in before.keys() & after.keys() if before[part] != after[part]}
     assert {part.partition(" for ")[0] for part in changed} == {
         f"container {container_name(context.site.name)}",
@@ -327,8 +334,8 @@ def rewritten(part: str) -> bool:
     return part.startswith("file ")
 
 
-def test_what_was_mended_works(
-    mended: Mended, context: SiteContext, site_host: Callable[[str], Host], kubectl: Callable[..., str]
+def test_what_was_repaired_works(
+    repaired: Repaired, context: SiteContext, site_host: Callable[[str], Host], kubectl: Callable[..., str]
 ) -> None:
     """The files are right, the services run, the worker has joined again, the tenant has its quota."""
     services, gpu_worker = site_host("services-1"), site_host("gpu-worker-1")
@@ -350,7 +357,7 @@ def test_what_was_mended_works(
     assert hard["requests.memory"] == "16Gi"
 
 
-def test_the_cloud_is_as_declared(mended: Mended, context: SiteContext, cloud: Connection) -> None:
+def test_the_cloud_is_as_declared(repaired: Repaired, context: SiteContext, cloud: Connection) -> None:
     """OpenStack itself has the flavor, quota, aggregate, rule and instance of the site file again."""
     declared, name = context.site.cloud, context.site.name
     assert declared is not None

@@ -251,7 +251,7 @@ def test_proxy_of_the_nodes(
         run(f"timeout 5 bash -c '</dev/tcp/{dns}/53'")
     for node in ingress_nodes(context.site, context.cloud_outputs):
         for service in published_services(context.site):
-            name = f"{service.hostname}.{context.site.domain}"
+            name = service.host
             place = ("--resolve", f"{name}:{INGRESS}:{node.address}", f"https://{name}:{INGRESS}{service.health_path}")
             # the certificate is another check's; the load balancer begins with the same header
             on(node.name)("curl", "-sSf", "--max-time", "5", "--insecure", "--haproxy-protocol", *place)

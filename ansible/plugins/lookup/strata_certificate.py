@@ -12,7 +12,7 @@ from strata.inventory.lookups import store
 DOCUMENTATION = """
 name: strata_certificate
 short_description: A certificate signed by the site's authority
-description: Issued at first use; issued anew when its names change or its end is near.
+description: Issued at first use; reissued when its names change or it is about to expire.
 options:
   _terms: {description: Names of the certificates., required: true}
   dns_names: {description: Subject alternative names., type: list, elements: str, default: []}

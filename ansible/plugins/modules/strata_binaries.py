@@ -17,7 +17,7 @@ module: strata_binaries
 short_description: Has pinned binaries on a host
 description:
   - A binary that the host has not, or has with other content, is sent compressed and unpacked there.
-  - Binaries are replaced in one step, so nobody starts half of one; root owns them and everybody may run them.
+  - Binaries are replaced in one step, so no partial binary starts; root owns them, all users may run them.
 options:
   binaries:
     description:

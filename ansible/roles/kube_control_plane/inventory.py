@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from strata.catalogue.cluster_login import CLIENT, PREFIX, ClusterLogin, cluster_login
+from strata.catalogue.issuer import GROUPS_CLAIM, USERNAME_CLAIM
 from strata.inventory import Template
 from strata.inventory.kubernetes import cluster_of, endpoint, image_repository
 from strata.inventory.ports import DATASTORE
 from strata.inventory.topology import certificate
 from strata.models import Site
-from strata.site.hosts import hosts_with
+from strata.site.hosts import address_of, hosts_with
 from strata.site.outputs import CloudOutputs
 from strata.site.paths import SitePaths
 from strata.toolchain import bin_directory, load_versions
@@ -41,4 +43,31 @@ def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
         "kube_control_plane_service_network": str(cluster.service_network),
         "kube_control_plane_datastore": datastore,
         "kube_control_plane_kubeconfig": str(SitePaths(site.name).kubeconfig),
+        "kube_control_plane_issuer": _issuer(site, outputs),
     }
+
+
+def _issuer(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
+    """Whose tokens the API server accepts; empty for a site without an issuer."""
+    login = cluster_login(site)
+    if login is None:
+        return {}
+    address = address_of("load_balancer", site, outputs) if login.host.endswith(f".{site.domain}") else None
+    return {
+        "url": login.url,
+        "ca": _ca(login),
+        "audience": CLIENT,
+        "username_claim": USERNAME_CLAIM,
+        "groups_claim": GROUPS_CLAIM,
+        "prefix": PREFIX,
+        "host_aliases": [{"ip": address, "hostnames": [login.host]}] if address else [],
+    }
+
+
+def _ca(login: ClusterLogin) -> object:
+    """PEM of the CA that signs the issuer's certificate; empty for a public one."""
+    if login.site_ca:
+        return Template("{{ lookup('strata_ca') }}")
+    if login.ca_file is None:
+        return ""
+    return Template(f"{{{{ lookup('ansible.builtin.file', (strata_site_file | dirname) ~ '/' ~ {login.ca_file!r}) }}}}")

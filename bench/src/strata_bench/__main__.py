@@ -41,13 +41,13 @@ def bench(
         str | None, typer.Option("--site", help="Measure on this running site in the place of a throw-away lab.")
     ] = None,
     allow_changes: Annotated[
-        bool, typer.Option("--allow-changes", help="That site may be stopped, destroyed and made anew.")
+        bool, typer.Option("--allow-changes", help="That site may be stopped, destroyed and re-created.")
     ] = False,
 ) -> None:
     """Measure how long things take: minimum, median and maximum of some runs, and where the time goes.
 
     Without a NAME, and without --add, everything that needs no site is measured. `layers`, `instances` and `pods`
-    make a lab of their own with networks that nobody has, and destroy it; each takes many minutes.
+    make a lab of their own with free networks, and destroy it; each takes many minutes.
     """
     from strata.models import find_site
     from strata_bench.document import write

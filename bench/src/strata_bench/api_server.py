@@ -29,9 +29,11 @@ class ApiServer:
 
     Args:
         kubeconfig: of its administrator.
+        authentication: file that it reads its AuthenticationConfiguration from, again when it changes.
     """
 
     kubeconfig: Path
+    authentication: Path
 
     def kubectl(self, *arguments: str, check: bool = True) -> str:
         """Runs the pinned kubectl; returns its output."""
@@ -91,7 +93,8 @@ def api_server(tools: Mapping[str, str], directory: Path) -> Iterator[ApiServer]
     )
     (directory / "sa.key").write_bytes(private)
     (directory / "tokens.csv").write_text(f"{TOKEN},admin,admin,system:masters\n")
-    kubeconfig = directory / "kubeconfig"
+    kubeconfig, authentication = directory / "kubeconfig", directory / "authentication.yaml"
+    authentication.write_text("apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\n")
     with (directory / "log").open("w") as log:
         kine = subprocess.Popen(
             [
@@ -111,6 +114,7 @@ def api_server(tools: Mapping[str, str], directory: Path) -> Iterator[ApiServer]
                 "--bind-address=127.0.0.1",
                 f"--cert-dir={directory}",
                 f"--token-auth-file={directory}/tokens.csv",
+                f"--authentication-config={authentication}",
                 "--authorization-mode=RBAC",
                 "--service-account-issuer=https://contract.test",
                 f"--service-account-key-file={directory}/sa.key",
@@ -136,7 +140,7 @@ def api_server(tools: Mapping[str, str], directory: Path) -> Iterator[ApiServer]
             }
             kubeconfig.write_text(yaml.safe_dump(content))
             kubeconfig.chmod(0o600)
-            yield ApiServer(kubeconfig)
+            yield ApiServer(kubeconfig, authentication)
         finally:
             for process in (server, kine):
                 process.terminate()

@@ -1,4 +1,4 @@
-"""A page in a real browser: Debian's chromium driven with selenium, which only the tests' environment has."""
+"""Pages in a real browser: Debian's chromium driven with selenium, which only the tests' environment has."""
 
 from __future__ import annotations
 
@@ -9,11 +9,15 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.wait import WebDriverWait
 
 from strata.errors import UserError
 
@@ -40,6 +44,26 @@ class Browser:
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
         self.driver.get(file.absolute().as_uri())
+
+    def visit(self, url: str) -> None:
+        """Opens a URL in a window of a desktop; returns when the page is loaded."""
+        self.driver.set_window_size(1400, 1000)
+        self.driver.get(url)
+
+    def find(self, selector: str, seconds: float) -> WebElement:
+        """The first visible element of a CSS selector, as soon as there is one.
+
+        Raises:
+            selenium.common.TimeoutException: there is none in time.
+        """
+
+        def visible(driver: webdriver.Chrome) -> WebElement | Literal[False]:
+            found = driver.find_elements(By.CSS_SELECTOR, selector)
+            return next((one for one in found if one.is_displayed()), False)
+
+        ignored = (StaleElementReferenceException,)
+        wait = WebDriverWait(self.driver, seconds, poll_frequency=0.3, ignored_exceptions=ignored)
+        return wait.until(visible, f"no {selector} in {seconds:.0f} s")
 
     def run(self, script: str, *arguments: object) -> Any:
         """The value that a function body in JavaScript returns; runs even though the page itself may not."""
@@ -69,8 +93,12 @@ class Browser:
 
 
 @contextmanager
-def browser() -> Iterator[Browser]:
+def browser(*, hosts: str = "", public_key: str = "") -> Iterator[Browser]:
     """Starts chromium, and ends it.
+
+    Args:
+        hosts: rules that map names to addresses, `MAP *.example.org 192.0.2.1`; no other name is found.
+        public_key: of a certificate that is trusted: SHA-256 of the key, base64.
 
     Raises:
         UserError: it is not installed.
@@ -86,7 +114,9 @@ def browser() -> Iterator[Browser]:
     options.add_argument("--headless=new")
     options.add_argument("--disable-dev-shm-usage")
     options.add_argument("--disable-background-networking")
-    options.add_argument("--host-resolver-rules=MAP * ~NOTFOUND")
+    options.add_argument(f"--host-resolver-rules={hosts + ', ' if hosts else ''}MAP * ~NOTFOUND")
+    if public_key:
+        options.add_argument(f"--ignore-certificate-errors-spki-list={public_key}")
     if os.geteuid() == 0:
         options.add_argument("--no-sandbox")  # chromium refuses to start as root otherwise; the page is our own file
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})

@@ -45,7 +45,7 @@ def flame(spans: Sequence[Span]) -> str:
 
 
 def _rows(span: Span) -> list[list[Span]]:
-    """Steps, then their parts; what ran side by side stands in rows of its own."""
+    """Steps, then their parts; parallel parts have rows of their own."""
     steps = _packed(span.inner)
     inner = _packed([part for step in span.inner for part in step.inner])
     return [*steps, *inner]

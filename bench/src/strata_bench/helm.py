@@ -15,7 +15,7 @@ Objects = dict[tuple[str, str], dict[str, Any]]
 """Manifests by kind and name."""
 
 
-class Refused(Exception):
+class HelmRefused(Exception):
     """What helm said."""
 
 
@@ -29,14 +29,14 @@ class Helm:
         """Returns the standard output.
 
         Raises:
-            Refused: helm failed.
+            HelmRefused: helm failed.
         """
         done = subprocess.run(
             [str(self.binary), *arguments, "--values", "-"],
             input=json.dumps(values), capture_output=True, text=True, check=False, cwd=REPOSITORY / "helm",
         )  # fmt: skip
         if done.returncode != 0:
-            raise Refused(done.stdout + done.stderr)
+            raise HelmRefused(done.stdout + done.stderr)
         return done.stdout
 
     def text(self, chart: str, values: dict[str, Any], release: str | None = None) -> str:

@@ -19,7 +19,7 @@ from strata.site.secrets import pki
 
 
 def free_port() -> int:
-    """A TCP port of loopback that nobody listens on."""
+    """A free TCP port of loopback."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         return int(server.getsockname()[1])
 

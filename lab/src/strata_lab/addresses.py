@@ -1,4 +1,4 @@
-"""Networks that this machine cannot give to a site, since somebody uses them."""
+"""Networks of this machine that a site cannot have, because they are in use."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _known_files() -> list[Path]:
 
 
 def check_networks(site: Site) -> None:
-    """Refuses networks that somebody else has on this machine, before anything of the site is made.
+    """Refuses networks that are in use on this machine, before anything of the site is created.
 
     Raises:
         UserError: names the key, its network and who has it.

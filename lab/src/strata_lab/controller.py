@@ -252,7 +252,7 @@ def _create(site: Site, paths: SitePaths, image: str, public_key: str) -> None:
         # the new container has new host keys
         command = ["ssh-keygen", "-q", "-R", address, "-f", str(paths.known_hosts)]
         subprocess.run(command, capture_output=True, check=False)
-    # it gets its name when it is complete: killed before that, the next call begins anew
+    # it gets its name when it is complete: killed before that, the next call restarts
     name = f"{container_name(site)}-new"
     podman("rm", "--force", "--ignore", name)
     try:

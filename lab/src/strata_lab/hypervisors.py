@@ -56,7 +56,7 @@ def require_empty(context: SiteContext) -> None:
 
 
 def forget_emptied(context: SiteContext, progress: Progress) -> int:
-    """After the cloud's program: has nova forget hypervisors whose last instances it has just deleted.
+    """After the Pulumi program: deregisters hypervisors whose last instances it has just deleted.
 
     Returns:
         Number of tasks that changed something.

@@ -69,7 +69,7 @@ def _is_supervisor(pid: int, paths: SitePaths) -> bool:
 
 
 def answers(site: str) -> bool:
-    """Whether somebody accepts connections on the socket."""
+    """Whether the socket accepts connections."""
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(2)
         try:

@@ -1,4 +1,4 @@
-"""TCP ports of this machine that a site needs and somebody else has."""
+"""TCP ports of this machine that a site needs and another program uses."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def parse(text: str) -> Iterator[Listener]:
 
 
 def check_ports(site: Site) -> None:
-    """Refuses a port that somebody else has, where the site's instances are to find their metadata.
+    """Refuses a port that another program uses, where the site's instances are to find their metadata.
 
     Raises:
         UserError: names the network, its port and who has it.

@@ -86,6 +86,7 @@ class Work(Row):
 class OneCardTasks(Row):
     """Requests of tasks with one card, and what half of them and 95 % of them never exceeded."""
 
+    level: str
     tenant: str | None
     kind: str
     tasks: int
@@ -162,7 +163,7 @@ def ask(
                 row.model_copy(update={"service_units": service_units(row, units)})
                 for row in rows(Work, "work", "level DESC, tenant NULLS LAST, username NULLS LAST, kind", *window)
             ),
-            one_card_tasks=rows(OneCardTasks, "one_card_tasks", "tenant NULLS LAST, kind", *window),
+            one_card_tasks=rows(OneCardTasks, "one_card_tasks", "level DESC, tenant NULLS LAST, kind", *window),
             sessions=rows(Sessions, "sessions", "month", *window),
         )
 

@@ -126,7 +126,7 @@ def _one_card(answers: Answers) -> Answer:
     rows = tuple(
         (
             row.tenant or PLATFORM,
-            row.kind,
+            row.kind if row.level == "pod" else "batch job",
             row.tasks,
             row.cpus_requested,
             row.cpus_p50,

@@ -37,6 +37,8 @@ class Held:
     cards: int
     first: int
     last: int | None
+    used: tuple[float, int] | None = None
+    """CPU seconds and highest memory in bytes of a batch job; None where the batch system does not say."""
 
 
 @dataclass(frozen=True)
@@ -116,8 +118,10 @@ def make_year(seed: int, users: int = 100, days: int = 365) -> Year:
                            memory_bytes=dice.choice([2, 8]) * GIB, cards=dice.choice([0, 1, 2]),
                            first=first, last=last)  # fmt: skip
                 made.pods.append(held)
+                used = (held.cpus * (last - first) * SLOT.total_seconds() * dice.random(),
+                        round(held.memory_bytes * dice.random()))  # fmt: skip
                 made.jobs.append(Held(f"ap#{len(made.jobs)}", tenant, name, "batch", held.cpus, held.memory_bytes,
-                                      held.cards, first, last))  # fmt: skip
+                                      held.cards, first, last, used if dice.random() < 0.95 else None))  # fmt: skip
     for pod in made.pods:
         if pod.tenant is not None and dice.random() < 0.9:
             _use(made, pod, dice, end)
@@ -160,9 +164,11 @@ def load(connection: psycopg.Connection[Any], year: Year) -> None:
             ],
         )  # fmt: skip
         copy(
-            "job (global_job_id, tenant, username, cpus, memory_bytes, cards, submitted, starts, ends)",
+            "job (global_job_id, tenant, username, cpus, memory_bytes, cards, submitted, starts, ends, cpu_seconds, "
+            "memory_bytes_peak)",
             [
-                (j.uid, j.tenant, j.username, j.cpus, j.memory_bytes, j.cards, at(j.first - 1), at(j.first), end(j))
+                (j.uid, j.tenant, j.username, j.cpus, j.memory_bytes, j.cards, at(j.first - 1), at(j.first), end(j),
+                 *(j.used or (None, None)))
                 for j in year.jobs
             ],
         )  # fmt: skip

@@ -120,8 +120,8 @@ class Reference:
                     found[key] = (tasks + 1, hours + own, cpu + own * one.cpus, card + own * one.cards)
         return found
 
-    def one_card_tasks(self) -> dict[tuple[str | None, str], tuple[float, ...]]:
-        """By tenant and kind: tasks, requests and the percentiles of the peaks."""
+    def one_card_tasks(self) -> dict[tuple[str, str | None, str], tuple[float, ...]]:
+        """By level, tenant and kind: tasks, requests and the percentiles of the peaks."""
         cpu: dict[str, float] = defaultdict(float)
         memory: dict[str, float] = defaultdict(float)
         pods: dict[str, Held] = {}
@@ -130,9 +130,17 @@ class Reference:
                 pods[used.pod.uid] = used.pod
                 cpu[used.pod.uid] = max(cpu[used.pod.uid], used.cpu_seconds / 3600 / hours)
                 memory[used.pod.uid] = max(memory[used.pod.uid], used.memory_peak / GIB)
-        groups: dict[tuple[str | None, str], list[str]] = defaultdict(list)
+        groups: dict[tuple[str, str | None, str], list[str]] = defaultdict(list)
         for uid, pod in pods.items():
-            groups[pod.tenant, pod.kind].append(uid)
+            groups["pod", pod.tenant, pod.kind].append(uid)
+        for job in self.year.jobs:
+            slots = (job.last or 0) - job.first
+            inside = job.last is not None and self.first < job.last <= self.last
+            if inside and slots > 0 and job.cards == 1 and job.used is not None:
+                pods[job.uid] = job
+                cpu[job.uid] = job.used[0] / (slots * SLOT.total_seconds())
+                memory[job.uid] = job.used[1] / GIB
+                groups["job", job.tenant, job.kind].append(job.uid)
         return {
             key: (
                 len(uids),

@@ -116,7 +116,7 @@ def test_work_and_service_units(answers: Answers, reference: Reference) -> None:
 
 def test_one_card_tasks(answers: Answers, reference: Reference) -> None:
     found = {
-        (r.tenant, r.kind): (
+        (r.level, r.tenant, r.kind): (
             r.tasks,
             r.cpus_requested,
             r.cpus_p50,

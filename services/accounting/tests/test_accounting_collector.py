@@ -150,6 +150,7 @@ def test_what_happens_to_pods_is_followed(
         cluster.put(short, deleted, waiting)
         cluster.remove(ended(short, "2026-11-22T10:00:30Z"))  # gone at once: no list would have seen it
         until(lambda: one(connection, "SELECT count(*) FROM pod WHERE name = 'deleted'"))
+        until(lambda: one(connection, "SELECT count(*) FROM pod WHERE name = 'short' AND ends IS NOT NULL"))
         assert one(connection, "SELECT ends - starts FROM pod WHERE name = 'short'") == timedelta(seconds=30)
         before = datetime.now(UTC)
         cluster.remove(deleted)
@@ -308,9 +309,9 @@ def test_usage_is_recorded_by_the_hour(
     assert one(connection, "SELECT card, hour, node, joules FROM card_energy") == (
         "GPU-1", prometheus.hour, "gpu-1", 3600.0,
     )  # fmt: skip
-    queries, lists = prometheus.queries, cluster.lists
+    queries, watches = prometheus.queries, cluster.watches
     with collecting(ACCOUNTING_PROMETHEUS_URL=prometheus.url):
-        until(lambda: cluster.lists > lists and cluster.watches)
+        until(lambda: cluster.watches > watches)  # so that the queries before it are over
         assert prometheus.queries - queries <= 5, "only hours that are new are asked for"
 
 

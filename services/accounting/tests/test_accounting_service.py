@@ -54,7 +54,7 @@ def test_without_a_prometheus_nothing_leads_to_one(
     monkeypatch.setattr("strata.catalogue.site.metrics_server", lambda _: None)
     url, egress = prometheus_of(objects_of(SERVICE, lab_with(SERVICE)))
     assert url == ""
-    assert {port["port"] for rule in egress for port in rule["ports"]} == {53, 6443, 5432}
+    assert {port["port"] for rule in egress for port in rule["ports"]} == {53, 6443, 5432, 9618}
 
 
 @pytest.mark.parametrize(
@@ -138,3 +138,42 @@ def test_wrong_values_are_refused(lab_with: LabWith, values_of: ValuesOf, path: 
     )
     assert done.returncode != 0
     assert path[-1] in done.stderr, done.stderr
+
+
+def test_the_lab_reads_its_pool(lab_with: LabWith, values_of: ValuesOf, monkeypatch: pytest.MonkeyPatch) -> None:
+    site_file = lab_with(SERVICE)
+    pool = values_of(SERVICE, site_file)["htcondor"]
+    assert pool["accessPoint"] == f"access-point@{pool['domain']}"
+    assert pool["existingSecret"] == {"name": "accounting-secrets", "key": "htcondor-monitor-token"}
+    monkeypatch.setattr("strata.catalogue.site.batch_server", lambda _: None)
+    assert "htcondor" not in values_of(SERVICE, site_file)
+
+
+def test_jobs_are_read_where_there_is_a_pool(lab_with: LabWith, values_of: ValuesOf) -> None:
+    values = values_of(SERVICE, lab_with(SERVICE))
+    pods = {"podSelector": {"matchLabels": {"app.kubernetes.io/name": "htcondor"}}}
+    pool = {
+        "collector": "central-manager.htcondor.svc:9618",
+        "accessPoint": "access-point@example.org",
+        "domain": "example.org",
+        "existingSecret": {"name": "accounting-secrets", "key": "monitor"},
+        "pods": pods,
+    }
+
+    def chart(htcondor: dict[str, Any]) -> subprocess.CompletedProcess[str]:
+        command = ["helm", "template", "accounting", str(REPOSITORY / "helm/accounting"), "--values", "-"]
+        text = yaml.safe_dump(values | {"htcondor": htcondor})
+        return subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+
+    def parts(htcondor: dict[str, Any]) -> tuple[list[str], list[dict[str, Any]]]:
+        """Names of the containers, and rules of egress to HTCondor."""
+        objects = {item["kind"]: item for item in yaml.safe_load_all(chart(htcondor).stdout)}
+        spec = objects["Deployment"]["spec"]["template"]["spec"]
+        egress = objects["NetworkPolicy"]["spec"]["egress"]
+        return [c["name"] for c in spec["containers"]], [r for r in egress if r["ports"][0]["port"] == 9618]
+
+    assert parts({}) == (["collect"], [])
+    assert parts(pool) == (["collect", "jobs"], [{"ports": [{"port": 9618, "protocol": "TCP"}], "to": [pods]}])
+    refused = chart(pool | {"existingSecret": {"key": "monitor"}})
+    assert refused.returncode != 0
+    assert "existingSecret" in refused.stderr

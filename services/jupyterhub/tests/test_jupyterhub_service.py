@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,9 +16,8 @@ import yaml
 from strata.catalogue.service import Service
 from strata.models import SiteError, load_site
 from strata.toolchain import charts
-from strata_services.jupyterhub.needs import VERIFY_USER
+from strata_services.jupyterhub.needs import METRICS, VERIFY_USER
 from strata_services.jupyterhub.service import SERVICE
-from strata_services.jupyterhub.values import EXTRA_CONFIG
 
 ValuesOf = Callable[[Service[Any], Path], dict[str, Any]]
 LabWith = Callable[..., Path]
@@ -119,7 +117,7 @@ def _rules(policy: dict[str, Any]) -> set[str]:
 
 
 REFUSED = {
-    "duplicate": ([STANDARD, STANDARD | {"cpu": 1}], "stands twice: standard"),
+    "duplicate": ([STANDARD, STANDARD | {"cpu": 1}], "duplicate: standard"),
     "tenant": ([STANDARD, CARD | {"tenants": ["nobody"]}], "the site has no tenant nobody"),
     "kind": ([STANDARD, CARD | {"accelerators": {"a100": 1}}], "a100"),
     "too many": ([STANDARD, CARD | {"accelerators": {"v100": 3}}], "v100"),
@@ -216,22 +214,25 @@ def test_pods_have_the_label_of_their_users_tenant(
 
 def test_hub_knows_the_sites_tenants(values_of: ValuesOf, site_file: Path) -> None:
     values = values_of(SERVICE, site_file)
-    assert values["custom"]["tenants"] == [{"name": "research", "group": "/tenants/research"}]
+    (tenant,) = values["custom"]["tenants"]
+    assert (tenant["name"], tenant["group"]) == ("research", "/tenants/research")
+    assert tenant["limits"] == {"cpu": 8, "memory": 16 * 2**30, "accelerators": {"v100": 1}, "images": []}
+    assert values["custom"]["accelerators"]["v100"]["resource"] == "nvidia.com/gpu"
+    assert values["hub"]["loadRoles"]["configure-research"] == {
+        "groups": ["/tenants/research/admins"],
+        "scopes": ["custom:tenant-configuration:research"],
+    }
 
 
-def test_hubs_configuration_sets_both_functions(module: ModuleType, values_of: ValuesOf, site_file: Path) -> None:
-    values = values_of(SERVICE, site_file)
-
-    def get_config(key: str) -> Any:
-        first, second = key.split(".")
-        return values[first][second]
-
-    c = SimpleNamespace(KubeSpawner=SimpleNamespace())
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(sys.modules, "strata_hub", module)
-        exec(EXTRA_CONFIG, {"c": c, "get_config": get_config})  # noqa: S102  # extraConfig is Python by definition
-    assert callable(c.KubeSpawner.profile_list)
-    assert callable(c.KubeSpawner.modify_pod_hook)
+def test_only_prometheus_reaches_the_hubs_metrics(
+    objects_of: Callable[..., list[dict[str, Any]]], site_file: Path
+) -> None:
+    objects = {(o["kind"], o["metadata"]["name"]): o for o in objects_of(SERVICE, site_file)}
+    rules = objects["NetworkPolicy", "hub"]["spec"]["ingress"]
+    (rule,) = (rule for rule in rules if {"port": METRICS.port, "protocol": "TCP"} in rule["ports"])
+    assert [peer["podSelector"]["matchLabels"] for peer in rule["from"]] == [{"app.kubernetes.io/name": "prometheus"}]
+    annotations = objects["Deployment", "hub"]["spec"]["template"]["metadata"]["annotations"]
+    assert annotations["prometheus.io/port"] == str(METRICS.port)
 
 
 def test_notebooks_have_the_hubs_version() -> None:

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import time
-import uuid
-from collections.abc import Iterator
-
 import jwt
 import pytest
 import requests
@@ -15,28 +10,21 @@ from strata.access.https import site_session
 from strata.catalogue.issuer import Issuer, tenant_group
 from strata.catalogue.needs.audience import audiences
 from strata.catalogue.service import SYSTEM_NAMESPACE
-from strata.catalogue.site import issuer as site_issuer
 from strata.models import Site
 from strata.site.context import SiteContext
 from strata.verify.pods import Kubectl, running_pods
-from strata.verify.tokens import client_token, request_token
+from strata.verify.tokens import NewUser, client_token, request_token
 from strata_services.keycloak.service import CLIENT_SECRET, DATABASE, SERVICE
 
 LONGEST_TOKEN_SECONDS = 3600
-START_SECONDS = 300
-"""In which the first start, which `up` may not have waited for, has made the realm."""
 
 
 @pytest.fixture(scope="module")
-def issuer(site: Site, http: requests.Session) -> Issuer:
+def issuer(site: Site, own_issuer: Issuer) -> Issuer:
     """Keycloak, once its realm is there."""
-    found = site_issuer(site) if SERVICE.of(site) else None
-    if found is None:
+    if SERVICE.of(site) is None:
         pytest.skip(f"site {site.name} has no platform.services.{SERVICE.key}")
-    end = time.monotonic() + START_SECONDS
-    while http.get(found.url, timeout=30).status_code != 200 and time.monotonic() < end:
-        time.sleep(1)
-    return found
+    return own_issuer
 
 
 @pytest.fixture(scope="module")
@@ -97,27 +85,8 @@ def test_logins_are_sent_to_registered_addresses_only(issuer: Issuer, http: requ
     assert answer.status_code == 400
 
 
-@pytest.fixture
-def user(kubectl: Kubectl, site: Site, issuer: Issuer) -> Iterator[tuple[str, str]]:
-    """Name and first password of a user of the first tenant, for one test."""
-    assert issuer.users is not None
-    if not site.platform.tenants:
-        pytest.skip(f"site {site.name} has no tenants")
-    program = issuer.users
-    target = ("exec", "--stdin", f"--namespace={program.namespace}", f"deployment/{program.deployment}", "--")
-    name = f"check-{uuid.uuid4().hex[:8]}"
-    details = {"email": f"{name}@{site.domain}", "principal_investigator_of": []}
-    first = uuid.uuid4().hex
-    add = {"action": "add", "name": name, "password": first, "tenants": [site.platform.tenants[0].name], **details}
-    try:
-        assert json.loads(kubectl(*target, *program.command, input=json.dumps(add))) == {}
-        yield name, first
-    finally:
-        kubectl(*target, *program.command, input=json.dumps({"action": "remove", "name": name}))
-
-
 def test_a_user_logs_in_and_sets_a_password(
-    context: SiteContext, site: Site, issuer: Issuer, user: tuple[str, str]
+    context: SiteContext, site: Site, issuer: Issuer, new_user: NewUser
 ) -> None:
     """A new user logs in once with the password of the invitation and must set another; the account page's token names
     the user and the user's tenant."""
@@ -125,7 +94,9 @@ def test_a_user_logs_in_and_sets_a_password(
 
     login = Login("account-console", f"{issuer.url}/account/")
     own = "a-password-of-the-user"
-    name, first = user
+    if not site.platform.tenants:
+        pytest.skip(f"site {site.name} has no tenants")
+    name, first = new_user(site.platform.tenants[0].name)
     with site_session(context) as browser:
         claims = _claims(login.tokens(browser, issuer, name, first, own)["access_token"])
     assert claims["preferred_username"] == name

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from strata.site.secrets import pki
-from strata_bench.helm import Helm, Refused
+from strata_bench.helm import Helm, HelmRefused
 
 CHART = "keycloak"
 Values = dict[str, Any]
@@ -50,7 +50,7 @@ def values(authority: str) -> Values:
 )
 def test_wrong_values_are_refused(helm: Helm, values: Values, change: Callable[[Values], object], where: str) -> None:
     change(values)
-    with pytest.raises(Refused, match=re.escape(where)):
+    with pytest.raises(HelmRefused, match=re.escape(where)):
         helm.text(CHART, values)
 
 

@@ -17,6 +17,7 @@ import pytest
 import requests
 from requests.adapters import HTTPAdapter
 
+from strata.catalogue import cluster_login
 from strata.catalogue.issuer import Endpoints, Issuer
 from strata.images.build import LOCAL_PREFIX
 from strata.verify.tokens import Login, LoginRefused, client_token, request_token
@@ -32,6 +33,7 @@ CALLBACK = "https://notebooks.lab.strata.test/hub/oauth_callback"
 NOTEBOOKS_SECRET = secrets.token_urlsafe(16)
 VERIFY_SECRET = secrets.token_urlsafe(16)
 NOTEBOOKS = Login("notebooks", CALLBACK, NOTEBOOKS_SECRET)
+KUBECTL = Login(cluster_login.CLIENT, cluster_login.REDIRECT_URLS[0])
 TLS = "sslmode=verify-full&sslrootcert=/etc/keycloak/ca.crt"
 START_SECONDS = 240
 PROGRAM = ("/usr/bin/python3", "-m", "keycloak_realm")
@@ -85,6 +87,12 @@ class Keycloak:
         request = json.dumps({"action": action, **details})
         return dict(json.loads(podman("exec", "-i", self.container, *PROGRAM, "users", text=request)))
 
+    def administrator(self, secret: str) -> int:
+        """HTTP status of a login of the administrator's client."""
+        form = {"grant_type": "client_credentials", "client_id": "strata", "client_secret": secret}
+        path = "/realms/master/protocol/openid-connect/token"
+        return requests.post(f"http://127.0.0.1:{self.port}{path}", data=form, timeout=30).status_code
+
     def key_ids(self) -> set[str]:
         return {key["kid"] for key in self.browser().get(ENDPOINTS.jwks, timeout=30).json()["keys"]}
 
@@ -125,6 +133,7 @@ def site() -> dict[str, Any]:
                 "optional_audiences": ["ml-hub", "kubernetes"],
                 "service_account": True,
             },
+            {"id": KUBECTL.client, "secret": "", "redirect_urls": list(cluster_login.REDIRECT_URLS), "device": True},
             {"id": "notebooks", "secret": NOTEBOOKS_SECRET, "redirect_urls": [CALLBACK], "audiences": ["ml-hub"]},
         ],
         "tenants": [
@@ -247,6 +256,24 @@ def test_people_log_in_with_their_groups(keycloak: Keycloak) -> None:
     assert info["groups"] == found["groups"]
 
 
+def test_kubectl_gets_an_id_token_with_name_and_groups(keycloak: Keycloak) -> None:
+    assert keycloak.users("invite", name="dave", password="for-one-login") == {}
+    tokens = KUBECTL.tokens(keycloak.browser(), OWN, "dave", "for-one-login", "a-password-of-his-own")
+    found = claims(tokens["id_token"])
+    assert (found["aud"], found["iss"]) == (KUBECTL.client, REALM)
+    assert (found["preferred_username"], found["groups"]) == ("dave", ["/tenants/biology"])
+    assert tokens["refresh_token"]
+
+
+def test_kubectl_logs_in_by_a_code_on_another_device(keycloak: Keycloak) -> None:
+    # as kubelogin asks: without PKCE
+    answer = keycloak.browser().post(f"{AT}/auth/device", data={"client_id": KUBECTL.client, "scope": "openid"})
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["verification_uri"].startswith(REALM)
+    refused = keycloak.browser().post(f"{AT}/auth/device", data={"client_id": "account"})
+    assert refused.status_code in (400, 401)
+
+
 def test_a_password_is_typed_on_its_own_pages_only(keycloak: Keycloak) -> None:
     for client in ({"client_id": "notebooks", "client_secret": NOTEBOOKS_SECRET}, {"client_id": "admin-cli"}):
         form = {"grant_type": "password", "username": "ada", "password": "x", **client}
@@ -281,8 +308,7 @@ def test_who_leaves_the_site_file_leaves_the_tenant(restored: Keycloak) -> None:
 
 
 def test_a_client_that_is_not_wanted_goes(restored: Keycloak) -> None:
-    verify, _ = restored.site["clients"]
-    restored.site["clients"] = [verify]
+    restored.site["clients"] = restored.site["clients"][:1]
     assert [change for change in restored.reconcile() if change.startswith("DELETE")]
     answer = restored.browser().get(
         ENDPOINTS.authorize, params={"client_id": "notebooks", "redirect_uri": CALLBACK, "response_type": "code"}
@@ -308,8 +334,10 @@ def test_tokens_of_the_key_before_hold(restored: Keycloak) -> None:
 def test_the_administrator_s_secret_is_replaced(restored: Keycloak) -> None:
     file = restored.directory / "admin-client-secret"
     previous = restored.directory / "previous-admin-client-secret"
-    previous.write_text(file.read_text())
-    file.write_text(secrets.token_urlsafe(16))
+    before, after = file.read_text(), secrets.token_urlsafe(16)
+    previous.write_text(before)
+    file.write_text(after)
     restored.reconcile()
     previous.unlink()
     assert restored.reconcile() == []
+    assert [restored.administrator(secret) for secret in (before, after)] == [401, 200]

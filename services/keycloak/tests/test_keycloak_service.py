@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from strata.catalogue import cluster_login
 from strata.catalogue.discovery import services
 from strata.catalogue.needs import Client
 from strata.catalogue.service import Service, ServiceContext
@@ -73,6 +74,9 @@ def test_the_program_reads_what_the_service_writes(
     assert verify.secret == fake_secrets.stored[CLIENT_SECRET]
     assert verify.optional_audiences == ("ml-hub",)
     assert verify.service_account
+    kubectl = clients[cluster_login.CLIENT]
+    assert (kubectl.secret, kubectl.device, kubectl.service_account) == ("", True, False)
+    assert kubectl.redirect_urls == cluster_login.REDIRECT_URLS
     (tenant,) = desired.tenants
     assert [person.name for person in tenant.administrators] == ["ada"]
     assert [person.name for person in tenant.members] == ["carol"]

@@ -128,7 +128,7 @@ def test_replicas_may_migrate_and_load_at_once(postgresql: PostgreSQL, run_hub: 
         ('[{"downloads": 1}]', ["entry 0", "id", "Field required"]),
         ('[{"id": "a/b", "downloads": -1}]', ["entry 0 (a/b)", "downloads", "-1"]),
         ('[{"id": "a/b", "dowloads": 1}]', ["dowloads", "Extra inputs"]),
-        ('[{"id": "a/b"}, {"id": "a/b"}]', ["entry 1 (a/b)", "stands twice"]),
+        ('[{"id": "a/b"}, {"id": "a/b"}]', ["entry 1 (a/b)", "duplicate id"]),
         ('[{"id": "a\\u0000b"}]', ["NUL"]),
         ('[{"id": "a/b", "created_at": "yesterday"}]', ["created_at", "yesterday"]),
     ],

@@ -75,7 +75,7 @@ CATALOGUES = {
     "number": (b"1", "must hold a list"),
     "texts": (b'["a"]', "entry 0 has no id"),
     "without id": (b'[{"id": "a"}, {"name": "b"}]', "entry 1 has no id"),
-    "twice": (b'[{"id": "a"}, {"id": "a"}]', "entry 1: the id 'a' stands twice"),
+    "twice": (b'[{"id": "a"}, {"id": "a"}]', "entry 1: duplicate id 'a'"),
     "nan": (b'[{"id": "a", "likes": NaN}]', "NaN is no number of JSON"),
     "latin-1": (b'["\xe9"]', "not UTF-8"),
     "deep": (b"[" * 100_000, "is no JSON"),

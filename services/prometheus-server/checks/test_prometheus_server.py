@@ -116,7 +116,7 @@ def test_cards_are_those_of_the_site(context: SiteContext, site: Site, eventuall
 def test_every_panel_has_data(site: Site, eventually: Query, query: Query, http: requests.Session) -> None:
     """Every panel of the dashboards of the site's services returns data."""
     for one in published(site):  # the ingress controller has no series of a service before its first request
-        http.get(f"https://{one.hostname}.{site.domain}{one.health_path}", timeout=30)
+        http.get(one.health_url, timeout=30)
     assert eventually("site:accelerators:count or site:cpu_usage:rate5m")
     installed = {service.folder for service, _ in needed(site, Metrics)} | {SERVICE.folder}
     empty = [

@@ -39,7 +39,7 @@ def named_session(ca_file: Path, name: str) -> requests.Session:
 
 
 class _SiteAdapter(HTTPAdapter):
-    """Sends the names below the site's domain to the load balancer, as its DNS would."""
+    """Sends the site's domain and the names below it to the load balancer, as its DNS would."""
 
     def __init__(self, domain: str, address: str) -> None:
         self.domain, self.address = domain, address
@@ -54,7 +54,7 @@ class _SiteAdapter(HTTPAdapter):
     ) -> Any:
         host, pool_arguments = self.build_connection_pool_key_attributes(request, verify, cert)
         name = str(host["host"])
-        if name.endswith("." + self.domain):
+        if name == self.domain or name.endswith("." + self.domain):
             request.headers.setdefault("Host", name)
             names = {"server_hostname": name, "assert_hostname": name}
             return self.poolmanager.connection_from_host(

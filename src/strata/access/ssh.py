@@ -130,7 +130,7 @@ def all_addresses(context: SiteContext) -> dict[str, str]:
 
 
 def forget_changed_keys(paths: SitePaths, ids: Mapping[str, str]) -> None:
-    """Drops the known host key of each instance that was made anew.
+    """Removes the known host key of each re-created instance.
 
     Args:
         paths: the site's.

@@ -93,6 +93,7 @@ class Issuer:
         pods: labels of the pods that serve `internal`, for NetworkPolicies.
         namespace: of those pods.
         users: what manages its users, for `strata users`; None where it has none.
+        signing_key: name of the site's secret with the key (PEM) that signs tokens; empty where it is not Strata's.
     """
 
     url: str
@@ -104,6 +105,7 @@ class Issuer:
     pods: Mapping[str, str]
     namespace: str
     users: UserProgram | None = None
+    signing_key: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,13 +131,20 @@ class IssuerEndpoints:
     namespace: str = ""
 
 
+def issuer_url(site: Site) -> str | None:
+    """The `iss` claim of the tokens that the site accepts; None for a site without an issuer."""
+    from strata.catalogue.site import issuer
+
+    external, own = site.platform.services.external_issuer, issuer(site)
+    return external.url if external is not None else own.url if own is not None else None
+
+
 def issuer_findings(site: Site, key: KeyPath) -> Iterator[Finding]:
     """A finding where the site has no issuer."""
     from strata.catalogue.discovery import services
-    from strata.catalogue.site import issuer
     from strata.models.finding import Finding
 
-    if site.platform.services.external_issuer is not None or issuer(site) is not None:
+    if issuer_url(site) is not None:
         return
     own = [service.key for service in services() if service.issuer is not None]
     names = " or ".join(["an external_issuer", *own])

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from strata.catalogue.issuer import Issuer
 from strata.catalogue.needs.base import Need, SecretReference
+from strata.catalogue.needs.batch_queue import BatchServer
 from strata.catalogue.needs.bucket import S3Endpoint
 from strata.catalogue.needs.metrics_query import MetricsServer
 from strata.catalogue.needs.namespace import Namespace
@@ -191,6 +192,7 @@ class Service(Generic[SettingsT]):
         issuer: of a service that issues the site's tokens.
         metrics_server: of a service that serves queries of the site's metrics.
         s3_endpoint: of a service that provides the site's S3 endpoint.
+        batch_server: of a service that takes batch jobs.
         pod_annotations: values of the chart, by dotted path, that become annotations of pods.
     """
 
@@ -203,6 +205,7 @@ class Service(Generic[SettingsT]):
     issuer: Callable[[SettingsT, Site], Issuer] | None = None
     metrics_server: MetricsServer | None = None
     s3_endpoint: Callable[[SettingsT, Site], S3Endpoint] | None = None
+    batch_server: Callable[[Site], BatchServer] | None = None
     pod_annotations: Sequence[str] = ("podAnnotations",)
 
     @property

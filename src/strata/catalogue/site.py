@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from strata.catalogue.discovery import load
 from strata.catalogue.issuer import Issuer
 from strata.catalogue.needs.base import Need
+from strata.catalogue.needs.batch_queue import BatchServer
 from strata.catalogue.needs.metrics_query import MetricsServer
 from strata.catalogue.service import Service
 
@@ -47,3 +48,11 @@ def metrics_server(site: Site) -> MetricsServer | None:
     """What serves queries of the site's metrics; None where no service does."""
     found = (service.metrics_server for service in installed(site))
     return next((server for server in found if server is not None), None)
+
+
+def batch_server(site: Site) -> BatchServer | None:
+    """What takes batch jobs; None where no service does."""
+    for service in installed(site):
+        if service.batch_server is not None:
+            return service.batch_server(site)
+    return None

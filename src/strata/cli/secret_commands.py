@@ -92,7 +92,7 @@ def renew(site: SiteArgument, names: NamesArgument) -> None:
     with site_lock(context.paths, "certificates renew"), console.status("renewing") as status:
         later = rotation.renew(context, names, status)
     for name in names:
-        said = "issued anew by the next up" if name in later else "renewed"
+        said = "to be reissued by the next up" if name in later else "renewed"
         if name == rotation.AUTHORITY:
             said = f"with the next up {rotation.authority_phase(context)}"
         console.print(f"{name}: {said}", highlight=False, soft_wrap=True)

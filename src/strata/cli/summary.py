@@ -7,9 +7,13 @@ from rich.table import Table
 
 from strata.catalogue.site import issuer
 from strata.engine.steps import RunReport
+from strata.inventory.services import published_services
 from strata.layers import Layer
+from strata.models import Site
 from strata.site.context import SiteContext
 from strata.site.outputs import ClusterOutputs
+
+FRONT_PAGE = "front page"
 
 
 def print_summary(context: SiteContext, report: RunReport) -> None:
@@ -29,9 +33,7 @@ def print_summary(context: SiteContext, report: RunReport) -> None:
     for name, service in services(context):
         console.print(f"{name:<11} {service}", highlight=False)
     if (own := issuer(site)) and own.users:
-        console.print(
-            f"users       strata users add|invite {site.name} NAME; they log in at {own.url}/account", highlight=False
-        )
+        console.print(f"users       {first_login(site, f'{own.url}/account')}", highlight=False, soft_wrap=True)
     seconds = report.layer_seconds()
     times = "  ".join(f"{layer} {seconds[layer]:.0f} s" for layer in Layer if layer in seconds)
     console.print(f"time        {report.seconds:.0f} s  (work: {times})", highlight=False)
@@ -45,7 +47,21 @@ def print_summary(context: SiteContext, report: RunReport) -> None:
 
 
 def services(context: SiteContext) -> list[tuple[str, str]]:
-    """Name and address of each published service."""
-    from strata.inventory.services import published_services
+    """Name and address of each published service, the front page first."""
+    found = [(s.hostname or FRONT_PAGE, s.url) for s in published_services(context.site)]
+    return sorted(found, key=lambda one: one[0] != FRONT_PAGE)
 
-    return [(s.hostname, f"https://{s.hostname}.{context.site.domain}/") for s in published_services(context.site)]
+
+def first_login(site: Site, account: str) -> str:
+    """How the first user gets in.
+
+    Args:
+        site: with an issuer of its own.
+        account: URL where users log in if the site has no front page.
+    """
+    where = next((s.url for s in published_services(site) if not s.hostname), account)
+    people = [p.name for t in site.platform.tenants for p in (*t.principal_investigators, *t.members)]
+    command = f"strata users invite {site.name} {people[0]}" if people else f"strata users add {site.name} NAME"
+    if not people and site.platform.tenants:
+        command += f" --tenant {site.platform.tenants[0].name}"
+    return f"`{command}` prints a password for the first login at {where}"

@@ -1,4 +1,4 @@
-"""Commands on the site's users: `strata users list|add|invite|remove`."""
+"""Commands on the site's users: `strata users list|add|invite|remove`, `strata kubeconfig`."""
 
 from __future__ import annotations
 
@@ -34,6 +34,31 @@ def complete_tenant(typed: typer.Context, incomplete: str) -> list[str]:
 def register(app: typer.Typer) -> None:
     """Adds the commands."""
     app.add_typer(users_app, name="users")
+    app.command()(kubeconfig)
+
+
+def kubeconfig(
+    site: SiteArgument,
+    tenant: Annotated[
+        str | None,
+        typer.Option(
+            "--tenant",
+            metavar="TENANT",
+            help="Tenant whose namespace kubectl uses.",
+            show_default="the site's only one",
+            autocompletion=complete_tenant,
+        ),
+    ] = None,
+    device: Annotated[
+        bool, typer.Option("--device", help="Log in with a code on another device, where there is no browser.")
+    ] = False,
+) -> None:
+    """Print a kubeconfig with which users log in at the site's issuer. It holds no credentials."""
+    import yaml
+
+    from strata.access.login import user_kubeconfig
+
+    print(yaml.safe_dump(user_kubeconfig(_context(site), tenant, device=device), sort_keys=False), end="")
 
 
 def _context(site: str) -> SiteContext:

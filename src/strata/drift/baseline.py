@@ -100,7 +100,7 @@ def note(
 
     `removed` are paths that the run itself has taken away again, such as a file with a token, or its directory.
 
-    One line per call: appending it is atomic, and Ansible's workers write side by side.
+    One line per call: appending it is atomic, and Ansible's workers write in parallel.
     """
     run = os.environ.get(RUN_VARIABLE)
     if not run:

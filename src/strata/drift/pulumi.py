@@ -53,7 +53,7 @@ def step_drift(layer: Layer, step: Mapping[str, Any]) -> list[Drift]:
     wanted, found = (step.get("new") or {}).get("inputs", {}), (step.get("old") or {}).get("outputs", {})
     paths = set((step.get("detailedDiff") or {}).keys() or (step.get("diffs") or []))
     if _REVISION in paths and (len(paths) > 1 or not _at(found, _REVISION)):
-        # the stand-in plugin empties it where a release was changed or lost an object; the rest says what
+        # the substitute plugin empties it if a release was changed or lost an object; the rest names what
         paths.discard(_REVISION)
         if not paths:
             return [drift("revision", "the one that up made", "changed by hand")]

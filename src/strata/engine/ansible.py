@@ -73,7 +73,7 @@ def run_playbook(
     Args:
         context: the site.
         playbook: its name, one of `context.playbooks`.
-        progress: told the task at hand.
+        progress: shows the current task.
         extra_variables: not for secrets, they would stand in argv.
 
     Raises:
@@ -113,7 +113,7 @@ def run_playbook(
             f"playbook {playbook}: {'; '.join(result.failures[:3])}",
             fix=f"see {log}, fix it, and run the same command again",
         )
-        progress.update("asking the hosts what they lack")
+        progress.update("checking the hosts for exhausted resources")
         raise diagnose(context, error, result.failed_hosts)
     if status != 0:
         raise UserError(

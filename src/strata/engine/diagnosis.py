@@ -27,13 +27,13 @@ def diagnose(context: SiteContext, error: UserError, hosts: Iterable[str]) -> Us
             return UserError(
                 f"{name} has no disk space left at {full}: {error.message}",
                 fix=f"on {name}, `du -xh --max-depth=2 {full.mount} | sort -h | tail` shows what takes the space; "
-                "remove what is not needed or enlarge it, then run the same command again: it goes on from there",
+                "remove what is not needed or enlarge it, then run the same command again: it resumes",
                 see="the-disk-is-full",
             )
         for taken in lacking.taken:
             return UserError(
                 f"{name}: {taken}: {error.message}",
-                fix=f"on {name}, {_end(taken)} frees the port; then run the same command again: it goes on from there",
+                fix=f"on {name}, {_end(taken)} frees the port; then run the same command again: it resumes",
                 see="a-port-or-address-is-already-taken",
             )
     if killed := [f"{unit} of {name}" for name, lacking in found.items() for unit in dict.fromkeys(lacking.killed)]:

@@ -24,7 +24,7 @@ KUBERNETES_ROLES = frozenset({"kube_control_plane", "kube_node"})
 _CODE = ("pulumi/cloud", "src/strata/cloud", "versions.yaml")
 Effect = Literal["replaced", "rebuilt", "resized"]
 _MEANING: Mapping[Effect, str] = {
-    "replaced": "deleted and made anew; what is on its disk is lost",
+    "replaced": "deleted and re-created; the data on its disk is lost",
     "rebuilt": "given a new root disk; what is on the old one is lost",
     "resized": "stopped and started with the new size; its disk stays",
 }
@@ -53,7 +53,7 @@ class Disruption:
 
 
 class ApprovalNeeded(UserError):
-    """A change would disturb instances, and nobody allowed it.
+    """A change would disrupt instances and was not approved.
 
     Args:
         disturbances: those that were not allowed.
@@ -263,7 +263,7 @@ def require_approval(context: SiteContext, approval: Approval, progress: Progres
     A preview costs seconds, so it is asked for only where the program or what it is given has changed.
 
     Raises:
-        ApprovalNeeded: naming each instance that nobody allowed to be disturbed.
+        ApprovalNeeded: names each instance whose disruption was not approved.
         UserError: the preview failed.
     """
     from strata.stacks import pulumi
@@ -271,7 +271,7 @@ def require_approval(context: SiteContext, approval: Approval, progress: Progres
     known = Applied.load(context.paths)
     if context.cloud_outputs is None or (known is not None and known.cloud == cloud_digest(context)):
         return []
-    progress.update("asking what would be replaced")
+    progress.update("checking what would be replaced")
     result = pulumi.preview("cloud", context.site, context.paths, progress, site_file=context.site_file)
     found = disturbances(context, result.planned)
     refused = [one for one in found if not approval.covers(one)]

@@ -27,7 +27,7 @@ def prepare_cloud(context: SiteContext, approval: Approval, progress: Progress) 
         Number of nodes taken out of the cluster.
 
     Raises:
-        ApprovalNeeded: an instance would be disturbed, and nobody allowed it.
+        ApprovalNeeded: an instance would be disrupted, which was not approved.
         UserError: a node could not be drained.
     """
     workers = _disturbed_workers(context, require_approval(context, approval, progress))
@@ -126,7 +126,7 @@ def _drain(context: SiteContext, name: str, progress: Progress) -> None:
         raise UserError(
             f"node {name} cannot be drained: {'; '.join(said[-3:])}",
             fix=f"see what keeps its pods (kubectl get poddisruptionbudgets -A), then the same command again; "
-            f"the node takes no new pods until `kubectl uncordon {name}`",
+            f"the node stays cordoned until `kubectl uncordon {name}`",
         )
 
 

@@ -46,7 +46,7 @@ def playbook_step(context: SiteContext, name: str, thorough: bool) -> Callable[[
 
         reason = "asked for"
         if not thorough:
-            progress.update("asking the hosts what has changed")
+            progress.update("checking the hosts for drift")
             why = playbook_state.reason_to_run(context, name)
             if why is None:
                 return StepResult(0, playbook_state.summary(context, name))
@@ -61,7 +61,7 @@ def playbook_step(context: SiteContext, name: str, thorough: bool) -> Callable[[
 
 
 def tools_step(names: Iterable[str]) -> Callable[[Progress], StepResult]:
-    """A step that has the named tools at hand."""
+    """Returns a step that installs the named tools."""
     wanted = tuple(names)
 
     def run(progress: Progress) -> StepResult:
@@ -174,7 +174,7 @@ def pod_images_step(context: SiteContext) -> Callable[[Progress], StepResult]:
             password = context.secrets.get(OPERATOR_SECRET)
             images = ensure_pod_images(context.site, context.paths, address, password, progress)
         except UserError as error:
-            progress.update("asking the registry's host what it lacks")
+            progress.update("checking the registry's host for exhausted resources")
             raise diagnose(
                 context, error, [h.name for h in hosts_with("registry", context.site, context.cloud_outputs)]
             ) from error.__cause__
@@ -195,8 +195,8 @@ def registry_address(context: SiteContext) -> str:
     address = address_of("registry", context.site, context.cloud_outputs)
     if address is None:
         raise UserError(
-            f"site {context.site.name}: no host with the role registry stands",
-            fix=f"run `strata up {context.site.name} --layer cloud`, or give one instance the role registry",
+            f"site {context.site.name}: no deployed host has the role registry",
+            fix=f"run `strata up {context.site.name} --layer cloud`, or add registry to an instance's roles",
         )
     return address
 

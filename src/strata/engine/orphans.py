@@ -1,4 +1,4 @@
-"""What belongs to a site by name and to nobody by record: left by a run, or a service, that was killed.
+"""Orphaned resources: named after the site, in no record, left by an interrupted run or service.
 
 Compared are the records that ought to agree: podman's objects with nova's and neutron's, OpenStack's with Pulumi's
 state, nodes and releases of the cluster with the site's.

@@ -73,7 +73,7 @@ def remember(context: SiteContext, playbook: str) -> None:
 
 def summary(context: SiteContext, playbook: str) -> str:
     """For the line of a step that was not needed."""
-    return f"{len(playbook_hosts(context, context.playbooks[playbook]))} hosts as the last run left them"
+    return f"{len(playbook_hosts(context, context.playbooks[playbook]))} hosts, skipped: no drift"
 
 
 def _file(context: SiteContext, playbook: str) -> Path:

@@ -118,14 +118,14 @@ def rotate(context: SiteContext, names: Iterable[str], progress: Progress) -> li
     Args:
         context: the site.
         names: as `list_secrets` has them.
-        progress: told the secret at hand.
+        progress: shows the current secret.
 
     Returns:
         Those that were rotated.
 
     Raises:
-        UserError: there is none of that name, the operator provides it, or a host does not take a new key; what was
-            rotated before stays so.
+        UserError: there is none of that name, the operator provides it, or its value before is still in use; nothing
+            was rotated. Or a host does not take a new key; what was rotated before stays so.
     """
     known = {entry.name: entry for entry in list_secrets(context)}
     wanted = list(dict.fromkeys(names))
@@ -144,6 +144,14 @@ def rotate(context: SiteContext, names: Iterable[str], progress: Progress) -> li
         PASSPHRASE: rotate_passphrase,
     }
     declared = {need.name: need for _, need in needed(context.site, Secret)}
+    for name in wanted:
+        since = context.secrets.rotated(name)
+        if since is not None and not _reached(context, {Layer.PLATFORM}, since):
+            # one value before is kept; it is the one in use
+            raise UserError(
+                f"secret {name} was rotated, and the site does not have the new value yet",
+                fix=f"`strata up {context.site.name}`, then the same command again",
+            )
     for name in wanted:
         progress.update(f"rotating {name}")
         if name in special:
@@ -170,7 +178,7 @@ def rotate_ssh_key(context: SiteContext, progress: Progress) -> None:
     old = paths.ssh_key.with_suffix(".pub").read_text().strip()
     addresses = all_addresses(context)
     for name, address in addresses.items():
-        progress.update(f"giving {name} the new key")
+        progress.update(f"adding the new key to {name}")
         _ssh(context, name, address, ADD_KEY, public + "\n")
     for name, address in addresses.items():
         _ssh(context, name, address, "true", key=next_key)
@@ -178,7 +186,7 @@ def rotate_ssh_key(context: SiteContext, progress: Progress) -> None:
     next_key.replace(paths.ssh_key)
     next_key.with_suffix(".next.pub").unlink()
     for name, address in addresses.items():
-        progress.update(f"taking the old key from {name}")
+        progress.update(f"removing the old key from {name}")
         _ssh(context, name, address, REMOVE_KEY, old + "\n")
 
 
@@ -193,7 +201,7 @@ def _ssh(
         reason = str(error)
     if reason:
         raise UserError(
-            f"{name} ({address}) does not take the new SSH key: {reason}",
+            f"{name} ({address}) does not accept the new SSH key: {reason}",
             fix=f"`strata up {context.site.name}`, then the same command again",
         )
 
@@ -220,7 +228,7 @@ def rotate_passphrase(context: SiteContext, progress: Progress) -> None:
 
 
 def renew(context: SiteContext, names: Iterable[str], progress: Progress) -> list[str]:
-    """Has certificates issued anew; those of Kubernetes at once, the others when the next `up` brings them.
+    """Has certificates reissued; those of Kubernetes at once, the others with the next `up`.
 
     Args:
         context: the site.
@@ -273,9 +281,14 @@ def _require_reached(context: SiteContext) -> None:
     if replacement is None:
         return
     layers = {Layer.HOSTS, *([Layer.CLUSTER, Layer.PLATFORM] if context.site.cluster is not None else [])}
-    ended = last_complete_run(context.paths, layers)
-    if ended is None or ended < replacement[1]:
+    if not _reached(context, layers, replacement[1]):
         raise UserError(
             f"authority of site {context.site.name}: not every host knows yet that it is being replaced",
             fix=f"`strata up {context.site.name}`, then the same command again",
         )
+
+
+def _reached(context: SiteContext, layers: set[Layer], since: float) -> bool:
+    """Whether an `up` of these layers ended since then."""
+    ended = last_complete_run(context.paths, layers)
+    return ended is not None and ended >= since

@@ -38,7 +38,7 @@ def wait_for_services(context: SiteContext, progress: Progress) -> None:
     times = max(1, len(ingress_nodes(context.site, context.cloud_outputs)))
     with site_session(context) as session:
         waiting = wait_until(
-            lambda: "; ".join(_ending(context) or _unanswered(session, context, services, times)) or None,
+            lambda: "; ".join(_ending(context) or _unanswered(session, services, times)) or None,
             PUBLISHED_SECONDS,
             progress,
         )
@@ -62,13 +62,11 @@ def _ending(context: SiteContext) -> list[str]:
     return [f"{metadata['name']} to end" for metadata in ending if metadata.get("ownerReferences")]
 
 
-def _unanswered(
-    session: requests.Session, context: SiteContext, services: tuple[PublishedService, ...], times: int
-) -> list[str]:
+def _unanswered(session: requests.Session, services: tuple[PublishedService, ...], times: int) -> list[str]:
     """Name and reason of each service that misses one of so many requests."""
     found = []
     for service in services:
-        url = f"https://{service.hostname}.{context.site.domain}{service.health_path or '/'}"
+        url = service.health_url
         bad = 400 if service.health_path else 500
         for _ in range(times):
             try:

@@ -1,4 +1,4 @@
-"""Steps with dependencies, run side by side where they do not need each other."""
+"""Steps with dependencies; independent ones run in parallel."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class RunReport:
         return sum(s.changed for s in self.steps)
 
     def layer_seconds(self) -> dict[Layer, float]:
-        """Work time per layer in seconds; steps side by side count each."""
+        """Work time per layer in seconds; parallel steps count separately."""
         totals: dict[Layer, float] = {}
         for step in self.steps:
             totals[step.layer] = totals.get(step.layer, 0.0) + step.seconds

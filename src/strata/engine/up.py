@@ -28,7 +28,7 @@ def run_up(
         remove: names of data that may go.
         approval: what was allowed from the start.
         run: runs the steps; called again, they go on from where they were.
-        ask: puts a question to the operator; None where nobody can answer.
+        ask: prompts the operator; None without a terminal.
 
     Raises:
         ProtectedLoss: something with data left the site file unnamed; nothing was changed.

@@ -55,7 +55,7 @@ ENTRYPOINT ["/usr/local/bin/{name}"]
 """
 # as upstream's distroless-iptables: the program and what it calls, not a whole Debian for every node to unpack. Without
 # /etc/protocols nft lists "6" where kube-proxy wrote "tcp"; at each of its full syncs, at its start and every hour, it
-# then takes its own elements for somebody's left over and deletes them, and no service answers any more
+# then takes its own elements for foreign ones and deletes them, and no service is reachable any more
 _KUBE_PROXY = """ARG DEBIAN_12
 FROM ${DEBIAN_12} AS base
 RUN set -e; for file in /etc/protocols /usr/sbin/nft $(ldd /usr/sbin/nft | grep -o '/[^ ]*'); do \\

@@ -106,7 +106,7 @@ class RegistryClient:
         with self._session.request(
             method, f"https://{self.endpoint}{path}", data=body, headers=headers, timeout=TIMEOUT, stream=True
         ) as response:
-            # a socket's limit begins anew with each byte
+            # a socket's limit restarts with each byte
             for byte in response.iter_content(1):
                 parts.append(byte)
                 if time.monotonic() > end:

@@ -30,5 +30,5 @@ def duplicates(entries: Iterable[tuple[str, KeyPath]]) -> Iterator[Finding]:
     seen: set[str] = set()
     for value, path in entries:
         if value in seen:
-            yield Finding(path, f"stands twice: {value}", "another value, or remove this entry")
+            yield Finding(path, f"duplicate: {value}", "another value, or remove this entry")
         seen.add(value)

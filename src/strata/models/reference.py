@@ -21,7 +21,7 @@ HEADER = """# Site file
 `python -m strata.models.generate`. `strata explain SITE KEY.PATH` says the same of one key, with its value and line.
 
 Sizes are a whole number and a unit of 1024 (`32 GiB`).
-Unknown keys, keys that stand twice, anchors and aliases are refused. Text that looks like a number needs quotes.
+Unknown keys, duplicate keys, anchors and aliases are refused. Text that looks like a number needs quotes.
 """
 
 

@@ -1,6 +1,6 @@
 """From YAML events to plain values, in one pass.
 
-Not with yaml's composer: it is recursive (deep nesting ends the process), follows aliases, lets a key stand twice
+Not with yaml's composer: it is recursive (deep nesting ends the process), follows aliases, accepts duplicate keys
 and reads YAML 1.1, where `no` is false and 1:30 is 90. Here scalars are those of YAML 1.2's core schema.
 """
 
@@ -176,7 +176,7 @@ class _Builder:
                 assert isinstance(top.marks.children, dict)
                 first = top.marks.children[key].place.line
                 top.key = key
-                self._mistake(event, f"stands twice, first in line {first}", "remove one of them")
+                self._mistake(event, f"duplicate key, first in line {first}", "remove one of them")
             top.key, top.key_place, top.waits_for_key = key, _place(event), False
             return
         value = event.value if event.style is not None and event.style != "" else _plain(event.value)

@@ -1,4 +1,4 @@
-"""Asks all layers side by side."""
+"""Queries all layers in parallel."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def observe(context: SiteContext) -> Observation:
 
 
 def nothing_seen(context: SiteContext) -> Observation:
-    """An observation in which nobody was asked, for a site that is only planned."""
+    """An observation without any query, for a site that is only planned."""
     return Observation(
         cloud=CloudFacts(reason=NOT_UP),
         hosts={name: HostFacts(reason=NOT_UP) for name in host_roles(context)},

@@ -117,8 +117,8 @@ def releases(site: Site) -> tuple[Release, ...]:
     )
     own = [_namespace_release(namespace) for namespace in namespaces(site)]
     tenants = [_tenant_release(site, t) for t in site.platform.tenants]
-    hostnames = {one.key: one.hostname for one in published(site)}
-    services = [_service_release(service, site, hostnames.get(service.key)) for service in installed(site)]
+    addresses = {one.key: one.url for one in published(site)}
+    services = [_service_release(service, site, addresses.get(service.key)) for service in installed(site)]
     storage = _volumes_release(site, [*own, *tenants])
     per_tenant = [
         _per_tenant_release(service, need, t)
@@ -162,14 +162,13 @@ def _volumes_release(site: Site, namespaces: Sequence[Release]) -> tuple[Release
     return (Release(name, _kind(name), name, SYSTEM_NAMESPACE, lambda _: shared_volumes.values(site), after=after),)
 
 
-def _service_release(service: Service[Model], site: Site, hostname: str | None) -> Release:
+def _service_release(service: Service[Model], site: Site, address: str | None) -> Release:
     def values(state: PlatformState) -> Values:
         context = service_context(service, state)
         return _with_fingerprint(service.values(context), state, context.secret_data(), service.pod_annotations)
 
-    own = service.own_namespace(site)
-    address = f"https://{hostname}.{site.domain}/" if hostname else None
-    name, after = service.name, () if own is None else (own.release,)
+    name = service.name
+    after = tuple(need.release for one, need in needed(site, Namespace) if one.name == name)
     if any(one.name == name for one, _ in service_volumes(site)):
         after = (*after, shared_volumes.CHART)
     return Release(name, _kind(name), name, service.namespace_of(site), values, address, after)

@@ -9,7 +9,7 @@ from typing import Any
 
 from strata.access.kubectl import Unanswered, kubectl, kubectl_json
 from strata.catalogue.needs.hostname import INGRESS_NAMESPACE
-from strata.catalogue.needs.namespace import TenantNamespaces
+from strata.catalogue.needs.namespace import Namespace, TenantNamespaces
 from strata.catalogue.service import fingerprint
 from strata.catalogue.site import installed, needed
 from strata.errors import UserError
@@ -22,7 +22,7 @@ from strata.site.outputs import ImageOutputs
 LABELS = {"app.kubernetes.io/managed-by": "strata"}
 SELECTOR = ",".join(f"{key}={value}" for key, value in LABELS.items())
 FINGERPRINT = "strata.dev/fingerprint"
-"""Annotation: of the data that Strata applied; other data beside it was changed by somebody else."""
+"""Annotation: of the data that Strata applied; other data beside it was changed outside Strata."""
 APPLY = ("apply", "--server-side", "--force-conflicts", "--field-manager=strata", "--filename", "-")
 SecretKey = tuple[str, str]
 """Namespace and name."""
@@ -56,10 +56,14 @@ def secret_manifests(state: PlatformState, names: Iterable[str] | None = None) -
 
 
 def _service_secrets(state: PlatformState) -> Iterator[tuple[str, SecretKey, Mapping[str, str]]]:
-    """Release, key and data of each service's Secret, and of those in tenants' namespaces."""
+    """Release, key and data of each service's Secret, of those in its other namespaces, and in those of tenants."""
     for service in installed(state.site):
         key = service.namespace_of(state.site), service.secret_name
         yield service.name, key, service_context(service, state).secret_data()
+    for service, namespace in needed(state.site, Namespace):
+        if namespace.secret is not None:
+            key = namespace.name, service.secret_name
+            yield service.name, key, namespace.secret(service_context(service, state))
     for service, need in needed(state.site, TenantNamespaces):
         if need.tenant_secret is not None:
             context = service_context(service, state)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from strata.catalogue.cluster_login import cluster_login, user_group
+from strata.catalogue.issuer import administrators_group, tenant_group
 from strata.catalogue.service import Values
 from strata.models import Site
 from strata.models.platform import Tenant
@@ -20,7 +22,14 @@ def values(site: Site, tenant: Tenant) -> Values:
             "accelerators": accelerators,
             "forbidden": [r for r in cluster_resources(site) if r not in accelerators],
         },
+        "members": _subjects(site, tenant_group(tenant.name)),
+        "principalInvestigators": _subjects(site, administrators_group(tenant.name)),
     }
+
+
+def _subjects(site: Site, group: str) -> list[Values]:
+    """A group of the issuer, for RoleBindings; none at a site without an issuer."""
+    return [] if cluster_login(site) is None else [{"kind": "Group", "name": user_group(group)}]
 
 
 def memory(size: Size) -> str:

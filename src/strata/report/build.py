@@ -1,4 +1,4 @@
-"""Puts the picture together from the site file, what was seen, and what earlier runs left in the state directory."""
+"""Builds the report from the site file, the observation, and the records of earlier runs in the state directory."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def build_report(
     observation: Observation | None = None,
     load: LoadReport | None = None,
 ) -> SiteReport:
-    """The picture of a site, running or not.
+    """The report of a site, running or not.
 
     Args:
         context: the site.
-        offline: ask nobody; the picture shows what would be.
-        drift: what was found of it; None where nobody looked.
+        offline: query nothing; the report shows what is planned.
+        drift: None if it was not checked.
         observation: what was seen; None to look now.
-        load: over the last day; None where nobody asked.
+        load: over the last day; None if it was not queried.
     """
     seen = observation or (nothing_seen(context) if offline else observe(context))
     up = not offline and was_up(context, seen)
@@ -129,10 +129,7 @@ def _addresses(context: SiteContext) -> tuple[AddressReport, ...]:
     found += [AddressReport(name=name, address=url) for name, url in context.provider.endpoints().items()]
     if cluster := ClusterOutputs.load(context.paths):
         found.append(AddressReport(name="Kubernetes", address=cluster.api_endpoint))
-    found += [
-        AddressReport(name=s.key.replace("_", "-"), address=f"https://{s.hostname}.{site.domain}/")
-        for s in published_services(site)
-    ]
+    found += [AddressReport(name=s.key.replace("_", "-"), address=s.url) for s in published_services(site)]
     if any("registry" in roles for roles in _roles(context)):
         found.append(AddressReport(name="registry", address=f"https://registry.{site.domain}:5000/v2/"))
     return tuple(found)

@@ -201,9 +201,9 @@ class SiteReport(ReportModel):
     notes: tuple[str, ...] = ()
     """What happened to the hosts and is over."""
     drift: DriftReport | None
-    """None where nobody looked for it."""
+    """None if it was not checked."""
     load: LoadReport | None = None
-    """None where the site has no Prometheus, or nobody asked it."""
+    """None if the site has no Prometheus, or it was not queried."""
     addresses: tuple[AddressReport, ...]
     tools: tuple[ToolReport, ...]
     images: tuple[ImageReport, ...]

@@ -1,4 +1,4 @@
-"""The picture as one page of HTML, complete in itself."""
+"""The report as one self-contained HTML page."""
 
 from __future__ import annotations
 

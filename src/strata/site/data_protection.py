@@ -56,7 +56,7 @@ class Kept(BaseModel):
     def loss(self) -> str:
         """What goes with it, in words."""
         return {
-            "project": "every instance, network and volume in it is made anew",
+            "project": "every instance, network and volume in it is re-created",
             "host": f"all data of its roles ({self.detail})",
             "database": "the database is dropped with all its tables",
             "export": f"clients lose {self.detail}; its files stay on the server",
@@ -141,7 +141,7 @@ def _stays(kept: Kept, wanted: Kept | None) -> bool:
 
 
 class ProtectedLoss(UserError):
-    """The site file no longer has something that holds data, and nobody named it."""
+    """Something that holds data was removed from the site file and not named by --remove."""
 
 
 def authorize_removal(site: Site, paths: SitePaths, layers: Iterable[str], names: Iterable[str]) -> ProtectedResources:

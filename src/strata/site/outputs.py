@@ -1,4 +1,4 @@
-"""What a layer hands up to the next: typed values, kept as JSON in the site's state directory."""
+"""Outputs of each layer: typed values, stored as JSON in the site's state directory."""
 
 from __future__ import annotations
 

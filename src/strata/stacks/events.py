@@ -16,7 +16,7 @@ _OURS = ("strata:", "pulumi:")
 """Types of components, stacks and providers: they stand for nothing outside the state."""
 _VERBS = {
     "create": "creating",
-    "create-replacement": "creating anew",
+    "create-replacement": "re-creating",
     "update": "changing",
     "delete": "deleting",
     "delete-replaced": "deleting",

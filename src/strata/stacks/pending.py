@@ -41,7 +41,7 @@ def delete_pending(state_file: Path, context: SiteContext, progress: Progress) -
         with connect(context) as connection:
             for resource in orphans:
                 kind = urn_type(resource["urn"])
-                progress.update(f"removing half-made {label(kind)} {resource['urn'].rpartition('::')[2]}")
+                progress.update(f"removing partially created {label(kind)} {resource['urn'].rpartition('::')[2]}")
                 removers[kind](connection, context, resource.get("inputs") or {}, known)
     return True
 

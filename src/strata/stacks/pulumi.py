@@ -57,7 +57,7 @@ class PulumiResult:
 def up(
     program: Program, site: Site, paths: SitePaths, progress: Progress, *, site_file: Path | None = None
 ) -> PulumiResult:
-    """Makes what the program asks for, and repairs what somebody changed by hand.
+    """Deploys the program, and repairs drift.
 
     Args:
         program: directory in pulumi/.
@@ -193,7 +193,7 @@ class _Run:
         SecretStore.open(self.site.name, self.site.secrets)  # creates the passphrase that encrypts the state
         drop_foreign_salt(stack_settings_file(self.program, self.site.name), self.state_file)
         if not self.stack_exists():
-            self.progress.update(f"making the stack {self.site.name}")
+            self.progress.update(f"creating the stack {self.site.name}")
             self.command("stack", "init", "--secrets-provider", "passphrase")
             return
         end_orphaned_plugins(self.environment["PULUMI_BACKEND_URL"])
@@ -208,8 +208,8 @@ class _Run:
         return self.program == "cloud" and self.context.provider.cloud_recreated(error.message)
 
     def start_over(self) -> None:
-        """Forgets the state: nothing of it exists any more."""
-        self.progress.update("forgetting what another cloud had")
+        """Deletes the state: nothing in it exists any more."""
+        self.progress.update("deleting the state of the previous cloud")
         self.command("stack", "rm", "--yes", "--force")
         self.prepare()
 

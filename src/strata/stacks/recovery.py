@@ -104,7 +104,7 @@ def end_orphaned_plugins(backend: str) -> int:
 
 
 def drop_foreign_salt(settings: Path, state_file: Path) -> bool:
-    """Removes a stack's settings whose encryption salt is another state's; pulumi writes them anew from the state.
+    """Removes a stack's settings whose encryption salt is another state's; pulumi re-creates them from the state.
 
     A site's state may have been deleted, or two states of one name take turns; pulumi would call the passphrase wrong.
 

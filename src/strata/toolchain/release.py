@@ -92,7 +92,7 @@ def download(url: str, digest: str, progress: Callable[[str], None], check: Call
         check: called between pieces; may raise to stop.
 
     Raises:
-        Unavailable: the server refused, broke off again and again, or sent other bits.
+        Unavailable: the server refused, broke off repeatedly, or sent a file with another digest.
     """
     directory = cache_directory() / "downloads"
     directory.mkdir(parents=True, exist_ok=True)

@@ -22,7 +22,7 @@ from strata.toolchain.versions import Component, Versions, architecture, load_ve
 _AT_ONCE = 2
 _TICK_SECONDS = 1.0
 
-# Each build uses every processor; more at once, of several ensure() side by side, would only use more memory.
+# Each build uses every processor; more at once, of several ensure() in parallel, would only use more memory.
 _builds = threading.BoundedSemaphore(_AT_ONCE)
 
 
@@ -79,7 +79,7 @@ def _compare(component: Component, name: str, path: Path, toolchain: go.GoToolch
     if expected is None:
         return ""
     same = cache.file_digest(path) == expected
-    return f"same bits as pinned for {key}" if same else f"other bits than pinned for {key}"
+    return f"same digest as pinned for {key}" if same else f"digest mismatch with the one pinned for {key}"
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def _obtain(work: _Work, name: str, component: Component, binaries: list[str]) -
         work.tell(name, text)
 
     tell("asked for")
-    with cache.component_lock(name, lambda process: tell(f"process {process} is at it")) as staging:
+    with cache.component_lock(name, lambda process: tell(f"waiting for process {process}")) as staging:
         work.processes.check()
         missing = [binary for binary in binaries if cache.find(binary, component) is None]
         if not missing:  # another run has done it

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ipaddress
+import json
 import os
 import socket
 import tempfile
+import time
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,13 +25,17 @@ from strata.site.context import SiteContext
 from strata.site.outputs import CloudOutputs, ImageOutputs
 from strata.site.paths import SitePaths
 from strata.site.secrets import SecretStore
-from strata.verify.tokens import client_token
+from strata.verify.tokens import NewUser, client_token
 
+ISSUER_START_SECONDS = 300
+"""In which the site's own issuer has answered after its first start, which `up` may not have waited for."""
 EXTERNAL_TOKEN = "external_issuer_token"  # noqa: S105 the name of a secret, not one
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
     from testinfra.host import Host
+
+    from strata.catalogue.issuer import Issuer
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -41,7 +48,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """With pytest-xdist (`--dist loadgroup`), whatever asks for the running site stays on one worker, one after the
     other: tests that break it must not meet tests that prove it."""
     for item in items:
-        if "context" in getattr(item, "fixturenames", ()):
+        info = getattr(item, "_fixtureinfo", None)  # a test may have a fixture of that name of its own
+        found = info.name2fixturedefs.get("context") if info else None
+        if found and found[-1].func.__module__ == __name__:
             item.add_marker(pytest.mark.xdist_group("site"))
 
 
@@ -178,6 +187,45 @@ def issuer_token(context: SiteContext, http: requests.Session) -> Callable[[str]
         return client_token(http, own, context.secrets.get(own.client_secret), audience)
 
     return get
+
+
+@pytest.fixture(scope="module")
+def own_issuer(site: Site, http: requests.Session) -> Issuer:
+    """The site's own issuer of tokens, once it answers."""
+    from strata.catalogue.site import issuer
+
+    found = issuer(site)
+    if found is None:
+        pytest.skip(f"site {site.name} has no issuer of its own")
+    end = time.monotonic() + ISSUER_START_SECONDS
+    while http.get(found.url, timeout=30).status_code != 200 and time.monotonic() < end:
+        time.sleep(1)
+    return found
+
+
+@pytest.fixture(scope="module")
+def new_user(kubectl: Callable[..., str], site: Site, own_issuer: Issuer) -> Iterator[NewUser]:
+    """`new_user(tenant)` → name and first password of a user of the site's own issuer, who goes with the module."""
+    program = own_issuer.users
+    if program is None:
+        pytest.skip(f"the users of site {site.name} are not Strata's")
+    target = ("exec", "--stdin", f"--namespace={program.namespace}", f"deployment/{program.deployment}", "--")
+    names = []
+
+    def request(action: str, **details: object) -> None:
+        said = kubectl(*target, *program.command, input=json.dumps({"action": action, **details}))
+        assert json.loads(said) == {}, said
+
+    def add(tenant: str) -> tuple[str, str]:
+        name, first = f"check-{uuid.uuid4().hex[:8]}", uuid.uuid4().hex
+        names.append(name)
+        details = {"email": f"{name}@{site.domain}", "tenants": [tenant], "principal_investigator_of": []}
+        request("add", name=name, password=first, **details)
+        return name, first
+
+    yield add
+    for name in names:
+        request("remove", name=name)
 
 
 @pytest.fixture(scope="session")

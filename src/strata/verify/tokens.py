@@ -7,6 +7,7 @@ import hashlib
 import html
 import re
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import parse_qs, urljoin, urlsplit
 
@@ -14,6 +15,8 @@ import requests
 
 from strata.catalogue.issuer import Issuer
 
+NewUser = Callable[[str], tuple[str, str]]
+"""Tenant → name and first password of a new member."""
 FORM = re.compile(r'<form[^>]*\baction="([^"]+)"', re.DOTALL)
 FIELDS = ("password-new", "username")
 """Each tells a form of a login; that for a new password may show the name too."""

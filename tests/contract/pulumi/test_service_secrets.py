@@ -136,8 +136,13 @@ def test_helm_adopts_a_namespace_that_secrets_needed_first(
     api_server.helm("upgrade", "--install", release.name, chart, "--create-namespace", *where, "--values", str(values))
     labels = json.loads(api_server.kubectl("get", "namespace", "of-a-service", "--output=jsonpath={.metadata.labels}"))
     assert labels["pod-security.kubernetes.io/enforce"] == "baseline"
-    assert release_drift(site, release.name, release.namespace) == []
+    assert release_drift(site, [(release.name, release.namespace)]) == []
     site.secrets.rotate(next(iter(site.secrets.known())))
     apply_secrets(site)
-    assert release_drift(site, release.name, release.namespace) == []
+    assert release_drift(site, [(release.name, release.namespace)]) == []
+    changed = "pod-security.kubernetes.io/enforce"
+    api_server.kubectl("label", "--overwrite", "namespace", "of-a-service", f"{changed}=privileged")
+    (found,) = release_drift(site, [(release.name, release.namespace)])
+    assert found.object == f"release {release.name}: Namespace of-a-service"
+    assert (found.property, found.wanted, found.found) == (f"metadata.labels.{changed}", "baseline", "privileged")
     api_server.helm("uninstall", release.name, *where)

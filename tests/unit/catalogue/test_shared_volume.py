@@ -89,7 +89,7 @@ def test_a_volume_with_the_name_or_path_of_an_export_is_refused(
     site = tmp_path / "site.yaml"
     site.write_text(site.read_text().replace("path: /srv/nfs/data", "path: /srv/nfs/volumes/scratch"))
     give(monkeypatch, load_site(site), need)
-    with pytest.raises(SiteError, match="stands twice"):
+    with pytest.raises(SiteError, match="duplicate"):
         load_site(site)
 
 

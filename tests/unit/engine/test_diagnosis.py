@@ -102,11 +102,11 @@ def test_the_script_runs_here() -> None:
         (
             "killed kine.service kine\nkilled kine.service kine\nkilled 4f python3",
             "playbook hosts: hidden",
-            "mend it\n       the kernel has ended kine.service of services-1, python3 of services-1 for lack of memory",
+            "fix it\n       the kernel has ended kine.service of services-1, python3 of services-1 for lack of memory",
             "a-playbook-failed",
         ),
-        (PLENTY, "playbook hosts: hidden", "mend it", "a-playbook-failed"),
-        ("", "playbook hosts: hidden", "mend it", "a-playbook-failed"),
+        (PLENTY, "playbook hosts: hidden", "fix it", "a-playbook-failed"),
+        ("", "playbook hosts: hidden", "fix it", "a-playbook-failed"),
     ],
 )
 def test_the_error_says_what_is_lacking(
@@ -114,9 +114,7 @@ def test_the_error_says_what_is_lacking(
 ) -> None:
     monkeypatch.setattr(diagnosis, "all_addresses", lambda _: {"services-1": "10.0.0.9"})
     monkeypatch.setattr(diagnosis, "ssh", lambda *_: (answer, ""))
-    error = diagnosis.diagnose(
-        context, UserError("playbook hosts: hidden", fix="mend it"), ["services-1", "services-1"]
-    )
+    error = diagnosis.diagnose(context, UserError("playbook hosts: hidden", fix="fix it"), ["services-1", "services-1"])
     assert error.message.startswith(message)
     assert (error.fix or "").startswith(fix)
     assert link_for(error) == f"docs/troubleshooting.md#{entry}"

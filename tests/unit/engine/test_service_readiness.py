@@ -16,7 +16,10 @@ from strata.errors import UserError
 from strata.inventory.services import PublishedService
 from strata.site.context import SiteContext
 
-SERVICES = (PublishedService("ml_hub", "ml-hub", "/healthz"), PublishedService("plain", "plain", ""))
+SERVICES = (
+    PublishedService("ml_hub", "ml-hub", "ml-hub.lab.test", "/healthz"),
+    PublishedService("plain", "plain", "plain.lab.test", ""),
+)
 NODES = ("worker-1", "gpu-worker-1")
 
 
@@ -36,13 +39,13 @@ class Clock:
 
 
 @dataclass
-class Door:
+class FakeSession:
     """A load balancer: answers in turn, the last one for ever; an exception is raised."""
 
     answers: Iterator[int | Exception]
     asked: list[str] = field(default_factory=list)
 
-    def __enter__(self) -> Door:
+    def __enter__(self) -> FakeSession:
         return self
 
     def __exit__(
@@ -90,10 +93,10 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def wait(monkeypatch: pytest.MonkeyPatch, door: Door) -> Quiet:
-    """Waits at this door."""
+def wait(monkeypatch: pytest.MonkeyPatch, session: FakeSession) -> Quiet:
+    """Waits with this session."""
     progress = Quiet()
-    monkeypatch.setattr(service_readiness, "site_session", lambda _: door)
+    monkeypatch.setattr(service_readiness, "site_session", lambda _: session)
     site = SimpleNamespace(domain="lab.test")
     context = cast("SiteContext", SimpleNamespace(site=site, cloud_outputs=None))
     service_readiness.wait_for_services(context, cast("Any", progress))
@@ -101,9 +104,9 @@ def wait(monkeypatch: pytest.MonkeyPatch, door: Door) -> Quiet:
 
 
 def test_each_service_is_asked_once_for_each_node(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    door = Door(then_good())
-    wait(monkeypatch, door)
-    assert door.asked == 2 * ["https://ml-hub.lab.test/healthz"] + 2 * ["https://plain.lab.test/"]
+    session = FakeSession(then_good())
+    wait(monkeypatch, session)
+    assert session.asked == 2 * ["https://ml-hub.lab.test/healthz"] + 2 * ["https://plain.lab.test/"]
     assert clock.now == 0
 
 
@@ -111,14 +114,14 @@ def test_each_service_is_asked_once_for_each_node(clock: Clock, monkeypatch: pyt
 def test_a_node_that_still_sends_to_a_pod_that_went_is_waited_for(
     clock: Clock, monkeypatch: pytest.MonkeyPatch, bad: int | Exception
 ) -> None:
-    door = Door(then_good(200, bad, 200, 200, 200, bad))
-    progress = wait(monkeypatch, door)
+    session = FakeSession(then_good(200, bad, 200, 200, 200, bad))
+    progress = wait(monkeypatch, session)
     assert clock.now == 1.0
     assert progress.told[0].startswith("waiting for https://ml-hub.lab.test/healthz: ")
 
 
 def test_a_service_without_a_path_may_have_no_page(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    wait(monkeypatch, Door(then_good(200, 200, 404, 404)))
+    wait(monkeypatch, FakeSession(then_good(200, 200, 404, 404)))
     assert clock.now == 0
 
 
@@ -136,7 +139,7 @@ def test_nothing_is_asked_while_a_pod_ends(clock: Clock, monkeypatch: pytest.Mon
         return answer
 
     monkeypatch.setattr(service_readiness, "kubectl_json", pods)
-    progress = wait(monkeypatch, Door(then_good()))
+    progress = wait(monkeypatch, FakeSession(then_good()))
     assert clock.now == 1.0
     assert progress.told == [
         "waiting for ml-hub-0 to end",
@@ -146,14 +149,14 @@ def test_nothing_is_asked_while_a_pod_ends(clock: Clock, monkeypatch: pytest.Mon
 
 def test_who_never_answers_is_named(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match=r"do not answer: https://ml-hub\.lab\.test/healthz: 503") as raised:
-        wait(monkeypatch, Door(iter([503] * 1000)))
+        wait(monkeypatch, FakeSession(iter([503] * 1000)))
     assert "kubectl get pods" in str(raised.value.fix)
     assert clock.now >= service_readiness.PUBLISHED_SECONDS
 
 
 def test_a_site_without_a_load_balancer_has_no_door(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
     monkeypatch.setattr(service_readiness, "hosts_with", lambda *_: ())
-    door = Door(iter([]))
-    wait(monkeypatch, door)
-    assert door.asked == []
+    session = FakeSession(iter([]))
+    wait(monkeypatch, session)
+    assert session.asked == []
     assert clock.now == 0

@@ -167,7 +167,7 @@ def test_kine_asks_the_database_at_its_address_when_it_is_elsewhere(tmp_path: Pa
 
 
 def test_a_site_without_platform_publishes_nothing(tmp_path: Path) -> None:
-    site = machines_site(tmp_path, [{"name": "door-1", "address": "2001:db8::1", "roles": ["load_balancer"]}])
+    site = machines_site(tmp_path, [{"name": "balancer-1", "address": "2001:db8::1", "roles": ["load_balancer"]}])
     assert published_services(site) == ()
     assert variables("load_balancer", site, None)["load_balancer_backends"] == []
     assert host_networks(site) == ["2001:db8::1/128"]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
+from strata.catalogue.cluster_login import CLIENT
 from strata.inventory import Template, kubernetes
 from strata.inventory.role_variables import role_host_variables, role_variables
 from strata.models import Site, load_site
+from strata.models.platform import ExternalIssuer, Ingress, IngressCertificate
 from strata.roles import PODS, roles
 from strata.site.hosts import hosts, running_roles
 from strata.site.outputs import CloudOutputs, ImageOutputs, InstanceOutput
@@ -75,6 +78,43 @@ def test_the_datastore_is_kine_over_tls(site: Site) -> None:
     assert datastore["endpoints"] == ["https://10.77.0.10:2379"]
     assert isinstance(datastore["private_key"], Template)
     assert "strata_certificate" in datastore["private_key"].expression
+
+
+def login(site: Site, **platform: object) -> dict[str, Any]:
+    """What the API server knows of the issuer."""
+    changed = site.model_copy(update={"platform": site.platform.model_copy(update=platform)})
+    found = outputs(("load_balancer", "postgresql", "kine", "registry"), *LAB[1:])
+    variable = role_variables("kube_control_plane", changed, found)["kube_control_plane_issuer"]
+    assert isinstance(variable, dict)
+    return variable
+
+
+def test_the_api_server_trusts_the_sites_issuer(site: Site) -> None:
+    found = login(site)
+    assert found["url"].startswith("https://login.lab.strata.test/")
+    assert found["ca"].expression == "{{ lookup('strata_ca') }}"
+    # not by a name server, which knows the site's names only where the organisation says so
+    assert found["host_aliases"] == [{"ip": "10.77.0.10", "hostnames": ["login.lab.strata.test"]}]
+
+
+def test_the_api_server_trusts_an_external_issuer(site: Site) -> None:
+    issuer = ExternalIssuer(url="https://login.example.org/realms/ml", ca_file="ca.pem", audience="ml-hub")
+    services = site.platform.services.model_copy(update={"external_issuer": issuer})
+    found = login(site, services=services)
+    assert found["url"] == issuer.url
+    assert "'ca.pem'" in found["ca"].expression
+    assert found["host_aliases"] == []
+    # ID tokens are for the client that requested them
+    assert found["audience"] == CLIENT
+
+
+def test_the_api_server_trusts_the_certificate_of_the_ingress(site: Site) -> None:
+    public = IngressCertificate(source="acme", email="operators@example.org")
+    assert login(site, ingress=Ingress(certificate=public))["ca"] == ""
+
+
+def test_without_an_issuer_there_is_none(site: Site) -> None:
+    assert login(site, services=type(site.platform.services)()) == {}
 
 
 def test_images_come_from_the_sites_registry(site: Site) -> None:

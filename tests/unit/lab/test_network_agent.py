@@ -62,7 +62,7 @@ def agent(places: Places, kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> Ag
     made = Agent("lab", IPv4Network("10.87.0.0/24"), "10.87.0.10", places)
     served: set[MetadataListener] = set()
     # there is no bridge to listen on
-    monkeypatch.setattr(MetadataProxies, "serve", lambda _, doors: served.update(doors))
+    monkeypatch.setattr(MetadataProxies, "serve", lambda _, listeners: served.update(listeners))
     monkeypatch.setattr(MetadataProxies, "complete", property(lambda _: set(served)))
     return made
 

@@ -30,7 +30,7 @@ BAD: dict[str, tuple[bytes, int | None, str]] = {
     "open bracket": (b"name: [a,\n", 2, "not YAML"),
     "tab": (b"cloud:\n\tname: x\n", 2, "not YAML"),
     "colon in value": (b"name: a: b\n", 1, "not YAML"),
-    "key twice": (b"name: a\ndomain: a.b\nname: c\n", 3, "stands twice, first in line 1"),
+    "key twice": (b"name: a\ndomain: a.b\nname: c\n", 3, "duplicate key, first in line 1"),
     "two documents": (b"name: a\n---\nname: b\n", 2, "second document"),
     "alias": (b"name: &n a\ndomain: *n\n", 2, "alias"),
     "undefined alias": (b"name: *n\n", 1, "alias"),

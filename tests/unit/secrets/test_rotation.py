@@ -19,7 +19,8 @@ from strata.catalogue.needs import Secret
 from strata.catalogue.site import needed
 from strata.engine import rotation
 from strata.engine.keys import ensure_ssh_key
-from strata.engine.steps import StepReport
+from strata.engine.record import record_run
+from strata.engine.steps import RunReport, StepReport
 from strata.errors import UserError
 from strata.layers import Layer
 from strata.progress import Silent
@@ -60,6 +61,23 @@ def test_a_service_says_what_the_rotation_of_its_secret_means(context: SiteConte
         assert after != before
         assert context.secrets.peek(secret.previous) == before
         assert secret.previous not in {entry.name for entry in rotation.list_secrets(context)}
+
+
+def test_a_kept_secret_is_not_rotated_twice_before_an_up(context: SiteContext) -> None:
+    """Two values would be lost to what still has the first."""
+    (secret, *_) = [need for _, need in needed(context.site, Secret) if need.keep_previous]
+    in_use = context.secrets.get(secret.name)
+    rotation.rotate(context, [secret.name], Silent())
+    for names in ([secret.name], ["ml_hub_database_password", secret.name]):
+        other = context.secrets.get("ml_hub_database_password")
+        with pytest.raises(UserError, match="the site does not have the new value yet"):
+            rotation.rotate(context, names, Silent())
+        assert context.secrets.peek(secret.previous) == in_use
+        assert context.secrets.get("ml_hub_database_password") == other, "nothing was rotated"
+    record_run(context.paths, RunReport([StepReport("platform", Layer.PLATFORM, "done", 1.0)]))
+    now = context.secrets.get(secret.name)
+    rotation.rotate(context, [secret.name], Silent())
+    assert context.secrets.peek(secret.previous) == now
 
 
 def test_no_list_has_a_value(context: SiteContext) -> None:
@@ -148,7 +166,7 @@ def test_a_host_that_does_not_answer_keeps_the_old_ssh_key(
 ) -> None:
     monkeypatch.setattr(rotation, "all_addresses", lambda _: {"services-1": "127.0.0.1:not-an-address"})
     before = context.paths.ssh_key.read_text()
-    with pytest.raises(UserError, match=r"services-1 .* does not take the new SSH key"):
+    with pytest.raises(UserError, match=r"services-1 .* does not accept the new SSH key"):
         rotation.rotate(context, [rotation.SSH_KEY], Silent())
     assert context.paths.ssh_key.read_text() == before
 

@@ -36,14 +36,14 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The project's chart, packed by the real helm, in a directory with the index of a repository."""
     root = tmp_path_factory.mktemp("project")
-    source, served = root / "door", root / "served"
+    source, served = root / "proxy", root / "served"
     served.mkdir()
     source.mkdir()
-    (source / "Chart.yaml").write_text(f"{{apiVersion: v2, name: door, version: {VERSION}, description: real}}\n")
+    (source / "Chart.yaml").write_text(f"{{apiVersion: v2, name: proxy, version: {VERSION}, description: real}}\n")
     helm = str(Path(sys.executable).with_name("helm"))
     subprocess.run([helm, "package", str(source), "--destination", str(served)], check=True, capture_output=True)
     subprocess.run([helm, "repo", "index", str(served)], check=True, capture_output=True)
-    return served / f"door-{VERSION}.tgz"
+    return served / f"proxy-{VERSION}.tgz"
 
 
 @pytest.fixture
@@ -60,9 +60,9 @@ def repository(archive: Path) -> Iterator[str]:
 @pytest.fixture(autouse=True)
 def substitutes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache and substitutes of its own."""
-    substitute = tmp_path / "substitutes" / "door"
+    substitute = tmp_path / "substitutes" / "proxy"
     substitute.mkdir(parents=True)
-    (substitute / "Chart.yaml").write_text(f"{{apiVersion: v2, name: door, version: {VERSION}, description: ours}}\n")
+    (substitute / "Chart.yaml").write_text(f"{{apiVersion: v2, name: proxy, version: {VERSION}, description: ours}}\n")
     monkeypatch.setenv("STRATA_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv("STRATA_MIRROR", raising=False)
     monkeypatch.setattr(charts, "SUBSTITUTES", tmp_path / "substitutes")
@@ -72,7 +72,7 @@ def substitutes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def pinned(repository: str, digest: str | None) -> Versions:
     chart = {"repository": repository, "version": VERSION, "digest": digest}
     return Versions.model_validate(
-        {"packages": {}, "openstack": "2026.1", "debian": {}, "components": {}, "charts": {"door": chart}}
+        {"packages": {}, "openstack": "2026.1", "debian": {}, "components": {}, "charts": {"proxy": chart}}
     )
 
 
@@ -81,12 +81,12 @@ def digest_of(archive: Path) -> str:
 
 
 def description(versions: Versions) -> str:
-    return str(yaml.safe_load((chart_directory("door", versions) / "Chart.yaml").read_text())["description"])
+    return str(yaml.safe_load((chart_directory("proxy", versions) / "Chart.yaml").read_text())["description"])
 
 
 def test_chart_comes_from_its_project_once(repository: str, archive: Path) -> None:
     versions = pinned(repository, digest_of(archive))
-    assert ensure_charts(Silent(), versions=versions) == ["door"]
+    assert ensure_charts(Silent(), versions=versions) == ["proxy"]
     assert description(versions) == "real"
     assert [(c.source, c.note) for c in report(versions)] == [("release", "")]
     assert ensure_charts(Silent(), versions=versions) == []
@@ -112,8 +112,8 @@ def test_unreachable_repository_is_substituted(archive: Path) -> None:
 
 
 def test_without_a_substitute_the_reason_is_an_error(archive: Path, substitutes: Path) -> None:
-    shutil.rmtree(substitutes / "door")
-    with pytest.raises(UserError, match=r"chart door 1\.2\.3 is not available: http://127\.0\.0\.1:1"):
+    shutil.rmtree(substitutes / "proxy")
+    with pytest.raises(UserError, match=r"chart proxy 1\.2\.3 is not available: http://127\.0\.0\.1:1"):
         ensure_charts(Silent(), versions=pinned("http://127.0.0.1:1", digest_of(archive)))
 
 
@@ -122,7 +122,7 @@ def test_mirror_is_asked_first(archive: Path, tmp_path: Path) -> None:
     mirror = tmp_path / "mirror"
     (mirror / "charts").mkdir(parents=True)
     shutil.copy(archive, mirror / "charts")
-    assert ensure_charts(Silent(), mirror, versions) == ["door"]
+    assert ensure_charts(Silent(), mirror, versions) == ["proxy"]
     assert [(c.source, description(versions)) for c in report(versions)] == [("mirror", "real")]
 
 
@@ -144,7 +144,7 @@ def test_mirrored_chart_without_a_pinned_digest_is_an_error(archive: Path, tmp_p
     (mirror / "charts").mkdir(parents=True)
     shutil.copy(archive, mirror / "charts")
     versions = pinned("http://127.0.0.1:1", None)
-    with pytest.raises(UserError, match=r"versions\.yaml pins no digest for chart door") as refused:
+    with pytest.raises(UserError, match=r"versions\.yaml pins no digest for chart proxy") as refused:
         ensure_charts(Silent(), mirror, versions)
-    assert "charts.door.digest" in (refused.value.fix or "")
+    assert "charts.proxy.digest" in (refused.value.fix or "")
     assert report(versions)[0].source == "substitute"

@@ -319,7 +319,7 @@ def test_the_first_error_ends_the_other_work(pinned: Versions, monkeypatch: pyte
     cancelled: list[bool] = []
 
     def build(*_: Any) -> Any:
-        raise UserError("go build failed", fix="mend it")
+        raise UserError("go build failed", fix="fix it")
 
     monkeypatch.setattr(go, "build", build)
     monkeypatch.setattr(Processes, "cancel", lambda _self: cancelled.append(True))
@@ -394,10 +394,10 @@ def test_two_runs_do_not_build_the_same_twice(
     first.join()
     assert tool.path.read_text() == "built alpha"
     assert builds == [["alpha"]]
-    assert any(f"process {os.getpid()} is at it" in line for line in watched.lines)
+    assert any(f"waiting for process {os.getpid()}" in line for line in watched.lines)
 
 
-@pytest.mark.parametrize(("digest", "said"), [("built", "same bits"), ("other", "other bits")])
+@pytest.mark.parametrize(("digest", "said"), [("built", "same digest"), ("other", "digest mismatch")])
 def test_a_build_says_whether_it_gave_the_pinned_bits(
     definition: dict[str, Any], request: pytest.FixtureRequest, digest: str, said: str
 ) -> None:

@@ -21,12 +21,27 @@ def test_of_the_site(number, site):
 @pytest.mark.parametrize("number", range(8))
 def test_of_nothing(number):
     pass
+
+class TestOwn:
+    @pytest.fixture
+    def context(self):
+        return 2
+
+    def test_of_another(self, context):
+        assert context == 2
+"""
+A_SITE = """
+from types import SimpleNamespace
+from strata.verify import plugin
+
+plugin.find_site = str
+plugin.SiteContext = SimpleNamespace(load=lambda file: SimpleNamespace(cloud_outputs=file))
 """
 
 
 def test_whatever_asks_for_the_site_runs_on_one_worker(tmp_path: Path) -> None:
     (tmp_path / "test_some.py").write_text(TESTS)
-    (tmp_path / "conftest.py").write_text("import pytest\n\n@pytest.fixture\ndef context():\n    return 1\n")
+    (tmp_path / "conftest.py").write_text(A_SITE)
     line = [
         "-p",
         "strata.verify.plugin",
@@ -53,3 +68,6 @@ def test_whatever_asks_for_the_site_runs_on_one_worker(tmp_path: Path) -> None:
     assert len(of_the_site) == 8
     assert all(words[-1].endswith("@site") for words in of_the_site), of_the_site
     assert len({words[0] for words in of_the_site}) == 1
+    assert len([words for words in ran if words[-1].endswith("@site")]) == 8, (
+        "a fixture `context` of its own is no site"
+    )

@@ -189,7 +189,7 @@ def test_objects_are_rows_in_postgresql(machine: Callable[[str], Host], namespac
 
 @pytest.mark.parametrize(("port", "path"), [(6443, "/api/v1/nodes"), (10250, "/pods")], ids=["API server", "kubelet"])
 def test_strangers_are_refused(machine: Callable[[str], Host], context: SiteContext, port: int, path: str) -> None:
-    """From the other machine, without a certificate or with a token that nobody gave out."""
+    """From the other machine, without a certificate or with an unknown token."""
     address = next(m.address for m in context.site.hosts.machines if m.name == CONTROL)
     for option in ("", "--header 'Authorization: Bearer unknown'"):
         command = f"curl --silent --insecure --output /dev/null --write-out '%{{http_code}}' {option}"

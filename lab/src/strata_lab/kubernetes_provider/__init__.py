@@ -1,4 +1,4 @@
-"""A stand-in for Pulumi's Kubernetes plugin where that cannot be downloaded: Helm releases, by the real `helm`.
+"""A substitute for Pulumi's Kubernetes plugin where that cannot be downloaded: Helm releases, by the real `helm`.
 
 It speaks Pulumi's ResourceProvider protocol and keeps state as the official plugin does, so that either can take over
 the other's stacks. Nothing else of Strata knows it; where the official plugin is, it is not used.

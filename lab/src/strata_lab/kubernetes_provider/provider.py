@@ -126,7 +126,7 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
     def Check(self, request: pb.CheckRequest, context: object) -> pb.CheckResponse:
         parts = request.urn.split("::")
         if parts[2].rsplit("$", 1)[-1] != RELEASE:
-            reason = "the stand-in provider knows Helm releases only; install the official plugin for more"
+            reason = "the substitute provider knows Helm releases only; install the official plugin for more"
             return pb.CheckResponse(inputs=request.news, failures=[pb.CheckFailure(reason=reason)])
         suffix = hashlib.sha256(request.randomSeed).hexdigest()[:8]
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +68,7 @@ def check(olds: Properties, news: Properties, name: str) -> Properties:
     wanted.pop("compat", None)  # told by the SDK to the official plugin
     wanted.pop("resourceNames", None)
     if unknown := {k for k, v in wanted.items() if v} - _UNDERSTOOD:
-        raise ValueError(f"the stand-in provider does not know {', '.join(sorted(unknown))} of a Release")
+        raise ValueError(f"the substitute provider does not know {', '.join(sorted(unknown))} of a Release")
     inputs = DEFAULTS | wanted
     inputs["name"] = inputs.get("name") or plain(olds).get("name") or name
     inputs["namespace"] = inputs.get("namespace") or "default"
@@ -77,7 +77,7 @@ def check(olds: Properties, news: Properties, name: str) -> Properties:
     if not has_unknown(inputs["chart"]):
         chart = Path(inputs["chart"])
         if not (chart / "Chart.yaml").is_file():
-            raise ValueError(f"no chart at {chart}; the stand-in provider takes charts from directories")
+            raise ValueError(f"no chart at {chart}; the substitute provider takes charts from directories")
         inputs["version"] = str(yaml.safe_load((chart / "Chart.yaml").read_text())["version"])
         inputs["checksum"] = _checksum(chart)
     return mark(inputs, news)
@@ -121,7 +121,7 @@ def update(cluster: Cluster, id: str, news: Properties, say: Say) -> Properties:
 
 
 def read(cluster: Cluster, id: str, olds: Properties, before: Properties) -> tuple[str, Properties, Properties]:
-    """What is there now: id (empty where it is gone), state and inputs, which differ from `olds` where somebody else
+    """What is there now: id (empty where it is gone), state and inputs, which differ from `olds` where another program
     upgraded the release or deleted one of its objects."""
     inputs = plain(olds)
     namespace, _, name = id.rpartition("/")
@@ -130,14 +130,15 @@ def read(cluster: Cluster, id: str, olds: Properties, before: Properties) -> tup
         return "", {}, {}
     if not inputs:  # an import
         inputs = DEFAULTS | {"name": name, "namespace": namespace, "chart": live["chart"], "timeout": _TIMEOUT}
+    objects = _objects(cluster, name, namespace)
     known = plain(before).get("status") or {}
     if (known.get("revision"), known.get("status")) != (live["revision"], live["status"]):
         values = json.loads(cluster.helm("get", "values", name, "--namespace", namespace, "--output", "json"))
         inputs = inputs | {"values": values or {}, "version": live["version"], "checksum": ""}
-    elif _missing_objects(cluster, name, namespace):
+    elif _missing_objects(cluster, namespace, objects):
         inputs = inputs | {"checksum": ""}
     marked = mark(inputs, olds)
-    return id, _outputs(cluster, marked, live), marked
+    return id, _outputs(marked, live, objects), marked
 
 
 def delete(cluster: Cluster, olds: Properties) -> None:
@@ -158,7 +159,7 @@ def state(cluster: Cluster, news: Properties) -> Properties:
     live = _info(cluster, inputs["name"], inputs["namespace"])
     if live is None:
         raise CommandFailed(f"release {inputs['namespace']}/{inputs['name']} vanished after it was installed")
-    return _outputs(cluster, mark(inputs, news), live)
+    return _outputs(mark(inputs, news), live, _objects(cluster, live["name"], live["namespace"]))
 
 
 def _put(cluster: Cluster, id: str, news: Properties, say: Say, *, installed_before: bool) -> None:
@@ -183,7 +184,7 @@ def _put(cluster: Cluster, id: str, news: Properties, say: Say, *, installed_bef
             raise CommandFailed("\n  ".join(reasons)) from error
         if not inputs["atomic"]:
             raise InitializationFailed(id, state(cluster, news), reasons) from error
-        say("taking it back")
+        say("rolling back")
         if installed_before:
             cluster.helm("rollback", *release)
             raise InitializationFailed(id, state(cluster, news) | {"checksum": ""}, reasons) from error
@@ -214,35 +215,29 @@ def _info(cluster: Cluster, name: str, namespace: str) -> Properties | None:
     return found | {"revision": int(release["revision"])}
 
 
-def _manifest(cluster: Cluster, name: str, namespace: str) -> str:
-    return cluster.helm("get", "manifest", name, "--namespace", namespace)
+def _objects(cluster: Cluster, name: str, namespace: str) -> list[Properties]:
+    manifest = cluster.helm("get", "manifest", name, "--namespace", namespace)
+    return [item for item in yaml.load_all(manifest, yaml.CSafeLoader) if item]  # as safe_load_all, in C
 
 
-def _outputs(cluster: Cluster, marked: Properties, live: Properties) -> Properties:
+def _outputs(marked: Properties, live: Properties, found: Iterable[Properties]) -> Properties:
     names: dict[str, set[str]] = {}
-    for item in filter(None, yaml.safe_load_all(_manifest(cluster, live["name"], live["namespace"]))):
+    for item in found:
         group = item["apiVersion"].rpartition("/")[0]
         kind = f"{item['kind']}{'.' if group else ''}{group}/{item['apiVersion']}"
         space = item["metadata"].get("namespace")
         names.setdefault(kind, set()).add(f"{space}/{item['metadata']['name']}" if space else item["metadata"]["name"])
-    objects = {kind: sorted(found) for kind, found in names.items()}
+    objects = {kind: sorted(of_kind) for kind, of_kind in names.items()}
     return marked | {"status": live, "resourceNames": objects, "__inputs": secret(marked)}
 
 
-def _missing_objects(cluster: Cluster, name: str, namespace: str) -> bool:
+def _missing_objects(cluster: Cluster, namespace: str, objects: Iterable[Properties]) -> bool:
     """Whether an object of the release has been deleted by hand."""
-    by_namespace: dict[str, list[Properties]] = {}
-    for item in filter(None, yaml.safe_load_all(_manifest(cluster, name, namespace))):
-        by_namespace.setdefault(item["metadata"].get("namespace") or namespace, []).append(item)
-    # kubectl refuses objects of another namespace than the one it is told
-    for space, items in by_namespace.items():
-        found = cluster.kubectl(
-            *("get", "--filename", "-", "--namespace", space, "--ignore-not-found", "--output", "name"),
-            text=yaml.safe_dump_all(items),
-        )
-        if len(found.split()) < len(items):
-            return True
-    return False
+    # each with its namespace, which helm leaves out: kubectl takes one for all or none
+    items = [item | {"metadata": {"namespace": namespace} | item["metadata"]} for item in objects]
+    listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
+    found = cluster.kubectl("get", "--filename", "-", "--ignore-not-found", "--output", "name", text=listed)
+    return len(found.split()) < len(items)
 
 
 def _checksum(chart: Path) -> str:

@@ -1,19 +1,22 @@
-"""Command line: `python -m accounting migrate | collect`."""
+"""Command line: `python -m accounting migrate | collect | jobs`."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 import time
+from datetime import UTC, datetime
 
 import psycopg
 from pydantic import ValidationError
 
+from accounting import jobs
 from accounting.collector import Collector, log
+from accounting.htcondor import AccessPoint, NoPool
 from accounting.kubernetes import Api
 from accounting.migrations import migrate
 from accounting.pods import Reader
-from accounting.settings import DatabaseSettings, Settings
+from accounting.settings import DatabaseSettings, JobSettings, Settings
 
 DATABASE_SECONDS = 120.0
 """How long `migrate` waits for the database."""
@@ -24,15 +27,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="accounting", description=__doc__)
     parser.add_argument(
         "command",
-        choices=["migrate", "collect"],
-        help="migrate: bring the schema to this release's version; collect: follow the cluster's pods",
+        choices=["migrate", "collect", "jobs"],
+        help="migrate: bring the schema to this release's version; collect: follow the cluster's pods; "
+        "jobs: read the batch system's history",
     )
     command = parser.parse_args().command
     try:
         if command == "migrate":
             _migrate(DatabaseSettings())
-        else:
+        elif command == "collect":
             _collect(Settings())
+        else:
+            _jobs(JobSettings())
     except ValidationError as error:
         for problem in error.errors(include_input=False):
             variable = "ACCOUNTING_" + ".".join(str(step) for step in problem["loc"]).upper()
@@ -68,6 +74,24 @@ def _collect(settings: Settings) -> None:
         watch_seconds=settings.watch_seconds,
         alive_file=settings.alive_file,
     ).run()
+
+
+def _jobs(settings: JobSettings) -> None:
+    pool = AccessPoint(
+        settings.htcondor_collector,
+        settings.htcondor_access_point,
+        settings.htcondor_domain,
+        settings.htcondor_token_file,
+    )
+    while True:
+        try:
+            with settings.connect() as connection:
+                new = jobs.record(connection, pool, datetime.now(UTC))
+            log("info", "read the history", new=new)
+        except (NoPool, psycopg.OperationalError, OSError) as error:
+            log("error", str(error).strip())
+        settings.jobs_alive_file.touch()  # a pool or database that is down is no reason to start again
+        time.sleep(settings.jobs_seconds)
 
 
 def _names(text: str) -> frozenset[str]:

@@ -190,8 +190,9 @@ def representation(client: Client) -> dict[str, Any]:
         "use.refresh.tokens": "true",
         "client_credentials.use_refresh_token": "false",
     }
-    if client.redirect_urls or client.device:
-        attributes["pkce.code.challenge.method"] = "S256"
+    # where it is required, codes for another device need it too, which kubelogin requests without; its logins by
+    # browser have it all the same
+    attributes["pkce.code.challenge.method"] = "S256" if client.redirect_urls and not client.device else ""
     return {
         "clientId": client.id,
         "protocol": "openid-connect",

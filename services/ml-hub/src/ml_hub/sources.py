@@ -22,7 +22,7 @@ def read_file(file: Path) -> list[ModelRecord]:
     """All records of a JSON file: a list of objects with the fields of `ModelRecord`.
 
     Raises:
-        CatalogueError: unreadable, no JSON, a wrong value (all of them are named), or an id that stands twice.
+        CatalogueError: unreadable, no JSON, a wrong value (all of them are named), or a duplicate id.
     """
     try:
         entries = json.loads(file.read_text(encoding="utf-8"))
@@ -47,7 +47,7 @@ def read_file(file: Path) -> list[ModelRecord]:
             ]
             continue
         if record.id in records:
-            problems.append(f"{label}: id stands twice")
+            problems.append(f"{label}: duplicate id")
         records[record.id] = record
     if problems:
         more = len(problems) - MAXIMUM_SHOWN_ERRORS

@@ -3,6 +3,7 @@
 from strata.catalogue.needs.accelerators import Accelerators
 from strata.catalogue.needs.audience import Audience
 from strata.catalogue.needs.base import Need, SecretReference
+from strata.catalogue.needs.batch_queue import BatchQueue
 from strata.catalogue.needs.bucket import Bucket
 from strata.catalogue.needs.client import Client
 from strata.catalogue.needs.database import Database
@@ -17,6 +18,7 @@ from strata.catalogue.needs.shared_volume import SharedVolume, TenantFolders
 __all__ = [
     "Accelerators",
     "Audience",
+    "BatchQueue",
     "Bucket",
     "Client",
     "Database",

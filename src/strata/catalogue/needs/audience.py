@@ -43,9 +43,11 @@ class Audience(Need[IssuerAccess]):
 
     Args:
         name: the `aud` claim, unless an external issuer has another.
+        path: below the service's Hostname, that GET opens with such a token only; `strata verify` tries others there.
     """
 
     name: str
+    path: str = ""
 
     def findings(self, site: Site, key: KeyPath) -> Iterator[Finding]:
         """The site needs an issuer."""

@@ -25,12 +25,22 @@ class Hostname(Need[dict[str, str]]):
     """A name below the site's domain, over TLS, by an Ingress of the service's chart.
 
     Args:
-        label: the name without the domain.
+        label: the name without the domain; empty: the domain itself.
         health_path: answers 2xx while the service is healthy; empty where there is none.
+        title: of the service on the site's front page, in users' words; empty: the page does not show it.
+        summary: one sentence below the title.
+        start_path: where users begin.
     """
 
     label: str
     health_path: str = ""
+    title: str = ""
+    summary: str = ""
+    start_path: str = "/"
+
+    def host(self, domain: str) -> str:
+        """The whole name."""
+        return f"{self.label}.{domain}" if self.label else domain
 
     def findings(self, site: Site, key: KeyPath) -> Iterator[Finding]:
         """The site needs a load balancer."""
@@ -38,7 +48,7 @@ class Hostname(Need[dict[str, str]]):
 
     def provide(self, context: ServiceContext[Any]) -> dict[str, str]:
         """host and className of the Ingress, as the charts take them."""
-        return {"host": f"{self.label}.{context.site.domain}", "className": INGRESS_CLASS}
+        return {"host": self.host(context.site.domain), "className": INGRESS_CLASS}
 
 
 @dataclass(frozen=True)
@@ -47,13 +57,25 @@ class PublishedService:
 
     Args:
         key: in `platform.services`.
-        hostname: below the site's domain.
+        hostname: below the site's domain; empty: the domain itself.
+        host: the whole name.
         health_path: answers 2xx while the service is healthy; empty where there is none.
     """
 
     key: str
     hostname: str
+    host: str
     health_path: str
+
+    @property
+    def url(self) -> str:
+        """Where users reach it."""
+        return f"https://{self.host}/"
+
+    @property
+    def health_url(self) -> str:
+        """Responds while the service does."""
+        return f"https://{self.host}{self.health_path or '/'}"
 
 
 def published(site: Site) -> tuple[PublishedService, ...]:
@@ -61,5 +83,6 @@ def published(site: Site) -> tuple[PublishedService, ...]:
     from strata.catalogue.site import needed
 
     return tuple(
-        PublishedService(service.key, need.label, need.health_path) for service, need in needed(site, Hostname)
+        PublishedService(service.key, need.label, need.host(site.domain), need.health_path)
+        for service, need in needed(site, Hostname)
     )

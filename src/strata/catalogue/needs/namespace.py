@@ -27,12 +27,14 @@ class Namespace(Need[str]):
     Nothing goes in or out but DNS queries, until a NetworkPolicy of the service's chart allows it.
 
     Args:
-        name: of the namespace; two services that need the same one share it.
+        name: of the namespace; two services that need the same one share it. A service's first has its release.
         pod_security: level of the Pod Security Standards that it enforces.
+        secret: entries of a Secret in it, named as the service's, for a namespace that does not have the release.
     """
 
     name: str
     pod_security: PodSecurity = "restricted"
+    secret: Callable[[ServiceContext[Any]], Mapping[str, str]] | None = None
 
     @property
     def release(self) -> str:

@@ -101,7 +101,7 @@ class MountedVolume:
         size: capacity, as Kubernetes writes it.
         owner: numeric user that may write.
         group: numeric group that may write.
-        read_only: whether nobody may write.
+        read_only: whether pods mount it read-only.
     """
 
     claim: str

@@ -1,4 +1,4 @@
-"""Names that stand twice, and names that refer to nothing."""
+"""Duplicate names, and references to unknown names."""
 
 from __future__ import annotations
 

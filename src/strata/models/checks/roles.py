@@ -17,7 +17,7 @@ def check(site: Site) -> Iterator[Finding]:
     """Roles against each other and against the sections that they carry out."""
     by_role: dict[str, list[Host]] = {}
     for host in hosts(site):
-        for role in dict.fromkeys(host.roles):  # one that stands twice is told as such
+        for role in dict.fromkeys(host.roles):  # a duplicate has a finding of its own
             by_role.setdefault(role, []).append(host)
     for name, facts in roles().items():
         if name in by_role:

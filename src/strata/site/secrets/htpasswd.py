@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import bcrypt
 
 ROUNDS = 4
-"""bcrypt's fewest: the registry hashes at every request, and nobody guesses a generated password of 192 bits."""
+"""bcrypt's fewest: the registry hashes at every request, and a generated password of 192 bits cannot be guessed."""
 
 
 def htpasswd(passwords: Mapping[str, str]) -> str:

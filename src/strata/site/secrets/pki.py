@@ -16,7 +16,7 @@ AUTHORITY_DAYS = 3650
 CERTIFICATE_DAYS = 397
 """Longest life that browsers accept of a server certificate (CA/Browser Forum ballot SC31), in days."""
 RENEWAL_SHARE = 1 / 3
-"""A certificate with less than this part of its life left is issued anew."""
+"""A certificate with less than this part of its lifetime left is reissued."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from strata.models.site import Site
 
 
 def check_secrets(site: Site) -> None:
-    """Looks at each secret with source environment or file; reads, and forgets.
+    """Checks each secret with source environment or file; its value is not stored.
 
     Raises:
         UserError: one or more are not provided; names all of them.

@@ -129,7 +129,14 @@ class SecretStore:
                 raise UserError(f"there is no secret {name}", fix=f"one of {', '.join(sorted(kept)) or 'none yet'}")
             if keep is not None:
                 kept[keep] = kept[name]
+                # in whole seconds, as the end of a run
+                content.setdefault("rotated", {})[name] = int(time.time())
             kept[name] = (make or new_secret)()
+
+    def rotated(self, name: str) -> float | None:
+        """When a secret whose old value is kept was last rotated, in seconds since 1970; None where it never was."""
+        found = self._read().get("rotated", {}).get(name)
+        return None if found is None else float(found)
 
     def certificates(self) -> Mapping[str, str]:
         """PEM of each certificate by name, the authority's as `authority`."""
@@ -140,7 +147,7 @@ class SecretStore:
         return found
 
     def forget_certificate(self, name: str) -> None:
-        """Has a certificate issued anew when it is next asked for.
+        """Has a certificate reissued when it is next needed.
 
         Raises:
             UserError: there is none of that name.
@@ -224,7 +231,7 @@ class SecretStore:
     def certificate(
         self, name: str, dns_names: Sequence[str] = (), ip_addresses: Sequence[str] = ()
     ) -> pki.Certificate:
-        """The certificate of that name; issued anew when its names change or it is about to end."""
+        """The certificate of that name; reissued when its names change or it is about to expire."""
         trusted = self.ca
         signer = self._read()["authority"]["certificate"]
         kept = self._read().get("certificates", {}).get(name)
@@ -263,7 +270,7 @@ class SecretStore:
             except AnsibleError as error:
                 raise UserError(
                     f"{file}: does not open with the passphrase in {self._paths.passphrase_file}",
-                    fix="put the passphrase back that the site was created with, or `strata destroy` and start anew",
+                    fix="restore the passphrase that the site was created with, or `strata destroy` and `strata up`",
                 ) from error
             self._cache = (key, yaml.safe_load(text) or {})
         return self._cache[1]

@@ -45,7 +45,7 @@ def service(context: SiteContext) -> PublishedService:
 def route(context: SiteContext, kubectl: Kubectl, service: PublishedService) -> Iterator[Callable[[], str]]:
     """Creates an Ingress at a name that was never used, and returns the name; removed after the check."""
     label = f"verify-{uuid.uuid4().hex[:8]}"
-    own = f"{service.hostname}.{context.site.domain}"
+    own = service.host
     ingresses = json.loads(kubectl("get", "ingresses", "--all-namespaces", "--output=json"))["items"]
     rules = [(one["metadata"]["namespace"], rule) for one in ingresses for rule in one["spec"]["rules"]]
     namespace, backend = next(
@@ -104,7 +104,7 @@ def test_http2_is_offered(context: SiteContext, address: str, service: Published
     authorities = trusted_authorities(context)
     trusting = ssl.create_default_context(cafile=authorities if isinstance(authorities, str) else None)
     trusting.set_alpn_protocols(["h2", "http/1.1"])
-    name = f"{service.hostname}.{context.site.domain}"
+    name = service.host
     with (
         socket.create_connection((address, 443), timeout=10) as plain,
         trusting.wrap_socket(plain, server_hostname=name) as session,

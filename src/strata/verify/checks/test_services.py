@@ -34,7 +34,7 @@ def test_names_have_certificates_of_the_site(
         pytest.skip(f"site {site.name} publishes no platform.services.{key}")
     address = address_of("load_balancer", site, cloud_outputs)
     assert address is not None, "no host has the role load_balancer"
-    name = f"{entry.hostname}.{site.domain}"
+    name = entry.host
     trusting = ssl.create_default_context(cafile=str(paths.ca_file))
     with (
         socket.create_connection((address, 443), timeout=10) as plain,

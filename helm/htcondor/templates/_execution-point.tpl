@@ -1,0 +1,65 @@
+{{/* The Kubernetes Job of one; the provisioner adds name, resources and the tenant. */}}
+{{- define "htcondor.executionPoint" -}}
+apiVersion: batch/v1
+kind: Job
+metadata:
+  labels:
+    {{- include "htcondor.labels" . | nindent 4 }}
+    app.kubernetes.io/component: execution-point
+spec:
+  # an evicted one is replaced if its job still waits
+  backoffLimit: 0
+  ttlSecondsAfterFinished: 60
+  template:
+    metadata:
+      labels:
+        {{- include "htcondor.labels" . | nindent 8 }}
+        app.kubernetes.io/component: execution-point
+    spec:
+      restartPolicy: Never
+      automountServiceAccountToken: false
+      enableServiceLinks: false
+      terminationGracePeriodSeconds: {{ add (int64 .Values.execute.vacate) 3 }}
+      {{- with .Values.imagePullSecrets }}
+      imagePullSecrets: {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with .Values.execute.priorityClassName }}
+      priorityClassName: {{ . }}
+      {{- end }}
+      securityContext:
+        seccompProfile:
+          type: RuntimeDefault
+      containers:
+        - name: condor
+          {{- include "htcondor.image" . | nindent 10 }}
+          # root without rights on the node: the starter needs another user for the job than its own
+          securityContext:
+            runAsUser: 0
+            runAsGroup: 0
+            allowPrivilegeEscalation: false
+            readOnlyRootFilesystem: true
+            capabilities:
+              drop: [ALL]
+              add: [CHOWN, DAC_OVERRIDE, FOWNER, KILL, SETGID, SETUID]
+          ports:
+            - {name: condor, containerPort: 9618}
+          readinessProbe:
+            tcpSocket: {port: condor}
+            periodSeconds: 5
+          volumeMounts:
+            {{- include "htcondor.mounts" . | nindent 12 }}
+            {{- include "htcondor.scratchMounts" "condor" | nindent 12 }}
+            - {name: execute, mountPath: /condor/execute}
+      volumes:
+        - name: config
+          configMap: {name: {{ include "htcondor.fullname" . }}-execution-point}
+        - name: secrets
+          secret:
+            secretName: {{ .Values.execute.existingSecret }}
+            defaultMode: 0400
+            items:
+              - {key: execute-token, path: tokens/execute}
+        - name: execute
+          emptyDir: {sizeLimit: {{ .Values.execute.scratch }}}
+        {{- include "htcondor.scratch" "condor" | nindent 8 }}
+{{- end -}}

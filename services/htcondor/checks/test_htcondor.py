@@ -1,0 +1,124 @@
+"""HTCondor, as members of a tenant meet it: at the access point, with a token of theirs."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from strata.verify.pods import Kubectl
+from strata_services.htcondor.needs import EXECUTE_NAMESPACE, JOB_PRIORITY, NAMESPACE
+from strata_services.htcondor.service import SERVICE
+from strata_services.htcondor.values import access_point
+
+if TYPE_CHECKING:
+    from strata.models import Site
+    from strata.site.context import SiteContext
+
+COMPLETED, REMOVED, HELD = 4, 3, 5
+JOB_SECONDS = 120.0
+"""Of a short job from its submission to its end, with a new execution point."""
+SECRETS = "/condor/secrets/tokens/execute /secrets/tokens/execute /proc/1/environ"
+JOB = """\
+executable = /bin/sh
+transfer_executable = false
+arguments = "-c 'id -un; for f in {secrets}; do if cat $f; then echo leaked; fi; done 2>/dev/null; hostname; exit 0'"
+request_cpus = 1
+request_memory = 64
+request_disk = 1M
+output = out
+should_transfer_files = YES
+{more}
+queue
+"""
+Pool = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def pool(context: SiteContext, kubectl: Kubectl) -> Iterator[Pool]:
+    """`pool("condor_q", "-all", user="research.alice")` → its output, on the access point; `input` goes to job.sub."""
+    if SERVICE.of(context.site) is None:
+        pytest.skip(f"site {context.site.name} has no platform.services.{SERVICE.key}")
+    directory = f"/tmp/check-{uuid.uuid4().hex[:8]}"  # noqa: S108  # of the container
+    pod = ("--namespace", NAMESPACE.name, "exec", "--stdin", "htcondor-access-point-0", "--container=condor", "--")
+
+    def run(*command: str, user: str | None = None, text: str = "") -> str:
+        script = f'mkdir -p {directory} && cd {directory} && cat > job.sub && exec "$@"'
+        prefix = () if user is None else ("condor-as", user)
+        return kubectl(*pod, "sh", "-c", script, "sh", *prefix, *command, input=text)
+
+    yield run
+    kubectl(*pod, "rm", "-rf", directory)
+
+
+@pytest.fixture(scope="module")
+def user(site: Site) -> str:
+    """A member of a tenant, known to this check only."""
+    if not site.platform.tenants:
+        pytest.skip("the site has no tenants")
+    return f"{site.platform.tenants[0].name}.strata-verify"
+
+
+def submit(pool: Pool, site: Site, user: str, more: str = "") -> str:
+    """Submits the job; returns its cluster."""
+    text = JOB.format(secrets=SECRETS, more=more)
+    printed = pool("condor_submit", "-terse", "-spool", "-name", access_point(site), "job.sub", user=user, text=text)
+    return printed.strip().splitlines()[-1].partition(".")[0]
+
+
+def job(pool: Pool, cluster: str) -> dict[str, Any]:
+    """The job's ClassAd, in the queue."""
+    found = json.loads(pool("condor_q", "-all", cluster, "-json") or "[]")
+    return dict(found[0]) if found else {}
+
+
+def test_the_pool_refuses_clients_without_its_tokens(pool: Pool, user: str) -> None:
+    """The access point answers a member's token, and no client without one."""
+    ping = ("condor_ping", "-type", "schedd", "-verbose", "WRITE")
+    assert user in pool(*ping, user=user)
+    without = ("env", "_CONDOR_SEC_TOKEN_DIRECTORY=/nonexistent", "sh", "-c", '"$@" 2>&1 || true', "sh")
+    assert "Failed to authenticate using IDTOKENS" in pool(*without, *ping, user=user)
+
+
+def test_a_job_runs_once_in_a_pod_of_its_own(pool: Pool, site: Site, kubectl: Kubectl, user: str) -> None:
+    """A member's job runs once, in a pod made for it with the batch priority, and reads no token of the pool."""
+    cluster = submit(pool, site, user)
+    try:
+        points: list[dict[str, Any]] = []
+        end = time.monotonic() + JOB_SECONDS
+        while (ad := job(pool, cluster)).get("JobStatus") != COMPLETED:
+            assert ad.get("JobStatus") != HELD or ad.get("HoldReasonCode") == 16, ad.get("HoldReason")
+            assert time.monotonic() < end, f"the job has the status {ad.get('JobStatus')} after {JOB_SECONDS:.0f} s"
+            listed = json.loads(kubectl("get", "pods", "--namespace", EXECUTE_NAMESPACE.name, "--output", "json"))
+            points = listed["items"] or points
+            time.sleep(1)
+        tenant, _, name = user.partition(".")
+        assert (ad["AcctGroup"], ad["AcctGroupUser"], ad["NumJobStarts"], ad["ExitCode"]) == (tenant, name, 1, 0)
+        pool("condor_transfer_data", "-name", access_point(site), cluster, user=user)
+        account, host = pool("cat", "out").split()
+        assert account == "slot1"
+        (pod,) = (point for point in points if point["metadata"]["name"] == host)
+        assert pod["spec"]["priorityClassName"] == JOB_PRIORITY.level
+        assert pod["metadata"]["labels"]["strata.dev/tenant"] == tenant
+    finally:
+        pool("condor_rm", "-name", access_point(site), cluster, user=user)
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [("universe = scheduler", "vanilla"), ("request_cpus = 100000", "quota"), ("request_gpus = 1000", "quota")],
+)
+def test_jobs_that_the_pool_cannot_run_are_refused(pool: Pool, site: Site, user: str, more: str, reason: str) -> None:
+    """The access point refuses jobs that would run on itself, and jobs beyond the tenant's quota."""
+    with pytest.raises(AssertionError, match=reason):
+        submit(pool, site, user, more)
+
+
+def test_a_stranger_submits_no_job(pool: Pool, site: Site) -> None:
+    """The access point refuses jobs of tenants that the site does not have."""
+    with pytest.raises(AssertionError, match="no tenant"):
+        submit(pool, site, "no-such-tenant.eve")

@@ -1,0 +1,72 @@
+"""What HTCondor needs from the platform."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from strata.catalogue.needs import Accelerators, Metrics, Namespace, Need, Priority, Secret, SharedVolume
+from strata_services.htcondor.settings import HTCondor
+from strata_services.htcondor.tokens import idtoken
+
+if TYPE_CHECKING:
+    from strata.catalogue.service import Secrets, ServiceContext
+
+USER_ID = 10001
+"""Of the daemons, on the volume too."""
+SIGNING_KEY = Secret("htcondor_pool_key", "POOL")
+TOKEN_SECRET = Secret("htcondor_token_secret", "token-secret")
+PRIORITY, JOB_PRIORITY = Priority("platform"), Priority("batch")
+METRICS = Metrics(9100)
+EXECUTE, MONITOR, PROVISIONER = "execute", "monitor", "provisioner"
+"""Names in identities. A user's has a dot after the tenant's."""
+SCOPES = {EXECUTE: ("ADVERTISE_STARTD", "ADVERTISE_MASTER", "READ"), MONITOR: ("READ",), PROVISIONER: ("READ",)}
+
+
+def daemon_token(secrets: Secrets, domain: str, name: str) -> str:
+    """Token of a part of the pool; the same for the same signing key."""
+    key = secrets.get(SIGNING_KEY.name, SIGNING_KEY.make)
+    return idtoken(key, f"{name}@{domain}", domain, SCOPES[name])
+
+
+def execute_secret(context: ServiceContext[Any]) -> Mapping[str, str]:
+    """What execution points have: a token that cannot do more than join the pool."""
+    return {"execute-token": daemon_token(context.secrets, context.site.domain, EXECUTE)}
+
+
+def secret_data(context: ServiceContext[HTCondor]) -> Mapping[str, str]:
+    """Tokens beside the signing key."""
+    return {
+        f"{name}-token": daemon_token(context.secrets, context.site.domain, name) for name in (MONITOR, PROVISIONER)
+    }
+
+
+NAMESPACE = Namespace("htcondor", pod_security="restricted")
+EXECUTE_NAMESPACE = Namespace("htcondor-execute", pod_security="baseline", secret=execute_secret)
+
+
+def spool(settings: HTCondor) -> SharedVolume:
+    """The volume with the job queue, the spool and the accountant's records."""
+    size = f"{settings.spool.gibibytes}Gi"
+    return SharedVolume("htcondor-spool", owner=USER_ID, group=USER_ID, mode="0700", size=size)
+
+
+def card(settings: HTCondor) -> Accelerators | None:
+    """Of an execution point with cards."""
+    return None if settings.accelerator is None else Accelerators(1, settings.accelerator)
+
+
+def needs(settings: HTCondor) -> tuple[Need[Any], ...]:
+    """Namespaces, the signing key, a volume, priorities, and cards where jobs may use them."""
+    cards = card(settings)
+    return (
+        NAMESPACE,
+        EXECUTE_NAMESPACE,
+        SIGNING_KEY,
+        TOKEN_SECRET,
+        PRIORITY,
+        JOB_PRIORITY,
+        METRICS,
+        spool(settings),
+        *((cards,) if cards else ()),
+    )

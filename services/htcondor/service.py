@@ -1,0 +1,47 @@
+"""HTCondor: batch jobs on what notebooks and services leave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from strata.catalogue.service import Service
+from strata.models.finding import Finding, duplicates
+from strata_services.htcondor.needs import needs, secret_data
+from strata_services.htcondor.settings import HTCondor
+from strata_services.htcondor.values import batch_server, values
+
+if TYPE_CHECKING:
+    from strata.models import Site
+    from strata.models.yaml_events import KeyPath
+
+KEY: KeyPath = ("platform", "services", "htcondor", "tenants")
+TENANTS: KeyPath = ("platform", "tenants")
+
+
+def check(settings: HTCondor, site: Site, _: Path) -> Iterator[Finding]:
+    """Tenants are those of the site, each once; shares do not name cards that jobs cannot have."""
+    names = [tenant.name for tenant in site.platform.tenants]
+    yield from duplicates((share.name, (*KEY, i, "name")) for i, share in enumerate(settings.tenants))
+    for index, share in enumerate(settings.tenants):
+        key: KeyPath = (*KEY, index)
+        if share.name not in names:
+            fix = f"one of {', '.join(names)}" if names else "add it to platform.tenants"
+            yield Finding((*key, "name"), f"the site has no tenant {share.name}", fix, (TENANTS,))
+        if share.cards and settings.accelerator is None:
+            yield Finding(
+                (*key, "cards"), "jobs have no cards without `accelerator`", "set accelerator, or remove cards"
+            )
+
+
+SERVICE = Service(
+    folder=Path(__file__).parent,
+    settings=HTCondor,
+    needs=needs,
+    check=check,
+    values=values,
+    secret_data=secret_data,
+    batch_server=batch_server,
+    pod_annotations=("podAnnotations", "daemonAnnotations"),
+)

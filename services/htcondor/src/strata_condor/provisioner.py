@@ -1,0 +1,165 @@
+"""Turns idle jobs into execution points, every few seconds; keeps no state of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from strata_condor.kubernetes import Kubernetes, Unavailable
+from strata_condor.plan import Limits, Point, Pool
+from strata_condor.queue import ATTRIBUTES, SELECTION, Snapshot, snapshot, usage
+
+METRICS_PORT = 9100
+STALE_SECONDS = 120.0
+"""Without a pass for so long the provisioner is restarted."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the chart writes.
+
+    Args:
+        access_point: name of the schedd.
+        seconds: between two passes.
+        pool: limits.
+        kubernetes: where execution points are made.
+    """
+
+    access_point: str
+    seconds: float
+    pool: Pool
+    kubernetes: Kubernetes
+
+    @classmethod
+    def load(cls, directory: Path) -> Settings:
+        """From `settings.json` and `job.json`."""
+        given = json.loads((directory / "settings.json").read_text())
+        template = json.loads((directory / "job.json").read_text())
+        tenants = {t["name"]: Limits(t["cpus"], t["memory"], t["cards"], t["priorityFactor"]) for t in given["tenants"]}
+        cluster = Kubernetes(given["namespace"], template, given["card"], given["millicpus"])
+        return cls(given["accessPoint"], given["seconds"], Pool(given["maximum"], tenants), cluster)
+
+
+class Condor:
+    """The pool, by HTCondor's client for Python."""
+
+    def __init__(self, access_point: str) -> None:
+        import htcondor2  # type: ignore[import-not-found]  # in the image only
+
+        self._client, self._name = htcondor2, access_point
+
+    def queue(self) -> Snapshot:
+        """The access point's jobs."""
+        schedd = self._client.Schedd(self._locate(self._client.DaemonType.Schedd, self._name))
+        return snapshot(schedd.query(constraint=SELECTION, projection=ATTRIBUTES))
+
+    def usage(self) -> dict[str, float]:
+        """What the central manager's accountant has of each tenant."""
+        negotiator = self._client.Negotiator(self._locate(self._client.DaemonType.Negotiator))
+        return usage(negotiator.getPriorities())
+
+    def _locate(self, *arguments: Any) -> Any:
+        return self._client.Collector().locate(*arguments)
+
+
+@dataclass
+class Provisioner:
+    """One pass after the other.
+
+    Args:
+        settings: of the pool.
+        queue: reads the queue.
+        usage: reads the tenants' usage.
+    """
+
+    settings: Settings
+    queue: Callable[[], Snapshot]
+    usage: Callable[[], Mapping[str, float]]
+    metrics: str = ""
+    last_pass: float = field(default_factory=time.monotonic)
+
+    def run_once(self) -> None:
+        """Compares the queue with the execution points, and acts.
+
+        Raises:
+            Unavailable: Kubernetes' API does not answer, or refuses.
+        """
+        cluster = self.settings.kubernetes
+        # the points first: a job that starts in between makes one of them busy, not spare
+        listed = list(cluster.points())
+        queue = self.queue()
+        points = [replace(point, busy=point.name in queue.busy) for point in listed]
+        plan = self.settings.pool.plan(queue.idle, points, self.usage() if queue.idle else {})
+        for name in plan.delete:
+            cluster.delete(name)
+            log(f"deleted {name}: no job waits for it")
+        for shape in plan.create:
+            log(f"created {cluster.create(shape)}: {shape.cpus} CPUs, {shape.memory} MiB, {shape.cards} cards")
+        self.metrics = exposition(queue, points)
+        self.last_pass = time.monotonic()
+
+    def run(self) -> None:
+        """For ever; a daemon that does not answer is asked again in the next pass."""
+        while True:
+            try:
+                self.run_once()
+            except Unavailable as error:
+                log(f"Kubernetes: {error}")
+            except Exception as error:
+                log(f"HTCondor: {type(error).__name__}: {error}")
+            time.sleep(self.settings.seconds)
+
+
+def exposition(queue: Snapshot, points: list[Point]) -> str:
+    """Metrics in the text format of Prometheus."""
+    states = Counter((p.shape.tenant, "busy" if p.busy else "idle" if p.running else "pending") for p in points)
+    lines = []
+    for name, text, label, counts in (
+        ("htcondor_jobs", "Jobs in the queue.", "status", queue.jobs),
+        ("htcondor_execution_points", "Execution points.", "state", states),
+    ):
+        lines += [f"# HELP {name} {text}", f"# TYPE {name} gauge"]
+        lines += [f'{name}{{tenant="{t}",{label}="{state}"}} {count}' for (t, state), count in sorted(counts.items())]
+    return "\n".join([*lines, ""])
+
+
+def serve(provisioner: Provisioner, port: int = METRICS_PORT) -> ThreadingHTTPServer:
+    """`/metrics`, and `/healthz`, which fails when no pass succeeds any more."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            healthy = time.monotonic() - provisioner.last_pass < STALE_SECONDS
+            body = provisioner.metrics if self.path == "/metrics" else f"{'ok' if healthy else 'no pass succeeds'}\n"
+            self.send_response(200 if self.path == "/metrics" or healthy else 503)
+            self.send_header("Content-Type", "text/plain; version=0.0.4")
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Requests are not logged."""
+
+    server = ThreadingHTTPServer(("", port), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server
+
+
+def log(text: str) -> None:
+    """A line for `kubectl logs`."""
+    print(f"{time.strftime('%FT%TZ', time.gmtime())} {text}", flush=True)
+
+
+def main() -> None:
+    """Runs the provisioner."""
+    settings = Settings.load(Path(os.environ["STRATA_CONDOR_DIRECTORY"]))
+    condor = Condor(settings.access_point)
+    provisioner = Provisioner(settings, condor.queue, condor.usage)
+    serve(provisioner)
+    provisioner.run()

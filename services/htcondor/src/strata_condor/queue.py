@@ -1,0 +1,85 @@
+"""The jobs of the access point and the usage of tenants, by HTCondor's own client."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from strata_condor.plan import Shape
+
+IDLE, RUNNING, HELD = 1, 2, 5
+STATES = {IDLE: "idle", RUNNING: "running", HELD: "held"}
+MEMORY_STEP = 128
+"""MiB; requests are rounded up, so that jobs share execution points."""
+DEFAULT_MEMORY = 128
+ATTRIBUTES = ["AcctGroup", "JobStatus", "RemoteHost", "RequestCpus", "RequestMemory", "RequestGPUs", "MemoryUsage"]
+SELECTION = f"JobUniverse == 5 && (JobStatus == {IDLE} || JobStatus == {RUNNING} || JobStatus == {HELD})"
+
+
+class Ad(Protocol):
+    """A ClassAd."""
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """An attribute, not evaluated."""
+
+    def eval(self, attr: str) -> Any:
+        """An attribute's value; raises KeyError where there is none."""
+
+
+@dataclass
+class Snapshot:
+    """The queue at one time.
+
+    Args:
+        idle: number of idle jobs by shape.
+        busy: names of the execution points that run a job.
+        jobs: number of jobs by tenant and state (idle, running, held).
+    """
+
+    idle: Counter[Shape] = field(default_factory=Counter)
+    busy: set[str] = field(default_factory=set)
+    jobs: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+
+def snapshot(ads: Iterable[Ad]) -> Snapshot:
+    """What the provisioner needs of jobs' ClassAds."""
+    found = Snapshot()
+    for ad in ads:
+        tenant, status = str(ad.get("AcctGroup", "")), int(ad.get("JobStatus", 0))
+        found.jobs[tenant, STATES.get(status, "other")] += 1
+        if status == IDLE:
+            memory = max(1, -(-_number(ad, "RequestMemory", DEFAULT_MEMORY) // MEMORY_STEP)) * MEMORY_STEP
+            cpus, cards = max(1, _number(ad, "RequestCpus", 1)), max(0, _number(ad, "RequestGPUs", 0))
+            found.idle[Shape(tenant, cpus, memory, cards)] += 1
+        elif host := ad.get("RemoteHost"):
+            found.busy.add(point_of(str(host)))
+    return found
+
+
+def point_of(host: str) -> str:
+    """Name of the execution point: slot1@execute-research-1a2b3c4d-x7k2p.DOMAIN is the host of a pod of its Job."""
+    return host.rpartition("@")[2].partition(".")[0].rpartition("-")[0]
+
+
+def usage(ads: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+    """CPUs that each tenant used, decayed over time: the sum of its users' real priorities.
+
+    Args:
+        ads: the accountant's, one per user and group.
+    """
+    found: dict[str, float] = {}
+    for ad in ads:
+        tenant, dot, _ = str(ad.get("Name", "")).partition(".")
+        if dot and not ad.get("IsAccountingGroup"):
+            found[tenant] = found.get(tenant, 0.0) + float(ad.get("Priority", 0.0))
+    return found
+
+
+def _number(ad: Ad, name: str, default: int) -> int:
+    """A request, which may be an expression of attributes that an idle job does not have yet."""
+    if ad.get(name) is None:
+        return default
+    value = ad.eval(name)
+    return int(value) if isinstance(value, int | float) else default

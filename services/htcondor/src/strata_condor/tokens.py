@@ -1,0 +1,114 @@
+"""Issues users' tokens to services that know their users; only this process and the daemons have the pool's key."""
+
+from __future__ import annotations
+
+import hmac
+import json
+import os
+import re
+import subprocess
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+PORT = 8080
+LONGEST_BODY = 4096
+USER = re.compile(r"[a-z_0-9][a-z0-9._-]{0,62}")
+"""No @, which ends the name in an identity."""
+
+
+class Refused(Exception):
+    """A request that gets no token."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+@dataclass(frozen=True)
+class Issuer:
+    """Tokens of one pool.
+
+    Args:
+        secret: of the services that may request tokens.
+        tenants: of the site.
+        domain: the pool's trust domain.
+        lifetime: of a token, in seconds.
+        command: makes a token.
+    """
+
+    secret: str
+    tenants: Collection[str]
+    domain: str
+    lifetime: int
+    command: tuple[str, ...] = ("condor_token_create",)
+
+    def issue(self, authorization: str, body: bytes) -> dict[str, Any]:
+        """`token` and `expires` (seconds since 1970) for {"tenant": …, "user": …}.
+
+        Raises:
+            Refused: another secret, no user, or a tenant that the site does not have.
+        """
+        if not hmac.compare_digest(authorization.encode(), f"Bearer {self.secret}".encode()):
+            raise Refused(401, "the header Authorization must be `Bearer` and the secret htcondor_token_secret")
+        try:
+            request = json.loads(body)
+            tenant, user = str(request["tenant"]), str(request["user"])
+        except (ValueError, KeyError, TypeError):
+            raise Refused(400, 'the body must be {"tenant": TENANT, "user": USER}') from None
+        if tenant not in self.tenants:
+            raise Refused(400, f"the site has no tenant {tenant}")
+        if not USER.fullmatch(user):
+            raise Refused(400, f"{user!r} is no user's name: lower-case letters, digits, dots, dashes, underscores")
+        identity = f"{tenant}.{user}@{self.domain}"
+        options = ("-identity", identity, "-lifetime", str(self.lifetime), "-authz", "READ", "-authz", "WRITE")
+        expires = int(time.time()) + self.lifetime
+        done = subprocess.run([*self.command, *options], capture_output=True, text=True, check=False, timeout=30)
+        if done.returncode != 0:
+            raise Refused(500, f"condor_token_create: {done.stderr.strip()}")
+        return {"token": done.stdout.strip(), "expires": expires}
+
+
+def server(issuer: Issuer, port: int = PORT) -> ThreadingHTTPServer:
+    """`POST /tokens`; `GET /healthz` for probes."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            found = self.path == "/healthz"
+            self._answer(200 if found else 404, {} if found else {"error": "POST /tokens"})
+
+        def do_POST(self) -> None:
+            try:
+                if self.path != "/tokens":
+                    raise Refused(404, "POST /tokens")
+                length = self.headers.get("Content-Length", "0")
+                if not length.isdigit() or int(length) > LONGEST_BODY:
+                    raise Refused(413, f"the body is longer than {LONGEST_BODY} B")
+                body = self.rfile.read(int(length))
+                self._answer(201, issuer.issue(self.headers.get("Authorization", ""), body))
+            except Refused as error:
+                self._answer(error.status, {"error": str(error)})
+
+        def _answer(self, status: int, body: dict[str, Any]) -> None:
+            text = json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Requests are not logged."""
+
+    return ThreadingHTTPServer(("", port), Handler)
+
+
+def main() -> None:
+    """Runs the issuer."""
+    secret = Path(os.environ["STRATA_TOKEN_SECRET_FILE"]).read_text().strip()
+    tenants = os.environ["STRATA_TENANTS"].split(",")
+    lifetime = int(os.environ["STRATA_TOKEN_SECONDS"])
+    server(Issuer(secret, tenants, os.environ["STRATA_DOMAIN"], lifetime)).serve_forever()

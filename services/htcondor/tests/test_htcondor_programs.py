@@ -1,0 +1,251 @@
+"""The provisioner and the issuer of tokens, as they run in the image, without HTCondor."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from strata_services.htcondor.service import SERVICE
+
+TEMPLATE = {"metadata": {}, "spec": {"template": {"metadata": {}, "spec": {"containers": [{"name": "condor"}]}}}}
+CARD = {"resource": "nvidia.com/gpu", "nodeSelector": {"pool": "gpu"}, "tolerations": [{"operator": "Exists"}]}
+
+
+@pytest.fixture(autouse=True)
+def _program(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.syspath_prepend(str(SERVICE.folder / "src"))
+    yield
+    for name in [name for name in sys.modules if name.partition(".")[0] == "strata_condor"]:
+        del sys.modules[name]
+
+
+@pytest.fixture
+def plan() -> Any:
+    """strata_condor.plan."""
+    import strata_condor.plan as found  # type: ignore[import-not-found]  # in the image, or put on the path above
+
+    return found
+
+
+class Ad(dict[str, Any]):
+    """A ClassAd of literals."""
+
+    def eval(self, attr: str) -> Any:
+        return self[attr]
+
+
+class Api:
+    """Kubernetes' API for the Jobs of one namespace."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[str, dict[str, Any]] = {}
+        self.refuse = False
+        api = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                self.reply({"items": list(api.jobs.values())})
+
+            def do_POST(self) -> None:
+                job = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                if not api.refuse:
+                    api.jobs[job["metadata"]["name"]] = job
+                self.reply(job, 403 if api.refuse else 201)
+
+            def do_DELETE(self) -> None:
+                gone = api.jobs.pop(self.path.rpartition("/")[2].partition("?")[0], None)
+                self.reply({}, 200 if gone else 404)
+
+            def reply(self, body: object, status: int = 200) -> None:
+                self.send_response(status)
+                self.end_headers()
+                self.wfile.write(json.dumps(body).encode())
+
+            def log_message(self, format: str, *args: Any) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+
+
+@pytest.fixture
+def api() -> Iterator[Api]:
+    """The API, empty."""
+    found = Api()
+    yield found
+    found.server.shutdown()
+    found.server.server_close()
+
+
+@pytest.fixture
+def cluster(api: Api) -> Any:
+    """The provisioner's client of it."""
+    from strata_condor.kubernetes import Kubernetes  # type: ignore[import-not-found]  # as above
+
+    return Kubernetes("execute", TEMPLATE, CARD, 100, api.url, account=None)
+
+
+def pool(plan: Any, maximum: int = 10, **tenants: Any) -> Any:
+    return plan.Pool(maximum, tenants or {"a": plan.Limits(8, 8192, 1)})
+
+
+def test_idle_jobs_get_what_is_missing(plan: Any) -> None:
+    shape = plan.Shape("a", 1, 128)
+    points = [plan.Point("one", shape, running=True), plan.Point("two", shape, running=True, busy=True)]
+    found = pool(plan).plan({shape: 3}, points, {})
+    assert found.create == (shape, shape), "a point without a job takes one of the three"
+    assert found.delete == ()
+
+
+def test_points_that_no_job_waits_for_are_deleted_before_they_have_a_node_only(plan: Any) -> None:
+    shape, other = plan.Shape("a", 1, 128), plan.Shape("a", 2, 128)
+    points = [
+        plan.Point("pending", shape),
+        plan.Point("idle", other, running=True),
+        plan.Point("busy", shape, True, True),
+    ]
+    found = pool(plan).plan({}, points, {})
+    assert found.delete == ("pending",)
+    assert pool(plan).plan({shape: 1}, points, {}) == plan.Plan()
+
+
+def test_limits_hold(plan: Any) -> None:
+    small, wide = plan.Shape("a", 1, 128), plan.Shape("a", 4, 128)
+    assert len(pool(plan, maximum=2).plan({small: 9}, [], {}).create) == 2
+    assert len(pool(plan, a=plan.Limits(3, 8192)).plan({small: 9}, [], {}).create) == 3
+    assert len(pool(plan, a=plan.Limits(9, 256)).plan({small: 9}, [], {}).create) == 2
+    found = pool(plan, a=plan.Limits(3, 8192)).plan({wide: 1, small: 1, plan.Shape("b", 1, 128): 1}, [], {})
+    assert found.create == (small,)
+    assert set(found.refused) == {wide, plan.Shape("b", 1, 128)}
+    card = plan.Shape("a", 1, 128, 1)
+    assert pool(plan).plan({card: 2}, [], {}).create == (card,)
+    # a point that still runs counts
+    assert pool(plan).plan({card: 1}, [plan.Point("one", card, True, True)], {}).create == ()
+
+
+def test_shares_follow_usage_and_factor(plan: Any) -> None:
+    def created(usage: dict[str, float], factor: float = 1.0, points: Any = ()) -> Counter[str]:
+        limits = {"a": plan.Limits(100, 99999), "b": plan.Limits(100, 99999, 0, factor)}
+        idle = {plan.Shape("a", 1, 128): 50, plan.Shape("b", 1, 128): 50}
+        return Counter(shape.tenant for shape in pool(plan, 12, **limits).plan(idle, points, usage).create)
+
+    assert created({}) == {"a": 6, "b": 6}
+    assert created({"a": 4.0, "b": 2.0}) == {"a": 4, "b": 8}
+    assert created({}, factor=3.0) == {"a": 9, "b": 3}
+    running = [plan.Point(str(index), plan.Shape("a", 1, 128), True, True) for index in range(6)]
+    assert created({}, points=running) == {"b": 6}
+
+
+def test_the_queue_is_read_by_shape() -> None:
+    from strata_condor.plan import Shape
+    from strata_condor.queue import snapshot, usage  # type: ignore[import-not-found]  # as above
+
+    found = snapshot(
+        [
+            Ad(AcctGroup="a", JobStatus=1, RequestCpus=2, RequestMemory=200, RequestGPUs=1),
+            Ad(AcctGroup="a", JobStatus=1, RequestCpus=2, RequestMemory=256, RequestGPUs=1),
+            Ad(AcctGroup="a", JobStatus=1, RequestMemory=object()),
+            Ad(AcctGroup="b", JobStatus=2, RemoteHost="slot1@execute-b-1a2b3c4d-x7k2p"),
+            Ad(AcctGroup="b", JobStatus=5),
+        ]
+    )
+    assert found.idle == {Shape("a", 2, 256, 1): 2, Shape("a", 1, 128): 1}
+    assert found.busy == {"execute-b-1a2b3c4d"}
+    assert found.jobs == {("a", "idle"): 3, ("b", "running"): 1, ("b", "held"): 1}
+    priorities: list[dict[str, Any]] = [
+        {"Name": "a", "IsAccountingGroup": True, "Priority": 500.0},
+        {"Name": "a.ada@lab", "Priority": 2.0},
+        {"Name": "a.carol@lab", "Priority": 0.5},
+    ]
+    assert usage(priorities) == {"a": 2.5}
+
+
+def test_a_point_has_what_its_job_requests(cluster: Any, plan: Any) -> None:
+    job = cluster.manifest(plan.Shape("research", 2, 256, 1))
+    pod = job["spec"]["template"]
+    (container,) = pod["spec"]["containers"]
+    assert container["resources"]["requests"] == {"cpu": "200m", "memory": "352Mi", "nvidia.com/gpu": "1"}
+    assert container["resources"]["limits"]["cpu"] == "2"
+    assert (pod["spec"]["nodeSelector"], pod["spec"]["tolerations"]) == ({"pool": "gpu"}, [{"operator": "Exists"}])
+    assert pod["metadata"]["labels"]["strata.dev/tenant"] == "research"
+    environment = {entry["name"]: entry["value"] for entry in container["env"]}
+    assert environment["_CONDOR_MACHINE_RESOURCE_GPUs"] == "CUDA0"
+    assert environment["_CONDOR_STRATA_TENANT"] == "research"
+    without = cluster.manifest(plan.Shape("research", 1, 128))["spec"]["template"]["spec"]
+    assert "nodeSelector" not in without
+    assert "execute" not in json.dumps(TEMPLATE), "the template is copied"
+
+
+def test_the_provisioner_goes_on_where_another_was_killed(api: Api, cluster: Any, plan: Any) -> None:
+    from strata_condor.provisioner import Provisioner, Settings  # type: ignore[import-not-found]  # as above
+    from strata_condor.queue import Snapshot
+
+    shape = plan.Shape("a", 1, 128)
+    queue = Snapshot(Counter({shape: 2}), jobs=Counter({("a", "idle"): 2}))
+
+    def started() -> Any:
+        settings = Settings("access-point@lab", 5, pool(plan), cluster)
+        return Provisioner(settings, lambda: queue, dict)
+
+    first = started()
+    first.run_once()
+    assert len(api.jobs) == 2
+    second = started()
+    second.run_once()
+    assert len(api.jobs) == 2, "the execution points of the first count"
+    assert 'htcondor_execution_points{tenant="a",state="pending"} 2' in second.metrics
+    assert 'htcondor_jobs{tenant="a",status="idle"} 2' in second.metrics
+    one = next(iter(api.jobs.values()))
+    one["status"] = {"conditions": [{"type": "Failed", "status": "True"}]}
+    second.run_once()
+    assert len(api.jobs) == 3, "an evicted one is replaced while its job waits"
+    queue.idle.clear()
+    second.run_once()
+    assert list(api.jobs.values()) == [one]
+
+
+def test_a_refusal_of_kubernetes_names_its_reason(api: Api, cluster: Any, plan: Any) -> None:
+    from strata_condor.kubernetes import Unavailable
+
+    api.refuse = True
+    with pytest.raises(Unavailable, match="403"):
+        cluster.create(plan.Shape("a", 1, 128))
+    cluster.delete("gone")
+
+
+def test_tokens_are_for_users_of_tenants_only(tmp_path: Path) -> None:
+    from strata_condor.tokens import Issuer, server  # type: ignore[import-not-found]  # as above
+
+    program = tmp_path / "condor_token_create"
+    program.write_text('#!/bin/sh\necho "$@"\n')
+    program.chmod(0o755)
+    found = server(Issuer("sesame", ["research"], "lab", 60, (str(program),)), 0)
+    threading.Thread(target=found.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{found.server_port}"
+
+    def request(body: Any, sent: str = "sesame") -> requests.Response:
+        return requests.post(f"{url}/tokens", json=body, headers={"Authorization": f"Bearer {sent}"}, timeout=10)
+
+    try:
+        good = request({"tenant": "research", "user": "ada"})
+        assert good.status_code == 201
+        assert good.json()["token"] == "-identity research.ada@lab -lifetime 60 -authz READ -authz WRITE"
+        assert request({"tenant": "research", "user": "ada"}, "other").status_code == 401
+        for body in ({"tenant": "other", "user": "ada"}, {"tenant": "research", "user": "x@y"}, {}, ["ada"], 1):
+            assert request(body).status_code == 400, body
+        assert request({"tenant": "research", "user": "a" * 5000}).status_code == 413
+        assert requests.get(f"{url}/healthz", timeout=10).status_code == 200
+        assert requests.get(f"{url}/tokens", timeout=10).status_code == 404
+    finally:
+        found.shutdown()
+        found.server_close()

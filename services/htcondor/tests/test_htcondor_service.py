@@ -1,0 +1,159 @@
+"""The declaration of HTCondor: its values, its Secrets, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jwt
+import pytest
+
+from strata.catalogue.needs import BatchQueue
+from strata.catalogue.service import Service
+from strata.models import SiteError, load_site
+from strata.platform.releases import PlatformState, releases, service_context
+from strata.platform.secrets import secret_manifests
+from strata_services.accounting.service import SERVICE as READER
+from strata_services.htcondor.needs import EXECUTE_NAMESPACE, NAMESPACE, SIGNING_KEY
+from strata_services.htcondor.service import SERVICE
+from strata_services.htcondor.tokens import derived_key, idtoken
+
+ValuesOf = Callable[[Service[Any], Path], dict[str, Any]]
+ObjectsOf = Callable[[Service[Any], Path], list[dict[str, Any]]]
+LabWith = Callable[..., Path]
+StateOf = Callable[[Path], PlatformState]
+
+
+def configuration(objects: list[dict[str, Any]], part: str) -> str:
+    """The configuration of one part of the pool."""
+    (found,) = (o for o in objects if o["kind"] == "ConfigMap" and o["metadata"]["name"] == f"htcondor-{part}")
+    return "\n".join(found["data"].values())
+
+
+def execution_point(objects: list[dict[str, Any]]) -> dict[str, Any]:
+    """The template that the provisioner has."""
+    (found,) = (o for o in objects if o["kind"] == "ConfigMap" and o["metadata"]["name"] == "htcondor-provisioner")
+    return dict(json.loads(found["data"]["job.json"])["spec"]["template"]["spec"])
+
+
+def test_shares_are_the_tenants_quotas_unless_the_site_sets_others(values_of: ValuesOf, lab_with: LabWith) -> None:
+    quota = {"name": "research", "cpus": 8, "memory": 16384, "cards": 1, "priorityFactor": 1}
+    assert values_of(SERVICE, lab_with(SERVICE, accelerator="v100"))["tenants"] == [quota]
+    assert values_of(SERVICE, lab_with(SERVICE))["tenants"] == [{**quota, "cards": 0}]
+    share = {"name": "research", "cpus": 2, "memory": "1 GiB", "priority_factor": 3}
+    found = values_of(SERVICE, lab_with(SERVICE, accelerator="v100", tenants=[share]))["tenants"]
+    assert found == [{"name": "research", "cpus": 2, "memory": 1024, "cards": 1, "priorityFactor": 3}]
+
+
+def test_execution_points_have_the_batch_priority_and_only_their_own_token(
+    objects_of: ObjectsOf, lab_with: LabWith
+) -> None:
+    spec = execution_point(objects_of(SERVICE, lab_with(SERVICE)))
+    assert spec["priorityClassName"] == "batch"
+    assert spec["automountServiceAccountToken"] is False
+    (secret,) = (volume["secret"] for volume in spec["volumes"] if "secret" in volume)
+    assert [item["key"] for item in secret["items"]] == ["execute-token"]
+    assert secret["defaultMode"] == 0o400
+    (container,) = spec["containers"]
+    context = container["securityContext"]
+    assert context["capabilities"]["drop"] == ["ALL"]
+    # what the Pod Security level baseline admits
+    assert set(context["capabilities"]["add"]) <= {"CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID"}
+    assert (context["allowPrivilegeEscalation"], context["readOnlyRootFilesystem"]) == (False, True)
+    assert spec["terminationGracePeriodSeconds"] > 2 + 2
+
+
+def test_the_signing_key_stays_in_the_namespace_without_jobs(state: StateOf, lab_with: LabWith) -> None:
+    found = state(lab_with(SERVICE))
+    manifests = secret_manifests(found, ["htcondor"])
+    assert set(manifests) == {(n.name, "htcondor-secrets") for n in (NAMESPACE, EXECUTE_NAMESPACE)}
+    assert set(manifests[EXECUTE_NAMESPACE.name, "htcondor-secrets"]["data"]) == {"execute-token"}
+    (release,) = (one for one in releases(found.site) if one.name == "htcondor")
+    assert {"namespace-htcondor", "namespace-htcondor-execute"} <= set(release.after)
+
+
+def test_tokens_change_with_the_key_only(lab_with: LabWith, context_of: Callable[..., Any], fake_secrets: Any) -> None:
+    context = context_of(SERVICE, lab_with(SERVICE))
+    before = context.secret_data()
+    assert context.secret_data() == before
+    claims = jwt.decode(before["monitor-token"], options={"verify_signature": False})
+    assert claims["sub"] == "monitor@lab.strata.test"
+    assert claims["scope"] == "condor:/READ"
+    fake_secrets.stored[SIGNING_KEY.name] = "another"
+    assert context.secret_data()["monitor-token"] != before["monitor-token"]
+
+
+def test_a_token_is_htcondors_own() -> None:
+    # of condor_token_create 23.9.6, with this key in the file POOL
+    made = (
+        "eyJhbGciOiJIUzI1NiIsImtpZCI6IlBPT0wifQ.eyJpYXQiOjE3OTUzOTExNTgsImlzcyI6ImxhYi5zdHJhdGEudGVzdCIsImp0aSI6IjdjMmIx"
+        "MjZlZmYzNmQ2ZTc1MGMxNmRlNDI2MDdjZDVlIiwic3ViIjoiYm9iQHJlc2VhcmNoIn0.N0SpEcD4JzgAsD8L-xKhfqq6fJyoPGa1xj3ELJgfkNE"
+    )
+    key = derived_key("abcdefghijklmnopqrstuvwxyz0123456789")
+    assert jwt.decode(made, key, algorithms=["HS256"])["sub"] == "bob@research"
+    own = idtoken("abcdefghijklmnopqrstuvwxyz0123456789", "bob@research", "lab.strata.test", ["READ"])
+    assert jwt.decode(own, key, algorithms=["HS256"])["scope"] == "condor:/READ"
+    with pytest.raises(jwt.InvalidSignatureError):
+        jwt.decode(idtoken("other", "bob@research", "lab", []), key, algorithms=["HS256"])
+
+
+def test_jobs_beyond_a_tenants_share_are_refused(objects_of: ObjectsOf, lab_with: LabWith) -> None:
+    with_cards = configuration(objects_of(SERVICE, lab_with(SERVICE, accelerator="v100")), "access-point")
+    rule = '(AcctGroup == "research" && RequestCpus <= 8 && RequestMemory <= 16384 && (RequestGPUs ?: 0) <= 1)'
+    assert f"SUBMIT_REQUIREMENT_Limits = False || {rule}\n" in with_cards
+    without = configuration(objects_of(SERVICE, lab_with(SERVICE)), "access-point")
+    assert "(RequestGPUs ?: 0) <= 0)" in without
+
+
+def test_only_pods_that_a_service_names_reach_the_pool(
+    objects_of: ObjectsOf, lab_with: LabWith, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from strata.catalogue.discovery import services
+
+    need = BatchQueue(("component=singleuser-server",), ("component=hub",))
+    more = replace(READER, needs=lambda settings: (*READER.needs(settings), need))
+    table = tuple(more if service is READER else service for service in services())
+    before = [o for o in objects_of(SERVICE, lab_with(SERVICE)) if o["kind"] == "NetworkPolicy"]
+    assert "singleuser-server" not in json.dumps(before)
+    monkeypatch.setattr("strata.catalogue.site.load", lambda: table)
+    policies = {
+        o["metadata"]["name"]: o["spec"]
+        for o in objects_of(SERVICE, lab_with(SERVICE))
+        if o["kind"] == "NetworkPolicy" and "namespace" not in o["metadata"]
+    }
+    daemons, tokens = (policies[name]["ingress"][0]["from"] for name in ("htcondor", "htcondor-tokens"))
+    assert {"component": "singleuser-server"} in [peer["podSelector"]["matchLabels"] for peer in daemons]
+    assert [peer["podSelector"]["matchLabels"] for peer in tokens] == [{"component": "hub"}]
+
+
+def test_a_reader_of_the_queue_gets_what_it_asks_for(lab_with: LabWith, state: StateOf) -> None:
+    need = BatchQueue(("app.kubernetes.io/name=accounting",), monitor=True)
+    reader: Service[Any] = replace(READER, needs=lambda settings: (*READER.needs(settings), need))
+    context = service_context(reader, state(lab_with(SERVICE)))
+    access = context.provide(need)
+    assert access is not None
+    assert access.server.collector == "htcondor-central-manager.htcondor.svc:9618"
+    assert access.token_secret is None
+    assert access.monitor_token is not None
+    data = context.secret_data()
+    claims = jwt.decode(data[access.monitor_token.key], options={"verify_signature": False})
+    assert claims["sub"] == "monitor@lab.strata.test"
+    assert not [key for key in data if "secret" in key]
+
+
+@pytest.mark.parametrize(
+    ("settings", "finding"),
+    [
+        ({"tenants": [{"name": "no-such"}]}, "the site has no tenant no-such"),
+        ({"tenants": [{"name": "research"}, {"name": "research"}]}, "duplicate"),
+        ({"tenants": [{"name": "research", "cards": 1}]}, "no cards without `accelerator`"),
+        ({"accelerator": "a100"}, "needs 1 × a100"),
+    ],
+)
+def test_it_refuses(lab_with: LabWith, settings: dict[str, Any], finding: str) -> None:
+    with pytest.raises(SiteError) as caught:
+        load_site(lab_with(SERVICE, **settings))
+    assert finding in str(caught.value)

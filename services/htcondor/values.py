@@ -1,0 +1,114 @@
+"""Values of helm/htcondor."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from strata.catalogue.needs.base import pods_peer
+from strata.catalogue.needs.batch_queue import BatchServer, queue_clients
+from strata.catalogue.service import ServiceContext, Values
+from strata_services.htcondor.needs import (
+    EXECUTE_NAMESPACE,
+    JOB_PRIORITY,
+    METRICS,
+    MONITOR,
+    NAMESPACE,
+    PRIORITY,
+    TOKEN_SECRET,
+    card,
+    daemon_token,
+    spool,
+)
+from strata_services.htcondor.settings import HTCondor, TenantShare
+
+if TYPE_CHECKING:
+    from strata.models import Site
+
+PORT, TOKENS_PORT = 9618, 8080
+PODS = {"app.kubernetes.io/name": "htcondor"}
+
+
+def access_point(site: Site) -> str:
+    """Name of the schedd."""
+    return f"access-point@{site.domain}"
+
+
+def batch_server(site: Site) -> BatchServer:
+    """The pool, for other services."""
+    return BatchServer(
+        collector=f"htcondor-central-manager.{NAMESPACE.name}.svc:{PORT}",
+        access_point=access_point(site),
+        domain=site.domain,
+        pods=pods_peer(NAMESPACE.name, PODS),
+        port=PORT,
+        tokens_url=f"http://htcondor-access-point.{NAMESPACE.name}.svc:{TOKENS_PORT}/tokens",
+        tokens_port=TOKENS_PORT,
+        token_secret=lambda secrets: secrets.get(TOKEN_SECRET.name, TOKEN_SECRET.make),
+        monitor_token=lambda secrets: daemon_token(secrets, site.domain, MONITOR),
+    )
+
+
+def shares(settings: HTCondor, site: Site) -> list[Values]:
+    """Limits of all tenants, from the settings or from the tenants' quotas."""
+    given = {share.name: share for share in settings.tenants}
+    found = []
+    for tenant in site.platform.tenants:
+        share = given.get(tenant.name, TenantShare(name=tenant.name))
+        cards = tenant.quota.accelerators.get(settings.accelerator, 0) if settings.accelerator else 0
+        found.append(
+            {
+                "name": tenant.name,
+                "cpus": tenant.quota.cpu if share.cpus is None else share.cpus,
+                "memory": (share.memory or tenant.quota.memory).mebibytes,
+                "cards": cards if share.cards is None else share.cards,
+                "priorityFactor": share.priority_factor,
+            }
+        )
+    return found
+
+
+def values(context: ServiceContext[HTCondor]) -> Values:
+    """Values of helm/htcondor.
+
+    Raises:
+        UserError: the image is missing.
+    """
+    settings, metrics = context.settings, context.provide(METRICS)
+    clients, token_clients = queue_clients(context.site)
+    return {
+        "image": context.image,
+        "domain": context.site.domain,
+        "existingSecret": context.service.secret_name,
+        "spool": {"existingClaim": context.provide(spool(settings))},
+        "tenants": shares(settings, context.site),
+        "accounting": {"halfLife": settings.half_life_seconds},
+        "tokens": {"lifetime": settings.token_seconds, "clients": token_clients},
+        "clients": clients,
+        "execute": {
+            "namespace": context.provide(EXECUTE_NAMESPACE),
+            "existingSecret": context.service.secret_name,
+            "priorityClassName": context.provide(JOB_PRIORITY),
+            "maximum": settings.maximum_execution_points,
+            "idle": settings.idle_seconds,
+            "lifetime": settings.lifetime_seconds,
+            "vacate": settings.vacate_seconds,
+            "millicpus": settings.millicpus_per_cpu,
+            "scratch": f"{settings.scratch.mebibytes}Mi",
+            "card": _card(context),
+        },
+        "networkPolicy": {"metricsClients": [dict(client) for client in metrics.clients]},
+        "podAnnotations": dict(metrics.annotations),
+        "priorityClassName": context.provide(PRIORITY),
+    }
+
+
+def _card(context: ServiceContext[HTCondor]) -> Values:
+    need = card(context.settings)
+    if need is None:
+        return {}
+    access = context.provide(need)
+    return {
+        "resource": access.resource,
+        "nodeSelector": dict(access.node_selector),
+        "tolerations": [dict(toleration) for toleration in access.tolerations],
+    }

@@ -1,0 +1,113 @@
+"""Users' pods as their tenants configure them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from strata_hub import TENANT_LABEL, Profile, tenant_label
+from strata_hub.configuration import Limits, bytes_of, effective
+from strata_hub.store import Store
+
+SECONDS = {
+    "activeDeadlineSeconds": "active_deadline_seconds",
+    "terminationGracePeriodSeconds": "termination_grace_period_seconds",
+}
+"""Fields of pods and their names in Kubernetes' Python client."""
+
+
+def pod_hook(
+    tenants: Sequence[Mapping[str, str]],
+    profiles: Sequence[Profile],
+    access: Mapping[str, Profile],
+    limits: Mapping[str, Limits],
+    accelerators: Mapping[str, Any],
+) -> Callable[[Any, Any], Any]:
+    """The function that KubeSpawner calls with each pod before it creates it: the tenant's label, and the configuration
+    of that tenant only, also for a user of several.
+
+    Args:
+        tenants: as `tenant_label` takes them, as well as `profiles` and `access`.
+        limits: by tenant.
+        accelerators: as `configure` takes them.
+    """
+    label = tenant_label(tenants, profiles, access)
+    groups_of = {one["name"]: one["group"] for one in tenants}
+
+    def change(spawner: Any, pod: Any) -> Any:
+        pod = label(spawner, pod)
+        name = pod.metadata.labels.get(TENANT_LABEL)
+        if name is not None:
+            user, groups = spawner.user.name, {group.name for group in spawner.user.groups}
+            stored = Store(spawner.db, name).all()
+            configure(pod, effective(stored, user, groups, groups_of[name], limits[name]), accelerators)
+        return pod
+
+    return change
+
+
+def configure(pod: Any, configuration: Mapping[str, Any], accelerators: Mapping[str, Any]) -> None:
+    """Changes a pod that KubeSpawner is about to create.
+
+    Args:
+        pod: V1Pod.
+        configuration: valid, of the user.
+        accelerators: kind to `resource`, `nodeSelector` and `tolerations`.
+    """
+    container = pod.spec.containers[0]
+    if image := configuration.get("image"):
+        container.image = image
+    limits, requests = dict(container.resources.limits or {}), dict(container.resources.requests or {})
+    for name, resource in (("cpu", "cpu"), ("mem", "memory")):
+        for suffix, target in (("limit", limits), ("guarantee", requests)):
+            key = f"{name}_{suffix}"
+            if key in configuration:
+                amount = configuration[key]
+                target[resource] = float(amount) if name == "cpu" else bytes_of(key, amount)
+        # a profile's guarantee may be more than the configured limit
+        if resource in limits and float(requests.get(resource, 0)) > float(limits[resource]):
+            requests[resource] = limits[resource]
+    if "accelerators" in configuration:
+        _accelerators(pod.spec, limits, requests, configuration["accelerators"], accelerators)
+    container.resources.limits, container.resources.requests = limits, requests
+    variables = {key.upper(): str(configuration[key]) for key in ("cpu_limit", "cpu_guarantee") if key in configuration}
+    sizes = {key: bytes_of(key, configuration[key]) for key in ("mem_limit", "mem_guarantee") if key in configuration}
+    variables |= {key.upper(): str(size) for key, size in sizes.items()}
+    _environment(container, variables | configuration.get("environment", {}))
+    extra = configuration.get("extra_pod_config", {})
+    for name, attribute in SECONDS.items():
+        if name in extra:
+            setattr(pod.spec, attribute, extra[name])
+    # the profile's selectors lead to its accelerators
+    pod.spec.node_selector = {**extra.get("nodeSelector", {}), **(pod.spec.node_selector or {})} or None
+
+
+def _accelerators(
+    spec: Any,
+    limits: dict[str, Any],
+    requests: dict[str, Any],
+    wanted: Mapping[str, int],
+    known: Mapping[str, Any],
+) -> None:
+    """In place of those of the profile."""
+    selector, tolerations = dict(spec.node_selector or {}), list(spec.tolerations or ())
+    for one in known.values():
+        limits.pop(one["resource"], None)
+        requests.pop(one["resource"], None)
+        selector = {key: value for key, value in selector.items() if one["nodeSelector"].get(key) != value}
+    for kind, count in wanted.items():
+        card = known[kind]
+        limits[card["resource"]] = requests[card["resource"]] = str(count)
+        selector |= card["nodeSelector"]
+        tolerations += card["tolerations"]
+    spec.node_selector, spec.tolerations = selector or None, tolerations or None
+
+
+def _environment(container: Any, variables: Mapping[str, str]) -> None:
+    """Literal values: KubeSpawner's templates are expanded before."""
+    existing: Sequence[Any] = container.env or ()
+    if variables and existing:
+        # the client's class, which is not imported here
+        entry = type(existing[0])
+        others = [one for one in existing if one.name not in variables]
+        container.env = [*others, *(entry(name=name, value=value) for name, value in variables.items())]

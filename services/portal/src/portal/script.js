@@ -1,0 +1,23 @@
+// Refreshes the states; without it, the page shows those of its own request.
+"use strict";
+const cards = document.querySelectorAll("#cards .state");
+async function refresh() {
+  if (document.hidden) return;
+  let found = { services: [] };
+  try {
+    found = await (await fetch("state.json", { cache: "no-store", signal: AbortSignal.timeout(10000) })).json();
+  } catch {
+    // the states below become unknown
+  }
+  cards.forEach((card, index) => {
+    const [state, text] = found.services[index] ?? ["unknown", "State unknown"];
+    if (card.dataset.state !== state || card.textContent !== text) {
+      card.dataset.state = state;
+      card.textContent = text;
+    }
+  });
+  if (found.checked) document.getElementById("checked").textContent = new Date(found.checked * 1000).toLocaleTimeString();
+}
+addEventListener("visibilitychange", refresh);
+setInterval(refresh, 15000);
+refresh();

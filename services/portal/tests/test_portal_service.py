@@ -1,0 +1,147 @@
+"""The front page as a process before a load balancer, and its release."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from strata.catalogue.needs import Hostname
+from strata.catalogue.service import Service
+from strata.catalogue.site import needed
+from strata.models import load_site
+from strata.site.secrets import pki
+from strata_bench.services import free_port
+from strata_services.portal.service import SERVICE
+
+DOMAIN = "example.org"
+SEEN: list[str] = []
+SECONDS = 30.0
+
+
+class Balancer(BaseHTTPRequestHandler):
+    """The service `good` responds, `bad` has an error."""
+
+    def do_GET(self) -> None:
+        SEEN.append(f"{self.headers['Host']}{self.path}")
+        self.send_response(200 if self.headers["Host"] == f"good.{DOMAIN}" else 503)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None: ...
+
+
+@dataclass(frozen=True)
+class Portal:
+    """A running process: its URL."""
+
+    url: str
+
+    def get(self, path: str) -> requests.Response:
+        """A response, as soon as the process listens."""
+        end = time.monotonic() + SECONDS
+        while True:
+            try:
+                return requests.get(self.url + path, timeout=5)
+            except requests.ConnectionError:
+                assert time.monotonic() < end
+                time.sleep(0.05)
+
+
+def entry(name: str, title: str) -> dict[str, str]:
+    host = f"{name}.{DOMAIN}"
+    return {"title": title, "summary": f"{title} & more.", "url": f"https://{host}/", "host": host, "health": "/health"}
+
+
+@pytest.fixture(scope="module")
+def portal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Portal]:
+    directory = tmp_path_factory.mktemp("portal")
+    authority, authority_key = pki.create_authority("portal")
+    issued = pki.issue(authority, authority_key, "portal", [f"*.{DOMAIN}"], [])
+    for name, text in {"ca.pem": authority, "tls.pem": issued.certificate + issued.private_key}.items():
+        (directory / name).write_text(text)
+    services = [entry("good", "<Good>"), entry("bad", "Bad")]
+    page = {"title": "A & B", "introduction": "Text.", "contact": "a@b.org", "guide": "", "invited": True}
+    (directory / "page.json").write_text(json.dumps({**page, "services": services}))
+    with ThreadingHTTPServer(("127.0.0.1", 0), Balancer) as balancer:
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(directory / "tls.pem")
+        balancer.socket = tls.wrap_socket(balancer.socket, server_side=True)
+        threading.Thread(target=balancer.serve_forever, daemon=True).start()
+        port = free_port()
+        environment = os.environ | {
+            "PORTAL_PAGE": str(directory / "page.json"),
+            "PORTAL_ENTRANCE": f"127.0.0.1 {_port(balancer)}",
+            "PORTAL_CA": str(directory / "ca.pem"),
+            "PORT": str(port),
+            "PYTHONPATH": str(SERVICE.folder / "src"),
+        }
+        with subprocess.Popen([sys.executable, "-m", "portal"], env=environment) as process:
+            try:
+                yield Portal(f"http://127.0.0.1:{port}")
+            finally:
+                process.terminate()
+                balancer.shutdown()
+
+
+def _port(server: HTTPServer) -> int:
+    return int(server.server_address[1])
+
+
+def test_states_are_those_that_users_meet(portal: Portal) -> None:
+    end = time.monotonic() + SECONDS
+    while not (state := portal.get("/state.json").json())["checked"]:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    assert [one[0] for one in state["services"]] == ["up", "down"]
+    assert {f"good.{DOMAIN}/health", f"bad.{DOMAIN}/health"} <= set(SEEN)
+    # without JavaScript too
+    assert re.findall('data-state="([a-z]+)"', portal.get("/").text) == ["up", "down"]
+
+
+def test_the_page_escapes_texts_and_loads_nothing_from_elsewhere(portal: Portal) -> None:
+    response = portal.get("/")
+    assert "<h1>A &amp; B</h1>" in response.text
+    assert "&lt;Good&gt;</a>" in response.text
+    assert 'href="mailto:a@b.org"' in response.text
+    assert response.headers["Content-Security-Policy"].startswith(
+        "default-src 'none'; style-src 'self'; script-src 'self'"
+    )
+    for found in re.findall('(?:src|<link[^>]* href)="([^"]+)"', response.text):
+        assert portal.get(f"/{found}").status_code == 200, found
+    assert portal.get("/healthz").status_code == 200
+    assert portal.get("/../__main__.py").status_code == 404
+
+
+def test_its_release_lists_services_by_what_they_declare(
+    lab_with: Callable[..., Path],
+    values_of: Callable[[Service[Any], Path], dict[str, Any]],
+    objects_of: Callable[[Service[Any], Path], list[dict[str, Any]]],
+) -> None:
+    file = lab_with(SERVICE, documentation="https://git.example.org/strata/", contact="https://help.example.org/")
+    page = values_of(SERVICE, file)["page"]
+    declared = {need.title for _, need in needed(load_site(file), Hostname) if need.title}
+    assert declared
+    assert {one["title"] for one in page["services"]} == declared
+    assert page["guide"] == "https://git.example.org/strata/docs/getting-started.md"
+    for one in page["services"]:
+        guide = one["guide"].removeprefix("https://git.example.org/strata/")
+        assert (SERVICE.folder.parents[1] / guide).is_file()
+    objects = {o["kind"]: o for o in objects_of(SERVICE, file)}
+    (rule,) = objects["Ingress"]["spec"]["rules"]
+    assert rule["host"] == "lab.strata.test"
+    assert json.loads(objects["ConfigMap"]["data"]["page.json"]) == page
+    (egress,) = objects["NetworkPolicy"]["spec"]["egress"]
+    assert egress["ports"] == [{"port": 443, "protocol": "TCP"}]

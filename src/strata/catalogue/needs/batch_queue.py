@@ -1,0 +1,106 @@
+"""The site's batch system, for services that submit jobs to it or read its history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from strata.catalogue.needs.base import Need, SecretReference, pods_peer
+
+if TYPE_CHECKING:
+    from strata.catalogue.service import Secrets, ServiceContext
+    from strata.models import Site
+
+MONITOR_KEY = "batch-monitor-token"
+TOKEN_SECRET_KEY = "batch-token-secret"  # noqa: S105  # the key of an entry
+
+
+@dataclass(frozen=True)
+class BatchServer:
+    """The pool of a batch system in the cluster.
+
+    Args:
+        collector: host and port of the central manager, for pods.
+        access_point: name of the schedd.
+        domain: UID_DOMAIN and TRUST_DOMAIN; users are `<tenant>.<user>@<domain>`.
+        pods: peer of NetworkPolicies: its central manager and its access point.
+        port: TCP port of both.
+        tokens_url: issues users' tokens by POST, for pods.
+        tokens_port: TCP port of the access point's pods behind it.
+        token_secret: makes the text that services authorize themselves with there.
+        monitor_token: makes a token that reads the queue and the history of all jobs.
+    """
+
+    collector: str
+    access_point: str
+    domain: str
+    pods: Mapping[str, Any]
+    port: int
+    tokens_url: str
+    tokens_port: int
+    token_secret: Callable[[Secrets], str]
+    monitor_token: Callable[[Secrets], str]
+
+
+@dataclass(frozen=True)
+class BatchAccess:
+    """What a client of the pool needs.
+
+    Args:
+        server: the pool.
+        token_secret: where the text for `tokens_url` is; None unless the need names pods that request tokens.
+        monitor_token: where the token is that reads all jobs; None unless the need asks for it.
+    """
+
+    server: BatchServer
+    token_secret: SecretReference | None = None
+    monitor_token: SecretReference | None = None
+
+
+@dataclass(frozen=True)
+class BatchQueue(Need[BatchAccess | None]):
+    """Access to the site's batch system; at sites without one, nothing.
+
+    Args:
+        pods: labels of the service's pods that reach the pool, "component=singleuser-server".
+        token_pods: label of those that request users' tokens; empty: none, and the service does not get the secret.
+        monitor: whether the service gets a token that reads all jobs.
+    """
+
+    pods: tuple[str, ...]
+    token_pods: tuple[str, ...] = ()
+    monitor: bool = False
+
+    def secret_data(self, context: ServiceContext[Any]) -> Mapping[str, str]:
+        """The secret for tokens and the monitor's token, as far as they are asked for."""
+        server = _server(context.site)
+        if server is None:
+            return {}
+        data = {TOKEN_SECRET_KEY: server.token_secret(context.secrets)} if self.token_pods else {}
+        return data | ({MONITOR_KEY: server.monitor_token(context.secrets)} if self.monitor else {})
+
+    def provide(self, context: ServiceContext[Any]) -> BatchAccess | None:
+        """The pool and where the secrets are; None where no service of the site takes batch jobs."""
+        server = _server(context.site)
+        if server is None:
+            return None
+        secret = context.secret_reference(TOKEN_SECRET_KEY) if self.token_pods else None
+        return BatchAccess(server, secret, context.secret_reference(MONITOR_KEY) if self.monitor else None)
+
+
+def _server(site: Site) -> BatchServer | None:
+    from strata.catalogue.site import batch_server
+
+    return batch_server(site)
+
+
+def queue_clients(site: Site) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Peers of NetworkPolicies: the pods that reach the pool, and those that request users' tokens."""
+    from strata.catalogue.site import needed
+
+    found: tuple[list[dict[str, Any]], list[dict[str, Any]]] = ([], [])
+    for service, need in needed(site, BatchQueue):
+        for peers, labels in zip(found, (need.pods, need.token_pods), strict=True):
+            peers += [pods_peer(service.namespace_of(site), dict([label.split("=", 1)])) for label in labels]
+    return found

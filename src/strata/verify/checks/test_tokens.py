@@ -1,0 +1,113 @@
+"""Tokens of the site's issuer at every service that takes them, the cluster's API server among them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import requests
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from strata.access.login import api_server
+from strata.catalogue.cluster_login import CLIENT
+from strata.catalogue.issuer import USERNAME_CLAIM, issuer_url
+from strata.catalogue.needs import Audience, Hostname
+from strata.catalogue.site import issuer, needed
+from strata.models import Site
+from strata.site.context import SiteContext
+from strata.verify.forgeries import FORGERIES, Signer, site_signer
+
+LEARN_SECONDS = 90.0
+"""In which a service has the keys of an issuer that just started; the API server asks every 10 s."""
+
+
+@dataclass(frozen=True)
+class Door:
+    """What a token opens.
+
+    Args:
+        name: of the service.
+        audience: that its tokens are for.
+        http: reaches it.
+        url: that only a token opens.
+    """
+
+    name: str
+    audience: str
+    http: requests.Session
+    url: str
+
+    def status(self, token: str | None) -> int:
+        """HTTP status of a request with a token."""
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        return self.http.get(self.url, headers=headers, timeout=30).status_code
+
+
+@pytest.fixture(scope="module")
+def doors(
+    context: SiteContext, site: Site, http: requests.Session, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[list[Door]]:
+    """Every service of the site that takes tokens."""
+    if issuer_url(site) is None:
+        pytest.skip(f"site {site.name} has no issuer of tokens")
+    external = site.platform.services.external_issuer
+    labels = {service.name: need.label for service, need in needed(site, Hostname)}
+    found = [
+        Door(
+            service.name,
+            (external.audience if external else None) or need.name,
+            http,
+            f"https://{labels[service.name]}.{site.domain}{need.path}",
+        )
+        for service, need in needed(site, Audience)
+        if need.path
+    ]
+    with requests.Session() as session:
+        if site.cluster is not None:
+            server = api_server(context)
+            ca = Path(tmp_path_factory.mktemp("cluster"), "ca.crt")
+            ca.write_text(server.ca)
+            session.trust_env, session.verify = False, str(ca)
+            # what every authenticated user may read
+            found.append(Door("Kubernetes", CLIENT, session, f"{server.url}/api"))
+        yield found
+
+
+@pytest.fixture(scope="module")
+def signer(context: SiteContext, site: Site, request: pytest.FixtureRequest) -> Signer:
+    """Signs with the issuer's own key where Strata has it, so that a token is wrong in one thing only."""
+    own = issuer(site)
+    if own is None or not own.signing_key:
+        key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+        return Signer(issuer_url(site) or "", key, "forged")
+    request.getfixturevalue("own_issuer")  # waits for it
+    return site_signer(request.getfixturevalue("http"), own, context.secrets.get(own.signing_key))
+
+
+def test_services_accept_the_issuers_tokens(
+    doors: list[Door], signer: Signer, site: Site, issuer_token: Callable[[str], str]
+) -> None:
+    """Every service that takes tokens, the Kubernetes API among them, accepts one of the site's issuer for it, and
+    refuses requests without."""
+    own = issuer(site)
+    end = time.monotonic() + LEARN_SECONDS
+    for door in doors:
+        claims = signer.claims(door.audience, **{USERNAME_CLAIM: "check"})
+        token = signer.sign(claims) if own and own.signing_key else issuer_token(door.audience)
+        while (status := door.status(token)) != 200 and time.monotonic() < end:
+            time.sleep(1)
+        assert status == 200, door.name
+        # an anonymous user is one without rights
+        assert door.status(None) in (401, 403), door.name
+
+
+@pytest.mark.parametrize("forgery", FORGERIES)
+def test_services_refuse_other_tokens(doors: list[Door], signer: Signer, forgery: str) -> None:
+    """Every service that takes tokens, the Kubernetes API among them, returns 401 for a token that is expired,
+    unsigned, tampered with, signed with another key, from another issuer or for another audience."""
+    claims = {door.name: signer.claims(door.audience, **{USERNAME_CLAIM: "check"}) for door in doors}
+    found = {door.name: door.status(FORGERIES[forgery](signer, claims[door.name])) for door in doors}
+    assert found == dict.fromkeys(found, 401)

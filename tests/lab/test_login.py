@@ -1,0 +1,123 @@
+"""A user's way in and out, in a real browser: front page, issuer, a notebook that computes, logout."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import secrets
+import socket
+import ssl
+import time
+from collections.abc import Callable, Iterator
+from urllib.parse import quote
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from selenium.common.exceptions import TimeoutException
+from selenium.webdriver.common.keys import Keys
+
+from strata.access.https import load_balancer_address, trusted_authorities
+from strata.catalogue.site import issuer
+from strata.inventory.services import PublishedService, published_services
+from strata.site.context import SiteContext
+from strata_bench.browser import Browser, browser
+from strata_services.jupyterhub.needs import NAMESPACE
+from strata_services.jupyterhub.service import SERVICE
+
+from .commands import strata
+
+Kubectl = Callable[..., str]
+USER = "login-test"
+"""Always the same name: JupyterHub keeps a record of each user who ever logged in."""
+SECONDS = 120.0
+"""The longest wait for one page on a loaded machine."""
+LABEL = f"--selector=hub.jupyter.org/username={USER}"
+
+
+@pytest.fixture
+def hub(context: SiteContext) -> PublishedService:
+    own = issuer(context.site)
+    if own is None or own.users is None:
+        pytest.skip(f"site {context.site.name} has no users of its own")
+    published = {service.key: service for service in published_services(context.site)}
+    if SERVICE.key not in published or not any(service.hostname == "" for service in published.values()):
+        pytest.skip(f"site {context.site.name} has no notebooks or no front page")
+    return published[SERVICE.key]
+
+
+@pytest.fixture
+def password(context: SiteContext, hub: PublishedService, kubectl: Kubectl) -> Iterator[str]:
+    """Of a new user, for the first login; user and server are gone afterwards."""
+    assert hub
+    strata("users", "remove", context.site_file, USER, "--yes")  # of an interrupted run
+    tenants = (argument for tenant in context.site.platform.tenants[:1] for argument in ("--tenant", tenant.name))
+    added = strata("users", "add", context.site_file, USER, *tenants)
+    assert added.returncode == 0, added.stderr
+    yield added.stdout.strip()
+    kubectl("delete", "pods", "--namespace", NAMESPACE.name, LABEL, "--ignore-not-found")
+    removed = strata("users", "remove", context.site_file, USER, "--yes")
+    assert removed.returncode == 0, removed.stderr
+
+
+@pytest.fixture
+def window(context: SiteContext, hub: PublishedService) -> Iterator[Browser]:
+    """A browser that finds the site's names and trusts the certificate that the site's CA signed."""
+    address, authorities = load_balancer_address(context), trusted_authorities(context)
+    trusting = ssl.create_default_context(cafile=authorities if isinstance(authorities, str) else None)
+    with (
+        socket.create_connection((address, 443), timeout=30) as plain,
+        trusting.wrap_socket(plain, server_hostname=hub.host) as session,
+    ):
+        certificate = x509.load_der_x509_certificate(session.getpeercert(binary_form=True) or b"")
+    key = certificate.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    domain = context.site.domain
+    rules = f"MAP {domain} {address}, MAP *.{domain} {address}"
+    with browser(hosts=rules, public_key=base64.b64encode(hashlib.sha256(key).digest()).decode()) as opened:
+        yield opened
+
+
+def computed(window: Browser, code: str) -> str:
+    """What the first cell of the notebook that is open prints."""
+    cell = window.find(".jp-Notebook .cm-content", SECONDS)
+    cell.send_keys(code)
+    end = time.monotonic() + SECONDS
+    while True:
+        # JupyterLab ignores it until the kernel is connected
+        cell.send_keys(Keys.CONTROL, Keys.ENTER)
+        try:
+            return window.find(".jp-Notebook .jp-OutputArea-output pre", 5).text.strip()
+        except TimeoutException:
+            assert time.monotonic() < end, "the notebook printed nothing"
+
+
+def test_user_logs_in_computes_and_logs_out(
+    context: SiteContext, hub: PublishedService, password: str, window: Browser, kubectl: Kubectl
+) -> None:
+    window.visit(f"https://{context.site.domain}/")
+    window.find(f'a[href^="https://{hub.host}/"]', SECONDS).click()
+
+    window.find("#username", SECONDS).send_keys(USER)
+    window.find("#password", SECONDS).send_keys(password, Keys.ENTER)
+    chosen = secrets.token_urlsafe(16)
+    window.find("#password-new", SECONDS).send_keys(chosen)
+    window.find("#password-confirm", SECONDS).send_keys(chosen, Keys.ENTER)
+
+    window.find("#spawn_form [type=submit]", SECONDS)
+    # a workspace of its own: JupyterLab opens what an earlier run left in the home
+    # the first profile is chosen already
+    workspace = f"/user/{USER}/lab/workspaces/{secrets.token_hex(4)}"
+    window.visit(f"{hub.url}hub/spawn?next={quote(workspace, safe='')}")
+    window.find("#spawn_form [type=submit]", SECONDS).click()
+    window.find('.jp-LauncherCard[data-category="Notebook"]', SECONDS).click()
+    assert computed(window, "print(6 * 7 * 1001)") == str(6 * 7 * 1001)
+
+    window.visit(f"{hub.url}hub/home")
+    window.find("#stop", SECONDS).click()
+    kubectl("wait", "pods", "--namespace", NAMESPACE.name, LABEL, "--for=delete", f"--timeout={SECONDS:.0f}s")
+    window.visit(f"{hub.url}hub/logout")
+    window.find("#kc-logout", SECONDS).click()
+    window.find("#kc-info-message, .pf-v5-c-login__main-body", SECONDS)
+    # neither the hub nor the issuer knows the browser any longer
+    window.visit(hub.url)
+    window.find("#password", SECONDS)
