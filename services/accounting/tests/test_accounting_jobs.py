@@ -124,7 +124,7 @@ def reading(database: Records, tmp_path: Path) -> Iterator[Reading]:
 
 
 def test_jobs_are_recorded_as_what_they_were(reading: Reading) -> None:
-    never = {"JobStartDate": None, "RemoteWallClockTime": 0.0, "CompletionDate": 0, "ExitCode": None}
+    never: dict[str, Any] = {"JobStartDate": None, "RemoteWallClockTime": 0.0, "CompletionDate": 0, "ExitCode": None}
     reading.put([job(1), job(2, **never)], [])
     reading.until(lambda: len(reading.jobs()) == 2)
     ran, removed = (row[2:] for row in reading.jobs())
