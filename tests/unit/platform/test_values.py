@@ -13,9 +13,10 @@ import pytest
 import yaml
 
 from strata.catalogue.discovery import services
+from strata.catalogue.needs.namespace import TenantNamespaces
 from strata.catalogue.needs.namespace import namespaces as service_namespaces
 from strata.catalogue.service import FINGERPRINT_KEY
-from strata.catalogue.site import installed
+from strata.catalogue.site import installed, needed
 from strata.errors import UserError
 from strata.models import Site, load_site
 from strata.platform import cluster_base, releases, tenant
@@ -191,8 +192,9 @@ def test_releases_follow_the_site() -> None:
     names = [r.name for r in table]
     namespaces = {service.namespace_of(site) for service in installed(site)}
     made = [need.release for need in service_namespaces(site)]
+    per_tenant = [need.release("research") for _, need in needed(site, TenantNamespaces)]
     assert {f"namespace-{name}" for name in namespaces - {"strata-system"}} <= set(made)
-    assert names == ["cluster-base", "traefik", *made, "tenant-research", "shared-volumes", *own]
+    assert names == ["cluster-base", "traefik", *made, "tenant-research", "shared-volumes", *own, *per_tenant]
     assert {r.namespace for r in table} == {"kube-system", "strata-system", "traefik"} | namespaces
     tenant_release = table[names.index("tenant-research")]
     assert tenant_release.namespace == "strata-system", "a tenant's release is stored outside of its namespace"
