@@ -148,7 +148,7 @@ def test_a_reader_of_the_queue_gets_what_it_asks_for(lab_with: LabWith, state: S
     ("settings", "finding"),
     [
         ({"tenants": [{"name": "no-such"}]}, "the site has no tenant no-such"),
-        ({"tenants": [{"name": "research"}, {"name": "research"}]}, "duplicate"),
+        ({"tenants": [{"name": "research"}, {"name": "research"}]}, "duplicate: research"),
         ({"tenants": [{"name": "research", "cards": 1}]}, "no cards without `accelerator`"),
         ({"accelerator": "a100"}, "needs 1 × a100"),
     ],

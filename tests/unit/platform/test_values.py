@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from strata.catalogue.discovery import services
-from strata.catalogue.needs import TenantNamespaces
+from strata.catalogue.needs.namespace import TenantNamespaces
 from strata.catalogue.needs.namespace import namespaces as service_namespaces
 from strata.catalogue.service import FINGERPRINT_KEY
 from strata.catalogue.site import installed, needed
@@ -192,8 +192,8 @@ def test_releases_follow_the_site() -> None:
     names = [r.name for r in table]
     namespaces = {service.namespace_of(site) for service in installed(site)}
     made = [need.release for need in service_namespaces(site)]
-    assert {f"namespace-{name}" for name in namespaces - {"strata-system"}} <= set(made)
     per_tenant = [need.release("research") for _, need in needed(site, TenantNamespaces)]
+    assert {f"namespace-{name}" for name in namespaces - {"strata-system"}} <= set(made)
     assert names == ["cluster-base", "traefik", *made, "tenant-research", "shared-volumes", *own, *per_tenant]
     assert {r.namespace for r in table} == {"kube-system", "strata-system", "traefik"} | namespaces
     tenant_release = table[names.index("tenant-research")]
