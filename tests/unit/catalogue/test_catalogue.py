@@ -29,9 +29,10 @@ PRODUCT = ("src", "pulumi", "ansible", "scripts", ".ci", "pyproject.toml", "vers
 
 @pytest.mark.parametrize("service", services(), ids=lambda service: service.name)
 def test_a_service_is_named_in_its_folders_only(service: Service[Any]) -> None:
-    pattern = service.name.replace("-", "[-_ ]?")
+    # as it is written in kebab, snake and camel case, and in capitals
+    pattern = "[-_ ]?".join(f"({word}|{word.capitalize()}|{word.upper()})" for word in service.name.split("-"))
     done = subprocess.run(
-        ["git", "grep", "--line-number", "--ignore-case", "--extended-regexp", pattern, "--", *PRODUCT],
+        ["git", "grep", "--line-number", "--extended-regexp", pattern, "--", *PRODUCT],
         cwd=REPOSITORY,
         capture_output=True,
         text=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,8 +17,17 @@ from strata.platform.releases import releases, service_context
 from ..platform.test_values import SITES, state_of
 
 
-def texts(value: Any) -> str:
-    return yaml.safe_dump(value)
+def within(values: Any) -> Iterator[Any]:
+    """A value, and all that it holds."""
+    yield values
+    for one in values.values() if isinstance(values, dict) else values if isinstance(values, list) else ():
+        yield from within(one)
+
+
+def annotations_at(values: Any, path: str) -> dict[str, str]:
+    for key in path.split("."):
+        values = values.get(key, {})
+    return dict(values)
 
 
 def test_values_of_a_service_carry_its_metrics() -> None:
@@ -28,9 +38,10 @@ def test_values_of_a_service_carry_its_metrics() -> None:
     for service, need in declared:
         access = service_context(service, state).provide(need)
         values = own[service.name].values(state)
-        assert access.annotations.items() <= values["podAnnotations"].items()
+        annotations = [annotations_at(values, path) for path in service.pod_annotations]
+        assert any(access.annotations.items() <= one.items() for one in annotations)
         assert access.annotations["prometheus.io/port"] == str(need.port)
-        assert texts(list(access.clients)).strip() in texts(values["networkPolicy"]["metricsClients"])
+        assert all(client in within(values) for client in access.clients)
 
 
 def test_pods_of_tenants_are_no_targets() -> None:

@@ -60,7 +60,8 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> Registry:
 
 @pytest.fixture
 def binaries(tmp_path: Path) -> dict[str, Path]:
-    names = (*pod_images.STATIC_PODS, "kube-proxy", "coredns", "pause", "gpu-device-plugin")
+    modules = (service.name for service in services() if (service.folder / "go.mod").exists())
+    names = (*pod_images.STATIC_PODS, "kube-proxy", "coredns", "pause", "gpu-device-plugin", *modules)
     for name in names:
         (tmp_path / name).write_text(name)
         (tmp_path / name).chmod(0o755)

@@ -21,7 +21,7 @@ from strata.site.outputs import ImageOutputs
 from strata.site.paths import REPOSITORY, SitePaths
 from strata_lab.provider import LabProvider
 
-MAY_ASK = {"strata/provider/choice.py", "strata/models/cloud.py", "strata/models/checks/names.py"}
+MAY_ASK = {"strata/provider/choice.py", "strata/models/cloud.py"}
 """The choice, and the validation of the key itself."""
 SOURCES = REPOSITORY / "src"
 CLOUDS = "clouds:\n  tacc:\n    auth: {auth_url: https://keystone.example/v3}\n"
