@@ -8,14 +8,16 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
-from strata.catalogue.needs import BatchQueue, Database, MetricsQuery, Need, Priority
+from strata.catalogue.needs import Audience, BatchQueue, Database, Hostname, MetricsQuery, Need, Priority
 from strata.catalogue.service import Service, ServiceContext, Values
 from strata.models.base import Model
+from strata.models.types import DnsLabel
 
 DATABASE = Database("accounting")
 PRIORITY = Priority("platform")
 METRICS = MetricsQuery()
 BATCH = BatchQueue(("app.kubernetes.io/name=accounting",), monitor=True)
+AUDIENCE = Audience("accounting", path="/measurement")
 HTTPS, HTTP = 443, 80
 Weight = Annotated[int, Field(strict=True, ge=0, le=1_000_000)]
 
@@ -27,6 +29,15 @@ class ServiceUnits(Model):
     core: Annotated[Weight, Field(description="Of one core.")] = 1
     card: Annotated[Weight, Field(description="Of one card.")] = 2
     memory_gib: Annotated[Weight, Field(description="Of one GiB of memory.")] = 0
+
+
+class Measurements(Model):
+    """Measurements that users send with the tokens of the site's issuer, by tenant."""
+
+    layer: ClassVar[str] = "platform"
+    hostname: Annotated[DnsLabel, Field(description="Answers at https://<hostname>.<domain>/measurement.")] = (
+        "accounting"
+    )
 
 
 class Accounting(Model):
@@ -42,18 +53,25 @@ class Accounting(Model):
             "Default: the site's; a site without one records no usage.",
         ),
     ] = None
+    measurements: Annotated[
+        Measurements | None,
+        Field(description="Take users' measurements over REST; needs an issuer of tokens. Default: none are taken."),
+    ] = None
 
 
 def needs(settings: Accounting) -> tuple[Need[Any], ...]:
-    """Its database, the priority of its pod, the batch system, and metrics unless the site file names others."""
-    return (DATABASE, PRIORITY, BATCH, *(() if settings.prometheus else (METRICS,)))
+    """Its database, the priority of its pods, the batch system, metrics unless the site file names others, and tokens
+    and a name where users send measurements."""
+    metrics = () if settings.prometheus else (METRICS,)
+    users = (AUDIENCE, Hostname(settings.measurements.hostname, "/healthz")) if settings.measurements else ()
+    return (DATABASE, PRIORITY, BATCH, *metrics, *users)
 
 
 def values(context: ServiceContext[Accounting]) -> Values:
     """Values of helm/accounting.
 
     Raises:
-        UserError: no PostgreSQL server is deployed.
+        UserError: no PostgreSQL server is deployed, or the issuer's CA cannot be read.
     """
     from strata.platform.accelerators import cluster_resources  # late: the site model is built from the services
 
@@ -81,6 +99,12 @@ def values(context: ServiceContext[Accounting]) -> Values:
             "port": batch.server.port,
             "pods": dict(batch.server.pods),
         }
+    if measurements := context.settings.measurements:
+        issuer = context.provide(AUDIENCE)
+        given["ingress"] = context.provide(Hostname(measurements.hostname, "/healthz"))
+        found = {"url": issuer.url, "audience": issuer.audience, "jwksUrl": issuer.jwks_url, "ca": issuer.ca}
+        given["issuer"] = {key: value for key, value in found.items() if value is not None}
+        given["networkPolicy"] = {"enabled": True, "issuerPods": dict(issuer.pods), "issuerPorts": list(issuer.ports)}
     return given
 
 

@@ -127,7 +127,9 @@ def _clients(context: ServiceContext[Keycloak]) -> list[dict[str, object]]:
     ]
     if context.site.cluster is not None:
         urls = cluster_login.REDIRECT_URLS
-        found.append({"id": cluster_login.CLIENT, "secret": "", "redirect_urls": urls, "device": True})
+        kubectl = {"id": cluster_login.CLIENT, "secret": "", "redirect_urls": urls, "device": True}
+        # its access tokens are for a service where the user asks for that; the cluster takes its ID tokens only
+        found.append({**kubectl, "optional_audiences": audiences(context.site)})
     verify = {"id": CLIENT, "secret": context.secrets.get(CLIENT_SECRET), "service_account": True}
     return [*found, {**verify, "optional_audiences": audiences(context.site)}]
 

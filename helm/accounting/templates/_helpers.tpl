@@ -12,6 +12,12 @@ app.kubernetes.io/name: {{ .Chart.Name }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
+{{/* Pods that take users' measurements. */}}
+{{- define "accounting.measurementsLabels" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}-measurements
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
 {{- define "accounting.labels" -}}
 {{ include "accounting.selectorLabels" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
@@ -39,4 +45,42 @@ volumeMounts:
   - {name: database, mountPath: /etc/accounting/database, readOnly: true}
   - {name: ca, mountPath: /etc/accounting/ca, readOnly: true}
   - {name: scratch, mountPath: /tmp}
+{{- end -}}
+
+{{/* What all pods have in common. */}}
+{{- define "accounting.podSettings" -}}
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets: {{- toYaml . | nindent 2 }}
+{{- end }}
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 65532
+  runAsGroup: 65532
+  fsGroup: 65532
+  seccompProfile:
+    type: RuntimeDefault
+{{- with .Values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .Values.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- define "accounting.volumes" -}}
+- name: database
+  secret:
+    secretName: {{ .Values.database.existingSecret.name }}
+    defaultMode: 0440
+    items:
+      - {key: {{ .Values.database.existingSecret.key }}, path: password}
+- name: ca
+  configMap:
+    name: {{ include "accounting.fullname" . }}-ca
+- name: scratch
+  emptyDir:
+    sizeLimit: 16Mi
 {{- end -}}

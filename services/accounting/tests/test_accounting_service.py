@@ -144,7 +144,7 @@ def test_the_lab_reads_its_pool(lab_with: LabWith, values_of: ValuesOf, monkeypa
     site_file = lab_with(SERVICE)
     pool = values_of(SERVICE, site_file)["htcondor"]
     assert pool["accessPoint"] == f"access-point@{pool['domain']}"
-    assert pool["existingSecret"] == {"name": "accounting-secrets", "key": "htcondor-monitor-token"}
+    assert pool["existingSecret"] == {"name": "accounting-secrets", "key": "batch-monitor-token"}
     monkeypatch.setattr("strata.catalogue.site.batch_server", lambda _: None)
     assert "htcondor" not in values_of(SERVICE, site_file)
 

@@ -133,7 +133,13 @@ def site() -> dict[str, Any]:
                 "optional_audiences": ["ml-hub", "kubernetes"],
                 "service_account": True,
             },
-            {"id": KUBECTL.client, "secret": "", "redirect_urls": list(cluster_login.REDIRECT_URLS), "device": True},
+            {
+                "id": KUBECTL.client,
+                "secret": "",
+                "redirect_urls": list(cluster_login.REDIRECT_URLS),
+                "device": True,
+                "optional_audiences": ["ml-hub"],
+            },
             {"id": "notebooks", "secret": NOTEBOOKS_SECRET, "redirect_urls": [CALLBACK], "audiences": ["ml-hub"]},
         ],
         "tenants": [

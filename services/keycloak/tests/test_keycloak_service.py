@@ -72,10 +72,11 @@ def test_the_program_reads_what_the_service_writes(
     assert notebooks.audiences == ("ml-hub",)
     assert not notebooks.service_account
     assert verify.secret == fake_secrets.stored[CLIENT_SECRET]
-    assert verify.optional_audiences == ("ml-hub",)
+    assert "ml-hub" in verify.optional_audiences
     assert verify.service_account
     kubectl = clients[cluster_login.CLIENT]
     assert (kubectl.secret, kubectl.device, kubectl.service_account) == ("", True, False)
+    assert kubectl.optional_audiences == verify.optional_audiences
     assert kubectl.redirect_urls == cluster_login.REDIRECT_URLS
     (tenant,) = desired.tenants
     assert [person.name for person in tenant.administrators] == ["ada"]

@@ -515,7 +515,7 @@ CASES: dict[str, tuple[Sequence[Edit], str, str, str, str]] = {
             ("postgresql, kine, registry", "registry"),
             ("datastore: kine", "datastore: etcd"),
             ("keycloak: {hostname: login}", "external_issuer: {url: 'https://login.example.org'}"),
-            ("    accounting: {}\n", ""),
+            ("    accounting: {measurements: {}}\n", ""),
             NO_NOTEBOOKS,
         ],
         "platform.services.ml_hub",

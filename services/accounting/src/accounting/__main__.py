@@ -1,4 +1,4 @@
-"""Command line: `python -m accounting migrate | collect | jobs`."""
+"""Command line: `python -m accounting migrate | collect | jobs | serve`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from accounting.htcondor import AccessPoint, NoPool
 from accounting.kubernetes import Api
 from accounting.migrations import migrate
 from accounting.pods import Reader
-from accounting.settings import DatabaseSettings, JobSettings, Settings
+from accounting.settings import DatabaseSettings, JobSettings, ServeSettings, Settings
 
 DATABASE_SECONDS = 120.0
 """How long `migrate` waits for the database."""
@@ -27,9 +27,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="accounting", description=__doc__)
     parser.add_argument(
         "command",
-        choices=["migrate", "collect", "jobs"],
+        choices=["migrate", "collect", "jobs", "serve"],
         help="migrate: bring the schema to this release's version; collect: follow the cluster's pods; "
-        "jobs: read the batch system's history",
+        "jobs: read the batch system's history; serve: take users' measurements",
     )
     command = parser.parse_args().command
     try:
@@ -37,8 +37,10 @@ def main() -> int:
             _migrate(DatabaseSettings())
         elif command == "collect":
             _collect(Settings())
-        else:
+        elif command == "jobs":
             _jobs(JobSettings())
+        else:
+            _serve(ServeSettings())
     except ValidationError as error:
         for problem in error.errors(include_input=False):
             variable = "ACCOUNTING_" + ".".join(str(step) for step in problem["loc"]).upper()
@@ -92,6 +94,22 @@ def _jobs(settings: JobSettings) -> None:
             log("error", str(error).strip())
         settings.jobs_alive_file.touch()  # a pool or database that is down is no reason to start again
         time.sleep(settings.jobs_seconds)
+
+
+def _serve(settings: ServeSettings) -> None:
+    import uvicorn  # late: the other commands need no web server
+
+    from accounting.rest import create_app
+
+    uvicorn.run(
+        create_app(settings),
+        host=settings.bind_address,
+        port=settings.bind_port,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=20,
+    )
 
 
 def _names(text: str) -> frozenset[str]:

@@ -10,6 +10,7 @@ from pydantic import Field
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 Names = Annotated[str, NoDecode]
+URL = r"^https?://[!-~]+$"
 
 
 class DatabaseSettings(BaseSettings):
@@ -56,6 +57,21 @@ class JobSettings(DatabaseSettings):
     htcondor_token_file: Path = Field(description="File with a token of scope READ.")
     jobs_seconds: Annotated[int, Field(ge=1)] = Field(default=60, description="Seconds between two readings.")
     jobs_alive_file: Path = Field(default=Path("/tmp/jobs"), description="Touched after each reading.")  # noqa: S108  # the pod's own
+
+
+class ServeSettings(DatabaseSettings):
+    """All that `serve` needs."""
+
+    bind_address: str = Field(default="127.0.0.1", description="Address to listen on.")
+    bind_port: Annotated[int, Field(ge=1, le=65535)] = Field(default=8080, description="TCP port to listen on.")
+    issuer: Annotated[str, Field(pattern=URL)] = Field(description="Issuer of the tokens, as their `iss` claim has it.")
+    audience: str = Field(default="accounting", description="What the `aud` claim of a token must hold.")
+    jwks_url: Annotated[str, Field(pattern=URL)] | None = Field(
+        default=None, description="Where the issuer's keys are; unset: as its discovery document says."
+    )
+    issuer_ca_file: Path | None = Field(default=None, description="PEM file of the CA that signed the issuer's server.")
+    maximum_bytes: Annotated[int, Field(ge=1)] = Field(default=1_000_000, description="Of the body of a request.")
+    maximum_rows: Annotated[int, Field(ge=1)] = Field(default=1000, description="Of a request or an answer.")
 
 
 class Settings(DatabaseSettings):
