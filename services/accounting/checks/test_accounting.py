@@ -1,27 +1,34 @@
-"""Accounting, as the operator meets it: through `strata accounting`'s connection."""
+"""Accounting, as the operator meets it, through `strata accounting`'s connection; and users' measurements."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import psycopg
 import pytest
+import requests
 
+from strata.access.https import site_session
+from strata.catalogue.cluster_login import CLIENT, REDIRECT_URLS
+from strata.catalogue.issuer import Issuer
 from strata.models import Site
 from strata.models.accelerators import CATALOGUE
 from strata.site.context import SiteContext
 from strata.site.outputs import ImageOutputs
 from strata.verify import pods
 from strata.verify.pods import Kubectl, PodRequest
+from strata.verify.tokens import Login, NewUser
 from strata_services.accounting.commands.connection import connect
-from strata_services.accounting.service import SERVICE
+from strata_services.accounting.service import AUDIENCE, SERVICE
 
 RECORDED_SECONDS = 30.0
 """How long a record may take, in seconds."""
 RUN_SECONDS = 2
 NAME = "check-accounting"
+PASSWORD = "a-password-of-the-user"  # noqa: S105  # of a user that exists for a check
 
 
 @pytest.fixture(scope="module")
@@ -67,3 +74,61 @@ def test_the_nodes_are_recorded(kubectl: Kubectl, connection: psycopg.Connection
     listed = kubectl("get", "nodes", "--output", "jsonpath={.items[*].metadata.name}").split()
     rows = connection.execute("SELECT name FROM node WHERE ends IS NULL").fetchall()
     assert sorted(name for (name,) in rows) == sorted(listed)
+
+
+@dataclass(frozen=True)
+class Member:
+    """A user of the site's first tenant, at the API for measurements.
+
+    Args:
+        name: of the user.
+        tenant: of the user.
+        token: of the user, for the API.
+        url: of the measurements.
+        http: finds the site's names.
+    """
+
+    name: str
+    tenant: str
+    token: str
+    url: str
+    http: requests.Session
+
+    def request(self, method: str, token: str = "", **options: Any) -> requests.Response:
+        """A request with a token, where one is given."""
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        return self.http.request(method, self.url, headers=headers, timeout=30, **options)
+
+
+@pytest.fixture(scope="module")
+def member(
+    context: SiteContext, site: Site, own_issuer: Issuer, request: pytest.FixtureRequest, http: requests.Session
+) -> Member:
+    """Logs in as users do, with the client that kubectl has."""
+    settings = SERVICE.of(site)
+    if settings is None or settings.measurements is None:
+        pytest.skip(f"site {site.name} has no platform.services.{SERVICE.key}.measurements")
+    if not site.platform.tenants or site.cluster is None or not own_issuer.scope:
+        pytest.skip(f"site {site.name} has no tenants whose users log in at an issuer of its own")
+    new_user: NewUser = request.getfixturevalue("new_user")
+    tenant = site.platform.tenants[0].name
+    name, first = new_user(tenant)
+    login = Login(CLIENT, REDIRECT_URLS[0], scope=f"openid {own_issuer.scope.format(audience=AUDIENCE.name)}")
+    with site_session(context) as browser:
+        token = login.tokens(browser, own_issuer, name, first, PASSWORD)["access_token"]
+    url = f"https://{settings.measurements.hostname}.{site.domain}{AUDIENCE.path}"
+    return Member(name, tenant, token, url, http)
+
+
+def test_a_user_sends_and_reads_measurements(member: Member) -> None:
+    """A user's measurements are stored under the user's name and tenant and read back; without a token, and for a
+    tenant that is not the user's, nothing is."""
+    row = {"name": "check.loss", "value": 0.25, "unit": "nat", "labels": {"run": member.name}}
+    sent = member.request("POST", member.token, json=row)
+    assert sent.status_code == 201, sent.text
+    read = member.request("GET", member.token, params={"username": f"eq.{member.name}", "order": "at.desc"})
+    assert read.status_code == 200, read.text
+    (found,) = read.json()
+    assert found.items() >= {**row, "username": member.name, "tenant": member.tenant}.items()
+    assert member.request("GET").status_code == member.request("POST", json=row).status_code == 401
+    assert member.request("POST", member.token, json={**row, "tenant": "another"}).status_code == 403

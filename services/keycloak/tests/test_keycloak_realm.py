@@ -8,7 +8,7 @@ import subprocess
 import time
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -264,7 +264,11 @@ def test_people_log_in_with_their_groups(keycloak: Keycloak) -> None:
 
 def test_kubectl_gets_an_id_token_with_name_and_groups(keycloak: Keycloak) -> None:
     assert keycloak.users("invite", name="dave", password="for-one-login") == {}
-    tokens = KUBECTL.tokens(keycloak.browser(), OWN, "dave", "for-one-login", "a-password-of-his-own")
+    login = replace(KUBECTL, scope=f"openid {AUDIENCE_SCOPE.format(audience='ml-hub')}")
+    tokens = login.tokens(keycloak.browser(), OWN, "dave", "for-one-login", "a-password-of-his-own")
+    # for a service where that is asked for; not for the cluster
+    access = claims(tokens["access_token"])
+    assert (access["aud"], access["groups"]) == ("ml-hub", ["/tenants/biology"])
     found = claims(tokens["id_token"])
     assert (found["aud"], found["iss"]) == (KUBECTL.client, REALM)
     assert (found["preferred_username"], found["groups"]) == ("dave", ["/tenants/biology"])
