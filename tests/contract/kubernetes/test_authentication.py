@@ -34,7 +34,7 @@ from .login_issuer import KEY_ID, LoginIssuer, login_issuer
 
 Render = Callable[[str, Mapping[str, object]], str]
 RELOAD_SECONDS = 180.0
-OWN, OTHER = "research", "biology"
+OWN, OTHER = "chemistry", "biology"
 
 
 @dataclass(frozen=True)
