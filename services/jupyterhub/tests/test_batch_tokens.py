@@ -121,7 +121,7 @@ def extension(hub: Hub, user: str, directory: Path) -> subprocess.Popen[str]:
 
 
 def test_server_writes_its_token_for_htcondor(hub: Hub, tmp_path: Path) -> None:
-    output, _ = extension(hub, "bob", tmp_path / "tokens").communicate(timeout=60)
+    output, _ = extension(hub, "bob", tmp_path / "tokens").communicate(timeout=120)
     assert output.split() == ["kept"]
     (file,) = (tmp_path / "tokens").iterdir()
     assert "-identity research.bob@lab " in file.read_text()
@@ -138,6 +138,6 @@ def test_server_without_a_token_runs_on(running_hub: Hub, tmp_path: Path) -> Non
     process.communicate()
     assert "the batch system issues no tokens" in warning
     assert "next request in 60 s" in warning
-    output, _ = extension(running_hub, "guest", tmp_path / "tokens").communicate(timeout=60)
+    output, _ = extension(running_hub, "guest", tmp_path / "tokens").communicate(timeout=120)
     assert "no batch jobs: guest is in no tenant of the site" in output
     assert output.split()[-1] == "ended"
