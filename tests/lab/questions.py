@@ -137,10 +137,8 @@ class HostServices:
             return client.digest(repository, digest) == digest
 
     def load_balancer(self, host: str, since: float) -> bool:  # noqa: ARG002
-        """Every service of the platform is well, asked at the site's door."""
-        site = self.context.site
-        services = published_services(site)
-        urls = [s.health_url for s in services]
+        """Every service of the platform that tells of its health is well, through the load balancer."""
+        urls = [s.health_url for s in published_services(self.context.site) if s.health_path]
         return bool(urls) and all(self.http.get(url, timeout=10).status_code == 200 for url in urls)
 
     def nfs(self, host: str, since: float) -> bool:  # noqa: ARG002
