@@ -7,6 +7,7 @@ from typing import Any
 
 from strata.catalogue.needs import (
     Accelerators,
+    BatchQueue,
     Client,
     Database,
     Hostname,
@@ -25,6 +26,8 @@ USER_ID = 1000
 """Of all users' processes, in containers and on the volume with the homes."""
 HUB_PRIORITY = Priority("platform")
 USER_PRIORITY = Priority("interactive")
+BATCH = BatchQueue(("component=singleuser-server",), ("component=hub",))
+"""Servers submit jobs; the hub requests the tokens for them."""
 METRICS = Metrics(port=9091)
 """Of the hub, on a port of its own: the proxy publishes all paths of the hub's port."""
 VERIFY_SERVICE = "verify"
@@ -74,7 +77,7 @@ def accelerators(profile: Profile) -> Accelerators | None:
 
 
 def needs(settings: JupyterHub) -> tuple[Need[Any], ...]:
-    """A namespace for users' pods, the database, homes, the site's login, a name."""
+    """A namespace for users' pods, the database, homes, the site's login, a name, the batch system."""
     cards = {need for need in map(accelerators, settings.profiles) if need is not None}
     return (
         NAMESPACE,
@@ -82,6 +85,7 @@ def needs(settings: JupyterHub) -> tuple[Need[Any], ...]:
         HUB_PRIORITY,
         USER_PRIORITY,
         METRICS,
+        BATCH,
         homes(settings),
         client(settings),
         hostname(settings),

@@ -14,7 +14,9 @@ from strata.catalogue.needs.hostname import INGRESS_CONTROLLER
 from strata.catalogue.service import ServiceContext, Values, image
 from strata.models.platform import Tenant
 from strata.roles import port
+from strata_services.jupyterhub import batch
 from strata_services.jupyterhub.needs import (
+    BATCH,
     DATABASE,
     HUB_PRIORITY,
     METRICS,
@@ -50,7 +52,7 @@ CLOSED: Values = {
 }
 """Of a NetworkPolicy: DNS, and what its rules name."""
 EXTRA_CONFIG = """\
-from strata_hub import profile_list
+from strata_hub import profile_list, server_tenant
 from strata_hub.api import handlers
 from strata_hub.configuration import Limits
 from strata_hub.metrics import serve
@@ -84,6 +86,7 @@ def values(context: ServiceContext[JupyterHub]) -> Values:
             ],
             "accelerators": _accelerators(context),
             "metricsPort": METRICS.port,
+            **batch.custom(context.provide(BATCH), context.site),
         },
         "hub": _hub(context, f"https://{host['host']}"),
         "proxy": _proxy(context),
@@ -124,6 +127,7 @@ def _hub(context: ServiceContext[JupyterHub], url: str) -> Values:
     database = context.provide(DATABASE)
     access = context.provide(client(hub))
     metrics = context.provide(METRICS)
+    queue = context.provide(BATCH)
     address = f"postgresql+psycopg2://{database.name}@{database.host}:{database.port}/{database.name}"
     tls = f"sslmode=verify-full&sslrootcert={_ca('database')}"
     files = {"database-ca.pem": database.ca} | ({"issuer-ca.pem": access.ca} if access.ca is not None else {})
@@ -156,10 +160,11 @@ def _hub(context: ServiceContext[JupyterHub], url: str) -> Values:
         # slow starts are no reason for the hub to end itself
         "consecutiveFailureLimit": 0,
         **limits,
-        "extraConfig": {"strata": EXTRA_CONFIG},
+        "extraConfig": {"strata": EXTRA_CONFIG + (batch.CONFIG if queue else "")},
         "extraEnv": {
             "PGPASSWORD": {"valueFrom": {"secretKeyRef": database.password.value}},
             "OAUTH_CLIENT_SECRET": {"valueFrom": {"secretKeyRef": access.secret.value}},
+            **batch.hub_environment(queue),
         },
         "extraFiles": {n: {"mountPath": str(CA_FILES / n), "stringData": text} for n, text in files.items()},
         "extraVolumes": [{"name": "tmp", "emptyDir": {}}],
@@ -184,6 +189,7 @@ def _hub(context: ServiceContext[JupyterHub], url: str) -> Values:
                 *_issuer_rules(access),
                 # Kubernetes' API: the port of its Service, and of the node behind it
                 {"ports": [_tcp(HTTPS), _tcp(KUBERNETES_API)]},
+                *batch.hub_egress(queue),
             ],
         },
     }
@@ -242,6 +248,8 @@ def _proxy(context: ServiceContext[JupyterHub]) -> Values:
 
 def _singleuser(context: ServiceContext[JupyterHub]) -> Values:
     hub = context.settings
+    queue = context.provide(BATCH)
+    environment = batch.server_environment(queue)
     balancer = {"to": [_address(context.address("load_balancer"))], "ports": [_tcp(HTTPS)]}
     return {
         "image": _image(context.images["notebook"]),
@@ -258,8 +266,12 @@ def _singleuser(context: ServiceContext[JupyterHub]) -> Values:
         },
         # the NetworkPolicy closes it; iptables would need a privileged container in each user's pod
         "cloudMetadata": {"blockWithIptables": False},
-        "networkPolicy": {"egressAllowRules": {**CLOSED, "nonPrivateIPs": True}, "egress": [balancer]},
+        "networkPolicy": {
+            "egressAllowRules": {**CLOSED, "nonPrivateIPs": True},
+            "egress": [balancer, *batch.server_egress(queue)],
+        },
         "profileList": [_profile(context, profile) for profile in hub.profiles],
+        **({"extraEnv": environment} if environment else {}),
     }
 
 

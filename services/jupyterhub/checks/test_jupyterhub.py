@@ -16,6 +16,7 @@ import requests
 import websocket
 
 from strata.access.https import load_balancer_address, trusted_authorities
+from strata.catalogue.site import batch_server
 from strata.verify.pods import Kubectl
 from strata_services.jupyterhub.needs import HUB_PRIORITY, NAMESPACE, USER_PRIORITY, VERIFY_TOKEN, VERIFY_USER
 from strata_services.jupyterhub.service import SERVICE
@@ -39,6 +40,36 @@ print(json.dumps({{
     "before": marker.read_text() if marker.exists() else None,
 }}))
 """
+JOB_SECONDS = 120
+"""Of a short job from its submission to its end, with a new execution point."""
+JOB = f"""
+import json, os, pathlib, tempfile, time, htcondor2
+os.chdir(tempfile.mkdtemp())
+end = time.monotonic() + {JOB_SECONDS}
+def wait(done):
+    while not done() and time.monotonic() < end:
+        print(flush=True)
+        time.sleep(0.5)
+wait(pathlib.Path(os.environ["_CONDOR_SEC_TOKEN_DIRECTORY"], "token").exists)
+schedd = htcondor2.Schedd()
+job = htcondor2.Submit({{
+    "executable": "/usr/bin/expr", "transfer_executable": "false", "arguments": "6 * 7", "output": "out",
+    "request_cpus": "1", "request_memory": "64MB", "request_disk": "1MB", "should_transfer_files": "YES",
+}})
+submitted = schedd.submit(job, spool=True)
+this = f"ClusterId == {{submitted.cluster()}}"
+schedd.spool(submitted)
+ad = lambda: schedd.query(this, ["JobStatus", "Owner"])[0]
+wait(lambda: ad()["JobStatus"] == 4)
+found, text = ad(), None
+if found["JobStatus"] == 4:
+    schedd.retrieve(this)
+    text = pathlib.Path("out").read_text()
+else:
+    schedd.act(htcondor2.JobAction.Remove, this)
+print(json.dumps({{"status": found["JobStatus"], "owner": found["Owner"], "output": text}}))
+"""
+"""Submits a job without any settings and fetches its output, as users would."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +102,9 @@ class Hub:
         )
 
     def start(self, profile: str, seconds: float) -> None:
-        """Starts the user's server and waits until it responds."""
+        """Starts the user's server, unless one runs, and waits until it responds."""
+        if self.server().get("ready"):
+            return
         response = self.call("POST", f"{USER_PATH}/server", {"profile": profile})
         assert response.status_code in (201, 202), response.text
         end = time.monotonic() + seconds
@@ -190,6 +223,17 @@ def test_servers_have_profiles_of_the_site(hub: Hub, kubectl: Kubectl) -> None:
         assert time.monotonic() < end, "the server still exists after 30 s"
         time.sleep(0.2)
     assert user_pods(kubectl) == []
+
+
+def test_server_submits_jobs(hub: Hub, settings: JupyterHub, context: SiteContext) -> None:
+    """A user's server submits a job to the site's batch system without settings or a login, as the user and the tenant,
+    and fetches the job's output."""
+    tenants = context.site.platform.tenants
+    if batch_server(context.site) is None or not tenants:
+        pytest.skip(f"site {context.site.name} has no batch system, or no tenants")
+    hub.start(settings.profiles[0].name, settings.start_seconds)
+    result = json.loads(hub.run(JOB))
+    assert result == {"status": 4, "owner": f"{tenants[0].name}.{VERIFY_USER}", "output": "42\n"}
 
 
 def test_server_computes_and_keeps_its_home(hub: Hub, settings: JupyterHub, kubectl: Kubectl) -> None:

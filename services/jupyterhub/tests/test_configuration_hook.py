@@ -4,173 +4,25 @@ attack does not reach."""
 from __future__ import annotations
 
 import json
-import os
-import secrets
-import subprocess
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 import requests
-import yaml
 
-from strata.catalogue.service import Service
-from strata_bench.services import PostgreSQL, free_port, service_python
 from strata_services.jupyterhub.service import SERVICE
 
+from .running_hub import IMAGES, Hub
+
 pytestmark = pytest.mark.xdist_group("jupyterhub-hub")
-START_SECONDS = 120
-IMAGES = ("registry.example.org/ml:2", "registry.example.org/research/")
-BIOLOGY = {"name": "biology", "quota": {"cpu": 2, "memory": "4 GiB"}, "group_id": 20002}
-GROUPS = {
-    "/tenants/research": ["ada", "bob", "carol", "both"],
-    "/tenants/research/admins": ["ada"],
-    "/tenants/research/students": ["carol"],
-    "/tenants/biology": ["eve", "mallory", "both"],
-    "/tenants/biology/admins": ["eve"],
-}
-PROFILES = [
-    {"name": "standard", "memory": "1 GiB", "guaranteed_memory": "256 MiB"},
-    {"name": "v100", "memory": "2 GiB", "accelerators": {"v100": 1}, "users": ["operator"]},
-]
-
-
-@dataclass(frozen=True)
-class Hub:
-    """A running hub.
-
-    Args:
-        url: of the hub itself, with /hub.
-        operator: token of an administrator of the hub.
-        directory: with the recorded pods.
-        database: of the hub.
-        server: that the database is on.
-    """
-
-    url: str
-    operator: str
-    directory: Path
-    database: str
-    server: PostgreSQL
-
-    def call(self, token: str | None, method: str, path: str, body: Any = None) -> requests.Response:
-        headers = {"Authorization": f"token {token}"} if token else {}
-        return requests.request(method, f"{self.url}{path}", json=body, headers=headers, timeout=30)
-
-    def token(self, user: str, **limits: Any) -> str:
-        """A token of a user, as /hub/token would give it."""
-        assert self.call(self.operator, "POST", f"/api/users/{user}").status_code in (201, 409)
-        response = self.call(self.operator, "POST", f"/api/users/{user}/tokens", limits or None)
-        assert response.status_code == 201, response.text
-        return str(response.json()["token"])
-
-    def put(self, user: str, path: str, body: Any) -> requests.Response:
-        return self.call(self.token(user), "PUT", f"/api/tenants/{path}", body)
-
-    def pod(self, user: str, profile: str = "standard") -> dict[str, Any]:
-        """The pod of the user's next server."""
-        file = self.directory / f"{user}.pod"
-        file.unlink(missing_ok=True)
-        self.token(user)
-        self.call(self.operator, "POST", f"/api/users/{user}/server", {"profile": profile})
-        found: dict[str, Any] = json.loads(file.read_text())
-        return found
-
-    def container(self, user: str) -> dict[str, Any]:
-        found: dict[str, Any] = self.pod(user)["spec"]["containers"][0]
-        return found
-
-
-@pytest.fixture(scope="module")
-def started(
-    postgresql: PostgreSQL, tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[dict[str, Any]], Iterator[Hub]]:
-    """Starts a hub with values."""
-
-    def of(values: dict[str, Any]) -> Iterator[Hub]:
-        directory = tmp_path_factory.mktemp("hub")
-        name, token = "jupyterhub_hook", secrets.token_hex(16)
-        postgresql.create_database(name, "HUB")
-        address = f"{name}:{name}-password@localhost:{postgresql.port}/{name}?sslmode=require"
-        url = f"http://127.0.0.1:{free_port()}"
-        values["custom"]["metricsPort"] = free_port()
-        given = {
-            "values": values, "groups": GROUPS, "token": token, "url": url,
-            "database": f"postgresql+psycopg2://{address}",
-        }  # fmt: skip
-        (directory / "hub.json").write_text(json.dumps(given))
-        cluster = {"clusters": [{"name": "none", "cluster": {"server": "http://127.0.0.1:1"}}], "users": []}
-        context = {"contexts": [{"name": "none", "context": {"cluster": "none"}}], "current-context": "none"}
-        (directory / "kubeconfig").write_text(json.dumps({"apiVersion": "v1", "kind": "Config", **cluster, **context}))
-        image = SERVICE.folder / "images" / "hub"
-        python = service_python("jupyterhub/images/hub")
-        environment = {
-            **os.environ, "HUB_DIRECTORY": str(directory), "KUBECONFIG": str(directory / "kubeconfig"),
-            "PYTHONPATH": str(image / "src"), "PYTHONPYCACHEPREFIX": str(python.parents[1] / "bytecode"),
-        }  # fmt: skip
-        config = Path(__file__).parent / "hub" / "jupyterhub_config.py"
-        command = [str(python), "-m", "jupyterhub", "--config", str(config)]
-        with (directory / "log").open("w") as log:
-            process = subprocess.Popen(command, cwd=directory, env=environment, stdout=log, stderr=log)
-        try:
-            _wait(process, f"{url}/hub/health", directory / "log")
-            yield Hub(f"{url}/hub", token, directory, name, postgresql)
-        finally:
-            process.terminate()
-            process.wait(30)
-
-    return of
-
-
-def _wait(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
-    end = time.monotonic() + START_SECONDS
-    while time.monotonic() < end and process.poll() is None:
-        try:
-            if requests.get(url, timeout=5).ok:
-                return
-        except requests.ConnectionError:
-            time.sleep(0.2)
-    raise AssertionError(log.read_text())
 
 
 @pytest.fixture
-def site_file(lab_with: Callable[..., Path]) -> Path:
-    """The lab with a second tenant and images that tenants may configure."""
-    file = lab_with(SERVICE, profiles=PROFILES, images=IMAGES)
-    content = yaml.safe_load(file.read_text())
-    content["platform"]["tenants"].append(BIOLOGY)
-    file.write_text(yaml.safe_dump(content))
-    return file
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[dict[str, Any]]:
-    """The module's hub, once it runs."""
-    found: dict[str, Any] = {}
-    yield found
-    for iterator in found.pop("iterators", ()):
-        next(iterator, None)
-
-
-@pytest.fixture
-def hub(
-    running: dict[str, Any],
-    started: Callable[[dict[str, Any]], Iterator[Hub]],
-    values_of: Callable[[Service[Any], Path], dict[str, Any]],
-    site_file: Path,
-) -> Hub:
-    """The hub of all tests here, without configurations."""
-    if "hub" not in running:
-        iterator = started(values_of(SERVICE, site_file))
-        running["hub"], running["iterators"] = next(iterator), [iterator]
-    found: Hub = running["hub"]
-    if "strata_configuration" in found.server.sql("SELECT tablename FROM pg_tables", found.database):
-        found.server.sql("DELETE FROM strata_configuration", found.database)
-    return found
+def hub(running_hub: Hub) -> Hub:
+    """The hub, without configurations."""
+    if "strata_configuration" in running_hub.server.sql("SELECT tablename FROM pg_tables", running_hub.database):
+        running_hub.server.sql("DELETE FROM strata_configuration", running_hub.database)
+    return running_hub
 
 
 def test_user_beats_group_beats_tenant_at_the_next_start(hub: Hub) -> None:
@@ -249,6 +101,7 @@ REFUSED = {
     "label of the tenant": {"extra_labels": {"strata.dev/tenant": "biology"}},
     "hub's variable": {"environment": {"JUPYTERHUB_API_URL": "http://evil"}},
     "loader": {"environment": {"LD_PRELOAD": "/home/evil.so"}},
+    "batch system": {"environment": {"_CONDOR_COLLECTOR_HOST": "evil"}},
     "proxy": {"environment": {"https_proxy": "http://evil"}},
     "not a string": {"environment": {"A": 1}},
     "image": {"image": "docker.io/evil/miner"},

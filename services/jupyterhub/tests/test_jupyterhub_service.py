@@ -235,6 +235,43 @@ def test_only_prometheus_reaches_the_hubs_metrics(
     assert annotations["prometheus.io/port"] == str(METRICS.port)
 
 
+def test_pods_reach_the_pool_and_its_issuer_of_tokens_only(
+    objects_of: Callable[..., list[dict[str, Any]]], site_file: Path
+) -> None:
+    policies = {
+        o["metadata"]["name"]: o["spec"] for o in objects_of(SERVICE, site_file) if o["kind"] == "NetworkPolicy"
+    }
+
+    def ports(policy: str) -> list[int]:
+        rules = [rule for rule in policies[policy]["egress"] if "htcondor" in json.dumps(rule)]
+        return [port["port"] for rule in rules for port in rule["ports"]]
+
+    assert (ports("singleuser"), ports("hub"), ports("proxy")) == ([9618], [8080], [])
+
+
+def test_hub_has_the_secret_for_tokens_and_servers_have_none(
+    context_of: Callable[..., Any], values_of: ValuesOf, site_file: Path, fake_secrets: Any
+) -> None:
+    values = values_of(SERVICE, site_file)
+    data = context_of(SERVICE, site_file).secret_data()
+    reference = values["hub"]["extraEnv"]["BATCH_TOKEN_SECRET"]["valueFrom"]["secretKeyRef"]
+    assert data[reference["key"]] == fake_secrets.stored["htcondor_token_secret"]
+    assert data[reference["key"]] not in json.dumps(values)
+    assert values["singleuser"]["extraEnv"]["_CONDOR_SCHEDD_HOST"] == "access-point@lab.strata.test"
+    assert values["custom"]["batch"]["users"] == {VERIFY_USER: "research"}
+
+
+def test_site_without_a_batch_system_has_nothing_of_it(values_of: ValuesOf, site_file: Path) -> None:
+    content = yaml.safe_load(site_file.read_text())
+    del content["platform"]["services"]["htcondor"]
+    site_file.write_text(yaml.safe_dump(content))
+    values = values_of(SERVICE, site_file)
+    text = json.dumps(values).lower()
+    assert "batch" not in text
+    assert "condor" not in text
+    assert "extraEnv" not in values["singleuser"]
+
+
 def test_notebooks_have_the_hubs_version() -> None:
     """Another version of JupyterHub in a notebook may not speak the hub's API."""
     images = SERVICE.folder / "images"

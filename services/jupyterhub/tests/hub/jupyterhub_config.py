@@ -72,6 +72,7 @@ c.JupyterHub.update(
     custom_scopes=VALUES["hub"]["config"]["JupyterHub"]["custom_scopes"],
 )
 c.Authenticator.allow_all = True
+c.KubeSpawner.environment = VALUES["singleuser"]["extraEnv"]
 c.KubeSpawner.image = "registry.example.org/notebook:1"
 c.KubeSpawner.events_enabled = False
 exec(VALUES["hub"]["extraConfig"]["strata"])  # noqa: S102  # extraConfig is Python by definition

@@ -66,15 +66,27 @@ def tenant(
     return min(own, key=lambda one: one["group"] not in limits)["name"] if own else None
 
 
+def server_tenant(
+    tenants: Sequence[Mapping[str, str]], profiles: Sequence[Profile], access: Mapping[str, Profile]
+) -> Callable[[Any], str | None]:
+    """The function that returns the tenant of a spawner's server."""
+
+    def of(spawner: Any) -> str | None:
+        groups = {group.name for group in spawner.user.groups}
+        default = next((profile["slug"] for profile in allowed(profiles, access, spawner.user.name, groups)), None)
+        return tenant(tenants, access, spawner.user_options.get("profile") or default, groups)
+
+    return of
+
+
 def tenant_label(
     tenants: Sequence[Mapping[str, str]], profiles: Sequence[Profile], access: Mapping[str, Profile]
 ) -> Callable[[Any, Any], Any]:
     """The function that KubeSpawner calls with each pod before it creates it. Users cannot set the label."""
+    tenant_of = server_tenant(tenants, profiles, access)
 
     def label(spawner: Any, pod: Any) -> Any:
-        groups = {group.name for group in spawner.user.groups}
-        default = next((profile["slug"] for profile in allowed(profiles, access, spawner.user.name, groups)), None)
-        name = tenant(tenants, access, spawner.user_options.get("profile") or default, groups)
+        name = tenant_of(spawner)
         others = {key: value for key, value in (pod.metadata.labels or {}).items() if key != TENANT_LABEL}
         pod.metadata.labels = others | ({} if name is None else {TENANT_LABEL: name})
         return pod

@@ -1,0 +1,69 @@
+"""The parts of the chart's values that a site with a batch system has; without one, all are empty."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from strata_services.jupyterhub.needs import VERIFY_USER
+
+if TYPE_CHECKING:
+    from strata.catalogue.needs.batch_queue import BatchAccess
+    from strata.catalogue.service import Values
+    from strata.models import Site
+
+TOKEN_DIRECTORY = "/tmp/condor"  # noqa: S105,S108  # a path, of the container
+CONFIG = """\
+import os
+from strata_hub.batch import handler
+batch = get_config("custom.batch")
+c.JupyterHub.extra_handlers += handler(
+    batch["url"], os.environ["BATCH_TOKEN_SECRET"], server_tenant(tenants, profiles, access), batch["users"]
+)
+"""
+"""Python behind the rest of the hub's configuration."""
+
+
+def custom(batch: BatchAccess | None, site: Site) -> Values:
+    """For the hub. The user of the checks, who has no tenant, submits as a member of the first."""
+    if batch is None:
+        return {}
+    tenants = site.platform.tenants
+    return {"batch": {"url": batch.server.tokens_url, "users": {VERIFY_USER: tenants[0].name} if tenants else {}}}
+
+
+def hub_environment(batch: BatchAccess | None) -> Values:
+    """The secret for users' tokens."""
+    secret = batch.token_secret if batch else None
+    return {"BATCH_TOKEN_SECRET": {"valueFrom": {"secretKeyRef": secret.value}}} if secret else {}
+
+
+def server_environment(batch: BatchAccess | None) -> dict[str, str]:
+    """HTCondor's configuration in users' servers; strata_notebook writes the token."""
+    if batch is None:
+        return {}
+    return {
+        "CONDOR_CONFIG": "/dev/null",
+        "_CONDOR_COLLECTOR_HOST": batch.server.collector,
+        "_CONDOR_SCHEDD_HOST": batch.server.access_point,
+        "_CONDOR_UID_DOMAIN": batch.server.domain,
+        "_CONDOR_TRUST_DOMAIN": batch.server.domain,
+        "_CONDOR_SEC_CLIENT_AUTHENTICATION_METHODS": "IDTOKENS",
+        "_CONDOR_SEC_DEFAULT_ENCRYPTION": "REQUIRED",
+        "_CONDOR_SEC_DEFAULT_INTEGRITY": "REQUIRED",
+        "_CONDOR_SEC_TOKEN_DIRECTORY": TOKEN_DIRECTORY,
+        "_CONDOR_ENABLE_IPV6": "False",
+    }
+
+
+def server_egress(batch: BatchAccess | None) -> list[Values]:
+    """From users' servers to the central manager and the access point."""
+    return [_egress(batch, batch.server.port)] if batch else []
+
+
+def hub_egress(batch: BatchAccess | None) -> list[Values]:
+    """From the hub to the issuer of tokens."""
+    return [_egress(batch, batch.server.tokens_port)] if batch else []
+
+
+def _egress(batch: BatchAccess, port: int) -> Values:
+    return {"to": [dict(batch.server.pods)], "ports": [{"port": port, "protocol": "TCP"}]}
