@@ -20,6 +20,7 @@ from requests.adapters import HTTPAdapter
 from strata.catalogue import cluster_login
 from strata.catalogue.issuer import Endpoints, Issuer
 from strata.images.build import LOCAL_PREFIX
+from strata.site.paths import cache_directory
 from strata.verify.tokens import Login, LoginRefused, client_token, request_token
 from strata_bench.services import PostgreSQL, free_port
 from strata_services.keycloak.service import AUDIENCE_SCOPE, CLIENT, new_signing_key
@@ -153,11 +154,19 @@ def site() -> dict[str, Any]:
     }
 
 
+def newest_image() -> str | None:
+    """Of those that are kept, the one that was packed last; all are created at the same time, 1970."""
+    kept = podman("images", "--format={{.Tag}}", f"{LOCAL_PREFIX}/keycloak").split()
+    packed = [layout for tag in kept if (layout := cache_directory() / "images" / "pods" / tag).exists()]
+    newest = max(packed, key=lambda layout: layout.stat().st_mtime, default=None)
+    return newest and f"{LOCAL_PREFIX}/keycloak:{newest.name}"
+
+
 @pytest.fixture(scope="module")
 def keycloak(postgresql: PostgreSQL, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keycloak]:
     """Started with an empty database; the realm is as `site()` says."""
-    found = podman("images", "--format={{.Repository}}:{{.Tag}}", f"{LOCAL_PREFIX}/keycloak").split()
-    if not found:
+    image = newest_image()
+    if image is None:
         pytest.skip("the image is not built yet: `strata up lab --layer cluster` builds it")
     database = postgresql.create_database("keycloak", "KEYCLOAK")
     directory = tmp_path_factory.mktemp("keycloak")
@@ -194,7 +203,7 @@ def keycloak(postgresql: PostgreSQL, tmp_path_factory: pytest.TempPathFactory) -
         "--ulimit=nofile=4096:4096", "--ulimit=nproc=4096:4096",
         "--tmpfs=/opt/keycloak/data:mode=1777", "--tmpfs=/tmp:mode=1777", f"--volume={directory}:/etc/keycloak:ro",
         *(f"--env={name}={value}" for name, value in environment.items()),
-        found[0], "--config-file=/etc/keycloak/keycloak.conf", "start", "--optimized",
+        image, "--config-file=/etc/keycloak/keycloak.conf", "start", "--optimized",
     )  # fmt: skip
     running = Keycloak(container, directory, port, site())
     try:
