@@ -159,7 +159,7 @@ def newest_image() -> str | None:
     kept = podman("images", "--format={{.Tag}}", f"{LOCAL_PREFIX}/keycloak").split()
     packed = [layout for tag in kept if (layout := cache_directory() / "images" / "pods" / tag).exists()]
     newest = max(packed, key=lambda layout: layout.stat().st_mtime, default=None)
-    return newest and f"{LOCAL_PREFIX}/keycloak:{newest.name}"
+    return None if newest is None else f"{LOCAL_PREFIX}/keycloak:{newest.name}"
 
 
 @pytest.fixture(scope="module")
