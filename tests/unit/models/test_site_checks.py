@@ -515,7 +515,7 @@ CASES: dict[str, tuple[Sequence[Edit], str, str, str, str]] = {
             ("postgresql, kine, registry", "registry"),
             ("datastore: kine", "datastore: etcd"),
             ("keycloak: {hostname: login}", "external_issuer: {url: 'https://login.example.org'}"),
-            ("    accounting: {measurements: {}}\n", ""),
+            ("    accounting: {}\n", ""),
             NO_NOTEBOOKS,
         ],
         "platform.services.ml_hub",
@@ -524,7 +524,7 @@ CASES: dict[str, tuple[Sequence[Edit], str, str, str, str]] = {
         "ml_hub: {hostname",
     ),
     "ML hub without issuer": (
-        [("    keycloak: {hostname: login}\n", ""), ("{measurements: {}}", "{}"), NO_NOTEBOOKS],
+        [("    keycloak: {hostname: login}\n", ""), NO_NOTEBOOKS],
         "platform.services.ml_hub",
         "keycloak",
         "keycloak: {}",
