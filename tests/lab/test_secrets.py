@@ -48,7 +48,10 @@ IN_STATE = {
 IN_ENVIRONMENT = {
     "kine": {"kine_database_password"},  # its connection string; systemd reads it from a file of mode 0600
     # zero-to-jupyterhub's chart hands them to the hub, and the proxy's token to the proxy (a thread of Node.js)
-    "jupyterhub": {"jupyterhub_database_password", "jupyterhub_client_secret", "jupyterhub_proxy_token"},
+    "jupyterhub": {
+        *("jupyterhub_database_password", "jupyterhub_client_secret", "jupyterhub_proxy_token"),
+        "htcondor_token_secret",
+    },
     "MainThread": {"jupyterhub_proxy_token"},
 }
 """Commands to the secrets that may stand in their environment."""
