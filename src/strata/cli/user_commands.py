@@ -70,7 +70,7 @@ def _context(site: str) -> SiteContext:
 @users_app.command("list")
 def list_(site: SiteArgument, as_json: JsonOption = False) -> None:
     """List users with their tenants and roles."""
-    from strata.engine.users import list_users
+    from strata.access.users import list_users
 
     found = list_users(_context(site))
     if as_json:
@@ -110,7 +110,7 @@ def add(
     ] = None,
 ) -> None:
     """Add a user. Prints a password for the first login, at which the user sets another."""
-    from strata.engine.users import add_user
+    from strata.access.users import add_user
 
     context = _context(site)
     _print_password(context, name, add_user(context, name, email, tenants or [], administered or []))
@@ -119,7 +119,7 @@ def add(
 @users_app.command()
 def invite(site: SiteArgument, name: NameArgument) -> None:
     """Give a user a new password for one login, in place of any before. Prints it."""
-    from strata.engine.users import invite_user
+    from strata.access.users import invite_user
 
     context = _context(site)
     _print_password(context, name, invite_user(context, name))
@@ -128,7 +128,7 @@ def invite(site: SiteArgument, name: NameArgument) -> None:
 @users_app.command()
 def remove(site: SiteArgument, name: NameArgument, yes: YesOption = False) -> None:
     """Remove a user. Files and jobs of the user stay."""
-    from strata.engine.users import remove_user
+    from strata.access.users import remove_user
 
     context = _context(site)
     if not yes:

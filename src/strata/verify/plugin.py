@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import ipaddress
-import json
 import os
 import socket
 import tempfile
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,7 +18,9 @@ import testinfra
 from strata.access.https import site_session
 from strata.access.kubectl import run_kubectl
 from strata.access.openstack import connect
+from strata.access.users import add_user, remove_user
 from strata.models import Site, find_site
+from strata.retry import wait_until
 from strata.site.context import SiteContext
 from strata.site.outputs import CloudOutputs, ImageOutputs
 from strata.site.paths import SitePaths
@@ -197,35 +197,29 @@ def own_issuer(site: Site, http: requests.Session) -> Issuer:
     found = issuer(site)
     if found is None:
         pytest.skip(f"site {site.name} has no issuer of its own")
-    end = time.monotonic() + ISSUER_START_SECONDS
-    while http.get(found.url, timeout=30).status_code != 200 and time.monotonic() < end:
-        time.sleep(1)
+
+    def starting() -> str | None:
+        return None if http.get(found.url, timeout=30).status_code == 200 else "the issuer"
+
+    wait_until(starting, ISSUER_START_SECONDS, pause=1)
     return found
 
 
 @pytest.fixture(scope="module")
-def new_user(kubectl: Callable[..., str], site: Site, own_issuer: Issuer) -> Iterator[NewUser]:
+def new_user(context: SiteContext, own_issuer: Issuer) -> Iterator[NewUser]:
     """`new_user(tenant)` → name and first password of a user of the site's own issuer, who goes with the module."""
-    program = own_issuer.users
-    if program is None:
-        pytest.skip(f"the users of site {site.name} are not Strata's")
-    target = ("exec", "--stdin", f"--namespace={program.namespace}", f"deployment/{program.deployment}", "--")
+    if own_issuer.users is None:
+        pytest.skip(f"the users of site {context.site.name} are not Strata's")
     names = []
 
-    def request(action: str, **details: object) -> None:
-        said = kubectl(*target, *program.command, input=json.dumps({"action": action, **details}))
-        assert json.loads(said) == {}, said
-
     def add(tenant: str) -> tuple[str, str]:
-        name, first = f"check-{uuid.uuid4().hex[:8]}", uuid.uuid4().hex
+        name = f"check-{uuid.uuid4().hex[:8]}"
         names.append(name)
-        details = {"email": f"{name}@{site.domain}", "tenants": [tenant], "principal_investigator_of": []}
-        request("add", name=name, password=first, **details)
-        return name, first
+        return name, add_user(context, name, f"{name}@{context.site.domain}", [tenant], [])
 
     yield add
     for name in names:
-        request("remove", name=name)
+        remove_user(context, name)
 
 
 @pytest.fixture(scope="session")

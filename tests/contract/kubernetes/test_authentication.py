@@ -22,6 +22,7 @@ from strata.models import find_site
 from strata.models.platform import ExternalIssuer
 from strata.platform import tenant
 from strata.progress import Silent
+from strata.retry import wait_until
 from strata.site.context import SiteContext
 from strata.site.outputs import write_private
 from strata.site.paths import REPOSITORY
@@ -102,9 +103,7 @@ def cluster(
     found = Cluster(api_server, config["server"], str(directory / "ca.crt"), signer)
     assert found.get("/api", found.token()) == 401, "the issuer does not answer yet"
     issuer.available = True
-    end = time.monotonic() + RELOAD_SECONDS
-    while found.get("/api", found.token()) != 200 and time.monotonic() < end:
-        time.sleep(0.5)
+    wait_until(lambda: None if found.get("/api", found.token()) == 200 else "the issuer", RELOAD_SECONDS)
     with_tenants(api_server)
     yield found
     write_private(api_server.authentication, before)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from strata.access.login import user_kubeconfig
 from strata.catalogue.cluster_login import CLIENT, PREFIX, REDIRECT_URLS, user_group
 from strata.catalogue.issuer import Issuer, tenant_group
 from strata.models import Site
+from strata.retry import wait_until
 from strata.site.context import SiteContext
 from strata.site.outputs import write_private
 from strata.verify.pods import Kubectl
@@ -49,9 +49,7 @@ def member(
         done = run_kubectl(context, f"--kubeconfig={directory / 'kubeconfig'}", *arguments, text=text, seconds=60)
         return done.stdout + done.stderr
 
-    end = time.monotonic() + LEARN_SECONDS
-    while "Unauthorized" in kubectl("auth", "whoami") and time.monotonic() < end:
-        time.sleep(1)
+    wait_until(lambda: "keys" if "Unauthorized" in kubectl("auth", "whoami") else None, LEARN_SECONDS, pause=1)
     yield name, kubectl
     for file in ("token", "kubeconfig"):
         Path(directory, file).unlink()

@@ -25,8 +25,8 @@ LEARN_SECONDS = 90.0
 
 
 @dataclass(frozen=True)
-class Door:
-    """What a token opens.
+class TokenEndpoint:
+    """A URL that needs a token.
 
     Args:
         name: of the service.
@@ -47,20 +47,20 @@ class Door:
 
 
 @pytest.fixture(scope="module")
-def doors(
+def endpoints(
     context: SiteContext, site: Site, http: requests.Session, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[list[Door]]:
+) -> Iterator[list[TokenEndpoint]]:
     """Every service of the site that takes tokens."""
     if issuer_url(site) is None:
         pytest.skip(f"site {site.name} has no issuer of tokens")
     external = site.platform.services.external_issuer
-    labels = {service.name: need.label for service, need in needed(site, Hostname)}
+    hosts = {service.name: need.host(site.domain) for service, need in needed(site, Hostname)}
     found = [
-        Door(
+        TokenEndpoint(
             service.name,
             (external.audience if external else None) or need.name,
             http,
-            f"https://{labels[service.name]}.{site.domain}{need.path}",
+            f"https://{hosts[service.name]}{need.path}",
         )
         for service, need in needed(site, Audience)
         if need.path
@@ -72,7 +72,7 @@ def doors(
             ca.write_text(server.ca)
             session.trust_env, session.verify = False, str(ca)
             # what every authenticated user may read
-            found.append(Door("Kubernetes", CLIENT, session, f"{server.url}/api"))
+            found.append(TokenEndpoint("Kubernetes", CLIENT, session, f"{server.url}/api"))
         yield found
 
 
@@ -88,26 +88,26 @@ def signer(context: SiteContext, site: Site, request: pytest.FixtureRequest) -> 
 
 
 def test_services_accept_the_issuers_tokens(
-    doors: list[Door], signer: Signer, site: Site, issuer_token: Callable[[str], str]
+    endpoints: list[TokenEndpoint], signer: Signer, site: Site, issuer_token: Callable[[str], str]
 ) -> None:
     """Every service that takes tokens, the Kubernetes API among them, accepts one of the site's issuer for it, and
     refuses requests without."""
     own = issuer(site)
     end = time.monotonic() + LEARN_SECONDS
-    for door in doors:
-        claims = signer.claims(door.audience, **{USERNAME_CLAIM: "check"})
-        token = signer.sign(claims) if own and own.signing_key else issuer_token(door.audience)
-        while (status := door.status(token)) != 200 and time.monotonic() < end:
+    for endpoint in endpoints:
+        claims = signer.claims(endpoint.audience, **{USERNAME_CLAIM: "check"})
+        token = signer.sign(claims) if own and own.signing_key else issuer_token(endpoint.audience)
+        while (status := endpoint.status(token)) != 200 and time.monotonic() < end:
             time.sleep(1)
-        assert status == 200, door.name
+        assert status == 200, endpoint.name
         # an anonymous user is one without rights
-        assert door.status(None) in (401, 403), door.name
+        assert endpoint.status(None) in (401, 403), endpoint.name
 
 
 @pytest.mark.parametrize("forgery", FORGERIES)
-def test_services_refuse_other_tokens(doors: list[Door], signer: Signer, forgery: str) -> None:
+def test_services_refuse_other_tokens(endpoints: list[TokenEndpoint], signer: Signer, forgery: str) -> None:
     """Every service that takes tokens, the Kubernetes API among them, returns 401 for a token that is expired,
     unsigned, tampered with, signed with another key, from another issuer or for another audience."""
-    claims = {door.name: signer.claims(door.audience, **{USERNAME_CLAIM: "check"}) for door in doors}
-    found = {door.name: door.status(FORGERIES[forgery](signer, claims[door.name])) for door in doors}
+    claims = {one.name: signer.claims(one.audience, **{USERNAME_CLAIM: "check"}) for one in endpoints}
+    found = {one.name: one.status(FORGERIES[forgery](signer, claims[one.name])) for one in endpoints}
     assert found == dict.fromkeys(found, 401)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from strata.access import users
 from strata.access.kubectl import Unanswered
-from strata.engine import users
 from strata.errors import UserError
 from strata.models import find_site
 from strata.site.context import SiteContext
