@@ -100,10 +100,10 @@ class Role(RoleModel):
     description: Annotated[str, Field(min_length=10, description="What the role sets up, in one line.")]
     layer: Annotated[Literal["hosts", "cluster"], Field(description="Layer whose playbook runs it.")] = "hosts"
     runs_on: Annotated[
-        Literal["assigned", "all"] | tuple[RoleName, ...],
+        Literal["assigned", "all", "machines"] | tuple[RoleName, ...],
         Field(
-            description="assigned: hosts whose `roles` in site.yaml name it. all: every host. A list: hosts with one "
-            "of these roles. Only an assigned role may be named in site.yaml."
+            description="assigned: hosts whose `roles` in site.yaml name it. all: every host. machines: those of "
+            "hosts.machines. A list: hosts with one of these roles. Only an assigned role may be named in site.yaml."
         ),
     ] = "assigned"
     hosts: Annotated[Literal["one", "several"], Field(description="How many hosts of a site may have it.")] = "several"
@@ -201,6 +201,11 @@ def _read(file: Path) -> Role:
 def assignable_roles() -> tuple[str, ...]:
     """Names of the roles that a host of site.yaml may have."""
     return tuple(name for name, role in roles().items() if role.assignable)
+
+
+def machine_roles() -> tuple[str, ...]:
+    """The roles of machines, which no security group of a cloud covers."""
+    return tuple(name for name, role in roles().items() if role.runs_on == "machines")
 
 
 def roles_of(assigned: tuple[str, ...]) -> tuple[str, ...]:

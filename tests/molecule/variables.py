@@ -18,6 +18,8 @@ from strata.toolchain import bin_directory
 
 DOMAIN = "molecule.strata.test"
 NETWORK = "198.18.12.0/24"
+FRIENDS = "198.18.12.0/25"
+"""The containers and the deployment host; the rest of the network is refused by the firewall."""
 
 
 def write(directory: Path, addresses: dict[str, str]) -> None:
@@ -45,7 +47,7 @@ def write(directory: Path, addresses: dict[str, str]) -> None:
     common = {
         "strata_site": "molecule",
         "strata_domain": DOMAIN,
-        **host_variables(("nfs_server", "postgresql", "kine", "registry", "load_balancer")),
+        **host_variables(("nfs_server", "postgresql", "kine", "registry", "load_balancer", "firewall")),
         "base_releases": list(DEBIAN_RELEASES),
         "base_ca": authority,
         "base_hosts": [{"name": n, "address": a} for n, a in addresses.items()],
@@ -70,6 +72,9 @@ def write(directory: Path, addresses: dict[str, str]) -> None:
         "kine_binary": str(binary) if binary.is_file() else "",
         "kine_database": {"host": "127.0.0.1", "name": "kine", "user": "kine", "password": "p/w+%@:?#"},
         "load_balancer_backends": list(addresses.values()),
+        "firewall_accepts": {
+            "all": [{"name": name, "protocol": "", "port": 0, "ipv4": [FRIENDS], "ipv6": []} for name in ("ssh", "hosts")]
+        },
     }
     (directory / "all.yml").write_text(yaml.safe_dump(common))
     for name, address in addresses.items():

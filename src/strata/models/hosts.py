@@ -156,6 +156,13 @@ class Hosts(Model):
 
     layer: ClassVar[str] = "hosts"
     machines: Annotated[tuple[Machine, ...], Field(description="Machines that are no instances of the cloud.")] = ()
+    firewall: Annotated[
+        StrictBool,
+        Field(
+            description="Whether `machines` refuse connections that no role and no list of `access` names (nftables, "
+            "role firewall). false where another firewall does; one that Strata installed stays until it is disabled."
+        ),
+    ] = True
     operators: Annotated[
         tuple[Operator, ...],
         Field(description="People who log in; one that is taken off this list is removed, the home directory stays."),

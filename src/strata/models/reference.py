@@ -111,6 +111,8 @@ def _clients(port: Port) -> list[str]:
 def _runs_on(role: Role) -> str:
     if role.runs_on == "all":
         return "every host"
+    if role.runs_on == "machines":
+        return "`hosts.machines`"
     if isinstance(role.runs_on, tuple):
         return f"hosts with {' or '.join(f'`{name}`' for name in role.runs_on)}"
     return "one host" if role.hosts == "one" else "any host"

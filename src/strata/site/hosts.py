@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from strata.models import Site
-from strata.roles import roles, roles_of
+from strata.roles import machine_roles, roles, roles_of
 from strata.site.outputs import CloudOutputs
 
 
@@ -28,7 +28,8 @@ def hosts(site: Site, outputs: CloudOutputs | None) -> tuple[Host, ...]:
     """Instances of the cloud, then machines of their own, each in the site's order."""
     instances = outputs.instances.values() if outputs else ()
     found = [Host(i.name, i.address, tuple(i.roles)) for i in instances]
-    found += [Host(m.name, str(m.address), tuple(m.roles)) for m in site.hosts.machines]
+    own = machine_roles() if site.hosts.firewall else ()
+    found += [Host(m.name, str(m.address), (*m.roles, *own)) for m in site.hosts.machines]
     return tuple(found)
 
 

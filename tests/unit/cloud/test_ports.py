@@ -7,10 +7,11 @@ from typing import get_args
 
 import pytest
 
-from strata.cloud.ports import EVERY_HOST, security_group_arguments
+from strata.cloud.ports import security_group_arguments
 from strata.models import load_site
 from strata.models.access import Access
 from strata.roles import FILE, Port, roles
+from strata.site.openings import EVERY_HOST
 from strata.site.paths import REPOSITORY
 
 GATEWAY = "10.77.0.1/32"
@@ -73,7 +74,7 @@ def with_role(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("kube_control_plane", "kube_node"):
         (tmp_path / name).mkdir()
         (tmp_path / name / FILE).write_text("description: A role of a test.\n")
-    monkeypatch.setattr("strata.cloud.ports.roles", lambda: roles(tmp_path))
+    monkeypatch.setattr("strata.site.openings.roles", lambda: roles(tmp_path))
     return tmp_path
 
 

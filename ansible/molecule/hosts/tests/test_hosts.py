@@ -232,3 +232,17 @@ def test_node_exporter_serves_metrics_of_the_host(client: Host, address: str) ->
     assert "node_filesystem_avail_bytes{" in text
     assert "node_memory_MemAvailable_bytes" in text
     assert "node_systemd" not in text, "a collector that was not chosen"
+
+
+def test_firewall_refuses_addresses_that_are_not_listed(server: Host, client: Host, address: str) -> None:
+    stranger = "198.18.12.200"
+    client.check_output(f"ip address add {stranger}/24 dev eth0")
+    try:
+        for source, status in ((stranger, 28), ("", 0)):
+            options = f"--interface {source}" if source else ""
+            found = client.run(f"curl --silent --output /dev/null --max-time 5 {options} http://{address}:80/")
+            assert found.rc == status, source
+    finally:
+        client.check_output(f"ip address del {stranger}/24 dev eth0")
+    # of a new login's timer nothing is left
+    assert "strata-firewall-undo" not in server.check_output("systemctl list-timers --all")

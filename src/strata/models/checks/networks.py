@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
-from strata.models.checks.finding import INSTANCES, Finding, hosts
+from strata.models.checks.finding import INSTANCES, MACHINES, Finding, hosts
 from strata.models.site import Site
 from strata.models.yaml_events import KeyPath, dotted
 
@@ -57,6 +57,9 @@ def _overlaps(networks: list[tuple[_Network, KeyPath]]) -> Iterator[Finding]:
 
 
 def _machines(site: Site, networks: list[tuple[_Network, KeyPath]]) -> Iterator[Finding]:
+    if site.hosts.machines and site.hosts.firewall and not site.access.ssh:
+        why = "is empty, and the firewall of hosts.machines would refuse the deployment host's logins"
+        yield Finding(("access", "ssh"), why, "its network, as in 192.0.2.0/24; or hosts.firewall: false", (MACHINES,))
     virtual = [(n, p) for n, p in networks if p[0] == "cluster"]
     for index, machine in enumerate(site.hosts.machines):
         for network, path in virtual:

@@ -1,0 +1,67 @@
+"""What hosts accept and from whom, made from the ports of the roles (role.yaml): for security groups and firewalls."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network
+
+from strata.models import Site
+from strata.roles import HOSTS, KUBERNETES_ROLES, NODES, PODS, roles
+
+EVERY_HOST = "nodes"
+"""The group of every host; as a client, every host of the site."""
+
+
+@dataclass(frozen=True)
+class Opening:
+    """What the members of a group accept, and from whom.
+
+    Args:
+        name: of the rules.
+        port: number; None for all.
+        clients: groups whose members may connect.
+        access: key of `access:` whose networks may connect too.
+        protocol: None for any.
+    """
+
+    name: str
+    port: int | None
+    clients: tuple[str, ...] = ()
+    access: str | None = None
+    protocol: str | None = "tcp"
+
+
+PING = Opening("ping", None, (EVERY_HOST,), "ssh", protocol="icmp")
+# Nodes forward packets to each other's pods, with pods' addresses or their own; a security group cannot tell these from
+# packets to the node itself. What pods may not reach on nodes and hosts is refused by the role pod_network.
+CLUSTER = Opening("cluster", None, KUBERNETES_ROLES, protocol=None)
+
+
+def openings() -> Mapping[str, tuple[Opening, ...]]:
+    """Group to what its members accept: the ports of the roles, ping, and everything between nodes."""
+    found: dict[str, list[Opening]] = {EVERY_HOST: [], **{name: [CLUSTER] for name in KUBERNETES_ROLES}}
+    groups = {HOSTS: (EVERY_HOST,), NODES: KUBERNETES_ROLES, PODS: ()}
+    for name, role in roles().items():
+        # a security group's name comes from the role in site.yaml that brings this one along
+        servers = role.runs_on if isinstance(role.runs_on, tuple) else (EVERY_HOST if role.runs_on == "all" else name,)
+        for server, port in itertools.product(servers, role.ports):
+            covered = KUBERNETES_ROLES if server in KUBERNETES_ROLES else ()
+            clients = (own for client in port.clients for own in groups.get(client, (client,)))
+            remaining = tuple(client for client in dict.fromkeys(clients) if client not in covered)
+            if remaining or port.access:
+                found.setdefault(server, []).append(Opening(port.name, port.port, remaining, port.access))
+    found[EVERY_HOST].append(PING)
+    return {group: tuple(own) for group, own in found.items()}
+
+
+def networks_of(site: Site, opening: Opening) -> Iterator[IPv4Network | IPv6Network]:
+    """Networks that may connect beside the hosts among the opening's clients."""
+    if opening.access is not None:
+        yield from getattr(site.access, opening.access)
+    if opening.name == "nfs" and site.hosts.nfs is not None:
+        for export in site.hosts.nfs.exports:
+            yield from export.clients
+    if opening == CLUSTER and site.cluster is not None:
+        yield site.cluster.pod_network
