@@ -15,6 +15,7 @@ from strata.site.paths import SitePaths
 SITE = """
 name: metal
 domain: metal.example
+access: {ssh: [192.0.2.1/32]}
 hosts:
   machines: [{name: storage-1, address: 192.0.2.5, roles: [nfs_server]}]
   nfs: {exports: [{name: data, path: /srv/nfs/data}]}

@@ -23,6 +23,7 @@ from strata.site.outputs import CloudOutputs, InstanceOutput
 from strata.site.paths import REPOSITORY
 
 LAB = REPOSITORY / "inventories" / "lab" / "site.yaml"
+ACCESS = {"ssh": ["192.0.2.1/32"]}
 ROLES = ("base", "nfs_server", "postgresql", "kine", "registry", "load_balancer")
 
 
@@ -46,7 +47,7 @@ def outputs(site: Site) -> CloudOutputs:
 def machines_site(tmp_path: Path, machines: list[dict[str, object]], **more: object) -> Site:
     """A site without a cloud."""
     file = tmp_path / "site.yaml"
-    content = {"name": "metal", "domain": "metal.example", "hosts": {"machines": machines}, **more}
+    content = {"name": "metal", "domain": "metal.example", "access": ACCESS, "hosts": {"machines": machines}, **more}
     file.write_text(yaml.safe_dump(content))
     return load_site(file)
 
@@ -145,7 +146,7 @@ def test_exports_are_for_nodes_and_not_for_pods(site: Site, outputs: CloudOutput
 def test_robots_pull_and_only_the_operator_pushes(tmp_path: Path) -> None:
     site = machines_site(tmp_path, [{"name": "r-1", "address": "192.0.2.5", "roles": ["registry"]}])
     assert pull_users(site) == {"nodes": "registry_nodes_password"}
-    data = {"name": "metal", "domain": "metal.example", "hosts": {"registry": {"robots": ["ci"]}}}
+    data = {"name": "metal", "domain": "metal.example", "access": ACCESS, "hosts": {"registry": {"robots": ["ci"]}}}
     (tmp_path / "site.yaml").write_text(yaml.safe_dump(data))
     robots = load_site(tmp_path / "site.yaml")
     assert pull_users(robots)["robot-ci"] == "registry_robot_ci_password"
