@@ -13,7 +13,7 @@ export PATH="$environment/bin:$PATH:/usr/local/sbin:/usr/sbin:/sbin" # root's PA
 packages=(ca-certificates containernetworking-plugins git iproute2 iptables mmdebstrap nftables openssh-client podman
   procps python3 runc skopeo)
 # shellcheck disable=SC2034
-browser_packages=(chromium chromium-driver) # the tests look at pages as a user does
+test_packages=(chromium chromium-driver restic) # the tests look at pages as a user does, and restore backups
 
 unset PYTHONDONTWRITEBYTECODE # or every start compiles Strata's own modules anew
 

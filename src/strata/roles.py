@@ -122,6 +122,10 @@ class Role(RoleModel):
         str | None,
         Field(description="Data that is lost with its host; removing or replacing such a host requires approval."),
     ] = None
+    problems: Annotated[
+        str | None,
+        Field(description="Command on the host that prints a line for each problem; status shows them."),
+    ] = None
     verified_by: Annotated[
         tuple[str, ...], Field(description="Checks of `strata verify` that exercise it (src/strata/verify/checks).")
     ] = ()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import subprocess
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,17 +15,14 @@ from boto3.s3.transfer import TransferConfig
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from strata.toolchain import cache, load_versions
-from strata_bench.services import free_port
-from strata_services.object_storage.service import SERVICE
+from strata_bench.s3 import REGION, find_s3_server, s3_server
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
 
-BUCKET, KEY, REGION = "research", "a-secret-key", "us-east-1"
+BUCKET, KEY = "research", "a-secret-key"
 PART = 5 << 20
 """Bytes, the least that S3 permits."""
-START_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -57,45 +52,11 @@ class Server:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """With a folder that no member of another group may enter, as the tenants' on the NFS server."""
-    tool = cache.find(SERVICE.name, load_versions().components[SERVICE.name])
-    if tool is None:
-        pytest.skip(f"{SERVICE.name} was not built: `strata doctor`")
-    root = tmp_path_factory.mktemp("s3")
-    bucket = root / "buckets" / BUCKET
-    bucket.mkdir(parents=True)
-    bucket.chmod(0o2770)
-    (root / "metadata").mkdir()
-    (root / "key").write_text(KEY)
-    port = free_port()
-    environment = {
-        "BUCKETS": str(root / "buckets"),
-        "METADATA": str(root / "metadata"),
-        "BUCKET": BUCKET,
-        "SECRET_KEY_FILE": str(root / "key"),
-        "REGION": REGION,
-        "LISTEN": f"127.0.0.1:{port}",
-    }
-    with subprocess.Popen([tool.path], env=environment, stdout=subprocess.DEVNULL) as process:
-        try:
-            found = Server(f"http://127.0.0.1:{port}", bucket)
-            _wait(process, f"{found.url}/_health")
-            yield found
-        finally:
-            process.terminate()
-    assert process.returncode == 0
-
-
-def _wait(process: subprocess.Popen[bytes], url: str) -> None:
-    end = time.monotonic() + START_SECONDS
-    while process.poll() is None and time.monotonic() < end:
-        try:
-            if requests.get(url, timeout=5).status_code == requests.codes.ok:
-                return
-        except requests.ConnectionError:
-            pass
-        time.sleep(0.1)
-    raise AssertionError(f"{url} does not respond; exit status {process.poll()}")
+    program = find_s3_server()
+    if program is None:
+        pytest.skip("the server was not built: `strata doctor`")
+    with s3_server(program, tmp_path_factory.mktemp("s3"), BUCKET, KEY) as found:
+        yield Server(found.url, found.folder)
 
 
 def test_an_object_is_a_file_of_the_group(server: Server) -> None:

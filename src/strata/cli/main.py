@@ -7,7 +7,14 @@ import sys
 import typer
 from rich.console import Console
 
-from strata.cli import inspect_commands, scaffold_commands, secret_commands, site_commands, user_commands
+from strata.cli import (
+    backup_commands,
+    inspect_commands,
+    scaffold_commands,
+    secret_commands,
+    site_commands,
+    user_commands,
+)
 from strata.cli.service_commands import CatalogueGroup
 from strata.errors import UserError
 from strata.troubleshooting import link_for
@@ -24,6 +31,7 @@ site_commands.register(app)
 inspect_commands.register(app)
 secret_commands.register(app)
 user_commands.register(app)
+backup_commands.register(app)
 scaffold_commands.register(app)
 
 

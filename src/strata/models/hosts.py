@@ -12,14 +12,19 @@ from strata.models.accelerators import AcceleratorCounts
 from strata.models.base import Model, Unit
 from strata.models.types import (
     AbsolutePath,
+    BucketName,
+    Count,
     DatabaseName,
+    DataItem,
     DnsLabel,
+    HttpsUrl,
     IPAddress,
     IPNetwork,
     LoginName,
     PublicKey,
     SettingName,
     SettingValue,
+    SiteFile,
 )
 from strata.roles import assignable_roles
 
@@ -131,6 +136,41 @@ class Registry(Model):
     ] = ()
 
 
+class Keep(Model):
+    """How many snapshots of each export and database are kept."""
+
+    layer: ClassVar[str] = "hosts"
+    daily: Annotated[Count, Unit("days"), Field(description="The last snapshot of each of so many days.")] = 7
+    weekly: Annotated[Count, Unit("weeks"), Field(description="The last snapshot of each of so many weeks.")] = 5
+    monthly: Annotated[Count, Unit("months"), Field(description="The last snapshot of each of so many months.")] = 12
+
+
+class Backup(Model):
+    """Daily backups of NFS exports and databases, encrypted, to S3 outside of the site."""
+
+    layer: ClassVar[str] = "hosts"
+    consumers: ClassVar[tuple[str, ...]] = ("role backup", "strata backup", "strata restore")
+    url: Annotated[HttpsUrl, Field(description="S3 endpoint, for path-style requests; not the site's own.")]
+    bucket: Annotated[BucketName, Field(description="Bucket; the repositories are in <site>/<host> in it.")]
+    region: Annotated[DnsLabel, Field(description="Region that requests are signed for.")] = "us-east-1"
+    ca_file: Annotated[
+        SiteFile | None,
+        Field(
+            description="PEM file of the CA that signed its certificate, relative to the site file. Default: public."
+        ),
+    ] = None
+    exclude: Annotated[
+        tuple[DataItem, ...], Field(description="What is not backed up: export/<name>, database/<name>.")
+    ] = ()
+    hour: Annotated[
+        int, Unit("hour of the day"), Field(strict=True, ge=0, le=23, description="When it runs, at half past.")
+    ] = 2
+    keep: Annotated[Keep, Field(description="Snapshots that are kept.")] = Keep()
+    maximum_age: Annotated[
+        Count, Unit("hours"), Field(description="Age from which `strata status` reports a backup as too old.")
+    ] = 30
+
+
 class Operator(Model):
     """A person who logs in on the site's hosts, with keys only."""
 
@@ -172,3 +212,4 @@ class Hosts(Model):
         None
     )
     registry: Annotated[Registry, Field(description="Who may pull from the registry, beside the nodes.")] = Registry()
+    backup: Annotated[Backup | None, Field(description="Daily backups; needs hosts with the role backup.")] = None

@@ -112,6 +112,8 @@ ISSUER_PATTERN = (
 HTTPS_PATTERN = ISSUER_PATTERN[:-1] + r"(\?[A-Za-z0-9._~!$&'()*+,;=:@%/?-]*)?$"
 AUDIENCE_PATTERN = r"^[!-~]{1,255}$"
 LABEL_KEY_PATTERN = r"^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$"
+BUCKET_PATTERN = r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$"
+DATA_ITEM_PATTERN = r"^(export|database)/[a-z0-9_-]{1,63}$"
 LOGIN_PATTERN = r"^[a-z_][a-z0-9_-]{0,31}$"
 PUBLIC_KEY_PATTERN = (
     r"^(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)|sk-(ssh-ed25519|ecdsa-sha2-nistp256)@openssh\.com)"
@@ -199,6 +201,15 @@ _TAINT = _named(
     "nvidia.com/gpu=present:NoSchedule",
     400,
 )
+_BUCKET = _named(
+    BUCKET_PATTERN,
+    "must be the name of a bucket: 3 to 63 lower-case letters, digits, dots and dashes",
+    "site-backups",
+    63,
+)
+_DATA_ITEM = _named(
+    DATA_ITEM_PATTERN, "must be export/NAME or database/NAME, as `strata backup` lists them", "export/scratch", 127
+)
 _LOGIN = _named(
     LOGIN_PATTERN,
     "must be lower-case letters, digits, dashes and underscores, at most 32, as useradd accepts",
@@ -220,6 +231,9 @@ ResourceName = Annotated[str, _RESOURCE[0], _RESOURCE[1]]
 DomainName = Annotated[str, _DOMAIN[0], _DOMAIN[1]]
 DatabaseName = Annotated[str, _DATABASE[0], _DATABASE[1]]
 VariableName = Annotated[str, _VARIABLE[0], _VARIABLE[1]]
+BucketName = Annotated[str, _BUCKET[0], _BUCKET[1]]
+DataItem = Annotated[str, _DATA_ITEM[0], _DATA_ITEM[1]]
+"""What a host stores: an NFS export or a database."""
 LoginName = Annotated[str, _LOGIN[0], _LOGIN[1]]
 PublicKey = Annotated[str, _PUBLIC_KEY[0], _PUBLIC_KEY[1]]
 """A line of an OpenSSH public key file."""

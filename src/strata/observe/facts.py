@@ -46,6 +46,8 @@ class HostFacts(Facts):
     """Device, for our device plugin a PCI address, to the UID of the pod that the kubelet gave it to."""
     lacks: tuple[str, ...] = ()
     """What the host has none left of, in words."""
+    problems: tuple[str, ...] = ()
+    """What the host's roles report themselves."""
     killed: tuple[str, ...] = ()
     """Units that the kernel ended a process of for lack of memory, once for each."""
 

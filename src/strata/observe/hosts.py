@@ -13,6 +13,7 @@ from strata.models import Site
 from strata.observe import exhaustion
 from strata.observe.facts import HostFacts
 from strata.roles import kernel_names, units_of
+from strata.roles import roles as all_roles
 from strata.site.context import SiteContext
 from strata.site.hosts import running_roles
 
@@ -61,6 +62,8 @@ def observe_hosts(context: SiteContext) -> dict[str, HostFacts]:
             script += f"systemctl list-units --all --plain --no-legend {patterns} | sed 's/^/unit /'\n"
         if name in with_cards:
             script += CARDS_SCRIPT
+        for command in (command for role in running if (command := all_roles()[role].problems)):
+            script += f"({command}) 2>&1 | sed 's/^/problem /'\n"
         output, error = ssh(context, address, script)
         facts = parse_answer(units, output, error, kernel_names(running))
         lacking = exhaustion.parse(roles[name], output.splitlines())
@@ -99,6 +102,7 @@ def parse_answer(
     states = dict.fromkeys(units, "not loaded")
     devices: dict[str, tuple[str, str]] = {}
     assigned: dict[str, str] = {}
+    problems: list[str] = []
     for line in lines:
         kind, _, rest = line.partition(" ")
         words = rest.split()
@@ -112,7 +116,9 @@ def parse_answer(
             devices[words[0]] = (words[1].removeprefix("0x").lower(), words[2].removeprefix("0x").lower())
         elif kind == "checkpoint":
             assigned = _assigned(rest)
-    return HostFacts(units=states, devices=devices, assigned=assigned)
+        elif kind == "problem" and words:
+            problems.append(rest)
+    return HostFacts(units=states, devices=devices, assigned=assigned, problems=tuple(problems))
 
 
 def _assigned(text: str) -> dict[str, str]:

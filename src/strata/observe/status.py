@@ -93,6 +93,10 @@ def _hosts(context: SiteContext, seen: Observation) -> list[ObjectStatus]:
                     layer=Layer.HOSTS, object=f"{name}: room", wanted="enough", found=f"none: {'; '.join(facts.lacks)}"
                 )
             )
+        found += [
+            ObjectStatus(layer=Layer.HOSTS, object=f"{name}: {what}", wanted="OK", found=why)
+            for what, _, why in (problem.partition(": ") for problem in facts.problems)
+        ]
     return found
 
 

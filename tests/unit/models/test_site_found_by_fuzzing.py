@@ -77,7 +77,7 @@ def test_a_misspelt_section_is_not_missed(site_file: Callable[..., Path], proble
 
 def test_a_wrong_role_does_not_make_the_others_wrong(site_file: Callable[..., Path], problems_of: Reader) -> None:
     problem = only(problems_of(site_file(("[kube_node, gpu_node]", "[kube-node, gpu_node]"))))
-    assert problem.fix.startswith("did you mean kube_node? The choices: kube_control_plane, ")
+    assert problem.fix.startswith("did you mean kube_node? The choices: backup, kube_control_plane, ")
 
 
 def test_a_secret_in_a_site_file_is_not_repeated(site_file: Callable[..., Path], problems_of: Reader) -> None:

@@ -1,0 +1,42 @@
+"""Variables of the role backup."""
+
+from __future__ import annotations
+
+from strata.catalogue.backup_items import ACCESS_KEY, PASSWORD, SECRET_KEY, backup_items
+from strata.inventory import Template
+from strata.inventory.topology import secret
+from strata.models import Site
+from strata.models.checks.finding import hosts
+from strata.site.outputs import CloudOutputs
+
+
+def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:  # noqa: ARG001  # one signature for all roles
+    """Repository, its secrets, and when; nothing for a site without the section."""
+    backup = site.hosts.backup
+    if backup is None:
+        return {}
+    found: dict[str, object] = {
+        "backup_environment": {
+            # a repository per host: removing old snapshots locks it
+            "RESTIC_REPOSITORY": Template(
+                f"s3:{backup.url.rstrip('/')}/{backup.bucket}/{site.name}/{{{{ inventory_hostname }}}}"
+            ),
+            "RESTIC_PASSWORD": secret(PASSWORD),
+            "AWS_ACCESS_KEY_ID": secret(ACCESS_KEY),
+            "AWS_SECRET_ACCESS_KEY": secret(SECRET_KEY),
+            "AWS_DEFAULT_REGION": backup.region,
+        },
+        "backup_hour": backup.hour,
+        "backup_maximum_age": backup.maximum_age,
+        "backup_keep": backup.keep.model_dump(),
+    }
+    if backup.ca_file is not None:
+        file = f"strata_site_file | dirname ~ '/' ~ {str(backup.ca_file)!r}"
+        found["backup_ca"] = Template(f"{{{{ lookup('ansible.builtin.file', {file}) }}}}")
+    return found
+
+
+def host_variables(site: Site, host: str) -> dict[str, object]:
+    """What the host's own roles store."""
+    assigned = next(one.roles for one in hosts(site) if one.name == host)
+    return {"backup_items": backup_items(site, assigned)}

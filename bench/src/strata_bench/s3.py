@@ -1,0 +1,86 @@
+"""A throw-away S3 server: the catalogue's own, on loopback."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import requests
+
+from strata.catalogue.discovery import services
+from strata.toolchain import cache, load_versions
+from strata_bench.services import free_port
+
+REGION = "us-east-1"
+START_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class S3Server:
+    """A running server of one bucket.
+
+    Args:
+        url: of the endpoint.
+        folder: the bucket's files.
+        bucket: its name, which is the id of its key too.
+        secret_key: of that key.
+    """
+
+    url: str
+    folder: Path
+    bucket: str
+    secret_key: str
+
+
+def find_s3_server() -> Path | None:
+    """The built server of the service with the site's S3 endpoint; None where the toolchain has not built it."""
+    name = next(service.name for service in services() if service.s3_endpoint is not None)
+    tool = cache.find(name, load_versions().components[name])
+    return tool.path if tool else None
+
+
+@contextlib.contextmanager
+def s3_server(program: Path, root: Path, bucket: str, secret_key: str) -> Iterator[S3Server]:
+    """A server with a folder that no member of another group may enter, as the tenants' on the NFS server.
+
+    Raises:
+        AssertionError: it does not start, or does not end when asked to.
+    """
+    folder = root / "buckets" / bucket
+    folder.mkdir(parents=True)
+    folder.chmod(0o2770)
+    (root / "metadata").mkdir()
+    (root / "key").write_text(secret_key)
+    port = free_port()
+    environment = {
+        "BUCKETS": str(root / "buckets"),
+        "METADATA": str(root / "metadata"),
+        "BUCKET": bucket,
+        "SECRET_KEY_FILE": str(root / "key"),
+        "REGION": REGION,
+        "LISTEN": f"127.0.0.1:{port}",
+    }
+    with subprocess.Popen([program], env=environment, stdout=subprocess.DEVNULL) as process:
+        try:
+            found = S3Server(f"http://127.0.0.1:{port}", folder, bucket, secret_key)
+            _wait(process, f"{found.url}/_health")
+            yield found
+        finally:
+            process.terminate()
+    assert process.returncode == 0
+
+
+def _wait(process: subprocess.Popen[bytes], url: str) -> None:
+    end = time.monotonic() + START_SECONDS
+    while process.poll() is None and time.monotonic() < end:
+        try:
+            if requests.get(url, timeout=5).status_code == requests.codes.ok:
+                return
+        except requests.ConnectionError:
+            pass
+        time.sleep(0.1)
+    raise AssertionError(f"{url} does not respond; exit status {process.poll()}")

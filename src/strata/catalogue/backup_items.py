@@ -1,0 +1,31 @@
+"""What of a site is backed up: NFS exports, volumes of services, databases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from strata.catalogue.needs.database import databases
+from strata.catalogue.needs.shared_volume import export_paths
+
+if TYPE_CHECKING:
+    from strata.models import Site
+
+ACCESS_KEY, SECRET_KEY, PASSWORD = "backup_access_key", "backup_secret_key", "backup_password"
+"""Secrets of the site, which the operator provides: what only Strata had would be lost with the deployment host."""
+
+
+def backup_items(site: Site, roles: Iterable[str]) -> dict[str, str]:
+    """Items that a host backs up: `export/NAME` to its directory, `database/NAME` to the name.
+
+    Args:
+        site: the model; `hosts.backup.exclude` names items that are left out.
+        roles: of the host in site.yaml, which say what it stores.
+    """
+    found: dict[str, str] = {}
+    if "nfs_server" in roles:
+        found |= {f"export/{name}": str(path) for name, path in export_paths(site).items()}
+    if "postgresql" in roles:
+        found |= {f"database/{name}": name for name in databases(site)}
+    excluded = site.hosts.backup.exclude if site.hosts.backup else ()
+    return {item: target for item, target in found.items() if item not in excluded}

@@ -1,0 +1,45 @@
+"""Backups: everything that the site stores is backed up or excluded, and the operator has the secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from strata.catalogue.backup_items import ACCESS_KEY, PASSWORD, SECRET_KEY, backup_items
+from strata.models.checks.finding import Finding, hosts
+from strata.models.site import Site
+from strata.models.yaml_events import KeyPath
+
+KEY: KeyPath = ("hosts", "backup")
+ROLE = "backup"
+
+
+def check(site: Site) -> Iterator[Finding]:
+    """Hosts with data against hosts with the role; excluded items; secrets."""
+    backup = site.hosts.backup
+    if backup is None:
+        return
+    found = list(hosts(site))
+    assigned = any(ROLE in host.roles for host in found)  # else the section has a finding
+    for host in found:
+        items = backup_items(site, host.roles)
+        if ROLE in host.roles and not items:
+            why = f"has the role {ROLE}, and {host.name} stores no export and no database that is to be backed up"
+            yield Finding((*host.path, "roles"), why, f"remove {ROLE} here")
+        elif assigned and items and ROLE not in host.roles:
+            why = f"has no role {ROLE}, and {host.name} stores {next(iter(items))}"
+            yield Finding((*host.path, "roles"), why, f"add {ROLE}, or name it in hosts.backup.exclude", (KEY,))
+    everything = backup_items(_without_exclusions(site), {role for host in found for role in host.roles})
+    for index, item in enumerate(backup.exclude):
+        if item not in everything:
+            fix = f"one of {', '.join(everything)}" if everything else "remove the line"
+            yield Finding((*KEY, "exclude", index), "is no export and no database of the site", fix)
+    provided = {secret.name for secret in site.secrets if secret.source != "generated"}
+    for name in (ACCESS_KEY, SECRET_KEY, PASSWORD):
+        if name not in provided:
+            why = f"the secret {name} must be provided: a generated one would be lost with the deployment host"
+            yield Finding(KEY, why, f"secrets: [{{name: {name}, source: file, path: …}}]", (("secrets",),))
+
+
+def _without_exclusions(site: Site) -> Site:
+    backup = site.hosts.backup and site.hosts.backup.model_copy(update={"exclude": ()})
+    return site.model_copy(update={"hosts": site.hosts.model_copy(update={"backup": backup})})

@@ -1,0 +1,33 @@
+"""Backups of exports and databases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+from strata.access.backups import PROGRAM, ROLE, snapshots
+from strata.catalogue.backup_items import backup_items
+from strata.site.context import SiteContext
+from strata.site.hosts import hosts_with
+
+if TYPE_CHECKING:
+    from testinfra.host import Host
+
+
+def test_backups_are_recent(context: SiteContext, host: Callable[[str], Host]) -> None:
+    """Each export and database has a recent backup or waits for its first, and its last snapshot can be restored."""
+    found = hosts_with(ROLE, context.site, context.cloud_outputs)
+    if not found:
+        pytest.skip(f"site {context.site.name} has no host with the role {ROLE}")
+    known = snapshots(context)
+    for machine in found:
+        connection = host(machine.name)
+        assert connection.service("strata-backup.timer").is_running, machine.name
+        assert connection.check_output(f"{PROGRAM} problems").strip() == "", machine.name
+        for item in backup_items(context.site, machine.roles):
+            if any(one["item"] == item and one["host"] == machine.name for one in known):
+                target = "/nowhere" if item.startswith("export/") else "strata_verify"
+                command = f"{PROGRAM} restore --snapshot latest --what {item} --target {target} --dry-run"
+                assert "would restore" in connection.check_output(command)

@@ -1,0 +1,353 @@
+"""The role's program with real restic, PostgreSQL and S3: what comes back is what was there, byte by byte."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from strata.roles import DIRECTORY
+from strata_bench.s3 import REGION, S3Server, find_s3_server, s3_server
+from strata_bench.services import PostgreSQL
+
+PROGRAM = DIRECTORY / "backup" / "files" / "strata_backup.py"
+BUCKET, KEY, PASSWORD = "site-backups", "a-secret-key", "a-password-of-the-repository"
+EXPORT, DATABASE = "export/homes", "database/results"
+STARTS_WITHIN = 120.0
+"""Seconds after which a backup has stored something on the slowest machine."""
+
+
+@dataclass
+class Host:
+    """A host with the role: its program and configuration.
+
+    Args:
+        root: its files.
+        server: the endpoint.
+        postgresql: its databases.
+        environment: of restic, in place of what is right.
+    """
+
+    root: Path
+    server: S3Server
+    postgresql: PostgreSQL
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        (self.root / "work").mkdir(parents=True, exist_ok=True)
+        environment = {
+            "RESTIC_REPOSITORY": f"s3:{self.server.url}/{BUCKET}/lab/{self.root.name}",
+            "RESTIC_PASSWORD": PASSWORD,
+            "RESTIC_CACHE_DIR": str(self.root / "cache"),
+            "AWS_ACCESS_KEY_ID": BUCKET,
+            "AWS_SECRET_ACCESS_KEY": KEY,
+            "AWS_DEFAULT_REGION": REGION,
+        }
+        self.write(environment=environment | self.environment)
+
+    @property
+    def exported(self) -> Path:
+        """Directory of the export."""
+        return self.root / "homes"
+
+    def write(self, **changes: object) -> None:
+        """Writes the configuration as the role does, with changes."""
+        file = self.root / "configuration.json"
+        content: dict[str, Any] = {
+            "host": "services-1",
+            "items": {EXPORT: str(self.exported), DATABASE: "results"},
+            "keep": {"daily": 7, "weekly": 5, "monthly": 12},
+            "maximum_age_seconds": 3600,
+            "directory": str(self.root / "work"),
+            "metrics": str(self.root / "metrics.prom"),
+            "restic_options": ["--option=s3.bucket-lookup=path"],
+        }
+        before = json.loads(file.read_text()) if file.exists() else {}
+        file.write_text(json.dumps(content | before | changes))
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """The program in a session of its own."""
+        environment = {
+            "PATH": f"{self.postgresql.binaries}:{os.environ['PATH']}",
+            "PGHOST": str(self.postgresql.directory),
+            "PGPORT": str(self.postgresql.port),
+            "PGUSER": "admin",
+            "STRATA_BACKUP_CONFIGURATION": str(self.root / "configuration.json"),
+        }
+        return subprocess.Popen(
+            [sys.executable, str(PROGRAM), *arguments],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def run(self, *arguments: str) -> str:
+        """Output of a command that succeeds."""
+        process = self.start(*arguments)
+        output, errors = process.communicate()
+        assert process.returncode == 0, errors
+        return output.strip()
+
+    def refused(self, *arguments: str) -> str:
+        """What a command that fails says."""
+        process = self.start(*arguments)
+        output, errors = process.communicate()
+        assert process.returncode == 1, output
+        assert "Traceback" not in errors
+        return errors.strip()
+
+    def restore(self, item: str, target: object, *options: str, snapshot: str = "latest") -> tuple[str, ...]:
+        """Arguments of a restore."""
+        return ("restore", "--snapshot", snapshot, "--what", item, "--target", str(target), *options)
+
+    def snapshots(self, item: str) -> list[str]:
+        """Ids of an item's snapshots, the last one last."""
+        return [one["id"] for one in json.loads(self.run("list")) if one["item"] == item]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    program = find_s3_server()
+    if program is None:
+        pytest.skip("the S3 server was not built: `strata doctor`")
+    if shutil.which("restic") is None:
+        pytest.skip("restic is not installed: apt-get install restic")
+    with s3_server(program, tmp_path_factory.mktemp("backup-s3"), BUCKET, KEY) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def host(server: S3Server, postgresql: PostgreSQL, tmp_path_factory: pytest.TempPathFactory) -> Host:
+    """A host with one backup of an export and a database."""
+    found = Host(tmp_path_factory.mktemp("host"), server, postgresql)
+    fill(found.exported)
+    postgresql.create_database("results", "RESULTS")
+    postgresql.sql(
+        "CREATE ROLE reader; SET ROLE results; CREATE EXTENSION btree_gist; CREATE SCHEMA runs; "
+        "CREATE TABLE runs.run (id serial PRIMARY KEY, name text UNIQUE, data bytea, at timestamptz DEFAULT now()); "
+        "ALTER TABLE runs.run ENABLE ROW LEVEL SECURITY; CREATE POLICY own ON runs.run USING (name = current_user); "
+        "GRANT SELECT ON runs.run TO reader; "
+        "INSERT INTO runs.run (name, data) SELECT 'ü' || n, sha256(n::text::bytea) FROM generate_series(1, 2000) n",
+        "results",
+    )
+    assert found.run("open") == "created"
+    assert found.run("open") == "opened"
+    assert found.run("problems") == ""
+    found.run("run")
+    return found
+
+
+def fill(directory: Path) -> None:
+    """Files as homes have them."""
+    (directory / "ada" / "empty folder").mkdir(parents=True)
+    (directory / "ada" / "notebook ä\n.ipynb").write_bytes(secrets.token_bytes(3 << 20))
+    (directory / "ada" / "empty").touch()
+    (directory / "ada" / "link").symlink_to("empty folder")
+    (directory / "ada" / "dangling").symlink_to("/nowhere")
+    os.link(directory / "ada" / "empty", directory / "ada" / "second name")
+    (directory / "ada" / "run.sh").write_text("#!/bin/sh\n")
+    (directory / "ada" / "run.sh").chmod(0o750)
+    with (directory / "sparse").open("wb") as file:
+        file.truncate(5 << 20)
+    os.utime(directory / "sparse", ns=(1, 1_600_000_000_123_456_789))
+    if os.geteuid() == 0:
+        for path in (directory / "ada", *(directory / "ada").iterdir()):
+            os.chown(path, 20001, 100, follow_symlinks=False)
+        os.setxattr(directory / "sparse", "user.etag", b"1234")
+
+
+def content_of(directory: Path) -> dict[str, tuple[object, ...]]:
+    """Everything of a tree that a restore must bring back."""
+    found: dict[str, tuple[object, ...]] = {}
+    for path in sorted(directory.rglob("*")):
+        status = path.lstat()
+        if path.is_symlink():
+            content = path.readlink().as_posix()
+        else:
+            content = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+        attributes = os.listxattr(path, follow_symlinks=False)
+        name = str(path.relative_to(directory))
+        found[name] = (status.st_mode, status.st_uid, status.st_gid, status.st_mtime_ns, content, attributes)
+    return found
+
+
+def dump(postgresql: PostgreSQL, database: str) -> str:
+    """A database as SQL, without the random keys that newer releases frame it with."""
+    command = [str(postgresql.binaries / "pg_dump"), "-h", str(postgresql.directory), "-p", str(postgresql.port)]
+    text = subprocess.run([*command, "-U", "admin", database], capture_output=True, text=True, check=True).stdout
+    return re.sub(r"^\\(un)?restrict .*$", "", text, flags=re.MULTILINE)
+
+
+def test_files_come_back_as_they_were(host: Host, tmp_path: Path) -> None:
+    before, mode = content_of(host.exported), host.exported.stat().st_mode
+    assert len(before) == 9
+    said = host.run(*host.restore(EXPORT, tmp_path / "copy", "--dry-run"))
+    assert said.startswith("would restore")
+    assert not (tmp_path / "copy").exists()
+    host.run(*host.restore(EXPORT, tmp_path / "copy"))
+    assert content_of(tmp_path / "copy") == before
+    assert (tmp_path / "copy").stat().st_mode == mode
+    (snapshot,) = host.snapshots(EXPORT)
+    shutil.rmtree(host.exported)
+    host.run(*host.restore(EXPORT, host.exported, snapshot=snapshot))
+    assert content_of(host.exported) == before
+
+
+def test_files_are_replaced_only_when_that_is_asked_for(host: Host) -> None:
+    before = content_of(host.exported)
+    (host.exported / "ada" / "run.sh").write_text("destroyed, and longer than it was\n")
+    (host.exported / "ada" / "link").unlink()
+    (host.exported / "new").write_text("of today")
+    changed = content_of(host.exported)
+    assert "is not empty" in host.refused(*host.restore(EXPORT, host.exported))
+    host.run(*host.restore(EXPORT, host.exported, "--overwrite", "--dry-run"))
+    assert content_of(host.exported) == changed
+    former = Path(host.run(*host.restore(EXPORT, host.exported, "--overwrite")).split()[-1])
+    assert content_of(former) == changed
+    shutil.rmtree(former)
+    assert content_of(host.exported) == before
+
+
+def test_a_database_comes_back_as_it_was(host: Host, postgresql: PostgreSQL) -> None:
+    before = dump(postgresql, "results")
+    assert "Data for Name: run" in before
+    postgresql.sql("DROP DATABASE results")
+    postgresql.sql("DROP ROLE reader")
+    host.run(*host.restore(DATABASE, "results"))
+    assert dump(postgresql, "results") == before
+    owner = "SELECT pg_get_userbyid(datdba) FROM pg_database WHERE datname = 'results'"
+    assert postgresql.sql(owner) == "results"
+
+
+def test_a_database_gives_up_its_name_only_when_that_is_asked_for(host: Host, postgresql: PostgreSQL) -> None:
+    before = dump(postgresql, "results")
+    postgresql.sql("DELETE FROM runs.run", "results")
+    assert "there is a database results already" in host.refused(*host.restore(DATABASE, "results"))
+    assert postgresql.sql("SELECT count(*) FROM runs.run", "results") == "0"
+    host.run(*host.restore(DATABASE, "results_copy"))
+    assert dump(postgresql, "results_copy") == before
+    # with a session that is open, as of a service
+    command = [str(postgresql.binaries / "psql"), "-h", str(postgresql.directory), "-p", str(postgresql.port)]
+    with subprocess.Popen(
+        [*command, "-U", "admin", "-qAt", "results"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as session:
+        assert session.stdin is not None
+        assert session.stdout is not None
+        session.stdin.write("SELECT 'connected';\n")
+        session.stdin.flush()
+        assert session.stdout.readline() == "connected\n"
+        said = host.run(*host.restore(DATABASE, "results", "--overwrite"))
+        session.stdin.close()
+    former = said.split()[-1]
+    assert dump(postgresql, "results") == before
+    assert postgresql.sql("SELECT count(*) FROM runs.run", former) == "0"
+    assert "_new_" not in postgresql.sql("SELECT string_agg(datname, ' ') FROM pg_database")
+
+
+def test_nothing_leaves_the_host_unencrypted_and_no_dump_stays(host: Host, server: S3Server) -> None:
+    stored = b"".join(path.read_bytes() for path in server.folder.rglob("*") if path.is_file())
+    assert stored
+    for text in (b"#!/bin/sh", b"run.sh", b"CREATE TABLE", b"runs.run", PASSWORD.encode()):
+        assert text not in stored
+    left = {path.name for path in (host.root / "work").iterdir()}
+    assert left == {"state.json", "state.lock", "run.lock"}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ({"RESTIC_PASSWORD": "another"}, "wrong password"),
+        ({"AWS_SECRET_ACCESS_KEY": "another"}, "Access Denied"),
+        ({"AWS_ACCESS_KEY_ID": "another"}, "does not exist|No user exists"),
+    ],
+    ids=["password", "secret key", "access key"],
+)
+def test_a_wrong_key_opens_nothing(host: Host, wrong: dict[str, str], why: str) -> None:
+    stranger = Host(host.root.parent / f"{host.root.name}-{next(iter(wrong))}", host.server, host.postgresql)
+    shutil.copytree(host.exported, stranger.exported, symlinks=True)
+    right = json.loads((host.root / "configuration.json").read_text())["environment"]
+    stranger.write(environment=right | wrong | {"RESTIC_CACHE_DIR": str(stranger.root / "cache")})
+    assert re.search(why, stranger.refused("run"))
+    assert re.search(why, stranger.refused("list"))
+    assert re.search(f"{EXPORT}: the last backup failed: .*({why})", stranger.run("problems"))
+    stored = content_of(host.server.folder)
+    assert re.search(why, stranger.refused("open"))
+    assert content_of(host.server.folder) == stored
+
+
+def test_one_failure_leaves_the_others_and_is_reported(host: Host) -> None:
+    before = len(host.snapshots(EXPORT))
+    host.write(items={"export/gone": "/nowhere", "database/gone": "gone", EXPORT: str(host.exported)})
+    try:
+        said = host.refused("run")
+        assert "export/gone: there is no directory /nowhere" in said
+        assert 'database "gone" does not exist' in said
+        # of one day the last snapshot is kept
+        assert len(host.snapshots(EXPORT)) == before == 1
+        lines = host.run("problems").splitlines()
+        assert [line.partition(":")[0] for line in lines] == ["export/gone", "database/gone"]
+        state = json.loads((host.root / "work" / "state.json").read_text())
+        metrics = (host.root / "metrics.prom").read_text()
+        when = f"{state[EXPORT]['success']:.0f}"
+        assert f'strata_backup_last_success_timestamp_seconds{{item="{EXPORT}"}} {when}\n' in metrics
+        assert 'strata_backup_last_success_timestamp_seconds{item="export/gone"} 0\n' in metrics
+        host.write(maximum_age_seconds=-1)
+        assert f"{EXPORT}: no backup for 0 h" in host.run("problems").splitlines()
+    finally:
+        host.write(items={EXPORT: str(host.exported), DATABASE: "results"}, maximum_age_seconds=3600)
+
+
+def test_what_cannot_be_restored_is_named(host: Host, tmp_path: Path) -> None:
+    (known,) = host.snapshots(EXPORT)
+    assert known in host.refused(*host.restore(EXPORT, tmp_path / "new", snapshot="01234567"))
+    assert "has no snapshot" in host.refused(*host.restore("export/other", tmp_path / "new"))
+    assert "is no absolute path" in host.refused(*host.restore(EXPORT, "new"))
+    (tmp_path / "file").touch()
+    assert "is no directory" in host.refused(*host.restore(EXPORT, tmp_path / "file", "--overwrite"))
+    assert "too long a name" in host.refused(*host.restore(DATABASE, "x" * 50))
+
+
+def test_a_killed_backup_leaves_the_repository_usable(host: Host, server: S3Server) -> None:
+    # packs of 4 MiB at 4 MiB/s: it is killed in the middle, wherever the machine lets it come to
+    options = ["--option=s3.bucket-lookup=path", "--pack-size=4", "--limit-upload=4096"]
+    (host.exported / "big").write_bytes(secrets.token_bytes(24 << 20))
+    known = {path for path in server.folder.rglob("*") if path.is_file()}
+    before = host.snapshots(EXPORT)
+    host.write(restic_options=options)
+    process = host.start("run")
+    end = time.monotonic() + STARTS_WITHIN
+    while process.poll() is None and time.monotonic() < end:
+        new = {path for path in server.folder.rglob("*") if path.is_file()} - known
+        if any("data" in path.parts for path in new):
+            break
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    host.write(restic_options=options[:1])
+    assert set(before) <= set(host.snapshots(EXPORT)), "what was there is there"
+    host.run("run")
+    configuration = json.loads((host.root / "configuration.json").read_text())
+    environment = os.environ | configuration["environment"]
+    check = ["restic", *options[:1], "check", "--read-data"]
+    done = subprocess.run(check, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    content = content_of(host.exported)
+    host.run(*host.restore(EXPORT, host.root / "after"))
+    assert content_of(host.root / "after") == content
+    assert not any("locks" in path.parts for path in server.folder.rglob("*") if path.is_file())

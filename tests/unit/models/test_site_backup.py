@@ -1,0 +1,134 @@
+"""Backups in a site file: complete, or told what is missing where."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+import yaml
+
+from strata.catalogue.backup_items import backup_items
+from strata.inventory import Template
+from strata.inventory.role_variables import role_host_variables, role_variables
+from strata.models import Problem, load_site
+from strata.roles import DIRECTORY
+
+SECTION = "backup: {url: 'https://s3.example.org/', bucket: site-backups}"
+SECRETS = "".join(
+    f"  - {{name: backup_{name}, source: environment}}\n" for name in ("access_key", "secret_key", "password")
+)
+ROLES = ("[nfs_server, postgresql,", "[backup, nfs_server, postgresql,")
+
+
+@pytest.fixture
+def problems(
+    site_file: Callable[..., Path], problems_of: Callable[[Path], Sequence[Problem]]
+) -> Callable[..., list[Problem]]:
+    """`problems(section, secrets, *edits)` → of the lab with these."""
+
+    def of(section: str = SECTION, secrets: str = SECRETS, *edits: tuple[str, str]) -> list[Problem]:
+        hosts = ("\nhosts:\n", f"\nhosts:\n  {section}\n")
+        return list(problems_of(site_file(hosts, ("\nplatform:", f"\nsecrets:\n{secrets}\nplatform:"), *edits)))
+
+    return of
+
+
+@pytest.mark.parametrize(
+    ("section", "secrets", "edits", "key", "why", "fix"),
+    [
+        (SECTION, SECRETS, (), "hosts.backup", "needs a host with the role backup", "give a host"),
+        (
+            SECTION,
+            SECRETS,
+            (
+                ("[nfs_server, postgresql,", "[backup, nfs_server,"),
+                ("roles: [kube_control_plane]", "roles: [kube_control_plane, postgresql]"),
+            ),
+            "cloud.instances[1].roles",
+            "control-1 stores database/",
+            "add backup",
+        ),
+        (
+            SECTION,
+            SECRETS.replace("backup_password", "other"),
+            (ROLES,),
+            "hosts.backup",
+            "backup_password must be provided",
+            "{name: backup_password, source: file",
+        ),
+        (
+            SECTION.replace("}", ", exclude: [export/scratch]}"),
+            SECRETS,
+            (ROLES,),
+            "hosts.backup.exclude[0]",
+            "is no export and no database",
+            "export/data",
+        ),
+        (
+            SECTION.replace("site-backups", "Site_Backups"),
+            SECRETS,
+            (ROLES,),
+            "hosts.backup.bucket",
+            "3 to 63 lower-case letters",
+            "site-backups",
+        ),
+        (SECTION.replace("}", ", hour: 24}"), SECRETS, (ROLES,), "hosts.backup.hour", "23", ""),
+        (
+            SECTION,
+            SECRETS,
+            (ROLES, ("roles: [kube_control_plane]", "roles: [kube_control_plane, backup]")),
+            "cloud.instances[1].roles",
+            "stores no export and no database",
+            "remove backup",
+        ),
+    ],
+)
+def test_a_mistake_is_told_with_its_fix(
+    problems: Callable[..., list[Problem]],
+    section: str,
+    secrets: str,
+    edits: Sequence[tuple[str, str]],
+    key: str,
+    why: str,
+    fix: str,
+) -> None:
+    (problem,) = problems(section, secrets, *edits)
+    assert problem.key == key
+    assert why in problem.why
+    assert fix in problem.fix
+
+
+def test_the_role_and_its_section_need_each_other(
+    site_file: Callable[..., Path], problems_of: Callable[[Path], Sequence[Problem]]
+) -> None:
+    (problem,) = problems_of(site_file(ROLES))
+    assert "hosts.backup does not say" in problem.why
+
+
+def test_each_host_backs_up_what_it_stores_with_secrets_by_lookup(site_file: Callable[..., Path]) -> None:
+    section = SECTION.replace("}", ", exclude: [export/data], ca_file: ca.pem, keep: {daily: 3}}")
+    file = site_file(
+        ("\nhosts:\n", f"\nhosts:\n  {section}\n"), ("\nplatform:", f"\nsecrets:\n{SECRETS}\nplatform:"), ROLES
+    )
+    (file.parent / "ca.pem").write_text("PEM")
+    site = load_site(file)
+    found = role_variables("backup", site, None)
+    items = role_host_variables("backup", site, "services-1")["backup_items"]
+    assert items == backup_items(site, ("nfs_server", "postgresql"))
+    assert isinstance(items, dict)
+    assert "export/data" not in items
+    assert items["export/homes"] == "/srv/nfs/volumes/homes"
+    assert items["database/kine"] == "kine"
+    assert found["backup_keep"] == {"daily": 3, "weekly": 5, "monthly": 12}
+    environment = found["backup_environment"]
+    assert isinstance(environment, dict)
+    assert environment["RESTIC_REPOSITORY"] == Template(
+        "s3:https://s3.example.org/site-backups/lab/{{ inventory_hostname }}"
+    )
+    for name in ("RESTIC_PASSWORD", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        assert "lookup('strata_secret', 'backup_" in environment[name].expression
+    options = yaml.safe_load((DIRECTORY / "backup" / "meta" / "argument_specs.yml").read_text())
+    described = set(options["argument_specs"]["main"]["options"])
+    assert {*found, "backup_items"} == described
+    assert set(yaml.safe_load((DIRECTORY / "backup" / "defaults" / "main.yml").read_text())) == described
