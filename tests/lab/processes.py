@@ -11,7 +11,7 @@ from pathlib import Path
 
 from .needles import Needles
 
-LONGEST_SECONDS = 600.0
+LONGEST_SECONDS = 1200.0
 """Most that the command may take."""
 SAMPLE_SECONDS = 0.02
 """Between two looks."""
