@@ -230,7 +230,7 @@ def test_answer_that_fails_is_asked_for_again(
     site: Site, image: Path, hasty: Callable[[float, float], None], fault: Fault
 ) -> None:
     """Half an answer is never taken for one: the manifest gets its second tag as it is."""
-    hasty(0.8, 20)
+    hasty(2.0, 60)
     digest = send(site, image)
     site.server.faults["GET /v2/strata/noise/manifests"] = [fault, fault]
     progress = Recorder()
