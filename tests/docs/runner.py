@@ -9,7 +9,7 @@ from pathlib import Path
 
 from .markdown import Block, missing_line
 
-BLOCK_SECONDS = 300
+BLOCK_SECONDS = 900
 """In which the blocks of one document must be done, on a busy machine too."""
 
 

@@ -56,7 +56,7 @@ def served_certificate(address: str, port: int, *, postgresql: bool = False) -> 
         port: TCP port.
         postgresql: whether TLS begins on request only, as PostgreSQL does it.
     """
-    with socket.create_connection((address, port), timeout=10) as plain:
+    with socket.create_connection((address, port), timeout=30) as plain:
         if postgresql:
             plain.sendall(SSL_REQUEST)
             assert plain.recv(1) == b"S", "PostgreSQL refuses TLS"

@@ -69,7 +69,7 @@ def kill(run: Callable[..., str], unit: str) -> int:
     return process
 
 
-def wait_for_restart(run: Callable[..., str], unit: str, before: int, seconds: float = 90) -> None:
+def wait_for_restart(run: Callable[..., str], unit: str, before: int, seconds: float = 180) -> None:
     """Returns when systemd has another main process than `before` and calls the unit active."""
 
     def back() -> bool:
@@ -79,7 +79,7 @@ def wait_for_restart(run: Callable[..., str], unit: str, before: int, seconds: f
     eventually(back, seconds, f"{unit} is active again")
 
 
-def killed_and_restarted(run: Callable[..., str], unit: str, seconds: float = 90) -> float:
+def killed_and_restarted(run: Callable[..., str], unit: str, seconds: float = 180) -> float:
     """Kills a unit's main process and returns when systemd has another one and calls it active.
 
     Args:

@@ -23,8 +23,13 @@ Identities = dict[str, str]
 OBJECTS = "nodes,namespaces,deployments,daemonsets,services,configmaps,networkpolicies,priorityclasses,resourcequotas"
 """Of the cluster, without those that replace themselves: leases, events, endpoints."""
 
+CONTROLLERS = {"ReplicaSet", "DaemonSet", "StatefulSet", "Node"}
+"""Owners of pods that go on."""
+
+# without units that end by themselves: started by a question to them, by a timer, by a login
 HOST_SCRIPT = """
-units=$(systemctl list-units --type=service --state=running --plain --no-legend | cut -d ' ' -f 1 | grep -v '^user@')
+units=$(systemctl list-units --type=service --state=running --plain --no-legend | cut -d ' ' -f 1 |
+  grep -Ev '^(user@|systemd-(hostnamed|timedated|localed|tmpfiles)|apt-daily|dpkg-|logrotate|man-db|e2scrub|fstrim)')
 for unit in $units; do
   echo "unit $unit|$(systemctl show --property=MainPID,ActiveEnterTimestampMonotonic,InvocationID $unit | tr '\\n' ' ')"
 done
@@ -114,5 +119,8 @@ def _cluster_objects(kubectl: Callable[..., str], without: str) -> Iterator[tupl
         yield name, f"{metadata['uid']} {metadata.get('generation', '')}"
     for pod in json.loads(kubectl("get", "pods", "--all-namespaces", "--output", "json"))["items"]:
         # without restarts of its containers: one that lost its lease on a slow machine starts again by itself
-        if pod["spec"].get("nodeName") not in (None, without):
+        # and without those that end by themselves: of jobs, users and tests
+        owners = {owner["kind"] for owner in pod["metadata"].get("ownerReferences", [])}
+        leaves = "deletionTimestamp" in pod["metadata"] or not owners & CONTROLLERS
+        if not leaves and pod["spec"].get("nodeName") not in (None, without):
             yield f"pod {pod['metadata']['namespace']}/{pod['metadata']['name']}", str(pod["metadata"]["uid"])

@@ -11,10 +11,14 @@ from pathlib import Path
 
 from .needles import Needles
 
-LONGEST_SECONDS = 600.0
+LONGEST_SECONDS = 1200.0
 """Most that the command may take."""
 SAMPLE_SECONDS = 0.02
 """Between two looks."""
+YOUNG_SECONDS = 3.0
+"""In which a process becomes another program, if it does."""
+SETTLED_SECONDS = 1.0
+"""Between two looks at an older one: a look at all takes most of a processor."""
 
 
 @dataclass
@@ -36,6 +40,15 @@ class Watched:
     output: str = field(default="", repr=False)
 
 
+@dataclass
+class _Look:
+    """At one process: when it was seen first and last, and its command line then."""
+
+    first: float
+    last: float = 0.0
+    line: bytes = field(default=b"", repr=False)
+
+
 def watched(command: Sequence[str], log: Path, needles: Needles, environments: Mapping[str, set[str]]) -> Watched:
     """Runs a command and looks for secrets in command lines and environments until it ends.
 
@@ -49,15 +62,24 @@ def watched(command: Sequence[str], log: Path, needles: Needles, environments: M
     with log.open("wb") as stream:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT)
         deadline = time.monotonic() + LONGEST_SECONDS
-        looked: dict[int, bytes] = {}
+        looks: dict[int, _Look] = {}
+        below = {process.pid}
         try:
             while process.poll() is None and time.monotonic() < deadline:
-                parents = parents_of_all()
-                below = descendants(process.pid, parents)
-                for pid in parents:
-                    line = read(Path(f"/proc/{pid}/cmdline"))
-                    if line and looked.get(pid) != line:
-                        looked[pid] = line
+                now = time.monotonic()
+                running = {int(entry.name) for entry in os.scandir("/proc") if entry.name.isdecimal()}
+                looks = {pid: look for pid, look in looks.items() if pid in running}  # a number may come again
+                below &= running
+                for pid in sorted(running):
+                    look = looks.get(pid)
+                    if look is None:
+                        look = looks[pid] = _Look(now)
+                        below |= {pid} if parent(pid) in below else set()
+                    elif now - look.first > YOUNG_SECONDS and now - look.last < SETTLED_SECONDS:
+                        continue
+                    look.last, line = now, read(Path(f"/proc/{pid}/cmdline"))
+                    if line and line != look.line:
+                        look.line = line
                         _look_at(seen, pid, line, needles, environments, ours=pid in below)
                 time.sleep(SAMPLE_SECONDS)
         finally:
@@ -83,24 +105,10 @@ def _look_at(
         seen.elsewhere.append(line)
 
 
-def descendants(root: int, parents: Mapping[int, int]) -> set[int]:
-    """Processes below one, and itself."""
-    found = {root}
-    while more := {child for child, parent in parents.items() if parent in found} - found:
-        found |= more
-    return found
-
-
-def parents_of_all() -> dict[int, int]:
-    """Process to its parent, of all that run."""
-    found = {}
-    for entry in os.scandir("/proc"):
-        if entry.name.isdecimal():
-            try:
-                found[int(entry.name)] = int(Path(entry.path, "stat").read_text().rpartition(")")[2].split()[1])
-            except (OSError, ValueError):
-                continue
-    return found
+def parent(pid: int) -> int:
+    """A process's parent; 0 where it has ended meanwhile."""
+    fields = read(Path(f"/proc/{pid}/stat")).rpartition(b")")[2].split()
+    return int(fields[1]) if fields else 0
 
 
 def read(file: Path) -> bytes:

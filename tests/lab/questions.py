@@ -33,7 +33,7 @@ from oslo_config import cfg
 oslo_messaging.set_transport_defaults(control_exchange="neutron")
 cfg.CONF([], project="neutron", default_config_files=["/etc/neutron/neutron.conf"])
 target = oslo_messaging.Target(topic="q-plugin", version="1.6")
-client = oslo_messaging.get_rpc_client(oslo_messaging.get_rpc_transport(cfg.CONF), target, timeout=20)
+client = oslo_messaging.get_rpc_client(oslo_messaging.get_rpc_transport(cfg.CONF), target, timeout=60)
 network = client.call({"is_admin": True}, "get_network_details", network=sys.argv[1], agent_id="test", host="test")
 print(network["name"])
 """
@@ -124,10 +124,10 @@ class HostServices:
         """The API server writes into the datastore and reads it back."""
         name = f"test-{uuid.uuid4().hex[:8]}"
         try:
-            self.kubectl("create", "configmap", name, f"--from-literal=key={name}", timeout=20)
-            found = json.loads(self.kubectl("get", "configmap", name, "--output", "json", timeout=20))
+            self.kubectl("create", "configmap", name, f"--from-literal=key={name}", timeout=60)
+            found = json.loads(self.kubectl("get", "configmap", name, "--output", "json", timeout=60))
         finally:
-            self.kubectl("delete", "configmap", name, "--ignore-not-found", timeout=20)
+            self.kubectl("delete", "configmap", name, "--ignore-not-found", timeout=60)
         return bool(found["data"] == {"key": name})
 
     def registry(self, host: str, since: float) -> bool:  # noqa: ARG002
@@ -139,7 +139,7 @@ class HostServices:
     def load_balancer(self, host: str, since: float) -> bool:  # noqa: ARG002
         """Every service of the platform that tells of its health is well, through the load balancer."""
         urls = [s.health_url for s in published_services(self.context.site) if s.health_path]
-        return bool(urls) and all(self.http.get(url, timeout=10).status_code == 200 for url in urls)
+        return bool(urls) and all(self.http.get(url, timeout=30).status_code == 200 for url in urls)
 
     def nfs(self, host: str, since: float) -> bool:  # noqa: ARG002
         """A node sees a file that was just put there."""

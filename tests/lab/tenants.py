@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from openstack.connection import Connection
 
-BUILD_SECONDS = 180.0
+BUILD_SECONDS = 300.0
 ANSWER_SECONDS = 1.5
 """How long a connection is given; on one machine it takes a millisecond."""
-APPLY_SECONDS = 30.0
+APPLY_SECONDS = 120.0
 """How long a change may take until it holds: a quarter of a second on an idle machine, more where tests compete."""
 
 CONNECT = """
@@ -58,7 +58,7 @@ class Machine:
     address: str
     container: str
 
-    def run(self, *command: str, stdin: str | None = None, timeout: float = 30) -> str:
+    def run(self, *command: str, stdin: str | None = None, timeout: float = 180) -> str:
         """Runs a command inside, not over the network; returns its output.
 
         Raises:
@@ -94,7 +94,7 @@ class Machine:
     def pings(self, address: str, *options: str) -> bool:
         """Whether an address answers one ICMP echo request from inside."""
         command = ["podman", "exec", self.container, "ping", "-c1", "-W1", *options, address]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
         # 1: no answer; all else is no finding about the network
         assert done.returncode in (0, 1), done.stderr
         return done.returncode == 0

@@ -18,6 +18,7 @@ from strata.site.hosts import hosts_with
 from strata.site.outputs import ImageOutputs
 from strata.verify import pods
 from strata.verify.pods import PodRequest
+from strata.verify.waiting import settled
 
 from .attacks import (
     CATALOG,
@@ -90,7 +91,7 @@ def local_results(context: SiteContext, probes: dict[str, dict[str, Any]], sourc
         for name, probe in probes.items()
     }
     done = subprocess.run(
-        [sys.executable, "-c", PROBE], input=json.dumps(wanted), capture_output=True, text=True, timeout=120, check=True
+        [sys.executable, "-c", PROBE], input=json.dumps(wanted), capture_output=True, text=True, timeout=300, check=True
     )
     found: Results = json.loads(done.stdout)
     return found
@@ -153,7 +154,7 @@ def results(
         machine: Machine = request.getfixturevalue("stranger")
         # it has a way out
         wait_until(lambda: machine.reaches(str(context.site.cloud.control_network[10]), 8774))  # type: ignore[union-attr,index]
-        return dict(json.loads(machine.run("python3", "-c", PROBE, stdin=keyless(probes), timeout=120)))
+        return dict(json.loads(machine.run("python3", "-c", PROBE, stdin=keyless(probes), timeout=300)))
 
     ways: dict[str, Callable[[], Results]] = {
         TENANT: lambda: request.getfixturevalue("tenant_results"),
@@ -192,8 +193,13 @@ def test_the_same_probe_works_where_it_may(
     assert target.allowed is not None
     probe = probes.get(target.name, {**target.probe, "address": METADATA_ADDRESS})
     client = site_host(hosts_with(target.allowed, context.site, context.cloud_outputs)[-1].name)
-    done = client.run("printf %%s %s | python3 -c %s", json.dumps({target.name: probe}), PROBE)
-    assert json.loads(done.stdout) == {target.name: OPEN}, done.stderr
+
+    def found() -> Results:
+        done = client.run("printf %%s %s | python3 -c %s", json.dumps({target.name: probe}), PROBE)
+        return dict(json.loads(done.stdout))
+
+    expected = {target.name: OPEN}
+    assert settled(found, lambda results: results == expected) == expected
 
 
 def test_the_right_keys_open_the_registry(context: SiteContext, probes: dict[str, dict[str, Any]]) -> None:
@@ -206,7 +212,8 @@ def test_the_right_keys_open_the_registry(context: SiteContext, probes: dict[str
         "push": {**base, "port": REGISTRY_PUSH, "path": UPLOADS, "method": "POST", "login": OPERATOR},
         "delete": {**base, "port": REGISTRY_PUSH, "path": MANIFEST, "method": "DELETE", "login": OPERATOR},
     }
-    assert local_results(context, allowed) == dict.fromkeys(allowed, OPEN)
+    expected = dict.fromkeys(allowed, OPEN)
+    assert settled(lambda: local_results(context, allowed), lambda results: results == expected) == expected
 
 
 def test_pods_reach_what_is_for_them(
@@ -223,8 +230,13 @@ def test_pods_reach_what_is_for_them(
     }
     namespace = f"attack-{randomness.token_hex(3)}"
     kubectl("create", "namespace", namespace)
+
+    def found() -> Results:
+        results = pod_results(kubectl, namespace, images, probes, workers[0])
+        return {role: results[role] for role in probes}
+
+    expected = dict.fromkeys(probes, OPEN)
     try:
-        found = pod_results(kubectl, namespace, images, probes, workers[0])
+        assert settled(found, lambda results: results == expected) == expected
     finally:
         kubectl("delete", "namespace", namespace, "--wait=false")
-    assert {role: found[role] for role in probes} == dict.fromkeys(probes, OPEN)

@@ -4,6 +4,9 @@ Nearly everything is edited at once, since each run of `up` costs more than what
 quotas grow, an operator gets a key, PostgreSQL gets a setting that it takes over while it runs, a password is rotated,
 a certificate renewed. One that PostgreSQL takes over when it is started only comes after that. Back again, the node is
 drained before its instance goes.
+
+The run that makes the changes is killed once in each layer first, where a release is missing too: what the tests find
+is what the last run completed.
 """
 
 from __future__ import annotations
@@ -21,15 +24,20 @@ import requests
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
+from strata.access.helm import helm
 from strata.inventory.ports import POSTGRESQL
 from strata.inventory.topology import database_secret
 from strata.site.context import SiteContext
 from strata.site.outputs import ImageOutputs
+from strata.verify.waiting import settled
+from strata_services.portal.service import SERVICE as PORTAL
 
-from .commands import psql, strata, up
+from .commands import psql, strata, strata_json, up
 from .doors import reached, served_certificate
 from .editing import edit
-from .healing import eventually
+from .healing import eventually, nothing_left_over
+from .killing import kill_at, workers
+from .workload import WORKLOAD, start, where
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -39,7 +47,13 @@ NODE = "gpu-worker-change"
 OPERATOR = "changetest"
 SECRET = database_secret("ml_hub")
 CERTIFICATE = "registry"
-WORKLOAD = "change-test"
+KILLED_AT = (
+    rf"cloud: \d+ s, creating instance {NODE}",
+    r"  hosts: \d+ s, base : ",
+    r"  cluster: \d+ s, (kube_node|kubernetes_common) : ",
+    rf"platform: \d+ s, creating release {PORTAL.name}",
+)
+"""Lines of the output of `up`, by layer."""
 Kubectl = Callable[..., str]
 
 
@@ -55,6 +69,7 @@ class Changed:
         password: of the database before.
         started: when PostgreSQL was started before.
         nodes: names of the cluster's nodes before.
+        servers: name to id of the instances before.
         back: whether the site has been brought back to its own file.
     """
 
@@ -65,7 +80,13 @@ class Changed:
     password: str
     started: str
     nodes: set[str]
+    servers: dict[str, str]
     back: bool = False
+
+
+def server_ids(cloud: Connection) -> dict[str, str]:
+    """Name to id of all instances."""
+    return {server.name: server.id for server in cloud.compute.servers(all_projects=True)}
 
 
 def node_names(kubectl: Kubectl) -> set[str]:
@@ -85,7 +106,7 @@ def started(server: Host) -> str:
 
 def ready(context: SiteContext, http: requests.Session) -> bool:
     """Whether ml-hub answers from its database."""
-    return http.get(f"https://ml-hub.{context.site.domain}/readyz", timeout=10).status_code == 200
+    return http.get(f"https://ml-hub.{context.site.domain}/readyz", timeout=30).status_code == 200
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +115,7 @@ def changed(
     tmp_path_factory: pytest.TempPathFactory,
     site_host: Callable[[str], Host],
     kubectl: Kubectl,
+    cloud: Connection,
     images: ImageOutputs,
 ) -> Iterator[Changed]:
     """The site as an edited file says; afterwards, whatever happened, as its own file says."""
@@ -126,11 +148,16 @@ def changed(
         context.secrets.get(SECRET),
         started(server),
         node_names(kubectl),
+        server_ids(cloud),
     )
     try:
         for command in (("secrets", "rotate", SECRET), ("certificates", "renew", CERTIFICATE)):
             done = strata(command[0], command[1], str(file), command[2])
             assert done.returncode == 0, done.stderr
+        namespace = PORTAL.namespace_of(context.site)
+        helm(context, "uninstall", PORTAL.name, "--namespace", namespace, "--ignore-not-found", "--wait")
+        for point in KILLED_AT:
+            kill_at(SiteContext.load(file), point)
         up(file)
         yield before
     finally:
@@ -151,15 +178,31 @@ def test_the_plan_told_each_change(changed: Changed) -> None:
         assert key in changed.plan
 
 
+def test_runs_that_were_killed_in_each_layer_leave_nothing_over(changed: Changed, cloud: Connection) -> None:
+    """One new instance, the others as they were; no process of theirs, no drift, and nothing left to do."""
+    after = server_ids(cloud)
+    assert after.keys() == changed.servers.keys() | {NODE}
+    assert {name: after[name] for name in changed.servers} == changed.servers
+    context = SiteContext.load(changed.file)
+    assert not workers(context)
+    assert nothing_left_over(context)
+    _, status, error = strata_json(context, "status")
+    assert status, error
+    assert not status["drift"]["drift"], status["drift"]
+    assert {one["found"] for one in status["objects"] if one["object"] == f"release {PORTAL.name}"} == {"deployed"}
+    assert up(changed.file)["changed"] == 0
+
+
 def test_a_new_gpu_node_is_marked_and_offers_its_card(changed: Changed, context: SiteContext, kubectl: Kubectl) -> None:
     assert context.site.cluster is not None
     assert node_names(kubectl) == changed.nodes | {NODE}
 
     def offers() -> bool:
         node = json.loads(kubectl("get", "node", NODE, "-o", "json"))
-        return bool(node["status"]["allocatable"].get("nvidia.com/gpu") == "1")
+        ready = {c["type"]: c["status"] for c in node["status"]["conditions"]}["Ready"]
+        return bool(ready == "True" and node["status"]["allocatable"].get("nvidia.com/gpu") == "1")
 
-    eventually(offers, 120, f"{NODE} offers one card")
+    eventually(offers, 180, f"{NODE} is Ready and offers one card")
     node = json.loads(kubectl("get", "node", NODE, "-o", "json"))
     assert set(context.site.cluster.gpu_nodes.labels.items()) <= set(node["metadata"]["labels"].items())
     taints = {f"{t['key']}={t.get('value', '')}:{t['effect']}" for t in node["spec"].get("taints", [])}
@@ -239,10 +282,10 @@ def test_postgresql_is_restarted_for_a_setting_that_needs_it(
         return WORKLOAD in kubectl("create", "configmap", WORKLOAD, "-o", "name")
 
     try:
-        eventually(kine_writes, 60, "the API server writes to kine's database")
+        eventually(kine_writes, 180, "the API server writes to kine's database")
     finally:
         kubectl("delete", "configmap", WORKLOAD, "--ignore-not-found")
-    eventually(lambda: ready(context, http), 60, "ml-hub reads its database")
+    eventually(lambda: ready(context, http), 180, "ml-hub reads its database")
 
 
 def test_a_rotated_password_is_the_only_one(changed: Changed, context: SiteContext, http: requests.Session) -> None:
@@ -264,7 +307,7 @@ def test_a_rotated_password_is_the_only_one(changed: Changed, context: SiteConte
     with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
         connect(changed.password)
 
-    eventually(lambda: ready(context, http), 120, "ml-hub reads its database with the new password")
+    eventually(lambda: ready(context, http), 180, "ml-hub reads its database with the new password")
 
 
 def test_a_renewed_certificate_is_served(changed: Changed, context: SiteContext) -> None:
@@ -301,7 +344,7 @@ def test_a_node_that_leaves_is_drained_and_leaves_nothing(
     site_host: Callable[[str], Host],
 ) -> None:
     """Last in this file: it brings the site back to its own file."""
-    start_on_the_new_node(kubectl, images)
+    start(kubectl, images, NODE)
     eventually(lambda: where(kubectl) == NODE, 180, f"the workload runs on {NODE}")
     plan = strata("plan", str(context.site_file), "--offline").stdout
     assert f"node {NODE}: drained" in plan
@@ -311,8 +354,12 @@ def test_a_node_that_leaves_is_drained_and_leaves_nothing(
     changed.back = True
     assert node_names(kubectl) == changed.nodes
     eventually(lambda: where(kubectl) in changed.nodes, 180, "the workload runs elsewhere")
-    events = json.loads(kubectl("get", "events", "-A", "-o", "json"))["items"]
-    removed = [e for e in events if e["reason"] == "RemovingNode" and e["involvedObject"]["name"] == NODE]
+
+    def removals() -> list[dict[str, Any]]:
+        events = json.loads(kubectl("get", "events", "-A", "-o", "json"))["items"]
+        return [e for e in events if e["reason"] == "RemovingNode" and e["involvedObject"]["name"] == NODE]
+
+    removed = settled(removals)
     moved = json.loads(kubectl("get", "pods", "-l", f"app={WORKLOAD}", "-o", "json"))["items"]
     # both in RFC 3339, so that texts compare as times do: the workload had left before the node went
     assert removed
@@ -327,35 +374,3 @@ def test_a_node_that_leaves_is_drained_and_leaves_nothing(
         assert not host.file(f"/home/{OPERATOR}/.ssh/authorized_keys").exists
     tokens = kubectl("get", "secrets", "-n", "kube-system", "--field-selector", "type=bootstrap.kubernetes.io/token")
     assert "bootstrap-token" not in tokens
-
-
-def start_on_the_new_node(kubectl: Kubectl, images: ImageOutputs) -> None:
-    """A workload that prefers the new node, and may run on any other."""
-    prefers = {
-        "weight": 100,
-        "preference": {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [NODE]}]},
-    }
-    spec = {
-        "terminationGracePeriodSeconds": 1,
-        "automountServiceAccountToken": False,
-        "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
-        "affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [prefers]}},
-        "containers": [{"name": "sleep", "image": str(images.images["ml-hub"]), "command": ["sleep", "3600"]}],
-    }
-    labels = {"app": WORKLOAD}
-    manifest = {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": WORKLOAD},
-        "spec": {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": spec}},
-    }
-    kubectl("apply", "-f", "-", input=json.dumps(manifest))
-
-
-def where(kubectl: Kubectl) -> str:
-    """Node of the workload's running pod; empty where there is none."""
-    pods = json.loads(kubectl("get", "pods", "-l", f"app={WORKLOAD}", "-o", "json"))["items"]
-    for pod in pods:
-        if pod["status"]["phase"] == "Running" and not pod["metadata"].get("deletionTimestamp"):
-            return str(pod["spec"]["nodeName"])
-    return ""

@@ -197,7 +197,7 @@ def test_console_log_and_serial_console(place: Place) -> None:
     def log() -> str:
         return str(compute.get_server_console_output(place.machine.id)["output"])
 
-    assert "Cloud-init v." in log()
+    wait_until(lambda: "Cloud-init v." in log())
     line = f"written to the serial console: {uuid.uuid4().hex}"
     assert line not in log()
     place.machine.run("tee", "/dev/console", stdin=f"{line}\n")

@@ -102,7 +102,7 @@ def echo(context: SiteContext, kubectl: Kubectl, images: ImageOutputs, http: req
         listed = {"apiVersion": "v1", "kind": "List", "items": manifests}
         kubectl("create", "--namespace", name, "--filename", "-", input=json.dumps(listed))
         url = f"https://{host}/"
-        eventually(lambda: http.get(url, timeout=10).status_code == 200, 90, "the pod answers")
+        eventually(lambda: http.get(url, timeout=30).status_code == 200, 240, "the pod answers")
         yield url
     finally:
         kubectl("delete", "namespace", name, "--wait=false", "--ignore-not-found")
@@ -110,10 +110,10 @@ def echo(context: SiteContext, kubectl: Kubectl, images: ImageOutputs, http: req
 
 def test_pod_is_told_the_address_of_the_client(context: SiteContext, echo: str, http: requests.Session) -> None:
     """Its real one, through load balancer and ingress controller; what a client says of itself is not believed."""
-    with socket.create_connection((load_balancer_address(context), 443), timeout=10) as connection:
+    with socket.create_connection((load_balancer_address(context), 443), timeout=30) as connection:
         own = connection.getsockname()[0]
     forged = {"X-Forwarded-For": "192.0.2.1", "X-Real-Ip": "192.0.2.1", "X-Forwarded-Host": "forged.example.org"}
-    seen = http.get(echo, headers=forged, timeout=10).json()
+    seen = http.get(echo, headers=forged, timeout=30).json()
     assert (seen["X-Forwarded-For"], seen["X-Real-Ip"], seen["X-Forwarded-Proto"]) == (own, own, "https")
     assert seen["X-Forwarded-Host"] == seen["Host"] == echo.removeprefix("https://").rstrip("/")
 

@@ -1,24 +1,22 @@
-"""A run that is killed, a machine that is rebooted: `up` goes on, comes to the same end, and leaves nothing over."""
+"""Two runs at once, what belongs to nobody, a machine that is rebooted: `up` comes to the same end, and leaves nothing
+over. Runs that are killed in each layer: test_change.py, whose changes they interrupt."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from strata.access.helm import helm
 from strata.access.podman import podman, site_containers
-from strata.catalogue.service import SYSTEM_NAMESPACE
 from strata.models import Site
-from strata.processes import MARK
 from strata.site.context import SiteContext
 from strata.site.hosts import hosts_with
 from strata_lab.podman_service import socket_path
@@ -31,18 +29,12 @@ if TYPE_CHECKING:
     from openstack.connection import Connection
     from testinfra.host import Host
 
-KILL_SECONDS = 600
-"""Until a run comes to the point where it is to be killed."""
-WORKER, RELEASE = "worker-1", "ml-hub"
-
 
 @pytest.fixture(scope="module", autouse=True)
 def lab_only(site: Site) -> None:
     """Other sites are not ours to break."""
     if site.cloud is None or site.cloud.deployment != "lab":
         pytest.skip(f"site {site.name} is no lab")
-    if WORKER not in {i.name for i in site.cloud.instances}:
-        pytest.skip(f"site {site.name} has no instance {WORKER}")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -54,88 +46,20 @@ def whole_again(context: SiteContext, request: pytest.FixtureRequest) -> Iterato
         strata_json(context, "up", "--no-verify")
 
 
-def kill_at(context: SiteContext, point: str) -> None:
-    """Starts `strata up` and kills it, without its children, when a line of its output matches.
-
-    Raises:
-        AssertionError: the run ended, or took too long, without such a line.
-    """
-    seen: list[str] = []
-    begin = time.monotonic()
-    with subprocess.Popen(
-        strata_line(context, "up", "--no-verify", "--verbose"),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as run:
-        assert run.stderr is not None
-        try:
-            for line in run.stderr:
-                seen.append(line)
-                if re.search(point, line):
-                    return
-                assert time.monotonic() - begin < KILL_SECONDS, f"{point} not reached:\n{''.join(seen[-20:])}"
-            pytest.fail(f"the run ended before {point}:\n{''.join(seen[-20:])}")
-        finally:
-            run.send_signal(signal.SIGKILL)
-            run.wait()
-
-
-def workers(context: SiteContext) -> list[int]:
-    """Processes that a run on the site has started and that still work."""
-    mark = f"{MARK}={context.paths.root}".encode()
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if mark in (process / "environ").read_bytes().split(b"\0") and (process / "cmdline").read_bytes():
-                found.append(int(process.name))
-        except OSError:
-            continue
-    return found
-
-
-def test_killed_in_each_layer(
-    context: SiteContext, cloud: Connection, kubectl: Callable[..., str], site_host: Callable[[str], Host]
-) -> None:
-    """An instance and a release are gone; the runs that make them anew are killed one after the other."""
-    before = {s.name: s.id for s in cloud.compute.servers(all_projects=True)}
-    worker = cloud.compute.get_server(before[WORKER])
-    cloud.compute.delete_server(worker)
-    cloud.compute.wait_for_delete(worker, wait=60)
-    uninstall = ("uninstall", RELEASE, "--namespace", SYSTEM_NAMESPACE)
-    helm(context, *uninstall, "--ignore-not-found", "--wait")
-    for point in (
-        rf"cloud: \d+ s, creating instance {WORKER}",
-        r"  hosts: \d+ s, base : ",
-        r"  cluster: \d+ s, (kube_node|kubernetes_common) : ",
-        rf"platform: \d+ s, creating release {RELEASE}",
-    ):
-        kill_at(context, point)
-    up_again(context)
-    after = {s.name: s.id for s in cloud.compute.servers(all_projects=True)}
-    assert set(after) == set(before)
-    assert {name for name in after if after[name] != before[name]} == {WORKER}
-    assert not workers(context)
-    nodes = kubectl("get", "nodes", WORKER, "-o", "jsonpath={.status.conditions[?(@.type=='Ready')].status}")
-    assert nodes == "True"
-    assert site_host(WORKER).check_output("hostname") == WORKER
-    _, status, error = strata_json(context, "status")
-    assert status, error
-    assert not status["drift"]["drift"], status["drift"]
-    assert strata_json(context, "up", "--no-verify")[1]["changed"] == 0
-
-
 def test_two_runs_at_once(context: SiteContext) -> None:
     """The second does not wait for the first: it is refused, and names the first one's command, process and start."""
-    with subprocess.Popen(
-        strata_line(context, "up", "--layer", "cloud", "--no-verify"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-    ) as first:
+    command = strata_line(context, "up", "--layer", "cloud", "--thorough", "--no-verify")
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as first:
         try:
-            eventually(lambda: f'"pid": {first.pid}' in (context.paths.root / "lock").read_text(), 30, "the first runs")
+            eventually(
+                lambda: f'"pid": {first.pid}' in (context.paths.root / "lock").read_text(), 120, "the first runs"
+            )
             # no `destroy`: had the first one failed, it would be carried out
-            for options in ((), ("--layer", "hosts")):
-                assert first.poll() is None, "the first has ended"
-                second = strata("up", context.site_file, *options, seconds=60)
+            with ThreadPoolExecutor() as pool:
+                refused = list(
+                    pool.map(lambda more: strata("up", context.site_file, *more), ((), ("--layer", "hosts")))
+                )
+            for second in refused:
                 assert second.returncode == 2
                 assert f"`strata up {context.site.name}` (process {first.pid}, since " in second.stderr
             assert first.poll() is None, "the first must not notice"

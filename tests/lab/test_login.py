@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import secrets
 import socket
@@ -14,13 +15,14 @@ from urllib.parse import quote
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from selenium.common.exceptions import TimeoutException
+from selenium.common.exceptions import TimeoutException, WebDriverException
 from selenium.webdriver.common.keys import Keys
 
 from strata.access.https import load_balancer_address, trusted_authorities
 from strata.catalogue.site import issuer
 from strata.inventory.services import PublishedService, published_services
 from strata.site.context import SiteContext
+from strata.verify.waiting import settled
 from strata_bench.browser import Browser, browser
 from strata_services.jupyterhub.needs import NAMESPACE
 from strata_services.jupyterhub.service import SERVICE
@@ -113,8 +115,14 @@ def test_user_logs_in_computes_and_logs_out(
     assert computed(window, "print(6 * 7 * 1001)") == str(6 * 7 * 1001)
 
     window.visit(f"{hub.url}hub/home")
-    window.find("#stop", SECONDS).click()
-    kubectl("wait", "pods", "--namespace", NAMESPACE.name, LABEL, "--for=delete", f"--timeout={SECONDS:.0f}s")
+    window.find("#stop", SECONDS)
+
+    def servers() -> str:
+        with contextlib.suppress(WebDriverException):  # the page's script may not have come yet; it hides the button
+            window.find("#stop", 5).click()
+        return kubectl("get", "pods", "--namespace", NAMESPACE.name, LABEL, "--output=name")
+
+    assert settled(servers, lambda found: not found, 2 * SECONDS, pause=2) == ""
     window.visit(f"{hub.url}hub/logout")
     window.find("#kc-logout", SECONDS).click()
     window.find("#kc-info-message, .pf-v5-c-login__main-body", SECONDS)

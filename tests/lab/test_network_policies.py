@@ -18,9 +18,9 @@ from strata.site.outputs import ImageOutputs
 from strata.toolchain import bin_directory
 from strata.verify.pods import Kubectl, PodFailed, status
 
-SECONDS = 8.0
+SECONDS = 60.0
 """How long a change may take until it holds; on an idle machine it is some tenths of a second."""
-RESTART_SECONDS = 60.0
+RESTART_SECONDS = 120.0
 """How long a pod may be out of kubectl's reach."""
 SERVE = """
 import socket, threading
@@ -56,26 +56,26 @@ except OSError:
     print("closed")
 """
 FIRST_WORDS = """
-import socket, sys
-for attempt in range(6):
+import socket, sys, time
+for attempt in range(int(sys.argv[2])):
     try:
         socket.create_connection((sys.argv[1], 8080), 0.5).close()
         print("open at attempt", attempt)
         break
     except OSError:
-        pass
+        time.sleep(0.1)
 else:
     print("closed")
 """
 WHO = """
 import socket, sys
-client = socket.create_connection((sys.argv[1], 8080), 5)
+client = socket.create_connection((sys.argv[1], 8080), 30)
 client.sendall(b"who am I?")
 print(client.recv(100).decode())
 """
 STREAM = """
 import socket, sys
-client = socket.create_connection((sys.argv[1], 8080), 2)
+client = socket.create_connection((sys.argv[1], 8080), 30)
 print("connected", flush=True)
 for line in sys.stdin:
     client.sendall(b"who am I?")
@@ -200,7 +200,8 @@ def cluster(kubectl: Kubectl, images: ImageOutputs) -> Iterator[Cluster]:
             )
             kubectl("--namespace", namespace, "create", "--filename", "-", input=json.dumps(service))
         for namespace in (home, other):
-            kubectl("--namespace", namespace, "wait", "--for=condition=Ready", "--timeout=90s", "pod", "--all")
+            wait = ("wait", "--for=condition=Ready", "--timeout=240s", "pod", "--all")
+            kubectl("--namespace", namespace, *wait, timeout=300)
         yield found
     finally:
         kubectl("delete", "namespace", home, other, "--wait=false", "--ignore-not-found")
@@ -314,8 +315,7 @@ def test_pods_without_policies_and_probes_are_left_alone(cluster: Cluster, pods:
         cluster.expect(False, pods("near"), pods("server"))
         cluster.expect(True, pods("other/far"), pods("other/server"))
         time.sleep(4)  # three probes
-        ready = {c["type"]: c for c in status(cluster.kubectl, cluster.home, "server")["status"]["conditions"]}["Ready"]
-        assert ready["status"] == "True"
+        cluster.kubectl("-n", cluster.home, "wait", "--for=condition=Ready", "--timeout=60s", "pod", "server")
 
 
 def test_open_connections_stay(context: SiteContext, cluster: Cluster, pods: Pods) -> None:
@@ -335,7 +335,7 @@ def test_open_connections_stay(context: SiteContext, cluster: Cluster, pods: Pod
             stream.stdin.flush()
             assert stream.stdout.readline() == f"{pods('far').address}\n"
         stream.stdin.close()
-        stream.wait(20)
+        stream.wait(60)
 
 
 def test_changed_labels_count_at_once(cluster: Cluster, pods: Pods) -> None:
@@ -353,9 +353,9 @@ def test_changed_labels_count_at_once(cluster: Cluster, pods: Pods) -> None:
 def test_a_new_pod_is_held_from_its_first_packet(cluster: Cluster, pods: Pods, node: int) -> None:
     target = pods("other/server").address
 
-    def first_words(name: str) -> str:
-        cluster.apply(manifest(cluster, cluster.home, name, [FIRST_WORDS, target], node))
-        end = time.monotonic() + 60
+    def first_words(name: str, attempts: int) -> str:
+        cluster.apply(manifest(cluster, cluster.home, name, [FIRST_WORDS, target, str(attempts)], node))
+        end = time.monotonic() + RESTART_SECONDS
         while status(cluster.kubectl, cluster.home, name)["status"]["phase"] not in ("Succeeded", "Failed"):
             if time.monotonic() > end:
                 raise PodFailed(name)
@@ -363,18 +363,18 @@ def test_a_new_pod_is_held_from_its_first_packet(cluster: Cluster, pods: Pods, n
         text: str = cluster.kubectl("--namespace", cluster.home, "logs", name)
         return text.strip()
 
-    # at the latest at its second attempt: the first waits until the API server knows the pod's address
-    assert first_words(f"free-{node}").startswith("open at attempt")
+    # mostly at its second attempt: the first waits until the API server knows the pod's address
+    assert first_words(f"free-{node}", 60).startswith("open at attempt")
     with cluster.policy({"podSelector": {}, "policyTypes": ["Egress"], "egress": [DNS]}):
         cluster.expect(False, pods("near"), target)
-        assert first_words(f"held-{node}") == "closed"
+        assert first_words(f"held-{node}", 6) == "closed"
 
 
 def test_host_network_pods_are_the_node(cluster: Cluster, pods: Pods) -> None:
     server = pods("server")
     sleep = ["import time; time.sleep(10**6)"]
     cluster.apply(manifest(cluster, cluster.home, "host", sleep, 1, hostNetwork=True))
-    cluster.kubectl("--namespace", cluster.home, "wait", "--for=condition=Ready", "--timeout=60s", "pod", "host")
+    cluster.kubectl("--namespace", cluster.home, "wait", "--for=condition=Ready", "--timeout=110s", "pod", "host")
     host = pods("host")
     with cluster.policy({"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}):
         cluster.expect(False, pods("far"), pods("other/server"))

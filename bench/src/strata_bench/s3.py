@@ -16,7 +16,7 @@ from strata.toolchain import cache, load_versions
 from strata_bench.services import free_port
 
 REGION = "us-east-1"
-START_SECONDS = 60.0
+START_SECONDS = 180.0
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,9 @@ def _wait(process: subprocess.Popen[bytes], url: str) -> None:
     end = time.monotonic() + START_SECONDS
     while process.poll() is None and time.monotonic() < end:
         try:
-            if requests.get(url, timeout=5).status_code == requests.codes.ok:
+            if requests.get(url, timeout=60).status_code == requests.codes.ok:
                 return
-        except requests.ConnectionError:
+        except requests.RequestException:
             pass
         time.sleep(0.1)
     raise AssertionError(f"{url} does not respond; exit status {process.poll()}")

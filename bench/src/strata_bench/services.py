@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
+import random
 import re
 import shutil
 import socket
@@ -17,11 +18,23 @@ from pathlib import Path
 from strata.site.paths import REPOSITORY
 from strata.site.secrets import pki
 
+PORTS = range(20_000, 32_768)
+"""Below those that Linux gives to connections: a server that takes seconds to listen finds its port still free."""
+_given: set[int] = set()
+
 
 def free_port() -> int:
-    """A free TCP port of loopback."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
+    """A free TCP port of loopback; each only once."""
+    while True:
+        port = random.choice(PORTS)  # noqa: S311  # two workers should not find the same
+        if port in _given:
+            continue
+        try:
+            with socket.create_server(("127.0.0.1", port)):
+                _given.add(port)
+                return port
+        except OSError:
+            continue
 
 
 def service_python(service: str) -> Path:

@@ -17,7 +17,7 @@ from strata_bench.services import PostgreSQL, service_python
 
 from .records import Records, migrated_database
 
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 180.0
 END = datetime(2026, 11, 22, 12, tzinfo=UTC)
 CLIENT = '''
 """HTCondor's client as far as the reader asks: a history newest first, until an expression holds."""

@@ -18,6 +18,7 @@ import websocket
 from strata.access.https import load_balancer_address, trusted_authorities
 from strata.catalogue.site import batch_server
 from strata.verify.pods import Kubectl
+from strata.verify.waiting import settled
 from strata_services.jupyterhub.needs import HUB_PRIORITY, NAMESPACE, USER_PRIORITY, VERIFY_TOKEN, VERIFY_USER
 from strata_services.jupyterhub.service import SERVICE
 from strata_services.jupyterhub.settings import JupyterHub
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
     from strata.site.context import SiteContext
 
 HTTPS = 443
+STOP_SECONDS = 180.0
+"""In which a server and its pod have ended."""
+MESSAGE_SECONDS = 180.0
+"""For one answer of the hub or message of a kernel, which starts on a busy node."""
 USER_PATH = f"/hub/api/users/{VERIFY_USER}"
 SERVER_PATH = f"/user/{VERIFY_USER}"
 PODS = ("get", "pods", "--namespace", NAMESPACE.name, "--output", "json", "--selector")
@@ -40,7 +45,7 @@ print(json.dumps({{
     "before": marker.read_text() if marker.exists() else None,
 }}))
 """
-JOB_SECONDS = 120
+JOB_SECONDS = 400
 """Of a short job from its submission to its end, with a new execution point."""
 JOB = f"""
 import json, os, pathlib, tempfile, time, htcondor2
@@ -97,7 +102,7 @@ class Hub:
             f"https://{self.host}{path}",
             json=body,
             headers={"Authorization": f"token {self.token}"},
-            timeout=60,
+            timeout=MESSAGE_SECONDS,
             allow_redirects=False,
         )
 
@@ -122,10 +127,7 @@ class Hub:
     def stop(self) -> None:
         """Stops the user's server and waits until its pod is deleted."""
         assert self.call("DELETE", f"{USER_PATH}/server").status_code in (202, 204, 400, 404)
-        end = time.monotonic() + 60
-        while self.server():
-            assert time.monotonic() < end, "the server is not stopped after 60 s"
-            time.sleep(0.2)
+        assert not settled(self.server, lambda server: not server, STOP_SECONDS), "the server is not stopped"
 
     def run(self, code: str) -> str:
         """What a kernel of the user's server prints."""
@@ -133,10 +135,12 @@ class Hub:
         assert kernel.status_code == 201, kernel.text
         channels = f"wss://{self.host}{SERVER_PATH}/api/kernels/{kernel.json()['id']}/channels"
         tls = ssl.create_default_context(cafile=self.authorities if isinstance(self.authorities, str) else None)
-        connection = socket.create_connection((self.address, HTTPS), timeout=60)
+        connection = socket.create_connection((self.address, HTTPS), timeout=MESSAGE_SECONDS)
         with tls.wrap_socket(connection, server_hostname=self.host) as secured:
             header = [f"Authorization: token {self.token}"]
-            kernel_socket = websocket.create_connection(channels, socket=secured, header=header, timeout=60)
+            kernel_socket = websocket.create_connection(
+                channels, socket=secured, header=header, timeout=MESSAGE_SECONDS
+            )
             return _execute(kernel_socket, code)
 
 
@@ -193,6 +197,11 @@ def user_pods(kubectl: Kubectl) -> list[dict[str, Any]]:
     return pods(kubectl, f"hub.jupyter.org/username={VERIFY_USER}")
 
 
+def no_user_pods(kubectl: Kubectl) -> bool:
+    """Whether the user's pods are gone, once those that end have ended."""
+    return settled(lambda: user_pods(kubectl), lambda found: not found, STOP_SECONDS) == []
+
+
 def test_login_is_the_issuers(hub: Hub, context: SiteContext) -> None:
     """JupyterHub sends users without a session to the site's issuer, and has them come back to its own name."""
     response = hub.http.get(f"https://{hub.host}/hub/oauth_login", allow_redirects=False, timeout=30)
@@ -218,11 +227,8 @@ def test_hub_refuses_strangers(hub: Hub) -> None:
 def test_servers_have_profiles_of_the_site(hub: Hub, kubectl: Kubectl) -> None:
     """JupyterHub starts no server with a profile that the site does not define."""
     hub.call("POST", f"{USER_PATH}/server", {"profile": "no-such-profile"})
-    end = time.monotonic() + 30
-    while hub.server():
-        assert time.monotonic() < end, "the server still exists after 30 s"
-        time.sleep(0.2)
-    assert user_pods(kubectl) == []
+    assert not settled(hub.server, lambda server: not server, STOP_SECONDS), "the server still exists"
+    assert no_user_pods(kubectl)
 
 
 def test_server_submits_jobs(hub: Hub, settings: JupyterHub, context: SiteContext) -> None:
@@ -246,7 +252,7 @@ def test_server_computes_and_keeps_its_home(hub: Hub, settings: JupyterHub, kube
     (pod,) = user_pods(kubectl)
     assert pod["spec"]["priorityClassName"] == USER_PRIORITY.level
     hub.stop()
-    assert user_pods(kubectl) == []
+    assert no_user_pods(kubectl)
 
     with_card = next((p for p in settings.profiles if p.accelerators), settings.profiles[-1])
     hub.start(with_card.name, settings.start_seconds)
@@ -256,12 +262,13 @@ def test_server_computes_and_keeps_its_home(hub: Hub, settings: JupyterHub, kube
     assert sum(int(v) for name, v in limits.items() if "/" in name) == sum(with_card.accelerators.values())
     hub.run(f"import pathlib; (pathlib.Path.home() / {WRITTEN!r}).unlink()")
     hub.stop()
-    assert user_pods(kubectl) == []
+    assert no_user_pods(kubectl)
 
 
 def test_hub_is_not_preempted(hub: Hub, kubectl: Kubectl) -> None:
     """JupyterHub's own pods have the priority of the platform."""
     assert hub
     for component in ("hub", "proxy"):
-        (pod,) = pods(kubectl, f"component={component}")
+        found = settled(lambda of=component: pods(kubectl, f"component={of}"), lambda found: len(found) == 1)  # type: ignore[misc]
+        (pod,) = found
         assert pod["spec"]["priorityClassName"] == HUB_PRIORITY.level

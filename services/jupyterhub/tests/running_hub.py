@@ -23,7 +23,7 @@ from strata_bench.services import PostgreSQL, free_port, service_python
 from strata_services.htcondor.service import SERVICE as HTCONDOR
 from strata_services.jupyterhub.service import SERVICE
 
-START_SECONDS = 120
+START_SECONDS = 300
 SECRET = "sesame"
 IMAGES = ("registry.example.org/ml:2", "registry.example.org/research/")
 BIOLOGY = {"name": "biology", "quota": {"cpu": 2, "memory": "4 GiB"}, "group_id": 20002}
@@ -159,8 +159,8 @@ def _wait(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
     end = time.monotonic() + START_SECONDS
     while time.monotonic() < end and process.poll() is None:
         try:
-            if requests.get(url, timeout=5).ok:
+            if requests.get(url, timeout=60).ok:
                 return
-        except requests.ConnectionError:
+        except requests.RequestException:
             time.sleep(0.2)
     raise AssertionError(log.read_text())

@@ -163,9 +163,9 @@ def test_every_change_is_recorded(hub: Hub) -> None:
 
 def test_metrics_are_served_beside_the_published_port(hub: Hub) -> None:
     given = json.loads((hub.directory / "hub.json").read_text())
-    text = requests.get(f"http://127.0.0.1:{given['values']['custom']['metricsPort']}/metrics", timeout=10).text
+    text = requests.get(f"http://127.0.0.1:{given['values']['custom']['metricsPort']}/metrics", timeout=60).text
     dashboard = (SERVICE.folder / "dashboards" / "jupyterhub.json").read_text()
     for metric in ("jupyterhub_running_servers", "jupyterhub_server_spawn_duration_seconds", "jupyterhub_active_users"):
         assert metric in text
         assert metric in dashboard
-    assert requests.get(f"{hub.url}/metrics", timeout=10).status_code == 403
+    assert requests.get(f"{hub.url}/metrics", timeout=60).status_code == 403

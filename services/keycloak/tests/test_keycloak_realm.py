@@ -36,7 +36,7 @@ VERIFY_SECRET = secrets.token_urlsafe(16)
 NOTEBOOKS = Login("notebooks", CALLBACK, NOTEBOOKS_SECRET)
 KUBECTL = Login(cluster_login.CLIENT, cluster_login.REDIRECT_URLS[0])
 TLS = "sslmode=verify-full&sslrootcert=/etc/keycloak/ca.crt"
-START_SECONDS = 240
+START_SECONDS = 600
 PROGRAM = ("/usr/bin/python3", "-m", "keycloak_realm")
 
 
@@ -218,7 +218,7 @@ def _wait(url: str, container: str) -> None:
     end = time.monotonic() + START_SECONDS
     while True:
         try:
-            if requests.get(url, timeout=5).status_code == 200:
+            if requests.get(url, timeout=60).status_code == 200:
                 return
         except requests.RequestException:
             pass

@@ -15,6 +15,7 @@ from strata.site.hosts import hosts_with
 from strata.site.outputs import CloudOutputs
 from strata.verify.api import Api
 from strata.verify.pods import Kubectl, running_pods
+from strata.verify.waiting import settled
 from strata_services.ml_hub.service import AUDIENCE, DATABASE, SERVICE, MlHub
 
 if TYPE_CHECKING:
@@ -194,21 +195,27 @@ def test_hub_is_healthy(hub: Api) -> None:
 
 def test_metrics_stay_inside(hub: Api, get: Get, kubectl: Kubectl, site: Site) -> None:
     """The model hub's metrics count its requests and are not reachable from outside."""
-    assert get("/tasks").status_code == 200
     assert hub.get("/metrics").status_code == 404
     namespace = SERVICE.namespace_of(site)
-    pod = running_pods(kubectl, SERVICE.name, namespace)[0]["metadata"]["name"]
-    command = ("exec", pod, "--namespace", namespace, "--container", "api", "--", "python3", "-c", READ_METRICS)
-    text = kubectl(*command)
-    assert "ml_hub_http_requests_total{" in text
-    assert "ml_hub_database_connections_limit" in text
+
+    def metrics() -> str:  # of one pod; the request may be another's
+        assert get("/tasks").status_code == 200
+        pod = running_pods(kubectl, SERVICE.name, namespace)[0]["metadata"]["name"]
+        return kubectl("exec", pod, f"--namespace={namespace}", "--container=api", "--", "python3", "-c", READ_METRICS)
+
+    wanted = ("ml_hub_http_requests_total{", "ml_hub_database_connections_limit")
+    text = settled(metrics, lambda found: all(name in found for name in wanted))
+    assert [name for name in wanted if name not in text] == []
 
 
 def test_as_many_pods_as_the_site_says(kubectl: Kubectl, hub_model: MlHub, site: Site) -> None:
     """The model hub has as many ready pods as site.yaml sets."""
     options = ("--namespace", SERVICE.namespace_of(site), "--output", "json")
-    deployment = json.loads(kubectl("get", "deployment", "ml-hub", *options))
-    assert deployment["status"].get("readyReplicas", 0) == hub_model.replicas
+
+    def ready() -> int:
+        return int(json.loads(kubectl("get", "deployment", "ml-hub", *options))["status"].get("readyReplicas", 0))
+
+    assert settled(ready, lambda found: found == hub_model.replicas) == hub_model.replicas
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,10 @@ from .service_processes import CATALOGUE, Issuer, Service, http_server, running
 StartHub = Callable[[Mapping[str, str]], AbstractContextManager[Service]]
 
 
+REFRESH_SECONDS = 0.5
+"""Least time between two questions of the hub for the issuer's keys."""
+
+
 @pytest.fixture(scope="session")
 def hub_python() -> Path:
     """Interpreter with ml_hub."""
@@ -61,7 +65,7 @@ def start_hub(hub_python: Path, issuer: Issuer, tmp_path_factory: pytest.TempPat
             "ML_HUB_ISSUER": issuer.url,
             "ML_HUB_BIND_PORT": str(port),
             "ML_HUB_METRICS_PORT": str(free_port()),
-            "ML_HUB_KEYS_REFRESH_SECONDS": "0.5",
+            "ML_HUB_KEYS_REFRESH_SECONDS": str(REFRESH_SECONDS),
             **environment,
         }
         return running(hub_python, ["-m", "ml_hub", "serve"], settings, port, tmp_path_factory.mktemp("hub"))
@@ -109,7 +113,7 @@ def get(hub: Service, issuer: Issuer) -> Callable[..., requests.Response]:
             f"{hub.url}/v3/ml-hub{path}",
             params=parameters,
             headers={"Authorization": f"Bearer {issuer.token()}"},
-            timeout=10,
+            timeout=60,
         )
 
     return call

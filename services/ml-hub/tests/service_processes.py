@@ -23,7 +23,7 @@ from jwt.algorithms import ECAlgorithm
 from strata.site.paths import REPOSITORY
 
 CATALOGUE = REPOSITORY / "inventories/lab/catalogue.json"
-START_SECONDS = 30.0
+START_SECONDS = 180.0
 
 
 @dataclass
@@ -62,8 +62,8 @@ def running(
         while True:
             if process.poll() is not None or time.monotonic() > deadline:
                 raise AssertionError(f"{' '.join(arguments)} does not start:\n{service.log}")
-            with contextlib.suppress(requests.ConnectionError):
-                if requests.get(f"{service.url}/healthz", timeout=2).status_code == 200:
+            with contextlib.suppress(requests.RequestException):
+                if requests.get(f"{service.url}/healthz", timeout=10).status_code == 200:
                     break
             time.sleep(0.1)
         yield service

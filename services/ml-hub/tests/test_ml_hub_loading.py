@@ -185,7 +185,7 @@ def test_every_session_is_encrypted(
     postgresql: PostgreSQL, start_hub: StartHub, hub_environment: dict[str, str]
 ) -> None:
     with start_hub(hub_environment) as hub:
-        assert requests.get(f"{hub.url}/readyz", timeout=10).status_code == 200
+        assert requests.get(f"{hub.url}/readyz", timeout=60).status_code == 200
         plain = postgresql.sql(
             "SELECT count(*) FROM pg_stat_activity a JOIN pg_stat_ssl s USING (pid) "
             "WHERE application_name = 'ml-hub' AND NOT s.ssl"
@@ -205,22 +205,22 @@ def test_the_password_file_is_read_for_each_connection(
     file = tmp_path / "password"
     file.write_text(environment.pop("ML_HUB_DATABASE_PASSWORD") + "\n")
     with start_hub({**environment, "ML_HUB_DATABASE_PASSWORD_FILE": str(file)}) as hub:
-        assert requests.get(f"{hub.url}/readyz", timeout=10).status_code == 200
+        assert requests.get(f"{hub.url}/readyz", timeout=60).status_code == 200
         postgresql.sql(f"ALTER ROLE {name} PASSWORD 'rotated'")
         file.write_text("rotated")
         # dropped connections are replaced without a failed request
         postgresql.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'ml-hub'")
-        assert requests.get(f"{hub.url}/readyz", timeout=10).status_code == 200
+        assert requests.get(f"{hub.url}/readyz", timeout=60).status_code == 200
 
 
 def test_without_a_database_the_hub_lives_but_is_not_ready(
     start_hub: StartHub, hub_environment: dict[str, str], issuer: Issuer
 ) -> None:
     with start_hub({**hub_environment, "ML_HUB_DATABASE_PORT": str(free_port())}) as hub:
-        assert requests.get(f"{hub.url}/healthz", timeout=5).status_code == 200
+        assert requests.get(f"{hub.url}/healthz", timeout=60).status_code == 200
         for path in ("/readyz", "/v3/ml-hub/models"):
             headers = {"Authorization": f"Bearer {issuer.token()}"}
-            response = requests.get(hub.url + path, headers=headers, timeout=20)
+            response = requests.get(hub.url + path, headers=headers, timeout=60)
             assert response.status_code == 503
             assert response.headers["Content-Type"] == "application/problem+json"
             assert hub_environment["ML_HUB_DATABASE_PASSWORD"] not in hub.log
@@ -228,7 +228,7 @@ def test_without_a_database_the_hub_lives_but_is_not_ready(
 
 def test_an_empty_database_is_not_ready(postgresql: PostgreSQL, start_hub: StartHub) -> None:
     with start_hub(postgresql.create_database("db_empty", "ML_HUB")) as hub:
-        response = requests.get(f"{hub.url}/readyz", timeout=10)
+        response = requests.get(f"{hub.url}/readyz", timeout=60)
         assert response.status_code == 503
         assert "ml-hub migrate" in response.json()["detail"]
 

@@ -13,7 +13,7 @@ import pytest
 import requests
 from cryptography.hazmat.primitives import serialization
 
-from .conftest import StartHub
+from .conftest import REFRESH_SECONDS, StartHub
 from .service_processes import Issuer, Key, Service, http_server
 
 MakeToken = Callable[[Issuer], str]
@@ -21,7 +21,7 @@ MakeToken = Callable[[Issuer], str]
 
 def ask(hub: Service, authorization: str | None, path: str = "/models?limit=1") -> requests.Response:
     headers = {} if authorization is None else {"Authorization": authorization}
-    return requests.get(f"{hub.url}/v3/ml-hub{path}", headers=headers, timeout=15)
+    return requests.get(f"{hub.url}/v3/ml-hub{path}", headers=headers, timeout=60)
 
 
 def encode(value: bytes) -> str:
@@ -107,7 +107,7 @@ def test_every_route_wants_a_token(hub: Service, issuer: Issuer, path: str) -> N
 
 def test_probes_and_the_document_want_none(hub: Service) -> None:
     for path in ("/healthz", "/readyz", "/v3/ml-hub/openapi.json"):
-        assert requests.get(hub.url + path, timeout=5).status_code == 200
+        assert requests.get(hub.url + path, timeout=60).status_code == 200
 
 
 def test_several_audiences_and_a_slow_clock_are_fine(hub: Service, issuer: Issuer) -> None:
@@ -147,10 +147,11 @@ def test_keys_rotate_and_outlive_an_outage(start_hub: StartHub, hub_environment:
             assert ask(hub, f"Bearer {old}").status_code == 200
 
             # strangers cannot make the hub ask the issuer at will
-            fetches = rotating.fetches
-            for number in range(10):
-                assert ask(hub, f"Bearer {rotating.token(Key(f'stranger-{number}'))}").status_code == 401
-            assert rotating.fetches - fetches <= 1
+            strangers = [f"Bearer {rotating.token(Key(f'stranger-{number}'))}" for number in range(10)]
+            fetches, begin = rotating.fetches, time.monotonic()
+            for stranger in strangers:
+                assert ask(hub, stranger).status_code == 401
+            assert rotating.fetches - fetches <= 1 + (time.monotonic() - begin) / REFRESH_SECONDS
 
             rotating.available = False
             time.sleep(0.6)

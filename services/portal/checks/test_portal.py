@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 import requests
 
 from strata.catalogue.needs import Hostname
 from strata.catalogue.site import needed
 from strata.models import Site
+from strata.verify.waiting import settled
 from strata_services.portal.service import SERVICE
-
-SECONDS = 60.0
-"""Four rounds of probes."""
 
 
 def test_front_page_shows_every_service_available(site: Site, http: requests.Session) -> None:
@@ -25,11 +21,9 @@ def test_front_page_shows_every_service_available(site: Site, http: requests.Ses
     assert page.status_code == 200, page.text
     titles = {need.title for _, need in needed(site, Hostname) if need.title}
     assert all(title in page.text for title in titles)
-    end = time.monotonic() + SECONDS
-    while True:
-        found = http.get(f"{url}state.json", timeout=30).json()["services"]
-        if {state for state, _ in found} <= {"up"}:
-            break
-        assert time.monotonic() < end, found
-        time.sleep(1)
-    assert len(found) == len(titles)
+
+    def states() -> list[str]:  # probed every 15 s
+        return [state for state, _ in http.get(f"{url}state.json", timeout=30).json()["services"]]
+
+    available = ["up"] * len(titles)
+    assert settled(states, lambda found: found == available, pause=1) == available

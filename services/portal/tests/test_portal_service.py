@@ -29,7 +29,7 @@ from strata_services.portal.service import SERVICE
 
 DOMAIN = "example.org"
 SEEN: list[str] = []
-SECONDS = 30.0
+SECONDS = 180.0
 
 
 class Balancer(BaseHTTPRequestHandler):
@@ -54,8 +54,8 @@ class Portal:
         end = time.monotonic() + SECONDS
         while True:
             try:
-                return requests.get(self.url + path, timeout=5)
-            except requests.ConnectionError:
+                return requests.get(self.url + path, timeout=60)
+            except requests.RequestException:
                 assert time.monotonic() < end
                 time.sleep(0.05)
 

@@ -20,12 +20,12 @@ from strata.access.kubectl import run_kubectl
 from strata.access.openstack import connect
 from strata.access.users import add_user, remove_user
 from strata.models import Site, find_site
-from strata.retry import wait_until
 from strata.site.context import SiteContext
 from strata.site.outputs import CloudOutputs, ImageOutputs
 from strata.site.paths import SitePaths
 from strata.site.secrets import SecretStore
 from strata.verify.tokens import NewUser, client_token
+from strata.verify.waiting import settled
 
 ISSUER_START_SECONDS = 300
 """In which the site's own issuer has answered after its first start, which `up` may not have waited for."""
@@ -122,7 +122,7 @@ def _ssh_options(context: SiteContext, directory: str) -> str:
         "ControlPersist 30",
         # the host at the other end may be killed by a test
         "ServerAliveInterval 5",
-        "ServerAliveCountMax 2",
+        "ServerAliveCountMax 4",
     ]
     return "Host *\n" + "".join(f"  {line}\n" for line in lines)
 
@@ -198,10 +198,10 @@ def own_issuer(site: Site, http: requests.Session) -> Issuer:
     if found is None:
         pytest.skip(f"site {site.name} has no issuer of its own")
 
-    def starting() -> str | None:
-        return None if http.get(found.url, timeout=30).status_code == 200 else "the issuer"
+    def status() -> int:
+        return http.get(found.url, timeout=30).status_code
 
-    wait_until(starting, ISSUER_START_SECONDS, pause=1)
+    assert settled(status, lambda status: status == 200, ISSUER_START_SECONDS, pause=1) == 200, found.url
     return found
 
 

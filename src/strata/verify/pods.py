@@ -9,12 +9,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from strata.image_reference import ImageReference
+from strata.verify.waiting import settled
 
 Kubectl = Callable[..., str]
 """`kubectl("get", "nodes", "-o", "json", input=None)` → its output."""
 
-POD_SECONDS = 90.0
-"""How long a pod may take from its creation to its end, in seconds."""
+POD_SECONDS = 180.0
+"""How long a pod may take from its creation to its end, in seconds, on a loaded machine."""
+UNSCHEDULABLE_SECONDS = 90.0
+"""In which the scheduler has said that it finds no node for a pod."""
 
 
 @dataclass(frozen=True)
@@ -100,12 +103,12 @@ def start(kubectl: Kubectl, namespace: str, request: PodRequest) -> str:
         its address.
 
     Raises:
-        PodFailed: it does not run after 90 s.
+        PodFailed: it ended, or does not run after POD_SECONDS.
     """
     create(kubectl, namespace, request)
     end = time.monotonic() + POD_SECONDS
     while (pod := status(kubectl, namespace, request.name))["status"].get("phase") != "Running":
-        if time.monotonic() > end:
+        if time.monotonic() > end or pod["status"].get("phase") in ("Succeeded", "Failed"):
             raise PodFailed(f"pod {request.name} is {pod['status'].get('phase')} after {POD_SECONDS:.0f} s")
         time.sleep(0.3)
     return str(pod["status"]["podIP"])
@@ -118,7 +121,7 @@ def run(kubectl: Kubectl, namespace: str, request: PodRequest) -> tuple[str, str
         what it wrote, and the node that it ran on.
 
     Raises:
-        PodFailed: it did not end well within 90 s.
+        PodFailed: it did not end well within POD_SECONDS.
     """
     create(kubectl, namespace, request)
     try:
@@ -144,11 +147,11 @@ def unschedulable_reason(kubectl: Kubectl, namespace: str, request: PodRequest) 
         why the scheduler finds none.
 
     Raises:
-        PodFailed: it found one, or said nothing within 30 s.
+        PodFailed: it found one, or said nothing within UNSCHEDULABLE_SECONDS.
     """
     create(kubectl, namespace, request)
     try:
-        end = time.monotonic() + 30
+        end = time.monotonic() + UNSCHEDULABLE_SECONDS
         while time.monotonic() < end:
             pod = status(kubectl, namespace, request.name)
             if node := pod["spec"].get("nodeName"):
@@ -157,15 +160,22 @@ def unschedulable_reason(kubectl: Kubectl, namespace: str, request: PodRequest) 
                 if condition["type"] == "PodScheduled" and condition.get("reason") == "Unschedulable":
                     return str(condition["message"])
             time.sleep(0.2)
-        raise PodFailed(f"the scheduler said nothing about pod {request.name} within 30 s")
+        raise PodFailed(f"the scheduler said nothing about pod {request.name} within {UNSCHEDULABLE_SECONDS:.0f} s")
     finally:
         delete(kubectl, namespace, request.name)
 
 
-def running_pods(kubectl: Kubectl, release: str, namespace: str) -> list[dict[str, Any]]:
-    """The running pods of a release."""
-    selector = f"app.kubernetes.io/instance={release}"
+def running_pods(
+    kubectl: Kubectl, release: str, namespace: str, label: str = "app.kubernetes.io/instance"
+) -> list[dict[str, Any]]:
+    """The running pods of a release, without those that are being deleted; waits until there is one."""
+    selector = f"{label}={release}"
     options = ("--namespace", namespace, "--selector", selector, "--field-selector", "status.phase=Running")
-    found: list[dict[str, Any]] = json.loads(kubectl("get", "pods", *options, "--output", "json"))["items"]
+
+    def running() -> list[dict[str, Any]]:
+        items: list[dict[str, Any]] = json.loads(kubectl("get", "pods", *options, "--output", "json"))["items"]
+        return [pod for pod in items if "deletionTimestamp" not in pod["metadata"]]
+
+    found = settled(running)
     assert found, f"no pod of {release} runs"
     return found

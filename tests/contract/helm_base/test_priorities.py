@@ -37,9 +37,9 @@ def tenant(api_server: ApiServer) -> Iterator[ApiServer]:
         [*command, "--leader-elect=false", "--secure-port=0"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as controllers:
         try:
-            end = time.monotonic() + 60
+            end = time.monotonic() + 180
             while len(api_server.kubectl(*QUOTA).split()) < 2:
-                assert time.monotonic() < end, "no quota was counted in 60 s"
+                assert time.monotonic() < end, "no quota was counted in 180 s"
                 time.sleep(0.5)
             yield api_server
         finally:

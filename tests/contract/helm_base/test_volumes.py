@@ -58,7 +58,7 @@ def test_a_pod_mounts_nfs_by_a_claim_only(api_server: ApiServer, namespace: str)
         api_server.kubectl("--namespace", namespace, "delete", "pod", "inline", "--ignore-not-found", "--now")
         return None if done.returncode else "the policy to be observed"
 
-    assert wait_until(accepted, 30) is None
+    assert wait_until(accepted, 120) is None
     for name, volume in (("inline", INLINE), ("driver", BY_DRIVER)):
         done = create(api_server, namespace, pod(volume, name))
         assert "mount NFS by a PersistentVolumeClaim" in done.stderr, done.stderr

@@ -50,14 +50,14 @@ class Container:
 
         Raises:
             subprocess.CalledProcessError: it failed.
-            subprocess.TimeoutExpired: it did not end within a minute.
+            subprocess.TimeoutExpired: it did not end within three minutes.
         """
         done = subprocess.run(
             ["podman", "exec", "--interactive", self.name, "bash", "-c", script],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=180,
             check=False,
         )
         if check and done.returncode != 0:
@@ -155,7 +155,7 @@ def test_size_and_content_are_current_right_after_open(containers: tuple[Server,
     for process in reader, writer:
         assert process.stdin
         process.stdin.close()
-        assert process.wait(10) == 0
+        assert process.wait(60) == 0
 
 
 HOLDER = (
@@ -185,8 +185,8 @@ def test_locks_hold_between_nodes_and_over_a_restart_of_the_server(
     server.start()
     assert not lockable(two, kind), "the lock was not reclaimed"
     holder.stdin.close()
-    assert holder.wait(20) == 0
-    assert wait_until(lambda: None if lockable(two, kind) else "the lock", 10) is None
+    assert holder.wait(120) == 0
+    assert wait_until(lambda: None if lockable(two, kind) else "the lock", 120) is None
 
 
 def test_writes_continue_over_a_killed_server(containers: tuple[Server, Container, Container]) -> None:
@@ -205,7 +205,7 @@ def test_writes_continue_over_a_killed_server(containers: tuple[Server, Containe
     time.sleep(1)
     server.start()
     written = writer.stdout.readline().strip()
-    assert writer.wait(60) == 0
+    assert writer.wait(180) == 0
     assert two.run(f"sha256sum <{DIRECTORY}/long").split()[0] == written
 
 
@@ -225,9 +225,9 @@ def test_a_pod_can_end_while_the_server_is_down(containers: tuple[Server, Contai
         begin = time.monotonic()
         two.run("pkill -KILL -f 'print..begun'", check=False)
         for process in writer, reader:
-            assert process.wait(10) != 0
+            assert process.wait(60) != 0
         two.run(f"umount {DIRECTORY}")
-        assert time.monotonic() - begin < 15
+        assert time.monotonic() - begin < 60
         two.run(f"! mountpoint --quiet {DIRECTORY}")
     finally:
         server.start()

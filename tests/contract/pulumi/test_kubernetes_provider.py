@@ -229,7 +229,7 @@ def test_release_of_a_killed_helm_is_cleared(stack: Stack, api_server: ApiServer
         ],
         stderr=subprocess.DEVNULL,
     )
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 180
     while "half" not in api_server.kubectl("get", "pods", "-n", "contract", "-o", "name"):
         assert time.monotonic() < deadline
         time.sleep(0.3)

@@ -40,7 +40,7 @@ def there(name: str) -> cache.Tool:
 def test_says_the_pinned_version(name: str, component: object, command: tuple[str, ...]) -> None:
     tool = there(name)
     done = subprocess.run(
-        [tool.path, *command], capture_output=True, text=True, check=False, timeout=60, env=tools_environment()
+        [tool.path, *command], capture_output=True, text=True, check=False, timeout=180, env=tools_environment()
     )
     assert done.returncode == 0, done.stderr
     assert tool.version in done.stdout

@@ -60,7 +60,7 @@ def lives(pid: int) -> bool:
         return False
 
 
-def until(condition: Callable[[], bool], seconds: float = 10) -> None:
+def until(condition: Callable[[], bool], seconds: float = 60) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end
@@ -145,7 +145,7 @@ def test_machine_lock_waits(paths: SitePaths) -> None:
         thread.start()
         time.sleep(0.2)
         order.append("first")
-    thread.join(10)
+    thread.join(60)
     assert order == ["first", "second"]
     assert paths.root.parent.is_dir()
 

@@ -207,4 +207,4 @@ def test_a_plugin_of_a_running_engine_stays(tmp_path: Path) -> None:
         assert int(engine.stdout.readline()) > 0
         assert pulumi_recovery.end_orphaned_plugins("file:///ours") == 0
     finally:
-        engine.communicate(b"\n", timeout=5)
+        engine.communicate(b"\n", timeout=60)

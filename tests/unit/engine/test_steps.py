@@ -36,7 +36,7 @@ def test_a_step_waits_for_those_before_it() -> None:
 
 
 def test_steps_without_need_of_each_other_run_side_by_side() -> None:
-    barrier = threading.Barrier(2, timeout=5)
+    barrier = threading.Barrier(2, timeout=60)
 
     def meet(_: Progress) -> StepResult:
         barrier.wait()

@@ -38,10 +38,10 @@ def collect():
 objects.collect, objects.report = collect, lambda: None
 file = objects.ObjectsFile(objects.Path(sys.argv[2]))
 file.touch()
-assert begun.wait(10)
+assert begun.wait(60)
 child = os.fork()
 if child == 0:
-    os._exit(0 if lock.acquire(timeout=2) else 1)
+    os._exit(0 if lock.acquire(timeout=30) else 1)
 status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 print("free" if status == 0 else "held for ever")
 """
@@ -54,6 +54,6 @@ def test_a_forked_worker_inherits_no_lock_that_nobody_will_release(tmp_path: Pat
         capture_output=True,
         text=True,
         check=False,
-        timeout=30,
+        timeout=120,
     )
     assert done.stdout.strip() == "free", done.stdout + done.stderr

@@ -40,7 +40,7 @@ def test_a_pipe_gets_one_frame_per_interval(tmp_path: Path) -> None:
         env={**os.environ, "STRATA_STATE_DIR": str(tmp_path), "COLUMNS": "120"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
         check=False,
     )
     assert done.stdout.count("○ planned") == 2
@@ -61,7 +61,7 @@ def test_a_pipe_that_is_closed_ends_it(tmp_path: Path) -> None:
     assert process.stderr is not None
     assert process.stdout.readline()
     process.stdout.close()
-    process.wait(timeout=30)
+    process.wait(timeout=120)
     assert process.stderr.read() == ""
 
 
@@ -84,7 +84,7 @@ def test_a_terminal_is_redrawn_until_a_key(key: bytes, no_color: bool, tmp_path:
         seen = _read_until(controller, b"gpu-worker-1")
         os.write(controller, key)
         seen += _drain(controller)
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=120) == 0
     finally:
         process.kill()
         process.wait()
@@ -104,7 +104,7 @@ def _controlling(terminal: int) -> None:
 
 
 def _read_until(descriptor: int, wanted: bytes) -> bytes:
-    seen, end = b"", time.monotonic() + 30
+    seen, end = b"", time.monotonic() + 120
     while wanted not in seen:
         assert time.monotonic() < end, seen[-2000:]
         if select.select([descriptor], [], [], 0.2)[0]:
@@ -114,7 +114,7 @@ def _read_until(descriptor: int, wanted: bytes) -> bytes:
 
 def _drain(descriptor: int) -> bytes:
     """What comes until the other side is closed."""
-    seen, end = b"", time.monotonic() + 30
+    seen, end = b"", time.monotonic() + 120
     while time.monotonic() < end:
         if select.select([descriptor], [], [], 0.2)[0]:
             try:

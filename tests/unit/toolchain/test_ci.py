@@ -33,7 +33,7 @@ def test_a_terminated_run_leaves_no_process(tmp_path: Path) -> None:
             time.sleep(0.05)
         pid = int(child.read_text())
         run.send_signal(signal.SIGTERM)
-        said, _ = run.communicate(timeout=60)
+        said, _ = run.communicate(timeout=180)
     assert run.returncode != 0
     assert "destroy: status 0" in said
     state = Path(f"/proc/{pid}/stat")

@@ -17,7 +17,7 @@ def nightly(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]
     """Runs it where nothing is installed and nothing can be."""
     command = ["/bin/bash", str(REPOSITORY / "scripts/nightly"), *arguments]
     environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=30)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
 
 
 def test_help_installs_nothing(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ BASH = shutil.which("bash", path="/usr/bin:/bin") or "bash"
 def bare(tmp_path: Path, *command: str) -> subprocess.CompletedProcess[str]:
     """Runs a command with nothing but the system's own directories on PATH and an empty home."""
     environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "LC_ALL": "C.UTF-8"}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=180)
 
 
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"], ["help"]])

@@ -26,6 +26,7 @@ from strata.site.outputs import CloudOutputs, ImageOutputs
 from strata.toolchain import load_versions
 from strata.verify import pods
 from strata.verify.pods import Kubectl, PodRequest
+from strata.verify.waiting import settled
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -40,33 +41,47 @@ print(json.dumps({
 }))
 """
 REACHABLE = """
-import json, socket, sys
+import concurrent.futures, json, socket, sys, time
 def connects(target):
     address, port = target.rsplit(":", 1)
-    try:
-        socket.create_connection((address, int(port)), timeout=2).close()
-    except OSError:
-        return False
-    return True
-print(json.dumps([target for target in sys.argv[1:] if connects(target)]))
+    tries, seconds = (5, 5) if target in sys.argv[1].split(",") else (1, 2)
+    for _ in range(tries):
+        try:
+            socket.create_connection((address, int(port)), timeout=seconds).close()
+            return True
+        except OSError:
+            time.sleep(1)
+    return False
+with concurrent.futures.ThreadPoolExecutor(16) as pool:
+    print(json.dumps([target for target, found in zip(sys.argv[2:], pool.map(connects, sys.argv[2:])) if found]))
 """
-"""Prints which of `address:port` connect."""
+"""Prints which of `address:port` connect; the first argument names those that are tried again, with commas."""
 LISTEN = "import socket; s = socket.create_server(('', 8080)); [s.accept() for _ in iter(int, 1)]"
 CONNECT = """
 import json, socket, sys, time
-def reaches(address):
-    try:
-        socket.create_connection((address, 8080), 2).close()
-        return True
-    except OSError:
-        return False
+def reaches(address, seconds):
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            socket.create_connection((address, 8080), 3).close()
+            return True
+        except OSError:
+            if time.monotonic() > end:
+                return False
+        time.sleep(0.5)
 own, foreign = sys.argv[1:]
-end = time.monotonic() + 20
-while not reaches(own) and time.monotonic() < end:
-    time.sleep(0.5)
-print(json.dumps([reaches(own), reaches(foreign)]))
+print(json.dumps([reaches(own, 60), reaches(foreign, 0)]))
 """
-RESOLVE = "import socket, sys; print(socket.gethostbyname(sys.argv[1]))"
+RESOLVE = """
+import socket, sys, time
+for attempt in range(10):
+    try:
+        print(socket.gethostbyname(sys.argv[1]))
+        break
+    except OSError as error:
+        print(error, file=sys.stderr)
+        time.sleep(1)
+"""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -93,8 +108,22 @@ def gpu_nodes(machines: tuple[SiteHost, ...]) -> tuple[str, ...]:
 
 @pytest.fixture(scope="module")
 def nodes(kubectl: Kubectl) -> dict[str, dict[str, Any]]:
+    """Node objects by name, once all are Ready."""
+
+    def ready(found: dict[str, dict[str, Any]]) -> bool:
+        return all(state_of(node) == "True" for node in found.values())
+
+    return settled(lambda: list_nodes(kubectl), ready)
+
+
+def list_nodes(kubectl: Kubectl) -> dict[str, dict[str, Any]]:
     """Node objects by name."""
     return {n["metadata"]["name"]: n for n in json.loads(kubectl("get", "nodes", "--output", "json"))["items"]}
+
+
+def state_of(node: dict[str, Any]) -> str:
+    """The status of a node's condition Ready."""
+    return str({c["type"]: c["status"] for c in node["status"]["conditions"]}["Ready"])
 
 
 @pytest.fixture(scope="module")
@@ -127,8 +156,7 @@ def test_nodes_are_ready(machines: tuple[SiteHost, ...], nodes: dict[str, dict[s
     version = "v" + load_versions().tools["kubelet"].version
     assert set(nodes) == {h.name for h in machines}
     for name, node in nodes.items():
-        ready = {c["type"]: c["status"] for c in node["status"]["conditions"]}["Ready"]
-        assert (name, ready, node["status"]["nodeInfo"]["kubeletVersion"]) == (name, "True", version)
+        assert (name, state_of(node), node["status"]["nodeInfo"]["kubeletVersion"]) == (name, "True", version)
 
 
 def test_gpu_nodes_are_marked(site: Site, gpu_nodes: tuple[str, ...], nodes: dict[str, dict[str, Any]]) -> None:
@@ -174,7 +202,7 @@ def test_pods_reach_hosts_only_for_services(
         f"{host.address}:{one.port}" for host, role in running for one in roles()[role].ports if one.port != INGRESS
     }
     targets = sorted(meant | listening)
-    command = ["python3", "-c", REACHABLE, *targets]
+    command = ["python3", "-c", REACHABLE, ",".join(meant), *targets]
     output, _ = pods.run(kubectl, namespace, PodRequest("connect", images.images["pod-base"], command))
     assert set(json.loads(output)) == meant
 
@@ -183,10 +211,7 @@ def test_dns_answers_across_nodes(
     kubectl: Kubectl, namespace: str, images: ImageOutputs, nodes: dict[str, dict[str, Any]]
 ) -> None:
     """Cluster DNS responds to a pod on a node without CoreDNS"""
-    servers = json.loads(
-        kubectl("--namespace", "kube-system", "get", "pods", "--selector", "k8s-app=kube-dns", "--output", "json")
-    )["items"]
-    homes = {p["spec"]["nodeName"] for p in servers}
+    homes = {pod["spec"]["nodeName"] for pod in pods.running_pods(kubectl, "kube-dns", "kube-system", "k8s-app")}
     elsewhere = sorted(set(nodes) - homes)
     assert elsewhere, f"CoreDNS is on every node: {homes}"
     service = json.loads(kubectl("get", "service", "kubernetes", "--output", "json"))["spec"]["clusterIP"]
@@ -205,14 +230,19 @@ def test_allocatable_cards_are_novas(
     gpu_nodes: tuple[str, ...],
     nodes: dict[str, dict[str, Any]],
     cards_of: Callable[[str], Counter[str]],
+    kubectl: Kubectl,
 ) -> None:
     """Each node's allocatable accelerators are exactly those that nova attached to its instance"""
     resources = {a.resource for a in CATALOGUE.values()}
-    for name, node in nodes.items():
-        offered = {r: int(n) for r, n in node["status"]["allocatable"].items() if r in resources and int(n)}
-        given = dict(cards_of(name))
-        assert offered == given, f"{name} offers {offered}, nova gave {given}"
-        assert bool(given) == (name in gpu_nodes)
+
+    def offered() -> dict[str, dict[str, int]]:
+        found = {name: node["status"]["allocatable"] for name, node in list_nodes(kubectl).items()}
+        return {name: {r: int(n) for r, n in has.items() if r in resources and int(n)} for name, has in found.items()}
+
+    given = {name: dict(cards_of(name)) for name in nodes}
+    # a kubelet that was restarted offers none until the device plugin has registered again
+    assert settled(offered, lambda found: found == given) == given
+    assert {name for name, cards in given.items() if cards} == set(gpu_nodes)
 
 
 def test_gpu_pod_sees_its_cards(
@@ -333,6 +363,8 @@ def test_images_come_from_the_site(site: Site, kubectl: Kubectl, images: ImageOu
     pushed = {image.digest for image in images.images.values()}
     foreign = []
     for pod in json.loads(kubectl("get", "pods", "--all-namespaces", "--output", "json"))["items"]:
+        if "deletionTimestamp" in pod["metadata"]:
+            continue
         for container in pod["status"].get("containerStatuses", []):
             repository, _, digest = container["imageID"].partition("@")
             if container["ready"] and (not repository.startswith(registry_name(site) + "/") or digest not in pushed):

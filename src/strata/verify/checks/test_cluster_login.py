@@ -16,13 +16,13 @@ from strata.access.login import user_kubeconfig
 from strata.catalogue.cluster_login import CLIENT, PREFIX, REDIRECT_URLS, user_group
 from strata.catalogue.issuer import Issuer, tenant_group
 from strata.models import Site
-from strata.retry import wait_until
 from strata.site.context import SiteContext
 from strata.site.outputs import write_private
 from strata.verify.pods import Kubectl
 from strata.verify.tokens import Login, NewUser
+from strata.verify.waiting import settled
 
-LEARN_SECONDS = 90.0
+LEARN_SECONDS = 180.0
 """In which the API server has the keys of an issuer that just started; it asks every 10 s."""
 PASSWORD = "a-password-of-the-user"  # noqa: S105  # of a user that exists for a check
 As = Callable[..., str]
@@ -49,7 +49,9 @@ def member(
         done = run_kubectl(context, f"--kubeconfig={directory / 'kubeconfig'}", *arguments, text=text, seconds=60)
         return done.stdout + done.stderr
 
-    wait_until(lambda: "keys" if "Unauthorized" in kubectl("auth", "whoami") else None, LEARN_SECONDS, pause=1)
+    known = '"userInfo"'
+    said = settled(lambda: kubectl("auth", "whoami", "--output=json"), lambda text: known in text, LEARN_SECONDS)
+    assert known in said, said
     yield name, kubectl
     for file in ("token", "kubeconfig"):
         Path(directory, file).unlink()

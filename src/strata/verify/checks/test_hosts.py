@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import secrets as randomness
 import ssl
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import grpc
@@ -30,14 +30,15 @@ from strata.site.hosts import hosts, hosts_with, running_roles
 from strata.site.outputs import CloudOutputs
 from strata.site.paths import SitePaths
 from strata.site.secrets import SecretStore
+from strata.verify.waiting import settled
 
 if TYPE_CHECKING:
     from testinfra.host import Host
 
 NODE_EXPORTER = role_port("node_exporter")
-TIMEOUT = 5.0
-"""How long a service may take to answer, in seconds."""
-GRACE = 45.0
+TIMEOUT = 30.0
+"""How long a service may take to answer on a loaded machine, in seconds."""
+GRACE = 120.0
 """An NFS server that was restarted lets clients reclaim locks first, in seconds."""
 SOME_USER = 20000
 """A user without rights, who writes to tenants' folders with their group."""
@@ -83,8 +84,14 @@ def test_units_of_roles_are_active(site: Site, everyone: tuple[SiteHost, ...], h
         running = running_roles(site, machine.roles)
         others = kernel_names(running)
         for unit in units_of(running):
-            states = host(machine.name).run(f"systemctl is-active '{unit}.service' '{others.get(unit, unit)}.service'")
-            assert "active" in states.stdout.split(), f"{machine.name}: {unit} is {states.stdout.strip()}"
+            command = f"systemctl is-active '{unit}.service' '{others.get(unit, unit)}.service'"
+            states = settled(partial(_output, host(machine.name), command), lambda found: "active" in found.split())
+            assert "active" in states.split(), f"{machine.name}: {unit} is {states.strip()}"
+
+
+def _output(machine: Host, command: str) -> str:
+    """What a command prints, whatever its exit status."""
+    return str(machine.run(command).stdout)
 
 
 def test_every_host_serves_metrics(
@@ -97,7 +104,9 @@ def test_every_host_serves_metrics(
     with ThreadPoolExecutor(len(everyone)) as pool:
         reached = pool.map(lambda machine: can_connect(machine.address, NODE_EXPORTER), everyone)
     for machine, open_to_all in zip(everyone, reached, strict=True):
-        text = host(machine.name).check_output(f"curl -sS http://localhost:{NODE_EXPORTER}/metrics")
+        text = host(machine.name).check_output(
+            f"curl -sS --retry 6 --retry-connrefused http://localhost:{NODE_EXPORTER}/metrics"
+        )
         assert "node_filesystem_avail_bytes{" in text, machine.name
         assert not open_to_all or site.cloud is None, f"{machine.name}: the deployment host reaches the port"
 
@@ -183,7 +192,7 @@ def database_port(
     server = only("postgresql")
     with contextlib.ExitStack() as tunnels:
 
-        @functools.cache
+        @cache
         def by(role: str) -> int:
             via = next((h for h in everyone if role in h.roles), server)
             return tunnels.enter_context(forwarded_port(paths, via.address, server.address, POSTGRESQL))

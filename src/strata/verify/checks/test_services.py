@@ -37,7 +37,7 @@ def test_names_have_certificates_of_the_site(
     name = entry.host
     trusting = ssl.create_default_context(cafile=str(paths.ca_file))
     with (
-        socket.create_connection((address, 443), timeout=10) as plain,
+        socket.create_connection((address, 443), timeout=30) as plain,
         trusting.wrap_socket(plain, server_hostname=name) as session,
     ):
         assert session.version() in ("TLSv1.2", "TLSv1.3")
@@ -46,7 +46,7 @@ def test_names_have_certificates_of_the_site(
     assert set(certificate["subjectAltName"]) == {("DNS", site.domain), ("DNS", f"*.{site.domain}")}
     assert ssl.cert_time_to_seconds(str(certificate["notAfter"])) > time.time() + 7 * 86400
     with (
-        socket.create_connection((address, 443), timeout=10) as plain,
+        socket.create_connection((address, 443), timeout=30) as plain,
         pytest.raises(ssl.SSLCertVerificationError),
         ssl.create_default_context().wrap_socket(plain, server_hostname=name),
     ):

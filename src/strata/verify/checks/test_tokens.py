@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,8 +19,9 @@ from strata.catalogue.site import issuer, needed
 from strata.models import Site
 from strata.site.context import SiteContext
 from strata.verify.forgeries import FORGERIES, Signer, site_signer
+from strata.verify.waiting import settled
 
-LEARN_SECONDS = 90.0
+LEARN_SECONDS = 180.0
 """In which a service has the keys of an issuer that just started; the API server asks every 10 s."""
 
 
@@ -41,9 +42,13 @@ class TokenEndpoint:
     url: str
 
     def status(self, token: str | None) -> int:
-        """HTTP status of a request with a token."""
+        """HTTP status of a request with a token, as soon as a service answers."""
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        return self.http.get(self.url, headers=headers, timeout=30).status_code
+
+        def status() -> int:
+            return self.http.get(self.url, headers=headers, timeout=30).status_code
+
+        return settled(status, lambda found: found < requests.codes.server_error)
 
 
 @pytest.fixture(scope="module")
@@ -93,12 +98,10 @@ def test_services_accept_the_issuers_tokens(
     """Every service that takes tokens, the Kubernetes API among them, accepts one of the site's issuer for it, and
     refuses requests without."""
     own = issuer(site)
-    end = time.monotonic() + LEARN_SECONDS
     for endpoint in endpoints:
         claims = signer.claims(endpoint.audience, **{USERNAME_CLAIM: "check"})
         token = signer.sign(claims) if own and own.signing_key else issuer_token(endpoint.audience)
-        while (status := endpoint.status(token)) != 200 and time.monotonic() < end:
-            time.sleep(1)
+        status = settled(partial(endpoint.status, token), lambda found: found == 200, LEARN_SECONDS, pause=1)
         assert status == 200, endpoint.name
         # an anonymous user is one without rights
         assert endpoint.status(None) in (401, 403), endpoint.name
