@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import IPv4Network, IPv6Network, ip_network
 
 from strata.cloud.security_group import Ingress, SecurityGroupArgs
@@ -35,6 +35,8 @@ class Opening:
     protocol: str | None = "tcp"
 
 
+BASTION = "bastion"
+"""The group of the host through which SSH reaches all others, where there is one."""
 PING = Opening("ping", None, (EVERY_HOST,), "ssh", protocol="icmp")
 # Nodes forward packets to each other's pods, with pods' addresses or their own; a security group cannot tell these from
 # packets to the node itself. What pods may not reach on nodes and hosts is refused by the role pod_network.
@@ -61,15 +63,40 @@ def openings() -> Mapping[str, tuple[Opening, ...]]:
 def security_group_arguments(site: Site, cloud: Cloud) -> dict[str, SecurityGroupArgs]:
     """The group of every instance, `nodes`, and one for each role that listens or connects to one that does."""
     used = {role for instance in cloud.instances for role in instance.roles} | {EVERY_HOST}
-    accepted = openings()
+    accepted = dict(openings())
+    if site.hosts.bastion is not None:
+        accepted, outside = behind_bastion(accepted)
+        if site.hosts.bastion in {instance.name for instance in cloud.instances}:
+            used.add(BASTION)
+            accepted[BASTION] = outside
     clients = {client for role in used & set(accepted) for opening in accepted[role] for client in opening.clients}
     versions = sorted({network.cidr.version for network in cloud.networks})
     groups = {}
     for role in sorted(used & (set(accepted) | clients), key=lambda role: (role != EVERY_HOST, role)):
         rules = [rule for opening in accepted.get(role, ()) for rule in _rules(site, used, versions, opening)]
-        what = "Every instance" if role == EVERY_HOST else f"Instances with the role {role}"
+        what = {EVERY_HOST: "Every instance", BASTION: "The bastion"}.get(role, f"Instances with the role {role}")
         groups[role] = SecurityGroupArgs(f"{site.name}-{role.replace('_', '-')}", what, tuple(rules))
     return groups
+
+
+def behind_bastion(
+    accepted: Mapping[str, tuple[Opening, ...]],
+) -> tuple[dict[str, tuple[Opening, ...]], tuple[Opening, ...]]:
+    """What hosts accept where SSH from outside ends at a bastion, and what the bastion accepts besides."""
+
+    def through(opening: Opening) -> Opening:
+        if opening.access != "ssh":
+            return opening
+        clients = opening.clients if EVERY_HOST in opening.clients else (*opening.clients, BASTION)
+        return replace(opening, clients=clients, access=None)
+
+    outside = tuple(replace(o, clients=()) for own in accepted.values() for o in own if o.access == "ssh")
+    return {group: tuple(through(o) for o in own) for group, own in accepted.items()}, outside
+
+
+def instance_groups(site: Site, name: str, assigned: tuple[str, ...]) -> tuple[str, ...]:
+    """Keys of the security groups of an instance, some of which the site may not need."""
+    return (EVERY_HOST, *assigned, *((BASTION,) if name == site.hosts.bastion else ()))
 
 
 def _rules(site: Site, used: set[str], versions: Sequence[int], opening: Opening) -> Iterator[Ingress]:
@@ -92,7 +119,8 @@ def _protocol(opening: Opening, version: int) -> str | None:
 def _networks(site: Site, opening: Opening) -> Iterator[IPv4Network | IPv6Network]:
     """Those that are no instances, and so in no group."""
     for machine in site.hosts.machines:
-        if EVERY_HOST in opening.clients or set(opening.clients) & set(machine.roles):
+        own = {*machine.roles, *((BASTION,) if machine.name == site.hosts.bastion else ())}
+        if EVERY_HOST in opening.clients or set(opening.clients) & own:
             yield ip_network(machine.address)
     if opening.access is not None:
         yield from getattr(site.access, opening.access)
