@@ -63,7 +63,8 @@ def place(context: SiteContext, cloud: Connection, tmp_path_factory: pytest.Temp
         own = {**auth, "username": NAME, "password": password, "project_id": project.id}
         rest = {key: value for key, value in entry.items() if key not in ("auth", "auth_type")}
         with openstack.connection.Connection(**rest, auth={**own, "user_domain_id": project.domain_id}) as member:
-            credential = member.identity.create_application_credential(user=user.id, name="strata")
+            keystone: Any = member.identity
+            credential = keystone.create_application_credential(user=user.id, name="strata")
         auth |= {"application_credential_id": credential.id, "application_credential_secret": credential.secret}
         clouds = {"clouds": {NAME: {**rest, "auth_type": "v3applicationcredential", "auth": auth}}}
         Path(environment["OS_CLIENT_CONFIG_FILE"]).write_text(yaml.safe_dump(clouds))

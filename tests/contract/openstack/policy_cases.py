@@ -9,8 +9,8 @@ import importlib
 import json
 import sys
 
-from oslo_config import cfg  # type: ignore[import-not-found]  # of OpenStack's own environment
-from oslo_policy import policy  # type: ignore[import-not-found]
+from oslo_config import cfg
+from oslo_policy import policy  # type: ignore[import-not-found]  # of OpenStack's own environment
 
 RULES = {"nova": "nova.policies", "neutron": "neutron.conf.policies", "glance": "glance.policies"}
 PROJECT = "11111111111111111111111111111111"

@@ -76,7 +76,7 @@ def answers(python: Path, questions: Policies) -> dict[tuple[str, str], bool]:
         [str(python), str(HERE / "policy_cases.py")], input=text, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    return dict(zip(map(tuple, questions), json.loads(done.stdout), strict=True))
+    return dict(zip(questions, json.loads(done.stdout), strict=True))
 
 
 def test_every_type_in_the_project_has_its_policies() -> None:
