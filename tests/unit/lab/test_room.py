@@ -79,7 +79,7 @@ def test_too_little_memory_is_told(site: Site, tmp_path: Path, monkeypatch: pyte
     machine(tmp_path, monkeypatch, 3.0)
     message = (
         r"3\.0 GiB of memory are left on this machine; what is missing of site lab \(OpenStack, 4 instances\) uses at "
-        r"least 3\.5 GiB, and up to 12\.5 GiB"
+        r"least 3\.5 GiB, and up to 14\.5 GiB"
     )
     with pytest.raises(UserError, match=message) as caught:
         memory.check_memory(site)

@@ -15,7 +15,7 @@ from .conftest import LAB
 Edit = tuple[str, str]
 
 SMALL = "{name: cpu.small, vcpus: 2, memory: 2 GiB, disk: 20 GiB}"
-WORKER = "{name: worker-1, flavor: cpu.small, image: debian-12, network: platform, roles: [kube_node]}"
+WORKER = "{name: worker-1, flavor: cpu.medium, image: debian-12, network: platform, roles: [kube_node]}"
 GPU = "{name: gpu-worker-1, flavor: gpu.v100.1, image: debian-12, network: platform, roles: [kube_node, gpu_node]}"
 SECOND = f"\n    - {GPU.replace('gpu-worker-1', 'gpu-worker-2').replace('v100.1', 'v100.2')}"
 NETWORK = "{name: platform, cidr: 10.77.0.0/24}"
@@ -241,11 +241,11 @@ CASES: dict[str, tuple[Sequence[Edit], str, str, str, str]] = {
         "10.77.0.22",
     ),
     "unknown flavor": (
-        [("worker-1, flavor: cpu.small", "worker-1, flavor: cpu.smal")],
+        [("worker-1, flavor: cpu.medium", "worker-1, flavor: cpu.mediu")],
         "cloud.instances[2].flavor",
         "not in cloud.flavors",
-        "did you mean cpu.small?",
-        "cpu.smal,",
+        "did you mean cpu.medium?",
+        "cpu.mediu,",
     ),
     "unknown image": (
         [(WORKER, WORKER.replace("debian-12", "debian-13"))],
@@ -372,8 +372,8 @@ CASES: dict[str, tuple[Sequence[Edit], str, str, str, str]] = {
     "quota of memory": (
         [("cores: 40, memory: 64 GiB", "cores: 40, memory: 9 GiB")],
         "cloud.project.quota.memory",
-        "need: 10 GiB",
-        "10 GiB or more",
+        "need: 12 GiB",
+        "12 GiB or more",
         "9 GiB",
     ),
     "flavor larger than all hypervisors": (
@@ -515,7 +515,7 @@ CASES: dict[str, tuple[Sequence[Edit], str, str, str, str]] = {
             ("postgresql, kine, registry", "registry"),
             ("datastore: kine", "datastore: etcd"),
             ("keycloak: {hostname: login}", "external_issuer: {url: 'https://login.example.org'}"),
-            ("    accounting: {}\n", ""),
+            ("    accounting: {measurements: {}}\n", ""),
             NO_NOTEBOOKS,
         ],
         "platform.services.ml_hub",
@@ -524,7 +524,7 @@ CASES: dict[str, tuple[Sequence[Edit], str, str, str, str]] = {
         "ml_hub: {hostname",
     ),
     "ML hub without issuer": (
-        [("    keycloak: {hostname: login}\n", ""), NO_NOTEBOOKS],
+        [("    keycloak: {hostname: login}\n", ""), ("{measurements: {}}", "{}"), NO_NOTEBOOKS],
         "platform.services.ml_hub",
         "keycloak",
         "keycloak: {}",
@@ -631,7 +631,7 @@ def test_a_wrong_entry_does_not_make_others_wrong(
 def test_places_do_not_shift_behind_a_wrong_entry(
     site_file: Callable[..., Path], problems_of: Callable[[Path], Sequence[Problem]]
 ) -> None:
-    edits = [("control-1, flavor", "Control-1, flavor"), ("worker-1, flavor: cpu.small", "worker-1, flavor: cpu.tiny")]
+    edits = [("control-1, flavor", "Control-1, flavor"), ("worker-1, flavor: cpu.medium", "worker-1, flavor: cpu.tiny")]
     found = problems_of(site_file(*edits))
     assert [p.key for p in found] == ["cloud.instances[1].name", "cloud.instances[2].flavor"]
 

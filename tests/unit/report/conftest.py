@@ -61,7 +61,7 @@ def running(context: SiteContext) -> Callable[..., Observation]:
                     for name, i in instances.items()
                 },
                 hypervisors={"compute-1": "up", "compute-gpu-1": "up"},
-                flavors=frozenset({"cpu.small", "gpu.v100.1", "gpu.v100.2"}),
+                flavors=frozenset({"cpu.small", "cpu.medium", "gpu.v100.1", "gpu.v100.2"}),
             ),
             hosts=hosts,
             cluster=ClusterFacts(
