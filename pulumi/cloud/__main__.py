@@ -11,10 +11,10 @@ from strata.cloud.credentials import required_entries
 from strata.cloud.external_network import ExternalNetwork
 from strata.cloud.flavor import Flavor
 from strata.cloud.image import Image
-from strata.cloud.instance import Instance, InstanceArgs
+from strata.cloud.instance import FloatingIpArgs, Instance, InstanceArgs
 from strata.cloud.key_pair import KeyPair, KeyPairArgs
 from strata.cloud.network import Network
-from strata.cloud.ports import security_group_arguments
+from strata.cloud.ports import instance_groups, security_group_arguments
 from strata.cloud.project import Project, ProjectArgs
 from strata.cloud.router import Router, RouterArgs
 from strata.cloud.security_group import SecurityGroup
@@ -26,22 +26,28 @@ site, _ = stack_site()
 cloud = required_cloud(site)
 provider = provider_of(site)
 entries = required_entries(site.name, cloud)
-administrator = openstack.Provider("administrator", cloud=entries.administrator)
-in_cloud = pulumi.ResourceOptions(provider=administrator)
-
-project = Project(
-    "project", ProjectArgs(cloud.project.name, site.name, entries.project, arguments.project_quota(cloud)), in_cloud
-)
-in_project = pulumi.ResourceOptions(provider=project.provider)
+quota = arguments.project_quota(cloud)
+if cloud.administrator:
+    in_cloud = pulumi.ResourceOptions(provider=openstack.Provider("administrator", cloud=entries.administrator))
+if quota is None:
+    project = openstack.Provider("project-scope", cloud=entries.project)
+else:
+    args = ProjectArgs(cloud.project.name, site.name, entries.project, quota)
+    project = Project("project", args, in_cloud).provider
+in_project = pulumi.ResourceOptions(provider=project)
+if not cloud.administrator:
+    in_cloud = in_project
 
 networks = {a.name: Network(a.name, a, in_project) for a in arguments.network_arguments(cloud)}
+floating_ip = None
 if external_arguments := arguments.external_network_arguments(cloud, provider):
     external = ExternalNetwork("external", external_arguments, in_cloud)
-    router = Router(
-        "router",
-        RouterArgs(site.name, external.id, {name: network.subnet_id for name, network in networks.items()}),
-        pulumi.ResourceOptions(provider=project.provider, depends_on=external.ready),
-    )
+    routed = {network.name: networks[network.name].subnet_id for network in cloud.networks if not network.existing}
+    interfaces: list[pulumi.Resource] = []
+    if routed:
+        behind = pulumi.ResourceOptions(provider=project, depends_on=external.ready)
+        interfaces = Router("router", RouterArgs(site.name, external.id, routed), behind).interfaces
+    floating_ip = FloatingIpArgs(external.name, site.name, interfaces)
 group_arguments = security_group_arguments(site, cloud)
 groups = {role: SecurityGroup(role, a, in_project) for role, a in group_arguments.items()}
 for role, group in groups.items():
@@ -63,13 +69,14 @@ instances = {
             key_pair=key_pair.name,
             network_id=networks[i.network].id,
             subnet_id=networks[i.network].subnet_id,
-            security_group_ids=tuple(groups[role].id for role in ("nodes", *i.roles) if role in groups),
+            security_group_ids=tuple(groups[key].id for key in instance_groups(site, i.name, i.roles) if key in groups),
             metadata=arguments.instance_metadata(site, i.roles),
             roles=i.roles,
             further_networks=arguments.pod_networks(site, i.roles),
+            floating_ip=floating_ip if i.floating_ip else None,
         ),
         # the scheduler looks at the aggregates' metadata
-        pulumi.ResourceOptions(provider=project.provider, depends_on=aggregates),
+        pulumi.ResourceOptions(provider=project, depends_on=aggregates),
     )
     for i in cloud.instances
 }

@@ -93,7 +93,7 @@ def reached(context: SiteContext, role: str, port: int, via: str | None) -> Iter
         return
     client = address_of(via, context.site, context.cloud_outputs)
     assert client is not None
-    with forwarded_port(context.paths, client, address, port) as own:
+    with forwarded_port(context, client, address, port) as own:
         yield "127.0.0.1", own
 
 

@@ -214,7 +214,9 @@ def test_quotas_grew(changed: Changed, context: SiteContext, cloud: Connection, 
     assert context.site.cloud is not None
     project = cloud.get_project(context.site.cloud.project.name)
     assert project is not None
-    assert cloud.get_compute_quotas(project.id).cores == context.site.cloud.project.quota.cores + 4
+    quota = context.site.cloud.project.quota
+    assert quota is not None
+    assert cloud.get_compute_quotas(project.id).cores == quota.cores + 4
     tenant = context.site.platform.tenants[0]
     quota = json.loads(kubectl("get", "resourcequota", tenant.name, "-n", tenant.name, "-o", "json"))
     assert str(tenant.quota.cpu + 1) in {str(v) for k, v in quota["spec"]["hard"].items() if "cpu" in k}

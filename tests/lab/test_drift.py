@@ -106,11 +106,13 @@ def break_openstack(context: SiteContext, cloud: Connection) -> None:
     """A flavor, a quota, an aggregate's metadata, a security rule, an instance."""
     assert context.site.cloud is not None
     name = context.site.name
+    quota = context.site.cloud.project.quota
+    assert quota is not None
     project = cloud.get_project(context.site.cloud.project.name)
     assert project is not None
     flavor = next(f for f in cloud.compute.flavors() if f.name == context.site.cloud.flavors[-1].name)
     cloud.compute.create_flavor_extra_specs(flavor, {"hw:by_hand": "yes"})
-    cloud.set_compute_quotas(project.id, cores=context.site.cloud.project.quota.cores + 1)
+    cloud.set_compute_quotas(project.id, cores=quota.cores + 1)
     aggregate = next(a for a in cloud.compute.aggregates() if a.name == f"{name}-none")
     cloud.compute.set_aggregate_metadata(aggregate, {"by_hand": "yes"})
     group = next(cloud.network.security_groups(name=f"{name}-registry"))
@@ -201,6 +203,7 @@ def test_openstack(context: SiteContext, broken: Broken) -> None:
     """A flavor, a quota, an aggregate's metadata, a security rule, an instance and the network agent are named, and
     nothing else is."""
     assert context.site.cloud is not None
+    assert context.site.cloud.project.quota is not None
     cores = context.site.cloud.project.quota.cores
     assert broken.seen.layer("cloud") == {
         ("cloud", f"flavor {context.site.cloud.flavors[-1].name}", 'extraSpecs["hw:by_hand"]', "missing", "yes"),
@@ -374,6 +377,7 @@ def test_the_cloud_is_as_declared(repaired: Repaired, context: SiteContext, clou
     assert "hw:by_hand" not in flavor.extra_specs
     project = cloud.get_project(declared.project.name)
     assert project is not None
+    assert declared.project.quota is not None
     assert cloud.get_compute_quotas(project.id).cores == declared.project.quota.cores
     assert "by_hand" not in next(a for a in cloud.compute.aggregates() if a.name == f"{name}-none").metadata
     group = next(cloud.network.security_groups(name=f"{name}-registry"))

@@ -6,19 +6,25 @@ from ipaddress import IPv4Network, IPv6Network, collapse_addresses, ip_address, 
 
 from strata.models import Site
 from strata.site.hosts import hosts
-from strata.site.openings import EVERY_HOST, Opening, networks_of, openings
+from strata.site.openings import BASTION, EVERY_HOST, Opening, behind_bastion, networks_of, openings
 from strata.site.outputs import CloudOutputs
 
 
 def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
     """What the hosts of each group accept; `all` stands for every host."""
     everyone = hosts(site, outputs)
+    accepted = dict(openings())
+    if site.hosts.bastion is not None:
+        accepted, accepted[BASTION] = behind_bastion(accepted)
 
     def networks(opening: Opening, kind: type[IPv4Network | IPv6Network]) -> list[str]:
         clients = [
-            ip_network(ip_address(host.address))
+            ip_network(ip_address(address))
             for host in everyone
-            if EVERY_HOST in opening.clients or set(opening.clients) & set(host.roles)
+            if {EVERY_HOST, *host.roles, *((BASTION,) if host.name == site.hosts.bastion else ())}
+            & set(opening.clients)
+            for address in (host.address, host.floating_ip)
+            if address
         ]
         # a set of nftables refuses networks that overlap
         own = (network for network in (*clients, *networks_of(site, opening)) if isinstance(network, kind))
@@ -34,8 +40,13 @@ def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
                     "ipv4": networks(opening, IPv4Network),
                     "ipv6": networks(opening, IPv6Network),
                 }
-                for opening in accepted
+                for opening in own
             ]
-            for group, accepted in openings().items()
+            for group, own in accepted.items()
         }
     }
+
+
+def host_variables(site: Site, host: str) -> dict[str, object]:
+    """Groups of a host that are no roles."""
+    return {"firewall_groups": ["all", BASTION] if host == site.hosts.bastion else ["all"]}

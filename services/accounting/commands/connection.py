@@ -32,7 +32,7 @@ def connect(context: SiteContext) -> Iterator[Connection]:
         raise UserError(f"site {name}: no deployed host has the role postgresql", fix=f"strata up {name}")
     try:
         with (
-            forwarded_port(context.paths, address, LOOPBACK, port("postgresql")) as local,
+            forwarded_port(context, address, LOOPBACK, port("postgresql")) as local,
             psycopg.connect(
                 host=address,  # the name that the certificate is checked for
                 hostaddr=LOOPBACK,

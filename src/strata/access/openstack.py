@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from strata.site.context import SiteContext
 
 if TYPE_CHECKING:
+    from openstack.compute.v2.server import Server
     from openstack.connection import Connection
 
 
@@ -15,10 +17,27 @@ def connect(context: SiteContext, entry: str | None = None) -> Connection:
 
     Args:
         context: the site.
-        entry: of clouds.yaml; None for the administrator's.
+        entry: of clouds.yaml; None for the administrator's, or the member's where there is none.
     """
     import openstack  # takes 0.3 s, which other layers need not pay
 
     own = context.provider.clouds_file
     loader = openstack.config.OpenStackConfig(config_files=None if own is None else [str(own)])
     return openstack.connection.Connection(config=loader.get_one(cloud=entry or context.provider.cloud_entry))
+
+
+def visible_servers(connection: Connection, context: SiteContext, **query: Any) -> Iterable[Server]:
+    """Instances of every project; with a member's rights, those of the site's."""
+    every = context.site.cloud is not None and context.site.cloud.administrator
+    return connection.compute.servers(all_projects=every, **query)
+
+
+def project_id(connection: Connection, context: SiteContext) -> str | None:
+    """The id of the site's project; None where it does not exist."""
+    cloud = context.site.cloud
+    assert cloud is not None
+    if not cloud.administrator:
+        return connection.current_project_id
+    identity: Any = connection.identity  # the SDK types it as either version's
+    project = identity.find_project(cloud.project.name)
+    return str(project.id) if project else None

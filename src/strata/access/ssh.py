@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from strata.access.route import as_root, login_user, route, ssh_options
 from strata.errors import UserError
 from strata.progress import Progress
 from strata.site.context import SiteContext
@@ -37,8 +38,9 @@ def run_ssh(
     seconds: float = COMMAND_SECONDS,
     options: Sequence[str] = (),
     key: Path | None = None,
+    root: bool = True,
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a command on a host as root, whatever its exit status; ssh's own is 255.
+    """Runs a command on a host, whatever its exit status; ssh's own is 255.
 
     Args:
         context: the site.
@@ -48,41 +50,42 @@ def run_ssh(
         seconds: how long it may take.
         options: of ssh, which win over the site's.
         key: private key; None for the site's.
+        root: whether root runs it, or the user that logs in.
 
     Raises:
         Unreachable: no answer in time.
     """
-    line = ["ssh", *options, *ssh_arguments(context.paths, key), f"root@{address}", command]
+    line, user = ssh_line(context, address, options=options, key=key)
+    line.append(as_root(user, command) if root else command)
     try:
         return subprocess.run(line, input=text, capture_output=True, text=True, timeout=seconds, check=False)
     except subprocess.TimeoutExpired:
         raise Unreachable(f"no answer within {seconds:.0f} s") from None
 
 
-def ssh_arguments(paths: SitePaths, key: Path | None = None) -> list[str]:
-    """Options of every `ssh` to a host of the site."""
-    return [
-        "-i",
-        str(key or paths.ssh_key),
-        "-o",
-        "BatchMode=yes",
-        "-o",
-        f"UserKnownHostsFile={paths.known_hosts}",
-        "-o",
-        "StrictHostKeyChecking=accept-new",
-        "-o",
-        "LogLevel=ERROR",
-        "-o",
-        "ConnectTimeout=3",
-    ]
+def ssh_line(
+    context: SiteContext, address: str, *, options: Sequence[str] = (), key: Path | None = None
+) -> tuple[list[str], str]:
+    """The `ssh` that reaches a host, without a command, and the user that it logs in as.
+
+    Args:
+        context: the site.
+        address: of the host, inside the site.
+        options: of ssh, which win over the site's.
+        key: private key; None for the site's.
+    """
+    site, outputs, paths = context.site, context.cloud_outputs, context.paths
+    way = [word for setting in route(site, outputs, paths, address, key) for word in ("-o", setting)]
+    user = login_user(site, outputs, address)
+    return ["ssh", *options, *ssh_options(paths, key), *way, f"{user}@{address}"], user
 
 
 @contextlib.contextmanager
-def forwarded_port(paths: SitePaths, via: str, address: str, port: int) -> Iterator[int]:
+def forwarded_port(context: SiteContext, via: str, address: str, port: int) -> Iterator[int]:
     """A port on this machine's loopback behind which a service answers as it does to one of the hosts.
 
     Args:
-        paths: the site's.
+        context: the site.
         via: address of the host that connects to the service.
         address: of the service.
         port: of the service.
@@ -102,7 +105,8 @@ def forwarded_port(paths: SitePaths, via: str, address: str, port: int) -> Itera
         "-L",
         f"127.0.0.1:{own}:{address}:{port}",
     ]
-    with subprocess.Popen(["ssh", *ssh_arguments(paths), *options, f"root@{via}"], stdin=subprocess.DEVNULL) as tunnel:
+    line, user = ssh_line(context, via, options=options)
+    with subprocess.Popen(line, stdin=subprocess.DEVNULL) as tunnel:
         try:
             end = time.monotonic() + FORWARD_SECONDS
             while True:
@@ -111,7 +115,7 @@ def forwarded_port(paths: SitePaths, via: str, address: str, port: int) -> Itera
                     break
                 if tunnel.poll() is not None or time.monotonic() > end:
                     raise UserError(
-                        f"no SSH tunnel by {via} to {address}:{port}", fix=f"`ssh root@{via}` with the site's key"
+                        f"no SSH tunnel by {via} to {address}:{port}", fix=f"`ssh {user}@{via}` with the site's key"
                     )
                 time.sleep(0.1)
             yield own
@@ -146,6 +150,29 @@ def forget_changed_keys(paths: SitePaths, ids: Mapping[str, str]) -> None:
     write_private(seen_file, "".join(f"{a} {i}\n" for a, i in sorted(ids.items())))
 
 
+def is_known(known_hosts: Path, address: str) -> bool:
+    """Whether a file of known hosts has a key of an address."""
+    command = ["ssh-keygen", "-F", address, "-f", str(known_hosts)]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def remember_console_keys(context: SiteContext, servers: Mapping[str, str], progress: Progress) -> None:
+    """Records the host keys that new instances wrote to their consoles.
+
+    Args:
+        context: the site.
+        servers: address to instance id.
+        progress: told what is waited for.
+    """
+    from strata.access.host_keys import learn_host_keys
+
+    known = context.paths.known_hosts
+    if new := {address: server for address, server in servers.items() if not is_known(known, address)}:
+        found = learn_host_keys(context, new, progress)
+        before = known.read_text() if known.exists() else ""
+        write_private(known, before + "".join(f"{a} {key}\n" for a, keys in found.items() for key in keys))
+
+
 def add_known_hosts(context: SiteContext, playbook: str) -> None:
     """Has the keys of a playbook's hosts in known_hosts, those that answer: mitogen's ssh takes no new ones.
 
@@ -156,11 +183,7 @@ def add_known_hosts(context: SiteContext, playbook: str) -> None:
     before = context.playbooks[playbook].before_cloud
     own = [host.address for host in context.provider.hosts()] if before else host_addresses(context).values()
     known = context.paths.known_hosts
-    calls = [
-        _ssh(context, address)
-        for address in own
-        if subprocess.run(["ssh-keygen", "-F", address, "-f", str(known)], capture_output=True, check=False).returncode
-    ]
+    calls = [_ssh(context, address) for address in own if not is_known(known, address)]
     for call in calls:
         call.communicate()
 
@@ -168,7 +191,7 @@ def add_known_hosts(context: SiteContext, playbook: str) -> None:
 def _ssh(context: SiteContext, address: str) -> subprocess.Popen[str]:
     """A connection to a host that does nothing."""
     return subprocess.Popen(
-        ["ssh", *ssh_arguments(context.paths), f"root@{address}", "true"],
+        [*ssh_line(context, address)[0], "true"],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -185,7 +208,10 @@ def wait_for_ssh(context: SiteContext, progress: Progress) -> None:
     addresses = host_addresses(context)
     outputs = context.cloud_outputs
     if outputs:
-        forget_changed_keys(context.paths, {i.address: i.id for i in outputs.instances.values()})
+        servers = {i.address: i.id for i in outputs.instances.values()}
+        forget_changed_keys(context.paths, servers)
+        if context.provider.references_objects:
+            remember_console_keys(context, servers, progress)
     end = time.monotonic() + SSH_SECONDS
     said: dict[str, str] = {}
     while addresses:
@@ -196,10 +222,12 @@ def wait_for_ssh(context: SiteContext, progress: Progress) -> None:
             if call.returncode == 0:
                 del addresses[name]
         if addresses and time.monotonic() > end:
-            name = next(iter(addresses))
+            bastion = context.site.hosts.bastion  # without it, none of the others responds either
+            name = bastion if bastion in addresses else next(iter(addresses))
             silent = ", ".join(f"{n} ({a})" for n, a in addresses.items())
+            through = f" behind the bastion {bastion}" if bastion and name != bastion else ""
             raise UserError(
-                f"no SSH on {silent} after {SSH_SECONDS:.0f} s: {said[name]}",
+                f"no SSH on {silent}{through} after {SSH_SECONDS:.0f} s: {said[name]}",
                 fix=f"add this machine's address to access.ssh; see `openstack console log show {name}`",
             )
         if addresses:

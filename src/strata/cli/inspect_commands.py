@@ -71,7 +71,7 @@ def plan(
     from strata.engine.difference import show_changes, show_difference
 
     show_changes(context, Console(), layers(layer))
-    if offline or not context.paths.clouds_file.exists():
+    if offline or not context.provider.can_compare():
         return
     show_difference(context, Console(), layers(layer))
 

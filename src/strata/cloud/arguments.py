@@ -20,9 +20,11 @@ SITE_METADATA = "strata_site"
 ROLES_METADATA = "strata_roles"
 
 
-def project_quota(cloud: Cloud) -> ProjectQuota:
-    """The quota of site.yaml, and enough ports for its instances."""
+def project_quota(cloud: Cloud) -> ProjectQuota | None:
+    """The quota of site.yaml, and enough ports for its instances; None where the project exists already."""
     quota = cloud.project.quota
+    if quota is None:
+        return None
     return ProjectQuota(quota.instances, quota.cores, quota.memory.mebibytes, 2 * quota.instances + 50)
 
 
@@ -36,6 +38,7 @@ def network_arguments(cloud: Cloud) -> list[NetworkArgs]:
             gateway=str(network.gateway),
             pool=(str(network.allocation_pool.start), str(network.allocation_pool.end)),
             dns_servers=tuple(str(server) for server in network.dns_servers),
+            existing=network.existing,
         )
         for network in cloud.networks
     ]
@@ -65,7 +68,10 @@ def image_arguments(cloud: Cloud, provider: Provider) -> list[ImageArgs]:
     found = []
     for image in cloud.images:
         upload = provider.image_upload(image)
-        found.append(ImageArgs(image.name, upload.file, upload.properties) if upload else ImageArgs(image.name))
+        if upload:
+            found.append(ImageArgs(image.name, upload.file, upload.properties))
+        else:
+            found.append(ImageArgs(image.name, id=provider.image_id(image)))
     return found
 
 
@@ -86,13 +92,19 @@ def flavor_arguments(cloud: Cloud) -> list[FlavorArgs]:
             disk_gib=flavor.disk.gibibytes,
             accelerators=dict(flavor.accelerators),
             aggregate=aggregate(flavor),
+            existing=flavor.existing,
         )
         for flavor in cloud.flavors
     ]
 
 
 def aggregate_arguments(site: Site, cloud: Cloud) -> list[AggregateArgs]:
-    """One entry per kind of accelerator, and one of the hosts without; a host of two kinds is in both."""
+    """One entry per kind of accelerator, and one of the hosts without; a host of two kinds is in both.
+
+    None where the cloud has all flavors already: whoever made them placed them too.
+    """
+    if all(flavor.existing for flavor in cloud.flavors):
+        return []
     return [AggregateArgs(f"{site.name}-{kind}", kind, tuple(names)) for kind, names in _aggregates(cloud).items()]
 
 

@@ -1,5 +1,7 @@
 """Names of the entries of clouds.yaml: the administrator's, and the same one scoped to the site's project.
 
+Without an administrator's rights both are one: a member's, or an application credential of the project.
+
 The provider is given entries by name, never a password, so none reaches Pulumi's state. A provider without an entry
 would not do: OS_CLOUD, which `strata env` exports, then silently takes its place.
 """
@@ -31,5 +33,5 @@ def entries(site: str, cloud: Cloud) -> Credentials:
         site: its name.
         cloud: its cloud.
     """
-    administrator = cloud.credentials or site
-    return Credentials(administrator, f"{administrator}-{cloud.project.name}")
+    entry = cloud.credentials or site
+    return Credentials(entry, f"{entry}-{cloud.project.name}" if cloud.administrator else entry)

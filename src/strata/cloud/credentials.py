@@ -21,11 +21,16 @@ def required_entries(site: str, cloud: Cloud) -> Credentials:
 
     needed = entries(site, cloud)
     known = OpenStackConfig().get_cloud_names()
-    fixes = {
-        needed.administrator: "add the entry of an administrator",
-        needed.project: f"add a copy of the entry {needed.administrator} with `project_name: {cloud.project.name}` "
-        "(the project need not exist yet)",
-    }
+    if cloud.administrator:
+        fixes = {
+            needed.administrator: "add the entry of an administrator",
+            needed.project: f"add a copy of the entry {needed.administrator} with `project_name: {cloud.project.name}` "
+            "(the project need not exist yet)",
+        }
+    else:
+        fixes = {
+            needed.project: f"add an entry of the project {cloud.project.name}, an application credential at best,"
+        }
     for entry, fix in fixes.items():
         if entry not in known:
             raise UserError(

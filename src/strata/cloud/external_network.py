@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from uuid import UUID
 
 import pulumi
 import pulumi_openstack as openstack
@@ -15,7 +16,7 @@ class ExternalNetworkArgs:
     """One external network.
 
     Args:
-        name: in OpenStack.
+        name: in OpenStack; of the cloud's own the id will do.
         subnet: what to make, as the administrator; None where the cloud has the network.
     """
 
@@ -24,19 +25,22 @@ class ExternalNetworkArgs:
 
 
 class ExternalNetwork(pulumi.ComponentResource):
-    """An external network, created or found by its name."""
+    """An external network, created or found by its name or id."""
 
     id: pulumi.Output[str]
+    name: pulumi.Output[str]
     ready: list[pulumi.Resource]
 
     def __init__(self, name: str, args: ExternalNetworkArgs, opts: pulumi.ResourceOptions) -> None:
         super().__init__("strata:cloud:ExternalNetwork", name, None, opts)
         self.ready = []
         if args.subnet is None:
-            found = openstack.networking.get_network_output(
-                name=args.name, external=True, opts=pulumi.InvokeOutputOptions(parent=self)
-            )
-            self.id = found.id
+            invoke = pulumi.InvokeOutputOptions(parent=self)
+            if is_id(args.name):
+                found = openstack.networking.get_network_output(network_id=args.name, opts=invoke)
+            else:
+                found = openstack.networking.get_network_output(name=args.name, external=True, opts=invoke)
+            self.id, self.name = found.id, found.name
         else:
             child = pulumi.ResourceOptions(parent=self)
             network = openstack.networking.Network(name, name=args.name, external=True, admin_state_up=True, opts=child)
@@ -53,7 +57,15 @@ class ExternalNetwork(pulumi.ComponentResource):
                 ],
                 opts=child,
             )
-            self.id = network.id
+            self.id, self.name = network.id, network.name
             # a router's gateway takes an address of it
             self.ready = [subnet]
         self.register_outputs({"id": self.id})
+
+
+def is_id(text: str) -> bool:
+    """Whether a text is an OpenStack id rather than a name."""
+    try:
+        return str(UUID(text)) == text.lower()
+    except ValueError:
+        return False

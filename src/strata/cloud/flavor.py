@@ -24,6 +24,7 @@ class FlavorArgs:
         disk_gib: root disk in GiB.
         accelerators: kind (nova's PCI alias) to number of cards.
         aggregate: value of the key `gpu` of the aggregates whose hosts may carry it; None for any host.
+        existing: whether the cloud has it.
     """
 
     name: str
@@ -32,6 +33,7 @@ class FlavorArgs:
     disk_gib: int
     accelerators: dict[str, int] = field(default_factory=dict)
     aggregate: str | None = None
+    existing: bool = False
 
     def extra_specs(self) -> dict[str, str]:
         """What nova's scheduler is asked for beyond CPUs and memory."""
@@ -43,21 +45,26 @@ class FlavorArgs:
 
 
 class Flavor(pulumi.ComponentResource):
-    """Flavor in nova, open to all projects."""
+    """Flavor in nova, created for all projects, or found by its name."""
 
     id: pulumi.Output[str]
 
     def __init__(self, name: str, args: FlavorArgs, opts: pulumi.ResourceOptions) -> None:
         super().__init__("strata:cloud:Flavor", name, None, opts)
-        flavor = openstack.compute.Flavor(
-            name,
-            name=args.name,
-            vcpus=args.vcpus,
-            ram=args.memory_mib,
-            disk=args.disk_gib,
-            is_public=True,
-            extra_specs=args.extra_specs(),
-            opts=pulumi.ResourceOptions(parent=self, delete_before_replace=True),
-        )
-        self.id = flavor.id
+        if args.existing:
+            self.id = openstack.compute.get_flavor_output(
+                name=args.name, opts=pulumi.InvokeOutputOptions(parent=self)
+            ).id
+        else:
+            flavor = openstack.compute.Flavor(
+                name,
+                name=args.name,
+                vcpus=args.vcpus,
+                ram=args.memory_mib,
+                disk=args.disk_gib,
+                is_public=True,
+                extra_specs=args.extra_specs(),
+                opts=pulumi.ResourceOptions(parent=self, delete_before_replace=True),
+            )
+            self.id = flavor.id
         self.register_outputs({"id": self.id})

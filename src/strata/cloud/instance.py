@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pulumi
 import pulumi_openstack as openstack
+
+
+@dataclass(frozen=True)
+class FloatingIpArgs:
+    """An address of an external network.
+
+    Args:
+        network: name of the external network.
+        site: whose it is; part of the description.
+        routes: what must be there before the address can be associated.
+    """
+
+    network: pulumi.Input[str]
+    site: str
+    routes: Sequence[pulumi.Resource] = ()
 
 
 @dataclass(frozen=True)
@@ -23,6 +38,7 @@ class InstanceArgs:
         subnet_id: where its address comes from.
         security_group_ids: of its port.
         further_networks: addresses beside its own that it may send from.
+        floating_ip: how it is reachable from outside; None for not.
         metadata: server metadata.
         roles: Ansible groups.
     """
@@ -38,10 +54,11 @@ class InstanceArgs:
     metadata: Mapping[str, str]
     roles: tuple[str, ...]
     further_networks: tuple[str, ...] = ()
+    floating_ip: FloatingIpArgs | None = None
 
 
 class Instance(pulumi.ComponentResource):
-    """Port and server; the port keeps its address when the server is replaced."""
+    """Port, its floating IP, and server; the port keeps its addresses when the server is replaced."""
 
     outputs: dict[str, pulumi.Input[object]]
 
@@ -79,4 +96,13 @@ class Instance(pulumi.ComponentResource):
             "flavor": args.flavor,
             "roles": list(args.roles),
         }
+        if args.floating_ip is not None:
+            outside = openstack.networking.FloatingIp(
+                name,
+                pool=args.floating_ip.network,
+                port_id=port.id,
+                description=f"{args.floating_ip.site}: {args.name}",
+                opts=pulumi.ResourceOptions(parent=self, depends_on=args.floating_ip.routes),
+            )
+            self.outputs["floating_ip"] = outside.address
         self.register_outputs(self.outputs)

@@ -19,6 +19,7 @@ class NetworkArgs:
         gateway: router of the subnet.
         pool: first and last address that instances get.
         dns_servers: told to instances; empty for the hypervisor's.
+        existing: whether the cloud has it.
     """
 
     name: str
@@ -27,16 +28,25 @@ class NetworkArgs:
     gateway: str
     pool: tuple[str, str]
     dns_servers: tuple[str, ...] = ()
+    existing: bool = False
 
 
 class Network(pulumi.ComponentResource):
-    """Network and subnet."""
+    """Network and subnet, created, or found by name and addresses."""
 
     id: pulumi.Output[str]
     subnet_id: pulumi.Output[str]
 
     def __init__(self, name: str, args: NetworkArgs, opts: pulumi.ResourceOptions) -> None:
         super().__init__("strata:cloud:Network", name, None, opts)
+        if args.existing:
+            invoke = pulumi.InvokeOutputOptions(parent=self)
+            self.id = openstack.networking.get_network_output(name=args.name, opts=invoke).id
+            self.subnet_id = openstack.networking.get_subnet_output(
+                network_id=self.id, cidr=args.cidr, ip_version=args.ip_version, opts=invoke
+            ).id
+            self.register_outputs({"id": self.id, "subnetId": self.subnet_id})
+            return
         child = pulumi.ResourceOptions(parent=self)
         network = openstack.networking.Network(name, name=args.name, admin_state_up=True, opts=child)
         subnet = openstack.networking.Subnet(

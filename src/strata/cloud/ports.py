@@ -8,21 +8,31 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from strata.cloud.security_group import Ingress, SecurityGroupArgs
 from strata.models import Site
 from strata.models.cloud import Cloud
-from strata.site.openings import EVERY_HOST, Opening, networks_of, openings
+from strata.site.openings import BASTION, EVERY_HOST, Opening, behind_bastion, networks_of, openings
 
 
 def security_group_arguments(site: Site, cloud: Cloud) -> dict[str, SecurityGroupArgs]:
     """The group of every instance, `nodes`, and one for each role that listens or connects to one that does."""
     used = {role for instance in cloud.instances for role in instance.roles} | {EVERY_HOST}
-    accepted = openings()
+    accepted = dict(openings())
+    if site.hosts.bastion is not None:
+        accepted, outside = behind_bastion(accepted)
+        if site.hosts.bastion in {instance.name for instance in cloud.instances}:
+            used.add(BASTION)
+            accepted[BASTION] = outside
     clients = {client for role in used & set(accepted) for opening in accepted[role] for client in opening.clients}
     versions = sorted({network.cidr.version for network in cloud.networks})
     groups = {}
     for role in sorted(used & (set(accepted) | clients), key=lambda role: (role != EVERY_HOST, role)):
         rules = [rule for opening in accepted.get(role, ()) for rule in _rules(site, used, versions, opening)]
-        what = "Every instance" if role == EVERY_HOST else f"Instances with the role {role}"
+        what = {EVERY_HOST: "Every instance", BASTION: "The bastion"}.get(role, f"Instances with the role {role}")
         groups[role] = SecurityGroupArgs(f"{site.name}-{role.replace('_', '-')}", what, tuple(rules))
     return groups
+
+
+def instance_groups(site: Site, name: str, assigned: tuple[str, ...]) -> tuple[str, ...]:
+    """Keys of the security groups of an instance, some of which the site may not need."""
+    return (EVERY_HOST, *assigned, *((BASTION,) if name == site.hosts.bastion else ()))
 
 
 def _rules(site: Site, used: set[str], versions: Sequence[int], opening: Opening) -> Iterator[Ingress]:
@@ -45,6 +55,7 @@ def _protocol(opening: Opening, version: int) -> str | None:
 def _networks(site: Site, opening: Opening) -> Iterator[IPv4Network | IPv6Network]:
     """Those that are no instances, and so in no group."""
     for machine in site.hosts.machines:
-        if EVERY_HOST in opening.clients or set(opening.clients) & set(machine.roles):
+        own = {*machine.roles, *((BASTION,) if machine.name == site.hosts.bastion else ())}
+        if EVERY_HOST in opening.clients or set(opening.clients) & own:
             yield ip_network(machine.address)
     yield from networks_of(site, opening)

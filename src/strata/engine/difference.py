@@ -10,6 +10,7 @@ from rich.console import Console
 from strata.engine.disruption import disturbances, file_changes, warnings
 from strata.errors import UserError
 from strata.layers import Layer
+from strata.progress import Progress
 from strata.site.context import SiteContext
 from strata.stacks.events import label, urn_name
 
@@ -26,7 +27,10 @@ def show_changes(context: SiteContext, console: Console, layers: Sequence[Layer]
 
 
 def show_difference(context: SiteContext, console: Console, layers: Sequence[Layer]) -> None:
-    """Asks Pulumi for a preview of the cloud and platform programs; an unreachable layer is told, not raised."""
+    """Asks Pulumi for a preview of the cloud and platform programs; an unreachable layer is told, not raised.
+
+    A site that was never up is compared too where its cloud is an existing one; only its state directory changes.
+    """
     from strata.stacks.pulumi import Program, preview
 
     console.print("\n[bold]difference to what runs[/]")
@@ -37,11 +41,16 @@ def show_difference(context: SiteContext, console: Console, layers: Sequence[Lay
     for layer, program, wanted in programs:
         if not wanted or layer not in layers:
             continue
+        if layer is Layer.PLATFORM and context.provider.references_objects and not context.paths.kubeconfig.exists():
+            continue  # the cluster is not up yet
         try:
             with console.status(f"asking {layer}") as status:
+                if layer is Layer.CLOUD and context.provider.references_objects:
+                    prepare_comparison(context, status)
                 result = preview(program, context.site, context.paths, status, site_file=context.site_file)
         except UserError as error:
-            console.print(f"{layer}: cannot be reached: {error.message.splitlines()[0]}", markup=False)
+            console.print(f"{layer}: cannot be compared: {error.message}", markup=False, soft_wrap=True)
+            console.print(f"  fix: {error.fix}", markup=False, soft_wrap=True)
             continue
         counts = f"{result.created} to create, {result.updated} to change, {result.deleted} to delete"
         console.print(f"{layer}: {counts}, {result.same} unchanged", highlight=False)
@@ -54,6 +63,22 @@ def show_difference(context: SiteContext, console: Console, layers: Sequence[Lay
             )
     for refused in context.provider.refused_changes(context) if Layer.CLOUD in layers else ():
         console.print(f"! {refused}; `up` refuses that", markup=False, highlight=False, soft_wrap=True)
+
+
+def prepare_comparison(context: SiteContext, progress: Progress) -> None:
+    """What the preview of an existing cloud needs: the tools, the site's key, and the cloud's objects in order.
+
+    Raises:
+        UserError: an object of the cloud is not what the site expects.
+    """
+    from strata.engine.existing_cloud import check_existing_cloud
+    from strata.engine.keys import ensure_ssh_key
+    from strata.engine.layers import PULUMI_TOOLS
+    from strata.toolchain import ensure
+
+    check_existing_cloud(context, progress)
+    ensure(PULUMI_TOOLS, progress)
+    ensure_ssh_key(context.paths)
 
 
 def step_lines(steps: Iterable[Mapping[str, Any]]) -> list[str]:

@@ -111,8 +111,10 @@ def cloud_program_step(context: SiteContext, approval: Approval) -> Callable[[Pr
 
     def run(progress: Progress) -> StepResult:
         from strata.engine.drain import prepare_cloud
+        from strata.engine.existing_cloud import check_existing_cloud
         from strata.stacks import pulumi
 
+        check_existing_cloud(context, progress)
         drained = prepare_cloud(context, approval, progress)
         result = pulumi.up("cloud", context.site, context.paths, progress, site_file=context.site_file)
         outputs = CloudOutputs.model_validate(

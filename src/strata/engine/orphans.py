@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from strata.access.openstack import connect
+from strata.access.openstack import connect, project_id, visible_servers
 from strata.findings import OrphanedResource
 from strata.layers import Layer
 from strata.site.context import SiteContext
@@ -38,7 +38,7 @@ def find_orphans(context: SiteContext) -> list[OrphanedResource]:
     cloud = context.site.cloud
     if cloud is not None and context.cloud_outputs is not None:
         with connect(context) as connection:
-            servers = {str(s.id) for s in connection.compute.servers(all_projects=True)}
+            servers = {str(s.id) for s in visible_servers(connection, context)}
             found += context.provider.orphans(connection, servers)
             found += _project(context, connection, _ids(states["cloud"]))
     if context.site.cluster is not None and context.paths.kubeconfig.exists():
@@ -80,15 +80,13 @@ def _files(paths: SitePaths) -> Iterator[OrphanedResource]:
 
 def _project(context: SiteContext, connection: Connection, known: set[str]) -> Iterator[OrphanedResource]:
     """Objects of the site's project that Pulumi does not know; the default security group is neutron's own."""
-    assert context.site.cloud is not None
-    identity: Any = connection.identity  # the SDK types it as either version's
-    project = identity.find_project(context.site.cloud.project.name)
+    project = project_id(connection, context)
     if project is None:
         return
     network: Any = connection.network
-    own = {"project_id": project.id}
+    own = {"project_id": project}
     kinds: dict[str, list[Any]] = {
-        "server": [s for s in connection.compute.servers(all_projects=True) if s.project_id == project.id],
+        "server": [s for s in visible_servers(connection, context) if s.project_id == project],
         # neutron removes the port of an instance with it, or Pulumi does
         "port": [p for p in network.ports(**own) if not (p.device_owner or "").startswith(OF_NEUTRON)],
         "subnet": list(network.subnets(**own)),

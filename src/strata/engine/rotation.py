@@ -30,12 +30,12 @@ AUTHORITY = "authority"
 KUBEADM_SECONDS = 365 * 86400
 """Life of the certificates that kubeadm makes."""
 ADD_KEY = (
-    "umask 077; cd /root/.ssh && cat > .next && { grep -qxFf .next authorized_keys || cat .next >> authorized_keys; } "
+    "umask 077; cd ~/.ssh && cat > .next && { grep -qxFf .next authorized_keys || cat .next >> authorized_keys; } "
     "&& rm .next"
 )
 """Shell on a host: trusts the key on its standard input."""
 REMOVE_KEY = (
-    "umask 077; cd /root/.ssh && cat > .old && { grep -vxFf .old authorized_keys > .kept; "
+    "umask 077; cd ~/.ssh && cat > .old && { grep -vxFf .old authorized_keys > .kept; "
     "mv .kept authorized_keys; rm .old; }"
 )
 """Shell on a host: trusts the key on its standard input no longer."""
@@ -195,7 +195,7 @@ def _ssh(
 ) -> None:
     try:
         only = ("-o", "IdentitiesOnly=yes")
-        done = run_ssh(context, address, command, text=text, seconds=60, options=only, key=key)
+        done = run_ssh(context, address, command, text=text, seconds=60, options=only, key=key, root=False)
         reason = (done.stderr.strip() or "no answer") if done.returncode != 0 else ""
     except Unreachable as error:
         reason = str(error)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from strata.access.route import ROOT, route
 from strata.inventory.playbooks import host_variables, playbook_roles
 from strata.inventory.role_variables import role_host_variables, role_variables
 from strata.models import Site
@@ -42,6 +44,7 @@ def build_inventory(site: Site, outputs: CloudOutputs | None, site_file: Path) -
     paths = SitePaths(site.name)
     inventory = Inventory()
     provider = provider_of(site)
+    common = f"-o UserKnownHostsFile={paths.known_hosts} -o StrictHostKeyChecking=accept-new"
     for host in provider.hosts():
         inventory.add(host.name, host.address, host.roles)
     kubeadm = site.cluster is None or site.cluster.installer == "kubeadm"
@@ -50,17 +53,24 @@ def build_inventory(site: Site, outputs: CloudOutputs | None, site_file: Path) -
         inventory.hosts[host.name] |= host_variables(host.roles, kubeadm=kubeadm)
         for role in host.roles:
             inventory.hosts[host.name] |= role_host_variables(role, site, host.name)
+        if way := route(site, outputs, paths, host.address):
+            settings = shlex.join(word for setting in way for word in ("-o", setting))
+            inventory.hosts[host.name]["ansible_ssh_common_args"] = f"{common} {settings}"
     inventory.variables["all"] = {
         "strata_site": site.name,
         "strata_site_file": str(site_file),
         "strata_domain": site.domain,
         **playbook_roles(),
-        "ansible_user": "root",
+        "ansible_user": site.hosts.ssh_user,
         "ansible_ssh_private_key_file": str(paths.ssh_key),
-        "ansible_ssh_common_args": f"-o UserKnownHostsFile={paths.known_hosts} -o StrictHostKeyChecking=accept-new",
+        "ansible_ssh_common_args": common,
         # mitogen compresses unless told: the processor is slower than the network next to it
         "mitogen_ssh_compression": False,
     }
+    if site.hosts.ssh_user != ROOT:
+        inventory.variables["all"]["ansible_become"] = True
+        for host in provider.hosts():
+            inventory.hosts[host.name] |= {"ansible_user": ROOT}
     inventory.variables |= provider.variables()
     for role in roles():
         if role in inventory.groups:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv6Address
 from typing import Annotated, Any, ClassVar, Literal, Self
+from uuid import UUID
 
-from pydantic import Field, model_validator
+from pydantic import Field, StrictBool, model_validator
 from pydantic_core import PydanticCustomError
 
 from strata.models.accelerators import AcceleratorCounts
@@ -46,7 +47,28 @@ class Project(Model):
 
     layer: ClassVar[str] = "cloud"
     name: Annotated[ResourceName, Field(description="Name of the project.")]
-    quota: Annotated[Quota, Field(description="Most that the project may use.")]
+    existing: Annotated[
+        StrictBool, Field(description="Whether the cloud has it already; Strata then leaves it and its quota alone.")
+    ] = False
+    quota: Annotated[
+        Quota | None, Field(description="Most that the project may use; an existing project has its own.")
+    ] = None
+
+    @model_validator(mode="after")
+    def _quota(self) -> Self:
+        if self.existing and self.quota is not None:
+            raise PydanticCustomError(
+                "quota_existing",
+                "is for projects that Strata creates; the quota of an existing one is its administrator's",
+                {"key": "quota", "fix": "remove the section"},
+            )
+        if not self.existing and self.quota is None:
+            raise PydanticCustomError(
+                "quota_missing",
+                "is required",
+                {"key": "quota", "fix": "add quota: {instances: …, cores: …, memory: …}, or existing: true"},
+            )
+        return self
 
 
 class AddressPool(Model):
@@ -78,6 +100,10 @@ class Network(Model):
 
     layer: ClassVar[str] = "cloud"
     name: Annotated[ResourceName, Field(description="Name of the network and its subnet.")]
+    existing: Annotated[
+        StrictBool,
+        Field(description="Whether the cloud has network and subnet already; found by name and addresses, not routed."),
+    ] = False
     cidr: Annotated[IPNetwork, Field(description="Addresses of the subnet.")]
     gateway: Annotated[IPAddress, Field(description="Router of the subnet. Default: its first address.")] = Field(
         default_factory=_gateway
@@ -136,6 +162,20 @@ class Image(Model):
             min_length=1, max_length=32, pattern=r"^[0-9A-Za-z][0-9A-Za-z.]*$", description='Release, in quotes: "12".'
         ),
     ]
+    id: Annotated[
+        UUID | None,
+        Field(
+            description="existing: id in glance. Default: the image of that name when the site was first brought up, "
+            "which a later upload of the same name does not replace."
+        ),
+    ] = None
+    checksum: Annotated[
+        str | None,
+        Field(
+            pattern=r"^([0-9a-f]{32}|[0-9a-f]{64}|[0-9a-f]{128})$",
+            description="existing: what glance must report for it, MD5 (checksum), SHA-256 or SHA-512 (os_hash_value).",
+        ),
+    ] = None
 
 
 class Flavor(Model):
@@ -143,6 +183,10 @@ class Flavor(Model):
 
     layer: ClassVar[str] = "cloud"
     name: Annotated[ResourceName, Field(description="Name of the flavor.")]
+    existing: Annotated[
+        StrictBool,
+        Field(description="Whether the cloud has it already; it must then offer what is listed here."),
+    ] = False
     vcpus: Annotated[Count, Unit("virtual CPUs"), Field(description="Virtual CPUs.")]
     memory: Annotated[Size, Field(description="Memory; whole MiB.")]
     disk: Annotated[Size, Field(description="Root disk; whole GiB.")]
@@ -173,6 +217,13 @@ class Instance(Model):
     roles: Annotated[
         tuple[Role, ...], Field(min_length=1, description="What it does; each is an Ansible group and a role.")
     ]
+    floating_ip: Annotated[
+        StrictBool, Field(description="Whether it is reachable from outside by an address of the external network.")
+    ] = False
+
+
+def _administrator(data: dict[str, Any]) -> bool:
+    return data.get("deployment") == "lab" or bool(data.get("hypervisors"))
 
 
 def _external_network(data: dict[str, Any]) -> str | None:
@@ -190,17 +241,29 @@ class Cloud(Model):
     credentials: Annotated[
         ResourceName | None, Field(description="existing: entry of clouds.yaml. Default: the site's name.")
     ] = None
+    hypervisors: Annotated[
+        tuple[Hypervisor, ...],
+        Field(description="Machines that run instances; required where Strata administers the cloud, else unknown."),
+    ] = ()
+    administrator: Annotated[
+        StrictBool,
+        Field(
+            description="existing: whether the credentials are an administrator's, with which Strata creates the "
+            "project, its quota, flavors and host aggregates. Default: in a lab, and where hypervisors are listed; "
+            "elsewhere a member's rights do."
+        ),
+    ] = Field(default_factory=_administrator)
     control_network: Annotated[
         IPv4Net | None, Field(description="lab: network of the controller, which takes its address 10.")
     ] = None
-    hypervisors: Annotated[tuple[Hypervisor, ...], Field(min_length=1, description="Machines that run instances.")]
     project: Annotated[Project, Field(description="The project that holds everything.")]
     networks: Annotated[tuple[Network, ...], Field(min_length=1, description="Networks of the project.")]
     external_network: Annotated[
         ResourceName | None,
         Field(
-            description="Network that a router leads the project's networks to. Default in a lab: public, made on the "
-            "control network; existing: none, the networks lead out by themselves."
+            description="Network that a router leads the project's networks to, by name or, in an existing cloud, id. "
+            "Default in a lab: public, made on the control network; existing: none, the networks lead out by "
+            "themselves."
         ),
     ] = Field(default_factory=_external_network)
     images: Annotated[tuple[Image, ...], Field(min_length=1, description="Images that instances start from.")]
@@ -229,3 +292,70 @@ class Cloud(Model):
                 {"key": "control_network", "fix": "remove the line"},
             )
         return self
+
+    @model_validator(mode="after")
+    def _rights(self) -> Self:
+        if self.deployment == "lab":
+            self._refuse_references()
+        elif not self.administrator:
+            self._refuse_administration()
+        if self.administrator and not self.hypervisors:
+            raise PydanticCustomError(
+                "hypervisors_missing",
+                "is required where Strata administers the cloud",
+                {"key": "hypervisors", "fix": "list at least one hypervisor"},
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _floating_ips(self) -> Self:
+        outside = next((i.name for i in self.instances if i.floating_ip), None)
+        if outside is not None and self.external_network is None:
+            raise PydanticCustomError(
+                "external_missing",
+                "is required: {instance} has a floating IP",
+                {
+                    "key": "external_network",
+                    "instance": outside,
+                    "fix": "name the network (openstack network list --external)",
+                },
+            )
+        return self
+
+    def _refuse_references(self) -> None:
+        if not self.administrator:
+            raise PydanticCustomError(
+                "lab_administrator",
+                "is true in a lab, which Strata administers",
+                {"key": "administrator", "fix": "remove the line"},
+            )
+        existing = (("project", (self.project,)), ("networks", self.networks), ("flavors", self.flavors))
+        for key, entries in existing:
+            if any(entry.existing for entry in entries):
+                raise PydanticCustomError(
+                    "lab_existing",
+                    "has existing: true, and a lab starts empty",
+                    {"key": key, "fix": "remove existing: true"},
+                )
+        if any(image.id or image.checksum for image in self.images):
+            raise PydanticCustomError(
+                "lab_image",
+                "has an id or a checksum, and a lab builds its images",
+                {"key": "images", "fix": "remove id and checksum"},
+            )
+
+    def _refuse_administration(self) -> None:
+        if self.hypervisors:
+            raise PydanticCustomError(
+                "hypervisors_member",
+                "is for clouds that Strata administers",
+                {"key": "hypervisors", "fix": "remove the section, or administrator: true"},
+            )
+        made = [f.name for f in self.flavors if not f.existing]
+        for key, names in (("project", [] if self.project.existing else [self.project.name]), ("flavors", made)):
+            if names:
+                raise PydanticCustomError(
+                    "needs_administrator",
+                    "has {name}, which only an administrator can create",
+                    {"key": key, "name": names[0], "fix": "existing: true if the cloud has it, or administrator: true"},
+                )

@@ -213,3 +213,14 @@ class Hosts(Model):
     )
     registry: Annotated[Registry, Field(description="Who may pull from the registry, beside the nodes.")] = Registry()
     backup: Annotated[Backup | None, Field(description="Daily backups; needs hosts with the role backup.")] = None
+    ssh_user: Annotated[
+        LoginName,
+        Field(description="Login name on all hosts; one other than root becomes root by sudo without a password."),
+    ] = "root"
+    bastion: Annotated[
+        DnsLabel | None,
+        Field(
+            description="Host through which SSH reaches all others: an instance with a floating IP, or a machine. The "
+            "others then accept SSH from it alone."
+        ),
+    ] = None

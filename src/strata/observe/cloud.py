@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strata.access.openstack import connect
+from strata.access.openstack import connect, visible_servers
 from strata.observe.facts import NOT_UP, CloudFacts, ServerFacts
 from strata.site.context import SiteContext
 
@@ -21,7 +21,7 @@ def observe_cloud(context: SiteContext) -> CloudFacts:
     hypervisors: dict[str, str] = {}
     try:
         with connect(context) as connection:
-            for server in connection.compute.servers(all_projects=True):
+            for server in visible_servers(connection, context):
                 # another project may have an instance of the same name
                 if server.name not in servers or server.id in known:
                     servers[server.name] = ServerFacts(

@@ -53,7 +53,7 @@ def _cloud(site: Site, cloud: Cloud) -> CloudPlan:
     # imported late: Pulumi takes half a second, which a site without a cloud need not pay
     from strata.cloud import arguments
     from strata.cloud.flavor import GPU_KEY
-    from strata.cloud.ports import security_group_arguments
+    from strata.cloud.ports import instance_groups, security_group_arguments
 
     provider = provider_of(site)
     quota = arguments.project_quota(cloud)
@@ -64,7 +64,10 @@ def _cloud(site: Site, cloud: Cloud) -> CloudPlan:
         location=provider.location,
         credentials=cloud.credentials or site.name,
         project=ProjectPlan(
-            name=cloud.project.name, instances=quota.instances, cores=quota.cores, memory_mib=quota.memory_mib
+            name=cloud.project.name,
+            instances=quota.instances if quota else None,
+            cores=quota.cores if quota else None,
+            memory_mib=quota.memory_mib if quota else None,
         ),
         key_pair=site.name,
         networks=tuple(
@@ -75,6 +78,7 @@ def _cloud(site: Site, cloud: Cloud) -> CloudPlan:
                 pool_start=n.pool[0],
                 pool_end=n.pool[1],
                 dns_servers=n.dns_servers,
+                existing=n.existing,
             )
             for n in arguments.network_arguments(cloud)
         ),
@@ -93,7 +97,12 @@ def _cloud(site: Site, cloud: Cloud) -> CloudPlan:
         ),
         flavors=tuple(
             FlavorPlan(
-                name=f.name, vcpus=f.vcpus, memory_mib=f.memory_mib, disk_gib=f.disk_gib, extra_specs=f.extra_specs()
+                name=f.name,
+                vcpus=f.vcpus,
+                memory_mib=f.memory_mib,
+                disk_gib=f.disk_gib,
+                extra_specs=f.extra_specs(),
+                existing=f.existing,
             )
             for f in arguments.flavor_arguments(cloud)
         ),
@@ -108,7 +117,10 @@ def _cloud(site: Site, cloud: Cloud) -> CloudPlan:
                 image=i.image,
                 network=i.network,
                 accelerators=dict(cards[i.flavor]),
-                security_groups=tuple(g.name for key, g in groups.items() if key == "nodes" or key in i.roles),
+                security_groups=tuple(
+                    g.name for key, g in groups.items() if key in instance_groups(site, i.name, i.roles)
+                ),
+                floating_ip=i.floating_ip,
             )
             for i in cloud.instances
         ),
@@ -125,7 +137,7 @@ def _router(site: Site, cloud: Cloud) -> RouterPlan | None:
         name=site.name,
         external_network=external.name,
         cidr=external.subnet.cidr if external.subnet else None,
-        networks=tuple(n.name for n in cloud.networks),
+        networks=tuple(n.name for n in cloud.networks if not n.existing),
     )
 
 

@@ -12,12 +12,12 @@ class PlanModel(BaseModel):
 
 
 class ProjectPlan(PlanModel):
-    """The project and its quota."""
+    """The project and its quota; an existing one has its own."""
 
     name: str
-    instances: int
-    cores: int
-    memory_mib: int
+    instances: int | None
+    cores: int | None
+    memory_mib: int | None
 
 
 class NetworkPlan(PlanModel):
@@ -29,6 +29,7 @@ class NetworkPlan(PlanModel):
     pool_start: str
     pool_end: str
     dns_servers: tuple[str, ...]
+    existing: bool
 
 
 class RouterPlan(PlanModel):
@@ -57,13 +58,14 @@ class ImagePlan(PlanModel):
 
 
 class FlavorPlan(PlanModel):
-    """A flavor with what the scheduler is asked for."""
+    """A flavor with what the scheduler is asked for, or, of an existing one, what it must offer."""
 
     name: str
     vcpus: int
     memory_mib: int
     disk_gib: int
     extra_specs: dict[str, str]
+    existing: bool
 
 
 class AggregatePlan(PlanModel):
@@ -83,6 +85,7 @@ class InstancePlan(PlanModel):
     network: str
     accelerators: dict[str, int]
     security_groups: tuple[str, ...]
+    floating_ip: bool
 
 
 class CloudPlan(PlanModel):

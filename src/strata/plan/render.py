@@ -62,13 +62,17 @@ def _cloud(cloud: CloudPlan | None, console: Console) -> None:
         _line(console, "no cloud", "the site has machines only")
         return
     project = cloud.project
-    memory = Size(project.memory_mib * 2**20)
     _line(console, "deployment", f"{cloud.deployment} ({cloud.location})")
-    _line(console, "project", f"{project.name}: {project.instances} instances, {project.cores} cores, {memory}")
+    if project.memory_mib is None:
+        _line(console, "project", f"{project.name}: existing, with the quota that it has")
+    else:
+        memory = Size(project.memory_mib * 2**20)
+        _line(console, "project", f"{project.name}: {project.instances} instances, {project.cores} cores, {memory}")
     _line(console, "key pair", cloud.key_pair)
     for network in cloud.networks:
         pool = f"{network.pool_start} to {network.pool_end}"
-        _line(console, "network", f"{network.name}: {network.cidr}, gateway {network.gateway}, pool {pool}")
+        where = "existing" if network.existing else f"gateway {network.gateway}, pool {pool}"
+        _line(console, "network", f"{network.name}: {network.cidr}, {where}")
     if router := cloud.router:
         made = f", made as {router.cidr}" if router.cidr else ""
         _line(console, "router", f"{router.name}: {', '.join(router.networks)} to {router.external_network}{made}")
@@ -88,7 +92,7 @@ def _cloud(cloud: CloudPlan | None, console: Console) -> None:
         ("flavor", "vCPUs", "memory", "disk", "extra specs"),
         (
             (
-                f.name,
+                f"{f.name} (existing)" if f.existing else f.name,
                 str(f.vcpus),
                 str(Size(f.memory_mib * 2**20)),
                 str(Size(f.disk_gib * 2**30)),
@@ -102,6 +106,8 @@ def _cloud(cloud: CloudPlan | None, console: Console) -> None:
         ("instance", "flavor", "image", "network", "accelerators"),
         ((i.name, i.flavor, i.image, i.network, _cards(i.accelerators)) for i in cloud.instances),
     )
+    if outside := [i.name for i in cloud.instances if i.floating_ip]:
+        _line(console, "floating IPs", ", ".join(outside))
 
 
 def _hosts(hosts: HostsPlan, console: Console) -> None:

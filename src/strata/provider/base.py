@@ -55,6 +55,8 @@ class Provider:
 
     owns_cloud: ClassVar[bool] = False
     """Whether the whole cloud belongs to the site: flavors, hypervisors, every project."""
+    references_objects: ClassVar[bool] = False
+    """Whether the site uses objects of the cloud that others created, which are checked before `up` changes any."""
     simulates_accelerators: ClassVar[bool] = False
     """Whether the accelerators are PCI devices without hardware, which NVIDIA's driver does not see."""
     playbooks: tuple[Playbook, ...] = ()
@@ -100,6 +102,10 @@ class Provider:
                 fix="\n       ".join(problem.fix for problem in problems),
             )
 
+    def can_compare(self) -> bool:
+        """Whether the site can be compared with what runs: there are credentials of its cloud."""
+        return self.clouds_file is not None and self.clouds_file.exists()
+
     def local_networks(self) -> dict[str, IPv4Network | IPv6Network]:
         """The site's networks that exist on this machine, by the key that names them."""
         return {}
@@ -119,6 +125,10 @@ class Provider:
 
     def image_upload(self, image: Image) -> ImageUpload | None:
         """What is uploaded for an image; None where the cloud has it already."""
+        return None
+
+    def image_id(self, image: Image) -> str | None:
+        """The id of an image that the cloud has; None to find it by its name."""
         return None
 
     def pci_addresses(self, hypervisor: Hypervisor) -> dict[str, str]:

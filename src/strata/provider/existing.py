@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from strata.models.cloud import Image
 from strata.provider.base import Provider
 from strata.provider.deployment_host import Problem, clouds_entry_problems
+from strata.site.outputs import ExistingObjects
 
 
 class ExistingCloudProvider(Provider):
     """An OpenStack cloud that is reached through clouds.yaml."""
+
+    references_objects = True
 
     @property
     def location(self) -> str:
@@ -17,6 +21,15 @@ class ExistingCloudProvider(Provider):
     def cloud_entry(self) -> str:
         cloud = self.site.cloud
         return (cloud.credentials if cloud else None) or self.site.name
+
+    def image_id(self, image: Image) -> str | None:
+        if image.id is not None:
+            return str(image.id)
+        found = ExistingObjects.load(self.paths)
+        return found.images.get(image.name) if found else None
+
+    def can_compare(self) -> bool:
+        return not clouds_entry_problems(self.cloud_entry)
 
     def problems(self) -> list[Problem]:
         return [*super().problems(), *clouds_entry_problems(self.cloud_entry)]

@@ -17,17 +17,19 @@ class Host:
         name: without the domain.
         address: IPv4 or IPv6.
         roles: its Ansible groups.
+        floating_ip: where it is reachable from outside the cloud, if it is.
     """
 
     name: str
     address: str
     roles: tuple[str, ...]
+    floating_ip: str | None = None
 
 
 def hosts(site: Site, outputs: CloudOutputs | None) -> tuple[Host, ...]:
     """Instances of the cloud, then machines of their own, each in the site's order."""
     instances = outputs.instances.values() if outputs else ()
-    found = [Host(i.name, i.address, tuple(i.roles)) for i in instances]
+    found = [Host(i.name, i.address, tuple(i.roles), i.floating_ip) for i in instances]
     own = machine_roles() if site.hosts.firewall else ()
     found += [Host(m.name, str(m.address), (*m.roles, *own)) for m in site.hosts.machines]
     return tuple(found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import IPv4Network, IPv6Network
 
 from strata.models import Site
@@ -12,6 +12,8 @@ from strata.roles import HOSTS, KUBERNETES_ROLES, NODES, PODS, roles
 
 EVERY_HOST = "nodes"
 """The group of every host; as a client, every host of the site."""
+BASTION = "bastion"
+"""The group of the host through which SSH reaches all others, where there is one."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,21 @@ def openings() -> Mapping[str, tuple[Opening, ...]]:
                 found.setdefault(server, []).append(Opening(port.name, port.port, remaining, port.access))
     found[EVERY_HOST].append(PING)
     return {group: tuple(own) for group, own in found.items()}
+
+
+def behind_bastion(
+    accepted: Mapping[str, tuple[Opening, ...]],
+) -> tuple[dict[str, tuple[Opening, ...]], tuple[Opening, ...]]:
+    """What hosts accept where SSH from outside ends at a bastion, and what the bastion accepts besides."""
+
+    def through(opening: Opening) -> Opening:
+        if opening.access != "ssh":
+            return opening
+        clients = opening.clients if EVERY_HOST in opening.clients else (*opening.clients, BASTION)
+        return replace(opening, clients=clients, access=None)
+
+    outside = tuple(replace(o, clients=()) for own in accepted.values() for o in own if o.access == "ssh")
+    return {group: tuple(through(o) for o in own) for group, own in accepted.items()}, outside
 
 
 def networks_of(site: Site, opening: Opening) -> Iterator[IPv4Network | IPv6Network]:

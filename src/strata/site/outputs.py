@@ -41,6 +41,8 @@ class InstanceOutput(BaseModel):
     address: str
     flavor: str
     roles: tuple[str, ...]
+    floating_ip: str | None = None
+    """Where it is reachable from outside the cloud."""
 
 
 class CloudOutputs(Outputs):
@@ -50,6 +52,14 @@ class CloudOutputs(Outputs):
     instances: dict[str, InstanceOutput]
     networks: dict[str, str]
     """Network name to id."""
+
+
+class ExistingObjects(Outputs):
+    """Objects of an existing cloud that the site found there when it was first brought up."""
+
+    file_name = "existing.json"
+    images: dict[str, str] = {}
+    """Image name to id: an image that is uploaded again under the name replaces no instance."""
 
 
 class ImageOutputs(Outputs):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from strata.access.openstack import connect
+from strata.access.openstack import connect, project_id, visible_servers
 from strata.progress import Progress
 from strata.site.context import SiteContext
 from strata.stacks.events import label, urn_type
@@ -50,24 +50,17 @@ Remover = Callable[["Connection", SiteContext, Inputs, set[str]], None]
 """Deletes what matches the inputs and is none of the known ids."""
 
 
-def _project_id(connection: Connection, context: SiteContext) -> str | None:
-    assert context.site.cloud is not None
-    identity: Any = connection.identity  # the SDK types it as either version's
-    project = identity.find_project(context.site.cloud.project.name)
-    return str(project.id) if project else None
-
-
 def _server(connection: Connection, context: SiteContext, inputs: Inputs, known: set[str]) -> None:
-    project = _project_id(connection, context)
-    for server in connection.compute.servers(all_projects=True, details=True):
+    project = project_id(connection, context)
+    for server in visible_servers(connection, context, details=True):
         if server.name == inputs.get("name") and server.project_id == project and server.id not in known:
             connection.compute.delete_server(server)
             connection.compute.wait_for_delete(server, wait=60)
 
 
 def _in_project(connection: Connection, context: SiteContext, kind: str, inputs: Inputs) -> Iterator[Any]:
-    """Objects of neutron with the wanted name in the site's project."""
-    project, name = _project_id(connection, context), inputs.get("name")
+    """Objects of neutron with the desired name in the site's project."""
+    project, name = project_id(connection, context), inputs.get("name")
     if project is not None and name:
         yield from getattr(connection.network, f"{kind}s")(name=name, project_id=project)
 
@@ -113,6 +106,15 @@ def _router_interface(connection: Connection, _context: SiteContext, inputs: Inp
             connection.network.remove_interface_from_router(router, port=port.id)
 
 
+def _floating_ip(connection: Connection, context: SiteContext, inputs: Inputs, known: set[str]) -> None:
+    """It has no name; the description is the site's and the instance's."""
+    project, description = project_id(connection, context), inputs.get("description")
+    if project is not None and description:
+        for found in connection.network.ips(project_id=project, description=description):
+            if found.id not in known:
+                connection.network.delete_ip(found)
+
+
 def _rule(connection: Connection, _context: SiteContext, inputs: Inputs, known: set[str]) -> None:
     """Neutron refuses the same rule twice; the description is the site's own name of the rule."""
     group, description = inputs["securityGroupId"], inputs.get("description")
@@ -145,6 +147,7 @@ IN_PROJECT: dict[str, Remover] = {
     "openstack:networking/subnet:Subnet": _subnet,
     "openstack:networking/network:Network": _network,
     "openstack:networking/router:Router": _router,
+    "openstack:networking/floatingIp:FloatingIp": _floating_ip,
     "openstack:networking/routerInterface:RouterInterface": _router_interface,
     "openstack:networking/secGroup:SecGroup": _network_resource("security_group"),
     "openstack:networking/secGroupRule:SecGroupRule": _rule,

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from strata.access.openstack import connect
+from strata.access.openstack import connect, visible_servers
 from strata.site.context import SiteContext
 from strata.stacks.events import Failure, label
 from strata.stacks.state import lock_files, read_deployment
@@ -180,7 +180,7 @@ def _faults(context: SiteContext) -> dict[str, str]:
     found: dict[str, str] = {}
     try:
         with connect(context) as connection:
-            for server in connection.compute.servers(all_projects=True, details=True, status="ERROR"):
+            for server in visible_servers(connection, context, details=True, status="ERROR"):
                 fault: dict[str, Any] = server.fault or {}
                 if fault.get("message"):
                     found[server.name] = str(fault["message"])

@@ -18,6 +18,8 @@ import testinfra
 from strata.access.https import site_session
 from strata.access.kubectl import run_kubectl
 from strata.access.openstack import connect
+from strata.access.route import ROOT, route
+from strata.access.ssh import host_addresses
 from strata.access.users import add_user, remove_user
 from strata.models import Site, find_site
 from strata.site.context import SiteContext
@@ -124,16 +126,21 @@ def _ssh_options(context: SiteContext, directory: str) -> str:
         "ServerAliveInterval 5",
         "ServerAliveCountMax 4",
     ]
-    return "Host *\n" + "".join(f"  {line}\n" for line in lines)
+    ways = []
+    for address in host_addresses(context).values():
+        if settings := route(context.site, context.cloud_outputs, context.paths, address):
+            ways.append(f"Host {address}\n" + "".join(f"  {setting.replace('=', ' ', 1)}\n" for setting in settings))
+    return "".join([*ways, "Host *\n", *(f"  {line}\n" for line in lines)])
 
 
 @pytest.fixture(scope="session")
 def site_host(context: SiteContext, ssh_config: str) -> Callable[[str], Host]:
-    """The checks' `host`: `host("services-1")` → testinfra's Host, over SSH as root."""
-    from strata.access.ssh import host_addresses
+    """The checks' `host`: `host("services-1")` → testinfra's Host, over SSH, as root."""
+    user = context.site.hosts.ssh_user
 
     def connect(name: str) -> Host:
-        return testinfra.get_host(f"ssh://root@{host_addresses(context)[name]}", ssh_config=ssh_config)
+        address = host_addresses(context)[name]
+        return testinfra.get_host(f"ssh://{user}@{address}", ssh_config=ssh_config, sudo=user != ROOT)
 
     return connect
 

@@ -12,9 +12,8 @@ from pathlib import Path
 
 import jinja2
 import pytest
-import yaml
 
-from strata.inventory.role_variables import role_variables
+from strata.inventory.role_variables import role_host_variables, role_variables
 from strata.models import load_site
 from strata.roles import DIRECTORY, roles_of
 
@@ -97,7 +96,10 @@ def rules(file: Path, host: str) -> str:
     loader = jinja2.FileSystemLoader(DIRECTORY / "firewall" / "templates")
     template = jinja2.Environment(loader=loader, trim_blocks=True, autoescape=False).get_template("firewall.nft.j2")  # noqa: S701  # no HTML
     return template.render(
-        ansible_managed="Ansible", group_names=roles_of(machine.roles), **role_variables("firewall", site, None)
+        ansible_managed="Ansible",
+        group_names=roles_of(machine.roles),
+        **role_variables("firewall", site, None),
+        **role_host_variables("firewall", site, machine.name),
     )
 
 

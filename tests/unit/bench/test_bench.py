@@ -95,6 +95,7 @@ def test_a_site_to_measure_on_has_networks_of_its_own_and_room(tmp_path: Path, m
     assert loaded.cloud.control_network != lab.cloud.control_network
     assert loaded.cloud.networks[0].cidr != lab.cloud.networks[0].cidr
     assert loaded.cloud.networks[0].allocation_pool.size >= 60
+    assert loaded.cloud.project.quota is not None
     assert loaded.cloud.project.quota.instances == 60
     assert loaded.cloud.hypervisors[0].vcpus == 240
     assert loaded.name.startswith("bench-")

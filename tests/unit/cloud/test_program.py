@@ -12,8 +12,10 @@ import pytest
 from strata.cloud.arguments import external_network_arguments
 from strata.cloud.external_network import ExternalNetworkArgs
 from strata.models import load_site
+from strata.models.cloud import Cloud
 from strata.provider import provider_of
-from strata.site.outputs import CloudOutputs
+from strata.site.outputs import CloudOutputs, ExistingObjects
+from strata.site.paths import SitePaths
 from strata.stacks import pending as pulumi_pending
 
 from .conftest import PASSWORD, PUBLIC_KEY, SITES_WITH_CLOUD, cloud_entry, write_clouds, write_key
@@ -28,8 +30,16 @@ PORT = "openstack:networking/port:Port"
 RULE = "openstack:networking/secGroupRule:SecGroupRule"
 ROUTER = "openstack:networking/router:Router"
 INTERFACE = "openstack:networking/routerInterface:RouterInterface"
+FLOATING_IP = "openstack:networking/floatingIp:FloatingIp"
 IMAGE = "openstack:images/image:Image"
 PROVIDER = "pulumi:providers:openstack"
+
+
+def load_cloud(site: str) -> Cloud:
+    """The cloud of an example."""
+    cloud = load_site(site_file(site)).cloud
+    assert cloud is not None
+    return cloud
 
 
 @pytest.mark.usefixtures("operator")
@@ -37,6 +47,9 @@ PROVIDER = "pulumi:providers:openstack"
 def test_a_flavor_asks_for_hosts_that_there_are(site: str) -> None:
     recorder = Recorder()
     run_program("cloud", site, recorder)
+    if not load_cloud(site).administrator:
+        assert not {kind for kind, _ in recorder.resources} & {AGGREGATE, FLAVOR}
+        return
     hosts = {inputs["metadata"]["gpu"] for (kind, _), inputs in recorder.resources.items() if kind == AGGREGATE}
     flavors = [inputs for (kind, _), inputs in recorder.resources.items() if kind == FLAVOR]
     wanted = {inputs.get("extraSpecs", {}).get("aggregate_instance_extra_specs:gpu") for inputs in flavors}
@@ -60,14 +73,14 @@ def test_a_killed_creation_of_every_type_can_be_taken_back(site: str) -> None:
 def test_every_object_of_the_site_is_asked_for(site: str) -> None:
     recorder = Recorder()
     outputs = run_program("cloud", site, recorder)
-    cloud = load_site(site_file(site)).cloud
-    assert cloud is not None
+    cloud = load_cloud(site)
 
     def names(kind: str) -> set[str]:
         return {name for typ, name in recorder.resources if typ == kind}
 
     assert names(INSTANCE) == names(PORT) == {i.name for i in cloud.instances}
-    assert names(FLAVOR) == {f.name for f in cloud.flavors}
+    assert names(FLAVOR) == {f.name for f in cloud.flavors if not f.existing}
+    assert names(FLOATING_IP) == {i.name for i in cloud.instances if i.floating_ip}
     made = {"external"} if cloud.deployment == "lab" else set()
     assert names(NETWORK) == names(SUBNET) == {n.name for n in cloud.networks} | made
     routed = {f"router-{n.name}" for n in cloud.networks} if cloud.external_network else set()
@@ -146,6 +159,41 @@ def test_an_existing_clouds_external_network_is_found(tmp_path: Path) -> None:
     site = load_site(file)
     assert site.cloud is not None
     assert external_network_arguments(site.cloud, provider_of(site)) == ExternalNetworkArgs("internet")
+
+
+@pytest.mark.usefixtures("operator")
+def test_a_members_project_by_its_own_credentials_alone() -> None:
+    """Nothing of the cloud's own is created, one provider does all, and the image stays the one that was recorded."""
+    ExistingObjects(images={"debian-12": "recorded-id"}).save(SitePaths("campus").create())
+    recorder = Recorder()
+    outputs = run_program("cloud", "campus", recorder)
+    found = recorder.resources
+    assert {kind for kind, _ in found if kind.startswith("openstack:")} <= pulumi_pending.IN_PROJECT.keys()
+    assert {name: inputs["cloud"] for (kind, name), inputs in found.items() if kind == PROVIDER} == {
+        "project-scope": "campus"
+    }
+    assert found[INSTANCE, "gpu-worker-1"]["flavorId"] == "found-gpu.v100.1"
+    assert {inputs["imageId"] for (kind, _), inputs in found.items() if kind == INSTANCE} == {"recorded-id"}
+    assert found[ROUTER, "router"]["externalNetworkId"] == "found-public"
+    assert found[FLOATING_IP, "edge-1"] == {"pool": "public", "portId": "edge-1-id", "description": "campus: edge-1"}
+    assert "floating_ip" in outputs["instances"]["edge-1"]
+    assert "floating_ip" not in outputs["instances"]["worker-1"]
+
+
+@pytest.mark.usefixtures("operator")
+def test_a_bastion_is_the_only_way_in() -> None:
+    recorder = Recorder()
+    run_program("cloud", "campus", recorder)
+    ssh = {
+        (rule["securityGroupId"], rule.get("remoteIpPrefix") or rule["remoteGroupId"])
+        for (kind, _), rule in recorder.resources.items()
+        if kind == RULE and rule.get("portRangeMin") == 22.0
+    }
+    assert ssh == {("nodes-id", "bastion-id"), ("bastion-id", "192.0.2.10/32")}
+    with_bastion = {
+        n for (kind, n), p in recorder.resources.items() if kind == PORT and "bastion-id" in p["securityGroupIds"]
+    }
+    assert with_bastion == {"edge-1"}
 
 
 @pytest.mark.usefixtures("operator")

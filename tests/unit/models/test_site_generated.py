@@ -14,7 +14,7 @@ from strata.models.accelerators import CATALOGUE
 from strata.models.base import Model
 from strata.models.generate import generated
 
-EXAMPLES = {"lab", "tacc", "cnaf", "nautilus", "csc"}
+EXAMPLES = {"lab", "campus", "tacc", "cnaf", "nautilus", "csc"}
 SCREENS = 2 * 50
 """Lines of two screens."""
 

@@ -140,7 +140,7 @@ def test_the_shell_of_the_ssh_key_adds_once_and_removes(tmp_path: Path) -> None:
     trusted.write_text("ssh-ed25519 AAAAold site\nssh-ed25519 AAAAother person\n")
 
     def run(command: str, key: str) -> None:
-        local = command.replace("/root/.ssh", str(tmp_path))
+        local = command.replace("~/.ssh", str(tmp_path))
         subprocess.run(["sh", "-c", local], input=key, text=True, check=True)
 
     for _ in range(2):

@@ -19,8 +19,9 @@ FLAVORS: KeyPath = ("cloud", "flavors")
 def check(site: Site) -> Iterator[Finding]:
     """Flavors, instances, GPU nodes and tenants against the cards of hypervisors and machines."""
     if site.cloud is not None:
-        yield from _flavors(site.cloud)
-        yield from _instances(site.cloud)
+        if site.cloud.hypervisors:  # else others administer the cloud
+            yield from _flavors(site.cloud)
+            yield from _instances(site.cloud)
         yield from _gpu_instances(site.cloud)
     for index, machine in enumerate(site.hosts.machines):
         if "gpu_node" in machine.roles and not machine.accelerators:

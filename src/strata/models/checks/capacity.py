@@ -29,6 +29,8 @@ def _quota(cloud: Cloud) -> Iterator[Finding]:
     used = [flavors[instance.flavor] for instance in cloud.instances if instance.flavor in flavors]
     cores, memory = sum(f.vcpus for f in used), Size(sum(f.memory.bytes for f in used))
     quota = cloud.project.quota
+    if quota is None:  # the cloud's own; compared before anything is created
+        return
     if len(cloud.instances) > quota.instances:
         why = f"is smaller than what is declared: {len(cloud.instances)} instances"
         yield Finding((*QUOTA, "instances"), why, f"{len(cloud.instances)} or more")
@@ -44,7 +46,7 @@ def _fits(cloud: Cloud, flavor: Flavor, path: KeyPath) -> Iterator[Finding]:
         h for h in cloud.hypervisors if all(h.accelerators.get(k, 0) >= n for k, n in flavor.accelerators.items())
     ]
     if not holders:
-        return  # told by the check of accelerators
+        return  # told by the check of accelerators, or not known
     what = "hypervisor with its cards" if flavor.accelerators else "hypervisor"
     for key in ("vcpus", "memory", "disk"):
         asked, most = getattr(flavor, key), max(getattr(h, key) for h in holders)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from strata.catalogue.needs.hostname import INGRESS_NAMESPACE, published
 from strata.catalogue.needs.metrics import MONITORING_NAMESPACE
 from strata.catalogue.needs.shared_volume import service_volumes
-from strata.models.checks.finding import Finding, hosts
+from strata.models.checks.finding import INSTANCES, MACHINES, Finding, hosts
 from strata.models.finding import duplicates
 from strata.models.problems import suggestion
 from strata.models.site import Site
@@ -33,6 +33,7 @@ def check(site: Site) -> Iterator[Finding]:
     for entries in _named(site):
         yield from duplicates(entries)
     yield from _references(site)
+    yield from _access(site)
     for index, tenant in enumerate(site.platform.tenants):
         if tenant.name in RESERVED_NAMESPACES:
             path: KeyPath = ("platform", "tenants", index, "name")
@@ -111,3 +112,20 @@ def _references(site: Site) -> Iterator[Finding]:
                 if wanted not in known_set:
                     fix = suggestion(wanted, known, section)
                     yield Finding(("cloud", "instances", index, key), f"is not in cloud.{section}", fix, (source,))
+
+
+def _access(site: Site) -> Iterator[Finding]:
+    """The bastion, and the login that Ansible uses."""
+    reachable = [i.name for i in (site.cloud.instances if site.cloud else ()) if i.floating_ip]
+    reachable += [machine.name for machine in site.hosts.machines]
+    bastion = site.hosts.bastion
+    if bastion is not None and bastion not in reachable:
+        if bastion in {host.name for host in hosts(site)}:
+            why, fix = "has no floating IP", f"floating_ip: true for the instance {bastion}"
+        else:
+            why, fix = "is no host of the site", suggestion(bastion, reachable, "hosts that are reachable from outside")
+        yield Finding(("hosts", "bastion"), why, fix, (INSTANCES, MACHINES))
+    for index, operator in enumerate(site.hosts.operators):
+        if operator.name == site.hosts.ssh_user:
+            path: KeyPath = ("hosts", "operators", index, "name")
+            yield Finding(path, "is hosts.ssh_user, the login of Strata itself", "another name")

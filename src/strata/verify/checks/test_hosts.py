@@ -25,6 +25,7 @@ from strata.models import Site
 from strata.models.hosts import NfsExport
 from strata.roles import kernel_names, units_of
 from strata.roles import port as role_port
+from strata.site.context import SiteContext
 from strata.site.hosts import Host as SiteHost
 from strata.site.hosts import hosts, hosts_with, running_roles
 from strata.site.outputs import CloudOutputs
@@ -186,7 +187,7 @@ def _until_out_of_grace(client: Host, command: str) -> None:
 
 @pytest.fixture(scope="module")
 def database_port(
-    only: Callable[[str], SiteHost], everyone: tuple[SiteHost, ...], paths: SitePaths
+    only: Callable[[str], SiteHost], everyone: tuple[SiteHost, ...], context: SiteContext
 ) -> Iterator[Callable[[str], int]]:
     """`database_port(NAME)` → a port here behind which PostgreSQL answers as it does to the database's clients."""
     server = only("postgresql")
@@ -195,7 +196,7 @@ def database_port(
         @cache
         def by(role: str) -> int:
             via = next((h for h in everyone if role in h.roles), server)
-            return tunnels.enter_context(forwarded_port(paths, via.address, server.address, POSTGRESQL))
+            return tunnels.enter_context(forwarded_port(context, via.address, server.address, POSTGRESQL))
 
         yield lambda database: by("kine" if database == KINE_DATABASE else SERVICE_ROLES[0])
 
@@ -259,14 +260,14 @@ def test_postgresql_refuses_plain_connections(
 
 
 def test_kine_answers_only_to_the_sites_certificates(
-    site: Site, only: Callable[[str], SiteHost], secrets: SecretStore, paths: SitePaths
+    site: Site, only: Callable[[str], SiteHost], secrets: SecretStore, context: SiteContext
 ) -> None:
     """kine accepts clients with a certificate of the site's CA, and rejects those without."""
     server, control = only("kine"), only("kube_control_plane")
     client = secrets.certificate("verify", [f"verify.{site.domain}"])
     ca = secrets.ca.encode()
     known = grpc.ssl_channel_credentials(ca, client.private_key.encode(), client.certificate.encode())
-    with forwarded_port(paths, control.address, server.address, DATASTORE) as port:
+    with forwarded_port(context, control.address, server.address, DATASTORE) as port:
         answer = _etcd_status(site, port, known)
         assert b"3." in answer  # the version that it says it is
         with pytest.raises(grpc.RpcError) as refusal:

@@ -1,0 +1,194 @@
+"""What an existing cloud has of the things that a site refers to, read with the rights of the site's credentials."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from strata.cloud.external_network import is_id
+from strata.models.cloud import Cloud
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+
+ALIAS = "pci_passthrough:alias"
+NEUTRON = ("network", "subnet", "port", "router", "floatingip", "security_group", "security_group_rule")
+"""Resources whose quota matters, as neutron calls them."""
+
+
+@dataclass(frozen=True)
+class FoundFlavor:
+    """A flavor.
+
+    Args:
+        vcpus: virtual CPUs.
+        memory_mib: memory in MiB.
+        disk_gib: root disk in GiB.
+        accelerators: PCI alias to number of devices.
+    """
+
+    vcpus: int
+    memory_mib: int
+    disk_gib: int
+    accelerators: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class FoundImage:
+    """An image that instances can boot.
+
+    Args:
+        id: in glance.
+        name: which others may have too.
+        checksums: MD5 and the cloud's own kind, hexadecimal.
+        created: when, as glance writes it.
+    """
+
+    id: str
+    name: str
+    checksums: frozenset[str]
+    created: str
+
+
+@dataclass(frozen=True)
+class FoundNetwork:
+    """A network.
+
+    Args:
+        id: in neutron.
+        name: which others may have too.
+        cidrs: of its subnets that can be seen.
+    """
+
+    id: str
+    name: str
+    cidrs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """A quota: limit, -1 for none, and what of it is in use or reserved."""
+
+    limit: int
+    used: int
+
+    def allows(self, more: int) -> bool:
+        """Whether so many more fit."""
+        return self.limit < 0 or more <= self.limit - self.used
+
+
+@dataclass(frozen=True)
+class CloudObjects:
+    """What was found.
+
+    Args:
+        project: name of the project that the credentials are for.
+        roles: of the credentials in it.
+        flavors: by name, which is unique.
+        images: those with a name or an id that the site uses.
+        networks: those with a name that the site uses.
+        external: external networks.
+        quota: what the project may use, by resource; one that the cloud does not report is missing.
+    """
+
+    project: str
+    roles: frozenset[str] = frozenset()
+    flavors: Mapping[str, FoundFlavor] = field(default_factory=dict)
+    images: tuple[FoundImage, ...] = ()
+    networks: tuple[FoundNetwork, ...] = ()
+    external: tuple[FoundNetwork, ...] = ()
+    quota: Mapping[str, Allowance] = field(default_factory=dict)
+
+
+def find_objects(connection: Connection, cloud: Cloud, known_images: Iterable[str] = ()) -> CloudObjects:
+    """Reads what the site refers to, and its project's quota; changes nothing.
+
+    Args:
+        connection: with the site's own credentials.
+        cloud: of the site.
+        known_images: ids of the images that the site uses already, which may be hidden by now.
+
+    Raises:
+        SDKException, ClientException: the cloud does not answer, or not to these credentials.
+    """
+    session: Any = connection.session
+    access: Any = session.auth.get_access(session)
+    network: Any = connection.network
+    return CloudObjects(
+        project=str(access.project_name),
+        roles=frozenset(str(name) for name in access.role_names),
+        flavors={
+            str(flavor.name): FoundFlavor(
+                int(flavor.vcpus), int(flavor.ram), int(flavor.disk), accelerators(dict(flavor.extra_specs or {}))
+            )
+            for flavor in (connection.compute.flavors(get_extra_specs=True) if _existing_flavors(cloud) else ())
+        },
+        images=tuple(_images(connection, cloud, known_images)),
+        networks=tuple(
+            FoundNetwork(str(n.id), str(n.name), tuple(str(s.cidr) for s in network.subnets(network_id=n.id)))
+            for wanted_network in cloud.networks
+            if wanted_network.existing
+            for n in network.networks(name=wanted_network.name)
+        ),
+        external=tuple(
+            FoundNetwork(str(n.id), str(n.name)) for n in network.networks(is_router_external=True) if cloud.instances
+        ),
+        quota=_quota(connection) if cloud.project.existing else {},
+    )
+
+
+def accelerators(extra_specs: Mapping[str, str]) -> dict[str, int]:
+    """PCI alias to number of devices, of `pci_passthrough:alias`: "v100:1,u50:2"."""
+    found: dict[str, int] = {}
+    for entry in filter(None, extra_specs.get(ALIAS, "").split(",")):
+        alias, _, count = entry.strip().partition(":")
+        found[alias] = found.get(alias, 0) + int(count or 1)
+    return found
+
+
+def external_networks(objects: CloudObjects, name_or_id: str) -> list[FoundNetwork]:
+    """External networks of a name, or with an id."""
+    return [n for n in objects.external if (n.id if is_id(name_or_id) else n.name) == name_or_id]
+
+
+def _existing_flavors(cloud: Cloud) -> bool:
+    return any(flavor.existing for flavor in cloud.flavors)
+
+
+def _images(connection: Connection, cloud: Cloud, known: Iterable[str]) -> Iterator[FoundImage]:
+    """Active ones, by name and by id, each once."""
+    from openstack.exceptions import NotFoundException
+
+    glance: Any = connection.image
+    found = [one for image in cloud.images for one in glance.images(name=image.name)]
+    for identifier in {*known, *(str(image.id) for image in cloud.images if image.id)} - {str(o.id) for o in found}:
+        with contextlib.suppress(NotFoundException):
+            found.append(glance.get_image(identifier))
+    for one in found:
+        if one.status == "active":
+            sums = frozenset(str(s) for s in (one.checksum, one.hash_value) if s)
+            yield FoundImage(str(one.id), str(one.name), sums, str(one.created_at))
+
+
+def _quota(connection: Connection) -> dict[str, Allowance]:
+    from openstack.exceptions import ForbiddenException, NotFoundException
+
+    limits = connection.compute.get_limits().absolute
+    found = {
+        "instances": Allowance(limits.instances, limits.instances_used),
+        "cores": Allowance(limits.total_cores, limits.total_cores_used),
+        "memory": Allowance(limits.total_ram, limits.total_ram_used),
+    }
+    network: Any = connection.network
+    try:
+        details = network.get(f"/quotas/{connection.current_project_id}/details")
+        quota = details.json().get("quota", {}) if details.ok else {}
+    except (ForbiddenException, NotFoundException):
+        quota = {}  # not every driver counts
+    for name in NEUTRON:
+        if name in quota:
+            one = quota[name]
+            found[name] = Allowance(int(one["limit"]), int(one["used"]) + int(one.get("reserved", 0)))
+    return found

@@ -1,0 +1,255 @@
+"""An existing cloud against what a site expects of it, before anything in it is changed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+from strata.access.openstack import connect
+from strata.cloud.clouds_file import entries
+from strata.cloud.ports import security_group_arguments
+from strata.engine.cloud_objects import CloudObjects, FoundFlavor, FoundImage, external_networks, find_objects
+from strata.models.cloud import Cloud, Flavor, Image
+from strata.models.document import read_document
+from strata.models.finding import Finding
+from strata.models.problems import Problem, SiteError, suggestion
+from strata.models.yaml_events import KeyPath
+from strata.progress import Progress
+from strata.site.context import SiteContext
+from strata.site.outputs import ExistingObjects
+from strata.stacks.events import urn_name, urn_type
+from strata.stacks.state import project_name, read_deployment, state_file
+
+ADMINISTRATOR = "admin"
+"""The role that pulumi/cloud gives itself in a project that it creates."""
+QUOTA_NAMES = {
+    "instances": "instances",
+    "cores": "cores",
+    "memory": "MiB of memory",
+    "network": "networks",
+    "subnet": "subnets",
+    "port": "ports",
+    "router": "routers",
+    "floatingip": "floating IPs",
+    "security_group": "security groups",
+    "security_group_rule": "security group rules",
+}
+OWN_RULES = 2
+"""Rules that neutron gives each new security group: everything may go out."""
+
+
+def check_existing_cloud(context: SiteContext, progress: Progress) -> None:
+    """Looks up what the site refers to, checks it, and records which images it uses.
+
+    Does nothing where the whole cloud is the site's own. In the cloud nothing is changed.
+
+    Raises:
+        SiteError: something is missing, ambiguous or different from what the site file lists, the quota is too small,
+            or the credentials are refused; all of it, with file, line, key and fix.
+    """
+    cloud = context.site.cloud
+    if cloud is None or not context.provider.references_objects:
+        return
+    progress.update("looking up the objects of the existing cloud")
+    known = ExistingObjects.load(context.paths) or ExistingObjects()
+    objects = _read(context, cloud, known.images.values())
+    made = deployed(context)
+    images, findings = choose_images(cloud, objects, known.images, {name for kind, name in made if kind == "Instance"})
+    findings += [*check_objects(cloud, objects), *check_quota(needs(context, cloud, made), objects)]
+    if findings:
+        document = read_document(context.site_file)
+        raise SiteError([document.problem(f.path, f.why, f.fix) for f in findings])
+    known.model_copy(update={"images": images}).save(context.paths)
+
+
+def _read(context: SiteContext, cloud: Cloud, known_images: Iterable[str]) -> CloudObjects:
+    from keystoneauth1.exceptions import ClientException, Unauthorized
+    from openstack.exceptions import SDKException
+
+    names = entries(context.site.name, cloud)
+    entry = names.project if cloud.project.existing else names.administrator
+    try:
+        with connect(context, entry) as connection:
+            return find_objects(connection, cloud, known_images)
+    except Unauthorized as error:
+        raise _credentials(
+            context,
+            f"keystone refuses the entry {entry} of clouds.yaml: {_first_line(error)}",
+            f"correct its auth section; an application credential may have expired (openstack --os-cloud {entry} "
+            "token issue)",
+        ) from None
+    except (SDKException, ClientException, OSError) as error:
+        raise _credentials(
+            context,
+            f"the cloud of the entry {entry} of clouds.yaml does not answer: {_first_line(error)}",
+            f"check auth_url and the network (openstack --os-cloud {entry} catalog list)",
+        ) from None
+
+
+def _credentials(context: SiteContext, why: str, fix: str) -> SiteError:
+    problem: Problem = read_document(context.site_file).problem(("cloud", "credentials"), why, fix)
+    return SiteError([problem])
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0][:200] if lines else type(error).__name__
+
+
+def check_objects(cloud: Cloud, objects: CloudObjects) -> Iterator[Finding]:
+    """Project, flavors and networks against the site file."""
+    if cloud.project.existing and objects.project != cloud.project.name:
+        why = f"the credentials are for the project {objects.project}"
+        yield Finding(("cloud", "project", "name"), why, f"{objects.project}, or credentials of {cloud.project.name}")
+    if cloud.administrator and ADMINISTRATOR not in objects.roles:
+        why = f"the credentials have the roles {', '.join(sorted(objects.roles)) or 'none'}, not {ADMINISTRATOR}"
+        yield Finding(("cloud", "administrator"), why, "credentials of an administrator, or existing objects only")
+    for index, flavor in enumerate(cloud.flavors):
+        if flavor.existing:
+            yield from _flavor(flavor, objects.flavors, ("cloud", "flavors", index))
+    for index, network in enumerate(cloud.networks):
+        if network.existing:
+            path: KeyPath = ("cloud", "networks", index)
+            found = [n for n in objects.networks if n.name == network.name]
+            if len(found) != 1:
+                yield _not_one((*path, "name"), "network", [n.id for n in found], "")
+            elif str(network.cidr) not in found[0].cidrs:
+                why = "the network has no such subnet"
+                yield Finding((*path, "cidr"), why, suggestion(str(network.cidr), found[0].cidrs, "its subnets"))
+    if cloud.external_network is not None:
+        found = external_networks(objects, cloud.external_network)
+        if len(found) != 1:
+            listed = "; external networks: " + (", ".join(n.name for n in objects.external) or "none")
+            yield _not_one(("cloud", "external_network"), "external network", [n.id for n in found], listed)
+
+
+def _not_one(path: KeyPath, noun: str, ids: list[str], listed: str) -> Finding:
+    if not ids:
+        return Finding(path, f"the cloud has no such {noun}{listed}", "correct it, or have it created")
+    fix = f"{' or '.join(ids)}" if noun == "external network" else "have all but one renamed"
+    return Finding(path, f"{len(ids)} objects of the kind {noun} have this name: {', '.join(ids)}", fix)
+
+
+def _flavor(flavor: Flavor, known: Mapping[str, FoundFlavor], path: KeyPath) -> Iterator[Finding]:
+    found = known.get(flavor.name)
+    if found is None:
+        why = "the cloud has no such flavor, or not for this project"
+        yield Finding((*path, "name"), why, suggestion(flavor.name, sorted(known), "flavors"))
+        return
+    for key, wanted, actual, unit in (
+        ("vcpus", flavor.vcpus, found.vcpus, ""),
+        ("memory", flavor.memory.mebibytes, found.memory_mib, " MiB"),
+        ("disk", flavor.disk.gibibytes, found.disk_gib, " GiB"),
+    ):
+        if wanted != actual:
+            yield Finding((*path, key), f"the cloud's flavor has {actual}{unit}", f"{key}: {actual}{unit}")
+    wanted_cards = {kind.lower(): count for kind, count in flavor.accelerators.items() if count}
+    actual_cards = {alias.lower(): count for alias, count in found.accelerators.items()}
+    if wanted_cards != actual_cards:
+        cards = ", ".join(f"{alias}: {count}" for alias, count in sorted(found.accelerators.items()))
+        key_path = (*path, "accelerators") if flavor.accelerators else (*path, "name")
+        why = f"the cloud's flavor has {f'the PCI aliases {cards}' if cards else 'no PCI alias'}"
+        yield Finding(key_path, why, f"accelerators: {{{cards}}}, or another flavor" if cards else "another flavor")
+
+
+def choose_images(
+    cloud: Cloud, objects: CloudObjects, known: Mapping[str, str], deployed_instances: set[str]
+) -> tuple[dict[str, str], list[Finding]]:
+    """The image of each name: by id, else the one that the site uses already, else the only one of that name.
+
+    Args:
+        cloud: of the site.
+        objects: what the cloud has.
+        known: image name to the id that the site uses.
+        deployed_instances: names; they run on without their image, so that only others need it.
+    """
+    chosen: dict[str, str] = {}
+    findings: list[Finding] = []
+    for index, image in enumerate(cloud.images):
+        path: KeyPath = ("cloud", "images", index)
+        needed = any(i.image == image.name and i.name not in deployed_instances for i in cloud.instances)
+        found = _choose(image, objects.images, known.get(image.name), needed, path)
+        if isinstance(found, Finding):
+            findings.append(found)
+        else:
+            chosen[image.name] = found
+    return chosen, findings
+
+
+def _choose(
+    image: Image, images: tuple[FoundImage, ...], known: str | None, needed: bool, path: KeyPath
+) -> str | Finding:
+    by_id = {one.id: one for one in images}
+    named = [one for one in images if one.name == image.name]
+    listed = ", ".join(f"{one.id} (created {one.created})" for one in named) or "none of that name"
+    if image.id is not None or known is not None:
+        identifier = str(image.id) if image.id is not None else str(known)
+        found = by_id.get(identifier)
+        if found is not None and (image.checksum is None or image.checksum in found.checksums):
+            return identifier
+        if found is None and not needed and (image.id is None or identifier == known):
+            return identifier  # instances run on without it
+        if image.id is not None or found is None:
+            key = "id" if image.id is not None else "name"
+            return _wrong_image(found, image, identifier, listed, (*path, key))
+    matching = [one for one in named if image.checksum is None or image.checksum in one.checksums]
+    if len(matching) == 1:
+        return matching[0].id
+    if matching:
+        return Finding((*path, "name"), f"{len(matching)} images have this name: {listed}", f"id: {matching[-1].id}")
+    if named:
+        return Finding((*path, "checksum"), f"no image {image.name} has it; the cloud has {listed}", "correct it")
+    return Finding((*path, "name"), "the cloud has no such image, or not for this project", "upload it, or correct it")
+
+
+def _wrong_image(found: FoundImage | None, image: Image, identifier: str, listed: str, path: KeyPath) -> Finding:
+    if found is not None:
+        sums = ", ".join(sorted(found.checksums))
+        return Finding((*path[:-1], "checksum"), f"the image {identifier} has {sums}", "correct checksum or id")
+    why = f"the image {identifier} has vanished; the cloud has {listed}"
+    return Finding(path, why, f"set the id of another one for {image.name}, which replaces its instances")
+
+
+def deployed(context: SiteContext) -> Counter[tuple[str, str]]:
+    """Short type and name of the cloud stack's resources, from its state."""
+    file = state_file(context.paths.pulumi, project_name("cloud"), context.site.name)
+    resources = read_deployment(file).get("resources") or () if file.exists() else ()
+    return Counter((urn_type(r["urn"]).rpartition(":")[2], urn_name(r["urn"])) for r in resources if r.get("id"))
+
+
+def needs(context: SiteContext, cloud: Cloud, made: Counter[tuple[str, str]]) -> dict[str, int]:
+    """What `up` is about to create, by resource of the quota."""
+    have = Counter(kind for kind, _ in made.elements())
+    flavors = {flavor.name: flavor for flavor in cloud.flavors}
+    new = [flavors[i.flavor] for i in cloud.instances if ("Instance", i.name) not in made]
+    own = sum(not network.existing for network in cloud.networks)
+    routed = own if cloud.external_network is not None else 0
+    groups = security_group_arguments(context.site, cloud)
+    more_groups = len(groups) - have["SecGroup"]
+    wanted = {
+        "instances": len(new),
+        "cores": sum(flavor.vcpus for flavor in new),
+        "memory": sum(flavor.memory.mebibytes for flavor in new),
+        "network": own - have["Network"],
+        "subnet": own - have["Subnet"],
+        # of instances, of routers, and neutron's own for DHCP
+        "port": len(cloud.instances) - have["Port"] + routed - have["RouterInterface"] + own - have["Network"],
+        "router": int(routed > 0) - have["Router"],
+        "floatingip": sum(i.floating_ip for i in cloud.instances) - have["FloatingIp"],
+        "security_group": more_groups,
+        "security_group_rule": sum(len(g.ingress) for g in groups.values())
+        - have["SecGroupRule"]
+        + OWN_RULES * more_groups,
+    }
+    return {name: count for name, count in wanted.items() if count > 0}
+
+
+def check_quota(wanted: Mapping[str, int], objects: CloudObjects) -> Iterator[Finding]:
+    """What is needed against what the project has left."""
+    for name, count in wanted.items():
+        allowance = objects.quota.get(name)
+        if allowance is not None and not allowance.allows(count):
+            what, left = QUOTA_NAMES[name], max(allowance.limit - allowance.used, 0)
+            why = f"{count} more {what} are needed, the quota has {left} left of {allowance.limit}"
+            fix = f"have the cloud's administrator raise it to {allowance.used + count}, or use less"
+            yield Finding(("cloud", "project"), why, fix)

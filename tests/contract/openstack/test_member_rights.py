@@ -1,0 +1,91 @@
+"""What `up` does in an existing cloud, against the policies of the real services: an ordinary member may."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from strata.stacks.pending import CLOUD_WIDE, IN_PROJECT
+
+HERE = Path(__file__).parent
+Policies = Sequence[tuple[str, str]]
+CREATED: Mapping[str, Policies] = {
+    "openstack:compute/instance:Instance": [
+        ("nova", "os_compute_api:servers:create"),
+        ("nova", "os_compute_api:servers:create:attach_network"),
+        ("nova", "os_compute_api:servers:delete"),
+    ],
+    "openstack:compute/keypair:Keypair": [("nova", "os_compute_api:os-keypairs:create")],
+    "openstack:networking/port:Port": [
+        ("neutron", "create_port"),
+        ("neutron", "create_port:fixed_ips"),
+        ("neutron", "create_port:allowed_address_pairs"),
+        ("neutron", "delete_port"),
+    ],
+    "openstack:networking/subnet:Subnet": [("neutron", "create_subnet"), ("neutron", "delete_subnet")],
+    "openstack:networking/network:Network": [("neutron", "create_network"), ("neutron", "delete_network")],
+    "openstack:networking/router:Router": [
+        ("neutron", "create_router"),
+        ("neutron", "create_router:external_gateway_info"),
+        ("neutron", "create_router:external_gateway_info:network_id"),
+        ("neutron", "delete_router"),
+    ],
+    "openstack:networking/routerInterface:RouterInterface": [
+        ("neutron", "add_router_interface"),
+        ("neutron", "remove_router_interface"),
+    ],
+    "openstack:networking/floatingIp:FloatingIp": [("neutron", "create_floatingip"), ("neutron", "delete_floatingip")],
+    "openstack:networking/secGroup:SecGroup": [
+        ("neutron", "create_security_group"),
+        ("neutron", "delete_security_group"),
+    ],
+    "openstack:networking/secGroupRule:SecGroupRule": [
+        ("neutron", "create_security_group_rule"),
+        ("neutron", "delete_security_group_rule"),
+    ],
+}
+"""Type of resource to the policies that its creation and removal meet."""
+READ: Policies = [
+    ("nova", "os_compute_api:os-flavor-extra-specs:index"),
+    ("nova", "os_compute_api:limits"),
+    ("nova", "os_compute_api:os-console-output"),
+    ("nova", "os_compute_api:servers:detail"),
+    ("glance", "get_images"),
+    ("glance", "get_image"),
+    ("neutron", "get_network"),
+    ("neutron", "get_subnet"),
+]
+"""What the checks before `up`, host keys and `status` read; neutron shows a project its own quota without a policy."""
+REFUSED: Policies = [
+    ("nova", "os_compute_api:os-flavor-manage:create"),
+    ("nova", "os_compute_api:os-aggregates:create"),
+    ("nova", "os_compute_api:os-quota-sets:update"),
+    ("nova", "os_compute_api:servers:detail:get_all_tenants"),
+    ("neutron", "create_network:router:external"),
+    ("glance", "publicize_image"),
+]
+"""What only an administrator does."""
+
+
+def answers(python: Path, questions: Policies) -> dict[tuple[str, str], bool]:
+    """Whether a member may, by policy."""
+    text = json.dumps(list(questions))
+    done = subprocess.run(
+        [str(python), str(HERE / "policy_cases.py")], input=text, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return dict(zip(questions, json.loads(done.stdout), strict=True))
+
+
+def test_every_type_in_the_project_has_its_policies() -> None:
+    assert CREATED.keys() == IN_PROJECT.keys()
+    assert not CREATED.keys() & CLOUD_WIDE.keys()
+
+
+def test_a_member_may_create_and_read_what_a_site_needs_and_no_more(openstack_python: Path) -> None:
+    allowed = [*(one for policies in CREATED.values() for one in policies), *READ]
+    found = answers(openstack_python, [*allowed, *REFUSED])
+    assert [one for one in allowed if not found[one]] == []
+    assert [one for one in REFUSED if found[one]] == []

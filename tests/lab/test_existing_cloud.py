@@ -1,0 +1,99 @@
+"""campus comes up in the lab's OpenStack as in a cloud that others run: a second project, a member's application
+credential, existing flavors, image and external network; then it goes and leaves nothing."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from strata.models import find_site
+from strata.site.context import SiteContext
+
+from .commands import strata, up
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("existing-cloud")]
+NAME = "campus"
+INSTANCES = 5
+"""Quota and number of instances: one that needs more would not come up."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """The project, and the environment in which campus is deployed there.
+
+    Args:
+        project: its id.
+        environment: state directory and clouds.yaml of its own.
+    """
+
+    project: str
+    environment: Mapping[str, str]
+
+
+@pytest.fixture(scope="module")
+def place(context: SiteContext, cloud: Connection, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """A project with a member; both are removed afterwards."""
+    if not context.provider.owns_cloud:
+        pytest.skip(f"site {context.site.name} is no lab: its cloud is not ours to make projects in")
+    import openstack
+
+    directory = tmp_path_factory.mktemp(NAME)
+    password = secrets.token_urlsafe(24)
+    identity: Any = cloud.identity
+    network: Any = cloud.network
+    entry = yaml.safe_load(context.paths.clouds_file.read_text())["clouds"][context.provider.cloud_entry]
+    project = identity.create_project(name=NAME, domain_id="default")
+    user = identity.create_user(
+        name=NAME, password=password, default_project_id=project.id, domain_id=project.domain_id
+    )
+    environment = {"STRATA_STATE_DIR": str(directory), "OS_CLIENT_CONFIG_FILE": str(directory / "clouds.yaml")}
+    try:
+        identity.assign_project_role_to_user(project, user, identity.find_role("member"))
+        cloud.set_compute_quotas(project.id, instances=INSTANCES)
+        auth = {"auth_url": entry["auth"]["auth_url"]}
+        own = {**auth, "username": NAME, "password": password, "project_id": project.id}
+        rest = {key: value for key, value in entry.items() if key not in ("auth", "auth_type")}
+        with openstack.connection.Connection(**rest, auth={**own, "user_domain_id": project.domain_id}) as member:
+            keystone: Any = member.identity
+            credential = keystone.create_application_credential(user=user.id, name="strata")
+        auth |= {"application_credential_id": credential.id, "application_credential_secret": credential.secret}
+        clouds = {"clouds": {NAME: {**rest, "auth_type": "v3applicationcredential", "auth": auth}}}
+        Path(environment["OS_CLIENT_CONFIG_FILE"]).write_text(yaml.safe_dump(clouds))
+        yield Place(str(project.id), environment)
+    finally:
+        if (directory / NAME).exists():
+            strata("destroy", NAME, "--yes", environment=environment)
+        for group in network.security_groups(project_id=project.id):
+            network.delete_security_group(group)
+        identity.delete_user(user)
+        identity.delete_project(project)
+
+
+def test_plan_up_again_and_destroy(place: Place, cloud: Connection) -> None:
+    """Each step with nothing but a member's credentials; the quota is used up exactly, and given back."""
+    file = find_site(NAME)
+    network: Any = cloud.network
+    planned = strata("plan", file, "--layer", "cloud", environment=place.environment)
+    assert planned.returncode == 0, planned.stderr
+    assert "create instance gpu-worker-1" in planned.stdout, planned.stdout[-3000:]
+    first = up(file, "--layer", "cloud", environment=place.environment)
+    assert first["changed"] > INSTANCES
+    servers = [s for s in cloud.compute.servers(all_projects=True) if s.project_id == place.project]
+    assert {s.status for s in servers} == {"ACTIVE"}
+    assert len(servers) == INSTANCES
+    assert len(list(network.ips(project_id=place.project))) == 1
+    assert up(file, "--layer", "cloud", environment=place.environment)["changed"] == 0
+    gone = strata("destroy", NAME, "--yes", environment=place.environment)
+    assert gone.returncode == 0, gone.stderr
+    assert [s for s in cloud.compute.servers(all_projects=True) if s.project_id == place.project] == []
+    for kind in ("networks", "routers", "ips", "ports"):
+        assert list(getattr(network, kind)(project_id=place.project)) == [], kind
