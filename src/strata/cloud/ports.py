@@ -26,6 +26,7 @@ class Opening:
         clients: groups whose members may connect.
         access: key of `access:` whose networks may connect too.
         protocol: None for any.
+        last: last port of a range.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Opening:
     clients: tuple[str, ...] = ()
     access: str | None = None
     protocol: str | None = "tcp"
+    last: int | None = None
 
 
 PING = Opening("ping", None, (EVERY_HOST,), "ssh", protocol="icmp")
@@ -53,7 +55,9 @@ def openings() -> Mapping[str, tuple[Opening, ...]]:
             clients = (own for client in port.clients for own in groups.get(client, (client,)))
             remaining = tuple(client for client in dict.fromkeys(clients) if client not in covered)
             if remaining or port.access:
-                found.setdefault(server, []).append(Opening(port.name, port.port, remaining, port.access))
+                found.setdefault(server, []).append(
+                    Opening(port.name, port.port, remaining, port.access, last=port.last)
+                )
     found[EVERY_HOST].append(PING)
     return {group: tuple(own) for group, own in found.items()}
 
@@ -78,11 +82,11 @@ def _rules(site: Site, used: set[str], versions: Sequence[int], opening: Opening
             for version in versions:
                 suffix = "-ipv6" if version == 6 else ""
                 name, protocol = f"{opening.name}-{client}{suffix}", _protocol(opening, version)
-                yield Ingress(name, None, protocol, opening.port, client, version)
+                yield Ingress(name, None, protocol, opening.port, client, version, opening.last)
     for network in dict.fromkeys(_networks(site, opening)):
         name = f"{opening.name}-{str(network).replace('/', '-').replace(':', '-')}"
         protocol = _protocol(opening, network.version)
-        yield Ingress(name, str(network), protocol, opening.port, version=network.version)
+        yield Ingress(name, str(network), protocol, opening.port, None, network.version, opening.last)
 
 
 def _protocol(opening: Opening, version: int) -> str | None:

@@ -10,8 +10,10 @@ from pydantic_core import PydanticCustomError
 
 from strata.models.accelerators import AcceleratorCounts
 from strata.models.base import Model, Unit
+from strata.models.slurm import Slurm
 from strata.models.types import (
     AbsolutePath,
+    Count,
     DatabaseName,
     DnsLabel,
     IPAddress,
@@ -20,6 +22,7 @@ from strata.models.types import (
     PublicKey,
     SettingName,
     SettingValue,
+    Size,
 )
 from strata.roles import assignable_roles
 
@@ -50,6 +53,8 @@ class Machine(Model):
     accelerators: Annotated[AcceleratorCounts, Unit("cards"), Field(description="Cards in it, by kind.")] = Field(
         default_factory=dict
     )
+    cpus: Annotated[Count | None, Unit("CPUs"), Field(description="CPUs; needed with the role slurm_node.")] = None
+    memory: Annotated[Size | None, Field(description="Memory; needed with the role slurm_node.")] = None
     institution: Annotated[DnsLabel | None, Field(description="Who owns it.")] = None
     zone: Annotated[DnsLabel | None, Field(description="Failure domain: room, site, network.")] = None
 
@@ -162,6 +167,9 @@ class Hosts(Model):
     ] = ()
     nfs: Annotated[Nfs | None, Field(description="Shared file storage; needs a host with the role nfs_server.")] = None
     postgresql: Annotated[PostgreSQL | None, Field(description="Databases; needs a host with the role postgresql.")] = (
+        None
+    )
+    slurm: Annotated[Slurm | None, Field(description="Batch system; needs a host with the role slurm_controller.")] = (
         None
     )
     registry: Annotated[Registry, Field(description="Who may pull from the registry, beside the nodes.")] = Registry()
