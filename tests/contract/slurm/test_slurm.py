@@ -132,7 +132,7 @@ def slurm(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         found.run("until systemctl is-system-running | grep -E 'running|degraded'; do sleep 0.2; done")
         unpack = ["podman", "exec", "--interactive", name, "tar", "--extract", "--directory=/"]
         subprocess.run(unpack, input=archive(files), check=True)
-        # what the role slurm_node does where cards are simulated
+        # what the role slurm_common does where cards are simulated
         found.run("mkdir /var/lib/slurm/cards; ln -s /dev/null /var/lib/slurm/cards/nvidia0")
         found.run("ln -s /dev/null /var/lib/slurm/cards/nvidia1")
         found.run(f"ip address add {ADDRESS}/32 dev lo; systemctl daemon-reload; systemctl restart munge slurmctld")
