@@ -24,7 +24,7 @@ def test_the_rest_api_is_reachable_by_its_name_and_requires_a_token() -> None:
 
 
 def test_the_units_start_at_boot() -> None:
-    for host, units in ((HEAD, ("munge", "slurmctld", "slurmrestd", "stunnel@slurmrestd")), (NODE, ("munge", "slurmd"))):
-        for unit in units:
-            assert host.service(unit).is_running, unit
-            assert host.service(unit).is_enabled, unit
+    of_head, of_node = ("munge", "slurmctld", "slurmrestd", "stunnel@slurmrestd"), ("munge", "slurmd")
+    for service in (*map(HEAD.service, of_head), *map(NODE.service, of_node)):
+        assert service.is_running, service
+        assert service.is_enabled, service
