@@ -57,6 +57,7 @@ class Port(RoleModel):
 
     name: Annotated[Name, Field(description="What is spoken there.")]
     port: Annotated[int, Field(ge=1, le=65535, description="TCP port.")]
+    last: Annotated[int | None, Field(ge=1, le=65535, description="Last port, where it is a range.")] = None
     unit: Annotated[UnitName | None, Field(description="The unit that listens; none: a container.")] = None
     clients: Annotated[
         tuple[RoleName, ...],
@@ -71,6 +72,8 @@ class Port(RoleModel):
     def _open_to_some_client(self) -> Self:
         if not self.clients and self.access is None:
             raise ValueError("give clients, access or both")
+        if self.last is not None and self.last <= self.port:
+            raise ValueError("last must be greater than port")
         return self
 
 

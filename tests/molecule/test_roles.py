@@ -13,8 +13,8 @@ import pytest
 from strata.site.paths import REPOSITORY
 
 ANSIBLE = REPOSITORY / "ansible"
-NIGHTLY = {"cluster"}
-"""What CI's lab proves too, on hosts that are laid out in another way."""
+NIGHTLY = {"cluster", "slurm"}
+"""What CI's lab proves too, on hosts that are laid out in another way, or contract tests prove without Ansible."""
 SCENARIOS = [
     pytest.param(file.parent.name, glob, marks=pytest.mark.long if file.parent.name in NIGHTLY else ())
     # roles may have scenarios of their own

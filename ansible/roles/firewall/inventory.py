@@ -21,8 +21,7 @@ def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
         clients = [
             ip_network(ip_address(address))
             for host in everyone
-            if {EVERY_HOST, *host.roles, *((BASTION,) if host.name == site.hosts.bastion else ())}
-            & set(opening.clients)
+            if {EVERY_HOST, *host.roles, *_groups(site, host.name)} & set(opening.clients)
             for address in (host.address, host.floating_ip)
             if address
         ]
@@ -36,7 +35,7 @@ def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
                 {
                     "name": opening.name,
                     "protocol": opening.protocol or "",
-                    "port": opening.port or 0,
+                    "ports": f"{opening.port}-{opening.last}" if opening.last else str(opening.port or ""),
                     "ipv4": networks(opening, IPv4Network),
                     "ipv6": networks(opening, IPv6Network),
                 }
@@ -49,4 +48,8 @@ def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
 
 def host_variables(site: Site, host: str) -> dict[str, object]:
     """Groups of a host that are no roles."""
-    return {"firewall_groups": ["all", BASTION] if host == site.hosts.bastion else ["all"]}
+    return {"firewall_groups": ["all", *_groups(site, host)]}
+
+
+def _groups(site: Site, host: str) -> tuple[str, ...]:
+    return (BASTION,) if host == site.hosts.bastion else ()

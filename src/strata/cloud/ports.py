@@ -41,11 +41,11 @@ def _rules(site: Site, used: set[str], versions: Sequence[int], opening: Opening
             for version in versions:
                 suffix = "-ipv6" if version == 6 else ""
                 name, protocol = f"{opening.name}-{client}{suffix}", _protocol(opening, version)
-                yield Ingress(name, None, protocol, opening.port, client, version)
+                yield Ingress(name, None, protocol, opening.port, client, version, opening.last)
     for network in dict.fromkeys(_networks(site, opening)):
         name = f"{opening.name}-{str(network).replace('/', '-').replace(':', '-')}"
         protocol = _protocol(opening, network.version)
-        yield Ingress(name, str(network), protocol, opening.port, version=network.version)
+        yield Ingress(name, str(network), protocol, opening.port, None, network.version, opening.last)
 
 
 def _protocol(opening: Opening, version: int) -> str | None:

@@ -20,6 +20,7 @@ class Ingress:
         port: None for all.
         group: key of the security group whose members may send it.
         version: of IP.
+        last: last port of a range.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Ingress:
     port: int | None = None
     group: str | None = None
     version: int = 4
+    last: int | None = None
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ class SecurityGroup(pulumi.ComponentResource):
                 ethertype=f"IPv{rule.version}",
                 protocol=rule.protocol,
                 port_range_min=rule.port,
-                port_range_max=rule.port,
+                port_range_max=rule.last or rule.port,
                 remote_ip_prefix=rule.source,
                 remote_group_id=groups[rule.group].id if rule.group else None,
                 description=rule.name,

@@ -10,6 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from strata.models.accelerators import AcceleratorCounts
 from strata.models.base import Model, Unit
+from strata.models.slurm import Slurm
 from strata.models.types import (
     AbsolutePath,
     BucketName,
@@ -25,6 +26,7 @@ from strata.models.types import (
     SettingName,
     SettingValue,
     SiteFile,
+    Size,
 )
 from strata.roles import assignable_roles
 
@@ -55,6 +57,8 @@ class Machine(Model):
     accelerators: Annotated[AcceleratorCounts, Unit("cards"), Field(description="Cards in it, by kind.")] = Field(
         default_factory=dict
     )
+    cpus: Annotated[Count | None, Unit("CPUs"), Field(description="CPUs; needed with the role slurm_node.")] = None
+    memory: Annotated[Size | None, Field(description="Memory; needed with the role slurm_node.")] = None
     institution: Annotated[DnsLabel | None, Field(description="Who owns it.")] = None
     zone: Annotated[DnsLabel | None, Field(description="Failure domain: room, site, network.")] = None
 
@@ -209,6 +213,9 @@ class Hosts(Model):
     ] = ()
     nfs: Annotated[Nfs | None, Field(description="Shared file storage; needs a host with the role nfs_server.")] = None
     postgresql: Annotated[PostgreSQL | None, Field(description="Databases; needs a host with the role postgresql.")] = (
+        None
+    )
+    slurm: Annotated[Slurm | None, Field(description="Batch system; needs a host with the role slurm_controller.")] = (
         None
     )
     registry: Annotated[Registry, Field(description="Who may pull from the registry, beside the nodes.")] = Registry()

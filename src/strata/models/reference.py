@@ -98,10 +98,14 @@ def _roles() -> str:
     lines = ["## Roles", "", "Made from `ansible/roles/<role>/role.yaml`, in the order in which they run.", ""]
     lines += ["| role | on | what it sets up | TCP ports (clients) | DNS name | needs |", "|---|---|---|---|---|---|"]
     for name, role in roles().items():
-        ports = ", ".join(f"{port.port} ({', '.join(_clients(port))})" for port in role.ports) or "–"
+        ports = ", ".join(f"{_number(port)} ({', '.join(_clients(port))})" for port in role.ports) or "–"
         names = ", ".join(f"`{own}.<domain>`" for own in role.dns_names) or "–"
         lines.append(f"| `{name}` | {_runs_on(role)} | {role.description} | {ports} | {names} | {_needs(role)} |")
     return "\n".join([*lines, ""])
+
+
+def _number(port: Port) -> str:
+    return str(port.port) if port.last is None else f"{port.port}–{port.last}"
 
 
 def _clients(port: Port) -> list[str]:

@@ -143,7 +143,8 @@ def _router(site: Site, cloud: Cloud) -> RouterPlan | None:
 
 def _rule(rule: Ingress) -> str:
     what = rule.protocol or "everything"
-    return f"{what}{f' {rule.port}' if rule.port else ''} from {rule.source or f'the group {rule.group}'}"
+    ports = f" {rule.port}{f'-{rule.last}' if rule.last else ''}" if rule.port else ""
+    return f"{what}{ports} from {rule.source or f'the group {rule.group}'}"
 
 
 def _hosts(site: Site) -> HostsPlan:

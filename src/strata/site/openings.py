@@ -26,6 +26,7 @@ class Opening:
         clients: groups whose members may connect.
         access: key of `access:` whose networks may connect too.
         protocol: None for any.
+        last: last port of a range.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Opening:
     clients: tuple[str, ...] = ()
     access: str | None = None
     protocol: str | None = "tcp"
+    last: int | None = None
 
 
 PING = Opening("ping", None, (EVERY_HOST,), "ssh", protocol="icmp")
@@ -53,7 +55,9 @@ def openings() -> Mapping[str, tuple[Opening, ...]]:
             clients = (own for client in port.clients for own in groups.get(client, (client,)))
             remaining = tuple(client for client in dict.fromkeys(clients) if client not in covered)
             if remaining or port.access:
-                found.setdefault(server, []).append(Opening(port.name, port.port, remaining, port.access))
+                found.setdefault(server, []).append(
+                    Opening(port.name, port.port, remaining, port.access, last=port.last)
+                )
     found[EVERY_HOST].append(PING)
     return {group: tuple(own) for group, own in found.items()}
 

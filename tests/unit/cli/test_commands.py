@@ -87,5 +87,5 @@ def test_a_second_run_names_the_first(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_completion_knows_the_sites() -> None:
     from strata.cli.arguments import complete_site
 
-    assert complete_site("la") == ["lab"]
+    assert complete_site("na") == ["nautilus"]
     assert set(complete_site("")) == {f.parent.name for f in (REPOSITORY / "inventories").glob("*/site.yaml")}

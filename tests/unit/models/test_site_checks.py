@@ -566,11 +566,11 @@ CASES: dict[str, tuple[Sequence[Edit], str, str, str, str]] = {
         "distribution: ubuntu",
     ),
     "role that is not there": (
-        [("[kube_node]", "[slurm_node]")],
+        [("[kube_node]", "[slurm_login]")],
         "cloud.instances[2].roles[0]",
         "choices",
         "kube_node",
-        "[slurm_node]",
+        "[slurm_login]",
     ),
     "file secret without path": (
         [("platform:\n  tenants", "secrets: [{name: token, source: file}]\nplatform:\n  tenants")],

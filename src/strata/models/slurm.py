@@ -1,0 +1,68 @@
+"""Settings of Slurm, the batch system of hosts beside the cluster."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Self
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from strata.models.accelerators import AcceleratorKind
+from strata.models.base import Model, Unit
+from strata.models.types import Count, DnsLabel
+
+MEMORY_PERCENT = 90
+"""Part of a host's memory that jobs may use; a node that finds less than slurm.conf says takes no jobs."""
+
+
+class SlurmPartition(Model):
+    """A partition: a queue and its hosts."""
+
+    layer: ClassVar[str] = "hosts"
+    name: Annotated[DnsLabel, Field(description="Name for sbatch --partition.")]
+    hosts: Annotated[
+        tuple[DnsLabel, ...], Field(description="Hosts with the role slurm_node. Default: all of them.")
+    ] = ()
+    accelerator: Annotated[
+        AcceleratorKind | None, Field(description="In place of `hosts`: all Slurm hosts with this accelerator.")
+    ] = None
+    default_minutes: Annotated[
+        Count | None, Unit("minutes"), Field(description="Time limit of a job without --time. Default: the maximum.")
+    ] = None
+    maximum_minutes: Annotated[
+        Count | None, Unit("minutes"), Field(description="Longest time limit of a job. Default: none.")
+    ] = None
+    maximum_hosts: Annotated[
+        Count | None, Unit("hosts"), Field(description="Most hosts of one job. Default: no limit.")
+    ] = None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.name == "default":
+            raise PydanticCustomError(
+                "partition_name", "means all partitions in slurm.conf", {"key": "name", "fix": "for instance batch"}
+            )
+        if self.hosts and self.accelerator is not None:
+            raise PydanticCustomError(
+                "partition_hosts",
+                "selects hosts by name already",
+                {"key": "accelerator", "fix": "keep one of hosts and accelerator"},
+            )
+        if self.default_minutes and self.maximum_minutes and self.default_minutes > self.maximum_minutes:
+            raise PydanticCustomError(
+                "partition_minutes",
+                "is more than maximum_minutes",
+                {"key": "default_minutes", "fix": f"at most {self.maximum_minutes}"},
+            )
+        return self
+
+
+class Slurm(Model):
+    """The batch system of hosts; its cluster has the site's name."""
+
+    layer: ClassVar[str] = "hosts"
+    consumers: ClassVar[tuple[str, ...]] = ("role slurm_common",)
+    partitions: Annotated[
+        tuple[SlurmPartition, ...],
+        Field(min_length=1, description="Partitions; jobs that name none go to the first."),
+    ]
