@@ -86,6 +86,7 @@ def flavor_arguments(cloud: Cloud) -> list[FlavorArgs]:
             disk_gib=flavor.disk.gibibytes,
             accelerators=dict(flavor.accelerators),
             aggregate=aggregate(flavor),
+            placement=flavor.placement_specs,
         )
         for flavor in cloud.flavors
     ]

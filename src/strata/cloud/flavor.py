@@ -24,6 +24,7 @@ class FlavorArgs:
         disk_gib: root disk in GiB.
         accelerators: kind (nova's PCI alias) to number of cards.
         aggregate: value of the key `gpu` of the aggregates whose hosts may carry it; None for any host.
+        placement: extra specs for CPU pinning, huge pages and NUMA.
     """
 
     name: str
@@ -32,6 +33,7 @@ class FlavorArgs:
     disk_gib: int
     accelerators: dict[str, int] = field(default_factory=dict)
     aggregate: str | None = None
+    placement: dict[str, str] = field(default_factory=dict)
 
     def extra_specs(self) -> dict[str, str]:
         """What nova's scheduler is asked for beyond CPUs and memory."""
@@ -39,7 +41,7 @@ class FlavorArgs:
         specs = {} if self.aggregate is None else {f"aggregate_instance_extra_specs:{GPU_KEY}": self.aggregate}
         if kinds:
             specs["pci_passthrough:alias"] = ",".join(f"{kind}:{self.accelerators[kind]}" for kind in kinds)
-        return specs
+        return specs | self.placement
 
 
 class Flavor(pulumi.ComponentResource):
