@@ -1,6 +1,6 @@
 """With OpenStack's Python: nova reads a nova.conf; prints what it understood.
 
-Arguments: the file; the cards that it is shown, as JSON, `vendor:product` to device type; flavors' extra specs, as JSON.
+Arguments: the file; as JSON the cards that it is shown, `vendor:product` to device type; as JSON flavors' extra specs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The real Kolla-Ansible renders the services' configuration of a site, on facts from site.yaml and without its hosts."""
+"""The real Kolla-Ansible renders the services' configuration of a site, with facts from site.yaml."""
 
 from __future__ import annotations
 
@@ -52,8 +52,7 @@ def tacc() -> str:
         text = re.sub(rf"^ +- {{name: {host}, .*\n", "", text, flags=re.MULTILINE)
     # what needs the cards of the other hypervisors
     text = re.sub(r"^ +- {name: cic-gpu0[13],.*\n", "", text, flags=re.MULTILINE)
-    text = re.sub(r"^ +- {name: sgx3.*\n", "", text, flags=re.MULTILINE).replace("v100: 3}", "v100: 1}")
-    return text
+    return re.sub(r"^ +- {name: sgx3.*\n", "", text, flags=re.MULTILINE).replace("v100: 3}", "v100: 1}")
 
 
 def cnaf() -> str:

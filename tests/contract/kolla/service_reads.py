@@ -13,7 +13,7 @@ from oslo_config import cfg
 
 service, files = sys.argv[1], sys.argv[2:]
 configuration = cfg.ConfigOpts()
-cfg.ConfigOpts._check_required_opts = lambda self, namespace=None: None  # set by the environment of the service
+cfg.ConfigOpts._check_required_opts = lambda _self, _namespace=None: None  # set by the environment of the service
 for entry in importlib.metadata.entry_points(group="oslo.config.opts"):
     # of the libraries, oslo.limit's own loader fails without a service
     if entry.name != "oslo.limit" and entry.name.split(".")[0] in (service, "keystonemiddleware", "oslo"):

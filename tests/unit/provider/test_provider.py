@@ -52,8 +52,7 @@ def test_the_product_imports_the_lab_at_the_choice_only() -> None:
 
 def test_a_real_site_never_loads_the_lab() -> None:
     code = (
-        "import sys; from strata.kolla.provider import KollaProvider
-from strata.models import find_site; from strata.site.context import SiteContext\n"
+        "import sys; from strata.models import find_site; from strata.site.context import SiteContext\n"
         "from strata.engine.layers import up_steps; from strata.plan import plan; from strata.layers import Layer\n"
         "c = SiteContext.load(find_site('tacc')); plan(c.site); up_steps(c, [Layer.CLOUD])\n"
         "print([m for m in sys.modules if m.startswith('strata_lab')])"
@@ -63,7 +62,13 @@ from strata.models import find_site; from strata.site.context import SiteContext
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), [("lab", LabProvider), ("cnaf", ExistingCloudProvider), ("tacc", KollaProvider), ("nautilus", MachinesProvider)]
+    ("name", "kind"),
+    [
+        ("lab", LabProvider),
+        ("cnaf", ExistingCloudProvider),
+        ("tacc", KollaProvider),
+        ("nautilus", MachinesProvider),
+    ],
 )
 def test_the_choice(name: str, kind: type) -> None:
     assert type(provider_of(load_site(find_site(name)))) is kind
