@@ -112,7 +112,8 @@ class Rendering:
 
     def _write_facts(self) -> None:
         cloud, kolla = section(self.context.site)
-        addresses = {h.name: str(h.address) for h in (*kolla.controllers, *cloud.hypervisors)}
+        addresses = {c.name: str(c.address) for c in kolla.controllers}
+        addresses |= {h.name: str(h.address) for h in cloud.hypervisors}
         names = kolla.interfaces
         self.facts.mkdir(parents=True)
         for name, address in {**addresses, "localhost": "10.0.0.2"}.items():

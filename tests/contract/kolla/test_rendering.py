@@ -38,7 +38,7 @@ def read_nova(python: Path, file: Path, site: Site) -> dict[str, Any]:
 def check_nova(rendering: Rendering, python: Path) -> None:
     """Each hypervisor takes exactly its own cards; controllers and hypervisors resolve each flavor's aliases."""
     cloud, kolla = section(rendering.context.site)
-    places = {("nova-scheduler", c.name): {} for c in kolla.controllers[:1]}
+    places: dict[tuple[str, str], dict[str, int]] = {("nova-scheduler", c.name): {} for c in kolla.controllers[:1]}
     places |= {("nova-compute", h.name): dict(h.accelerators) for h in cloud.hypervisors}
     for (service, host), accelerators in places.items():
         found = read_nova(python, rendering.file(host, service, "nova.conf"), rendering.context.site)
@@ -54,11 +54,13 @@ def check_nova(rendering: Rendering, python: Path) -> None:
         assert found["unknown filters"] == []
         assert "PciPassthroughFilter" in found["filters"]
         assert found["placement"] == [True, service == "nova-compute"]
-    for host in cloud.hypervisors:
-        if host.dedicated_cpus:
-            found = read_nova(python, rendering.file(host.name, "nova-compute", "nova.conf"), rendering.context.site)
-            assert found["dedicated"] == host.dedicated_cpus
-            assert found["shared"].split(",") == [str(cpu) for cpu in host.shared_cpus]
+    for hypervisor in cloud.hypervisors:
+        if hypervisor.dedicated_cpus:
+            found = read_nova(
+                python, rendering.file(hypervisor.name, "nova-compute", "nova.conf"), rendering.context.site
+            )
+            assert found["dedicated"] == hypervisor.dedicated_cpus
+            assert found["shared"].split(",") == [str(cpu) for cpu in hypervisor.shared_cpus]
 
 
 @pytest.mark.xdist_group("kolla")
@@ -79,7 +81,7 @@ def test_names_are_those_of_the_pinned_package(kolla: Environment, render: Rende
     used = {key for name in ("tacc", "cnaf") for key in _globals(render(name)) if name}
     assert used - known == set()
     groups = set(re.findall(r"^\[([^:\]]+)", package_groups(kolla), re.MULTILINE))
-    assert {"deployment", "baremetal", "nova-compute", "nova-api", "mariadb", "ovn-controller"} <= groups
+    assert {"deployment", "baremetal", "nova-api", "mariadb", "ovn-controller"} <= groups
 
 
 def _globals(rendering: Rendering) -> dict[str, object]:
