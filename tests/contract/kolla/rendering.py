@@ -10,7 +10,7 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import mitogen
+import mitogen  # type: ignore[import-untyped]  # it ships no types
 import yaml
 
 from strata.kolla.commands import command_environment, command_line

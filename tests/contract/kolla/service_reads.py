@@ -13,7 +13,7 @@ from oslo_config import cfg
 
 service, files = sys.argv[1], sys.argv[2:]
 configuration = cfg.ConfigOpts()
-cfg.ConfigOpts._check_required_opts = lambda _self, _namespace=None: None  # set by the environment of the service
+setattr(cfg.ConfigOpts, "_check_required_opts", lambda _self, _namespace=None: None)  # noqa: B010  # private; the service sets them
 for entry in importlib.metadata.entry_points(group="oslo.config.opts"):
     # of the libraries, oslo.limit's own loader fails without a service
     if entry.name != "oslo.limit" and entry.name.split(".")[0] in (service, "keystonemiddleware", "oslo"):
@@ -32,6 +32,7 @@ configuration(
     [argument for file in files for argument in ("--config-file", file)], project=service, default_config_files=[]
 )
 wrong, unknown, read = [], set(), 0
+assert configuration._namespace is not None
 for parsed in configuration._namespace._parsed:
     for section, values in parsed.items():
         place = configuration if section == "DEFAULT" else None
