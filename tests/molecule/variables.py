@@ -73,9 +73,7 @@ def write(directory: Path, addresses: dict[str, str]) -> None:
         "kine_database": {"host": "127.0.0.1", "name": "kine", "user": "kine", "password": "p/w+%@:?#"},
         "load_balancer_backends": list(addresses.values()),
         "firewall_accepts": {
-            "all": [
-                {"name": name, "protocol": "", "port": 0, "ipv4": [FRIENDS], "ipv6": []} for name in ("ssh", "hosts")
-            ]
+            "all": [{"name": n, "protocol": "", "ports": "", "ipv4": [FRIENDS], "ipv6": []} for n in ("ssh", "hosts")]
         },
     }
     (directory / "all.yml").write_text(yaml.safe_dump(common))

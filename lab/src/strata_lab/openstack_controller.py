@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from strata.inventory import Template
 from strata.models import Site
-from strata.models.accelerators import CATALOGUE, Accelerator
+from strata.models.accelerators import CATALOGUE
 from strata.models.cloud import Cloud, Hypervisor
 
 CONTROLLER_OFFSET = 10
@@ -87,7 +87,7 @@ def variables(site: Site) -> dict[str, object]:
         ],
         "openstack_compute_hypervisors": [_hypervisor(h) for h in cloud.hypervisors],
         "openstack_compute_metadata_secret": _secret(METADATA_SECRET),
-        "openstack_compute_pci_aliases": [_alias(CATALOGUE[kind]) for kind in _kinds(cloud)],
+        "openstack_compute_pci_aliases": [CATALOGUE[kind].alias for kind in _kinds(cloud)],
     }
     for part, user in SERVICES.items():
         found[f"openstack_{part}_service_password"] = _secret(f"openstack_{user}_password")
@@ -104,11 +104,6 @@ def _kinds(cloud: Cloud) -> list[str]:
     return sorted({kind for kinds in counts for kind in kinds})
 
 
-def _alias(card: Accelerator) -> dict[str, str]:
-    identity = {"vendor_id": card.vendor_id, "product_id": card.product_id, "device_type": card.device_type}
-    return identity | {"name": card.kind, "numa_policy": "preferred"}
-
-
 def _hypervisor(hypervisor: Hypervisor) -> dict[str, object]:
     kinds = [CATALOGUE[kind] for kind in sorted(hypervisor.accelerators)]
     return {
@@ -117,7 +112,7 @@ def _hypervisor(hypervisor: Hypervisor) -> dict[str, object]:
         "memory_mebibytes": hypervisor.memory.mebibytes,
         "disk_gibibytes": hypervisor.disk.gibibytes,
         "devices": list(pci_devices(hypervisor)),
-        "device_specs": [{"vendor_id": c.vendor_id, "product_id": c.product_id} for c in kinds],
+        "device_specs": [card.device_spec for card in kinds],
     }
 
 

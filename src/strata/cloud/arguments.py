@@ -93,6 +93,7 @@ def flavor_arguments(cloud: Cloud) -> list[FlavorArgs]:
             accelerators=dict(flavor.accelerators),
             aggregate=aggregate(flavor),
             existing=flavor.existing,
+            placement=flavor.placement_specs,
         )
         for flavor in cloud.flavors
     ]

@@ -25,6 +25,7 @@ class FlavorArgs:
         accelerators: kind (nova's PCI alias) to number of cards.
         aggregate: value of the key `gpu` of the aggregates whose hosts may carry it; None for any host.
         existing: whether the cloud has it.
+        placement: extra specs for CPU pinning, huge pages and NUMA.
     """
 
     name: str
@@ -34,6 +35,7 @@ class FlavorArgs:
     accelerators: dict[str, int] = field(default_factory=dict)
     aggregate: str | None = None
     existing: bool = False
+    placement: dict[str, str] = field(default_factory=dict)
 
     def extra_specs(self) -> dict[str, str]:
         """What nova's scheduler is asked for beyond CPUs and memory."""
@@ -41,7 +43,7 @@ class FlavorArgs:
         specs = {} if self.aggregate is None else {f"aggregate_instance_extra_specs:{GPU_KEY}": self.aggregate}
         if kinds:
             specs["pci_passthrough:alias"] = ",".join(f"{kind}:{self.accelerators[kind]}" for kind in kinds)
-        return specs
+        return specs | self.placement
 
 
 class Flavor(pulumi.ComponentResource):

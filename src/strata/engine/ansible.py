@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -85,29 +85,7 @@ def run_playbook(
     context.paths.create()
     add_known_hosts(context, playbook)
     log = context.paths.logs / f"{playbook}.log"
-    result = PlaybookResult()
-    rest: deque[str] = deque(maxlen=30)
-    timeline = Timeline()
-    timeline.start("starting Ansible")
-    with (
-        log.open("w") as stream,
-        subprocess.Popen(
-            bind_to_parent(command),
-            cwd=REPOSITORY,
-            env=playbook_environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        ) as process,
-    ):
-        assert process.stdout is not None
-        for line in _follow(process.stdout, result, progress, timeline):
-            stream.write(line + "\n")
-            stream.flush()
-            rest.append(line)
-        status = process.wait()
-    timeline.save(context.paths.logs, playbook)
+    result, status, last = follow_ansible(command, playbook_environment(), log, progress)
     if result.failures:
         error = UserError(
             f"playbook {playbook}: {'; '.join(result.failures[:3])}",
@@ -116,15 +94,63 @@ def run_playbook(
         progress.update("checking the hosts for exhausted resources")
         raise diagnose(context, error, result.failed_hosts)
     if status != 0:
-        raise UserError(
-            f"playbook {playbook} ended with status {status}: {' '.join(list(rest)[-5:])}", fix=f"see {log}"
-        )
+        raise UserError(f"playbook {playbook} ended with status {status}: {' '.join(last)}", fix=f"see {log}")
     return result
 
 
-def _follow(lines: Iterable[str], result: PlaybookResult, progress: Progress, timeline: Timeline) -> Iterable[str]:
+def follow_ansible(
+    command: Sequence[str | Path],
+    environment: Mapping[str, str],
+    log: Path,
+    progress: Progress,
+    *,
+    directory: Path = REPOSITORY,
+    show_plays: bool = False,
+) -> tuple[PlaybookResult, int, list[str]]:
+    """Runs a program that prints Ansible's events as JSON lines.
+
+    Args:
+        command: the program.
+        environment: its whole environment; has the callback ansible.posix.jsonl.
+        log: file for tasks, changes and failures; the timeline is stored beside it.
+        progress: shows the current task.
+        directory: in which it runs; an ansible.cfg there applies.
+        show_plays: whether progress names the play too.
+
+    Returns:
+        The counts, the exit status and the last lines of output.
+    """
+    result = PlaybookResult()
+    rest: deque[str] = deque(maxlen=5)
+    timeline = Timeline()
+    timeline.start("starting Ansible")
+    with (
+        log.open("w") as stream,
+        subprocess.Popen(
+            bind_to_parent(command),
+            cwd=directory,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        ) as process,
+    ):
+        assert process.stdout is not None
+        for line in _follow(process.stdout, result, progress, timeline, show_plays=show_plays):
+            stream.write(line + "\n")
+            stream.flush()
+            rest.append(line)
+        status = process.wait()
+    timeline.save(log.parent, log.stem)
+    return result, status, list(rest)
+
+
+def _follow(
+    lines: Iterable[str], result: PlaybookResult, progress: Progress, timeline: Timeline, *, show_plays: bool = False
+) -> Iterable[str]:
     """Reads events; yields lines for the log."""
-    current = task = ""
+    current = task = play = ""
     for line in lines:
         if not line.startswith("{"):
             yield line.rstrip()
@@ -135,13 +161,15 @@ def _follow(lines: Iterable[str], result: PlaybookResult, progress: Progress, ti
             yield line.rstrip()
             continue
         kind = event.get("_event", "")
-        if kind in TASK_STARTS:
+        if kind == "v2_playbook_on_play_start":
+            play = f"{event['play']['name']}: " if show_plays else ""
+        elif kind in TASK_STARTS:
             # a strategy that is not ansible's own tells the start on each host, not of the task
             if event["task"]["id"] == current:
                 continue
             current, task = event["task"]["id"], event["task"]["name"]
             timeline.next(task)
-            progress.update(task)
+            progress.update(play + task)
             yield f"{time.strftime('%H:%M:%S')} TASK {task}"
         elif kind.startswith("v2_runner_"):
             yield from _host_results(kind, task, event.get("hosts", {}), result)

@@ -77,7 +77,8 @@ def list_secrets(context: SiteContext) -> list[SecretEntry]:
     """Every secret of the site that has come into being, by name."""
     provided = {s.name: s.source for s in context.site.secrets if s.source != "generated"}
     found = [SecretEntry(SSH_KEY, "generated", "at once"), SecretEntry(PASSPHRASE, "generated", "at once")]
-    hidden = {need.previous for _, need in needed(context.site, Secret) if need.keep_previous} | {FINGERPRINT_KEY}
+    hidden = {need.previous for _, need in needed(context.site, Secret) if need.keep_previous}
+    hidden |= {FINGERPRINT_KEY, *context.provider.lasting_secrets}
     found += [
         SecretEntry(name, "generated", "by the next up") for name in context.secrets.names() if name not in hidden
     ]

@@ -44,6 +44,16 @@ class Accelerator:
     resource: str
     category: Literal["gpu", "fpga"] = "gpu"
 
+    @property
+    def device_spec(self) -> dict[str, str]:
+        """nova's `[pci] device_spec` on hypervisors with the card."""
+        return {"vendor_id": self.vendor_id, "product_id": self.product_id}
+
+    @property
+    def alias(self) -> dict[str, str]:
+        """nova's `[pci] alias`, the same on hypervisors and controllers."""
+        return self.device_spec | {"device_type": self.device_type, "name": self.kind, "numa_policy": "preferred"}
+
 
 def _nvidia(kind: str, product_id: str, sriov: bool, description: str, gibibytes: int) -> Accelerator:
     device_type: Literal["type-PCI", "type-PF"] = "type-PF" if sriov else "type-PCI"

@@ -6,12 +6,13 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import Annotated, Any, ClassVar, Literal, Self
 from uuid import UUID
 
-from pydantic import Field, StrictBool, model_validator
+from pydantic import Field, StrictBool, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
 
 from strata.models.accelerators import AcceleratorCounts
 from strata.models.base import Model, Unit
 from strata.models.hosts import Role
+from strata.models.kolla import Kolla, check_hypervisors
 from strata.models.types import Count, DnsLabel, IPAddress, IPNetwork, IPv4Net, ResourceName, Size
 
 RESERVED_ADDRESSES = 10
@@ -31,6 +32,33 @@ class Hypervisor(Model):
     accelerators: Annotated[AcceleratorCounts, Unit("cards"), Field(description="Cards in it, by kind.")] = Field(
         default_factory=dict
     )
+    address: Annotated[
+        IPAddress | None, Field(description="kolla: where Ansible reaches it over SSH, on cloud.kolla.network.")
+    ] = None
+    dedicated_cpus: Annotated[
+        Annotated[str, StringConstraints(pattern=r"^[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*$")] | None,
+        Field(description='kolla: CPUs for flavors with dedicated_cpus, as in "4-39,44-79"; the others are shared.'),
+    ] = None
+
+    @property
+    def shared_cpus(self) -> tuple[int, ...]:
+        """CPUs that are not dedicated."""
+        dedicated: set[int] = set()
+        for part in (self.dedicated_cpus or "").split(",") if self.dedicated_cpus else ():
+            first, _, last = part.partition("-")
+            dedicated.update(range(int(first), int(last or first) + 1))
+        return tuple(cpu for cpu in range(self.vcpus) if cpu not in dedicated)
+
+    @model_validator(mode="after")
+    def _cpus_exist(self) -> Self:
+        numbers = [int(n) for part in (self.dedicated_cpus or "").split(",") for n in part.split("-") if n]
+        if numbers and (max(numbers) >= self.vcpus or not self.shared_cpus):
+            raise PydanticCustomError(
+                "cpus_outside",
+                "must be some of the CPUs 0 to {last}, and leave some for the host",
+                {"key": "dedicated_cpus", "last": self.vcpus - 1, "fix": f'for instance "2-{self.vcpus - 1}"'},
+            )
+        return self
 
 
 class Quota(Model):
@@ -193,6 +221,24 @@ class Flavor(Model):
     accelerators: Annotated[
         AcceleratorCounts, Unit("cards"), Field(description="Cards passed through to the instance, by kind.")
     ] = Field(default_factory=dict)
+    dedicated_cpus: Annotated[
+        StrictBool, Field(description="Whether each virtual CPU is pinned to a dedicated CPU of the hypervisor.")
+    ] = False
+    huge_pages: Annotated[
+        Literal["2 MiB", "1 GiB"] | None,
+        Field(description="Size of the memory pages, reserved on the hypervisor's kernel command line."),
+    ] = None
+    numa_nodes: Annotated[
+        Count | None, Unit("NUMA nodes"), Field(description="NUMA nodes of the instance. Default: nova decides.")
+    ] = None
+
+    @property
+    def placement_specs(self) -> dict[str, str]:
+        """Extra specs for CPU pinning, huge pages and NUMA."""
+        specs = {"hw:cpu_policy": "dedicated"} if self.dedicated_cpus else {}
+        if self.huge_pages:
+            specs["hw:mem_page_size"] = {"2 MiB": "2MB", "1 GiB": "1GB"}[self.huge_pages]
+        return specs | ({"hw:numa_nodes": str(self.numa_nodes)} if self.numa_nodes else {})
 
     @model_validator(mode="after")
     def _whole_units(self) -> Self:
@@ -235,9 +281,13 @@ class Cloud(Model):
 
     layer: ClassVar[str] = "cloud"
     deployment: Annotated[
-        Literal["lab", "existing"],
-        Field(description="lab: Strata runs OpenStack on this machine. existing: a cloud reached through clouds.yaml."),
+        Literal["lab", "existing", "kolla"],
+        Field(
+            description="lab: Strata runs OpenStack on this machine. existing: a cloud reached through clouds.yaml. "
+            "kolla: Kolla-Ansible deploys OpenStack on cloud.kolla.controllers and cloud.hypervisors."
+        ),
     ]
+    kolla: Annotated[Kolla | None, Field(description="kolla: how Kolla-Ansible deploys the cloud.")] = None
     credentials: Annotated[
         ResourceName | None, Field(description="existing: entry of clouds.yaml. Default: the site's name.")
     ] = None
@@ -279,16 +329,25 @@ class Cloud(Model):
                 "is needed for a lab",
                 {"key": "control_network", "fix": "for instance control_network: 10.87.0.0/24"},
             )
-        if lab and self.credentials is not None:
+        kolla = self.deployment == "kolla"
+        if kolla != (self.kolla is not None):
+            raise PydanticCustomError(
+                "kolla_section",
+                "is needed for deployment: kolla" if kolla else "is for deployment: kolla",
+                {"key": "kolla", "fix": "add kolla: with registry, network, …" if kolla else "remove the section"},
+            )
+        if self.kolla is not None:
+            check_hypervisors(self.kolla, self.hypervisors)
+        if self.deployment != "existing" and self.credentials is not None:
             raise PydanticCustomError(
                 "lab_credentials",
-                "is for an existing cloud; a lab makes its own",
+                "is for an existing cloud; a cloud that Strata deploys has its own",
                 {"key": "credentials", "fix": "remove the line"},
             )
         if not lab and self.control_network is not None:
             raise PydanticCustomError(
                 "existing_control",
-                "is for a lab; an existing cloud has a controller of its own",
+                "is for a lab; other clouds have controllers of their own",
                 {"key": "control_network", "fix": "remove the line"},
             )
         return self

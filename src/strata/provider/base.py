@@ -61,6 +61,8 @@ class Provider:
     """Whether the accelerators are PCI devices without hardware, which NVIDIA's driver does not see."""
     playbooks: tuple[Playbook, ...] = ()
     """Playbooks for the provider's own hosts."""
+    lasting_secrets: ClassVar[frozenset[str]] = frozenset()
+    """Generated secrets that `strata secrets rotate` leaves alone."""
     contents: ClassVar[str] = "all instances, networks and their data"
     """What `destroy` removes."""
 

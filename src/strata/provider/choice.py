@@ -16,4 +16,8 @@ def provider_of(site: Site) -> Provider:
         from strata_lab.provider import LabProvider  # late: a real site never loads it
 
         return LabProvider(site)
+    if site.cloud.deployment == "kolla":
+        from strata.kolla.provider import KollaProvider  # late: it is above the layers that use a provider
+
+        return KollaProvider(site)
     return ExistingCloudProvider(site)

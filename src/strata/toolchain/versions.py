@@ -131,6 +131,16 @@ class Chart(_Model):
         return self.repository.startswith("oci://")
 
 
+class PythonEnvironment(_Model):
+    """A Python program with an environment of its own."""
+
+    version: Version
+    lock: Path = Field(description="requirements with hashes, relative to the repository")
+    collections: dict[str, Annotated[str, StringConstraints(pattern=r"^https://\S+,[0-9a-f]{40}$")]] = Field(
+        default_factory=dict, description="Ansible collection → git repository and commit"
+    )
+
+
 class PinnedTool(_Model):
     """A binary and the version that it is pinned at."""
 
@@ -146,6 +156,9 @@ class Versions(_Model):
     openstack: Version
     debian: dict[str, str] = Field(description="release → suite")
     components: dict[str, Component]
+    environments: dict[str, PythonEnvironment] = Field(
+        default_factory=dict, description="Python programs, installed where a site asks for them"
+    )
     charts: dict[str, Chart] = Field(default_factory=dict, description="Helm charts of other projects")
 
     @model_validator(mode="after")

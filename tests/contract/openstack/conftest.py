@@ -1,4 +1,4 @@
-"""OpenStack's own environment, as the role openstack_common installed it, and the rendered configuration."""
+"""The rendered configuration of the lab's controller."""
 
 from __future__ import annotations
 
@@ -10,19 +10,8 @@ from pathlib import Path
 import pytest
 
 from strata.site.paths import REPOSITORY
-from strata_lab.controller import environment_directory
 
 HERE = Path(__file__).parent
-
-
-@pytest.fixture(scope="session")
-def openstack_python() -> Path:
-    """Python of the environment; skips where no lab was ever up on this machine."""
-    directory = Path(os.environ.get("STRATA_OPENSTACK_ENVIRONMENT") or environment_directory())
-    program = directory / "bin" / "python"
-    if not program.exists():
-        pytest.skip(f"no OpenStack in {directory}: the first `strata up` of a lab installs it")
-    return program
 
 
 @pytest.fixture(scope="session")

@@ -80,7 +80,7 @@ def test_new_lab_shares_no_address_with_those_that_are_there(tmp_path: Path) -> 
 def test_site_elsewhere_keeps_its_networks(tmp_path: Path) -> None:
     before = load_site(find_site("tacc"))
     assert before.cloud is not None
-    assert before.cloud.deployment == "existing"
+    assert before.cloud.deployment == "kolla"
     after = load_site(new_site("fresh", find_site("tacc"), tmp_path))
     assert after.cloud == before.cloud
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from strata.errors import UserError
+from strata.kolla.provider import KollaProvider
 from strata.models import find_site, load_site
 from strata.progress import Silent
 from strata.provider import provider_of
@@ -24,7 +25,7 @@ from strata_lab.provider import LabProvider
 MAY_ASK = {"strata/provider/choice.py", "strata/models/cloud.py"}
 """The choice, and the validation of the key itself."""
 SOURCES = REPOSITORY / "src"
-CLOUDS = "clouds:\n  tacc:\n    auth: {auth_url: https://keystone.example/v3}\n"
+CLOUDS = "clouds:\n  infn-cloud:\n    auth: {auth_url: https://keystone.example/v3}\n"
 
 
 def test_nothing_else_asks_for_the_deployment() -> None:
@@ -61,7 +62,13 @@ def test_a_real_site_never_loads_the_lab() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), [("lab", LabProvider), ("tacc", ExistingCloudProvider), ("nautilus", MachinesProvider)]
+    ("name", "kind"),
+    [
+        ("lab", LabProvider),
+        ("cnaf", ExistingCloudProvider),
+        ("tacc", KollaProvider),
+        ("nautilus", MachinesProvider),
+    ],
 )
 def test_the_choice(name: str, kind: type) -> None:
     assert type(provider_of(load_site(find_site(name)))) is kind
@@ -78,13 +85,13 @@ def test_a_real_site_names_what_it_needs_before_anything_starts(
     monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
     monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(tmp_path / "clouds.yaml"))
     monkeypatch.setattr(shutil, "which", lambda _: None)
-    site = load_site(find_site("tacc"))
+    site = load_site(find_site("cnaf"))
     with pytest.raises(UserError) as refused:
         provider_of(site).check()
-    for part in ("ssh is not", "podman is not", "skopeo is not", "mmdebstrap is not", "has no entry tacc"):
+    for part in ("ssh is not", "podman is not", "skopeo is not", "mmdebstrap is not", "has no entry infn-cloud"):
         assert part in refused.value.message
     # with the images pushed and the tools of every site there is nothing to build them with
-    ImageOutputs(images={}).save(SitePaths("tacc").create())
+    ImageOutputs(images={}).save(SitePaths("cnaf").create())
     (tmp_path / "clouds.yaml").write_text(CLOUDS)
     monkeypatch.setattr(shutil, "which", lambda name: name if name.startswith("ssh") else None)
     provider_of(site).check()

@@ -34,6 +34,8 @@ def _networks(site: Site) -> Iterator[tuple[_Network, KeyPath]]:
     if site.cloud is not None:
         if site.cloud.control_network is not None:
             yield site.cloud.control_network, ("cloud", "control_network")
+        if site.cloud.kolla is not None:
+            yield site.cloud.kolla.network, ("cloud", "kolla", "network")
         for index, network in enumerate(site.cloud.networks):
             yield network.cidr, ("cloud", "networks", index, "cidr")
     if site.cluster is not None:

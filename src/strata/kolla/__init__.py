@@ -1,0 +1,1 @@
+"""`cloud.deployment: kolla`: the files and commands of Kolla-Ansible, from site.yaml."""

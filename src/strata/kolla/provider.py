@@ -1,0 +1,61 @@
+"""A cloud that Kolla-Ansible deploys, as the provider of a site's hosts."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from strata.kolla.files import difference, section
+from strata.layers import Step
+from strata.provider.base import Provider
+from strata.provider.deployment_host import Problem
+
+if TYPE_CHECKING:
+    from strata.site.context import SiteContext
+
+
+class KollaProvider(Provider):
+    """A cloud on the controllers and hypervisors of site.yaml."""
+
+    # the text of Kolla-Ansible's passwords.yml, whose passwords change by its own procedures
+    lasting_secrets: ClassVar[frozenset[str]] = frozenset({"kolla_passwords"})
+
+    @property
+    def location(self) -> str:
+        cloud, kolla = section(self.site)
+        hosts = {c.name for c in kolla.controllers} | {h.name for h in cloud.hypervisors}
+        return f"on {len(hosts)} hosts, APIs at {kolla.external.name}"
+
+    @property
+    def clouds_file(self) -> Path:
+        return self.paths.clouds_file
+
+    @property
+    def cloud_entry(self) -> str:
+        return self.site.name
+
+    def problems(self) -> list[Problem]:
+        found = super().problems()
+        if shutil.which("git") is None:
+            message = "git is not installed; it fetches the collection of Kolla-Ansible's bootstrap-servers"
+            found.append(Problem(message, "apt-get install git"))
+        return found
+
+    def endpoints(self) -> dict[str, str]:
+        return {"OpenStack": f"https://{section(self.site)[1].external.name}:5000/v3"}
+
+    # what runs Kolla-Ansible is imported late: most commands need none of it
+
+    def cloud_steps(self, context: SiteContext, *, thorough: bool) -> list[Step]:
+        from strata.kolla.steps import cloud_steps
+
+        return cloud_steps(context, thorough=thorough)
+
+    def planned_changes(self, context: SiteContext) -> list[str]:
+        from strata.kolla.commands import Record
+
+        record = Record.of(context.paths)
+        if not record.version:
+            return [f"Kolla-Ansible deploys OpenStack {self.location}"]
+        return [f"Kolla-Ansible {line}" for line in difference(self.site, record.files)]

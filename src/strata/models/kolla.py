@@ -1,0 +1,157 @@
+"""A cloud that Kolla-Ansible deploys: its hosts, addresses and storage."""
+
+from __future__ import annotations
+
+from collections import Counter
+from ipaddress import IPv4Address
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from uuid import UUID
+
+from pydantic import Field, StrictBool, StringConstraints, model_validator
+from pydantic_core import PydanticCustomError
+
+from strata.models.base import Model
+from strata.models.types import DnsLabel, DomainName, IPAddress, IPv4Net, LoginName
+
+if TYPE_CHECKING:
+    from strata.models.cloud import Hypervisor
+
+Interface = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,14}$")]
+RegistryAddress = Annotated[
+    str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?(:[1-9][0-9]{0,4})?$")
+]
+MIXED = "controllers and hypervisors with the same name are one host; they need the same address"
+
+
+class Controller(Model):
+    """A host of the control plane: APIs, database, message queue, network nodes and load balancer."""
+
+    layer: ClassVar[str] = "cloud"
+    name: Annotated[DnsLabel, Field(description="Host name.")]
+    address: Annotated[IPAddress, Field(description="Address on cloud.kolla.network.")]
+
+
+class VirtualAddress(Model):
+    """An address that keepalived moves between the controllers."""
+
+    layer: ClassVar[str] = "cloud"
+    address: Annotated[IPAddress, Field(description="The address.")]
+    name: Annotated[DomainName, Field(description="Its DNS name, which the TLS certificate has.")]
+
+
+class Interfaces(Model):
+    """Network interfaces of the hosts; one name for all of them."""
+
+    layer: ClassVar[str] = "cloud"
+    api: Annotated[Interface, Field(description="Interface with the address on cloud.kolla.network.")]
+    external: Annotated[Interface, Field(description="Interface without addresses, for neutron's provider networks.")]
+    tunnel: Annotated[Interface | None, Field(description="For tenants' networks. Default: api.")] = None
+    public: Annotated[Interface | None, Field(description="For the external virtual address. Default: api.")] = None
+
+
+class Ceph(Model):
+    """An existing Ceph cluster for images, volumes and instances' disks."""
+
+    layer: ClassVar[str] = "cloud"
+    cluster_id: Annotated[UUID, Field(description="fsid of the cluster.")]
+    monitors: Annotated[tuple[IPAddress, ...], Field(min_length=1, description="Addresses of the monitors.")]
+
+
+class Kolla(Model):
+    """How Kolla-Ansible deploys the cloud."""
+
+    layer: ClassVar[str] = "cloud"
+    registry: Annotated[
+        RegistryAddress,
+        Field(description="Registry with Kolla's images; Kolla-Ansible refuses quay.io, whose images are for tests."),
+    ]
+    distribution: Annotated[
+        Literal["debian", "ubuntu", "rocky"], Field(description="Distribution of Kolla's images.")
+    ] = "debian"
+    engine: Annotated[Literal["podman", "docker"], Field(description="Container engine of the hosts.")] = "podman"
+    login_user: Annotated[
+        LoginName,
+        Field(description="User that Kolla-Ansible logs in as, with the operator's SSH configuration; needs sudo."),
+    ] = "root"
+    network: Annotated[IPv4Net, Field(description="Network of the hosts' API interface.")]
+    controllers: Annotated[tuple[Controller, ...], Field(min_length=1, description="Control plane: 1, 3 or 5 hosts.")]
+    internal: Annotated[VirtualAddress, Field(description="Address of the internal APIs, in cloud.kolla.network.")]
+    external: Annotated[VirtualAddress, Field(description="Address of the public APIs.")]
+    interfaces: Annotated[Interfaces, Field(description="Network interfaces of the hosts.")]
+    ceph: Annotated[
+        Ceph | None,
+        Field(
+            description="Existing Ceph cluster; needs the secrets kolla_ceph_glance_key and kolla_ceph_cinder_key. "
+            "Default: images and disks are on the hosts."
+        ),
+    ] = None
+    database_backup: Annotated[
+        StrictBool, Field(description="Whether MariaDB is prepared for `kolla-ansible mariadb-backup`.")
+    ] = True
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if len(self.controllers) % 2 == 0:
+            raise PydanticCustomError(
+                "controllers_even",
+                "has {count} hosts; MariaDB and RabbitMQ need an odd number for a majority",
+                {"key": "controllers", "count": len(self.controllers), "fix": "1, 3 or 5 controllers"},
+            )
+        for key in ("name", "address"):
+            value, count = Counter(str(getattr(c, key)) for c in self.controllers).most_common(1)[0]
+            if count > 1:
+                raise PydanticCustomError(
+                    "controller_duplicate",
+                    "has two hosts with {what} {value}",
+                    {"key": "controllers", "what": key, "value": value, "fix": f"another {key}"},
+                )
+        hosts = {controller.address for controller in self.controllers}
+        placed = [("internal", self.internal.address), *(("controllers", c.address) for c in self.controllers)]
+        for key, address in placed:
+            if address not in self.network:
+                raise PydanticCustomError(
+                    "kolla_address_outside",
+                    "has the address {address}, which is not in network {network}",
+                    {"key": key, "address": str(address), "network": str(self.network), "fix": f"in {self.network}"},
+                )
+        for key, virtual in (("internal", self.internal), ("external", self.external)):
+            if virtual.address in hosts:
+                raise PydanticCustomError(
+                    "virtual_address_used",
+                    "has the address of a controller, {address}",
+                    {"key": key, "address": str(virtual.address), "fix": "an address that no host has"},
+                )
+        if self.internal.address == self.external.address:
+            raise PydanticCustomError(
+                "virtual_address_shared",
+                "has the address of internal, {address}",
+                {"key": "external", "address": str(self.external.address), "fix": "an address of its own"},
+            )
+        return self
+
+
+def check_hypervisors(kolla: Kolla, hypervisors: tuple[Hypervisor, ...]) -> None:
+    """Checks the hypervisors' addresses against the control plane.
+
+    Raises:
+        PydanticCustomError: an address is missing, outside of the network, or another host's.
+    """
+    owners: dict[object, str] = {c.address: c.name for c in kolla.controllers}
+    owners |= {kolla.internal.address: "cloud.kolla.internal", kolla.external.address: "cloud.kolla.external"}
+    controllers = {c.name: c.address for c in kolla.controllers}
+    for host in hypervisors:
+        if host.address is None:
+            free = next((a for a in kolla.network.hosts() if a not in owners), IPv4Address("10.0.0.10"))
+            problem, fix = f"{host.name} has no address", f"for instance address: {free}"
+        elif host.address not in kolla.network:
+            problem = f"{host.name} has the address {host.address}, which is not in kolla.network {kolla.network}"
+            fix = f"an address of {kolla.network}"
+        elif owners.get(host.address, host.name) != host.name:
+            problem, fix = f"{host.name} has the address of {owners[host.address]}", "an address of its own"
+        elif controllers.get(host.name, host.address) != host.address:
+            problem, fix = f"{host.name} is a controller with the address {controllers[host.name]}", MIXED
+        else:
+            owners[host.address] = host.name
+            continue
+        details = {"key": "hypervisors", "problem": problem, "fix": fix}
+        raise PydanticCustomError("hypervisor_address", "{problem}", details)

@@ -1,0 +1,140 @@
+"""Kolla-Ansible takes the files made from site.yaml, and the real services read what it renders from them."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from strata.cloud.arguments import flavor_arguments
+from strata.kolla.configuration import configuration_directory, package_groups, write_configuration
+from strata.kolla.files import public_files, section
+from strata.models import Site
+from strata.models.accelerators import CATALOGUE
+from strata.toolchain.python_environment import Environment
+
+from .conftest import Render
+from .rendering import HERE, Rendering
+
+
+def read_nova(python: Path, file: Path, site: Site) -> dict[str, Any]:
+    """What nova understands of a nova.conf; it is shown every card of the catalogue."""
+    cloud, _ = section(site)
+    cards = {f"{c.vendor_id}:{c.product_id}": c.device_type for c in CATALOGUE.values()}
+    flavors = {f.name: f.extra_specs() for f in flavor_arguments(cloud)}
+    command = [str(python), str(HERE / "nova_reads.py"), str(file), json.dumps(cards), json.dumps(flavors)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def check_nova(rendering: Rendering, python: Path) -> None:
+    """Each hypervisor takes exactly its own cards; controllers and hypervisors resolve each flavor's aliases."""
+    cloud, kolla = section(rendering.context.site)
+    places: dict[tuple[str, str], dict[str, int]] = {("nova-scheduler", c.name): {} for c in kolla.controllers[:1]}
+    places |= {("nova-compute", h.name): dict(h.accelerators) for h in cloud.hypervisors}
+    for (service, host), accelerators in places.items():
+        found = read_nova(python, rendering.file(host, service, "nova.conf"), rendering.context.site)
+        assert found["wrong"] == [], host
+        assert found["takes"] == sorted(f"{CATALOGUE[k].vendor_id}:{CATALOGUE[k].product_id}" for k in accelerators), (
+            host
+        )
+        for flavor in cloud.flavors:
+            wanted = [(n, CATALOGUE[kind]) for kind, n in flavor.accelerators.items()]
+            assert found["requests"][flavor.name] == sorted(
+                [n, card.vendor_id, card.product_id, card.device_type] for n, card in wanted
+            ), flavor.name
+        assert found["unknown filters"] == []
+        assert "PciPassthroughFilter" in found["filters"]
+        assert found["placement"] == [True, service == "nova-compute"]
+    for hypervisor in cloud.hypervisors:
+        if hypervisor.dedicated_cpus:
+            found = read_nova(
+                python, rendering.file(hypervisor.name, "nova-compute", "nova.conf"), rendering.context.site
+            )
+            assert found["dedicated"] == hypervisor.dedicated_cpus
+            assert found["shared"].split(",") == [str(cpu) for cpu in hypervisor.shared_cpus]
+
+
+@pytest.mark.xdist_group("kolla")
+def test_nova_takes_the_cards_of_the_catalogue(render: Render, openstack_python: Path, tmp_path: Path) -> None:
+    rendering = render("cnaf")
+    stats = rendering.nova_configuration(tmp_path / "first.log")
+    assert all(counts["changed"] for counts in stats.values()), stats
+    check_nova(rendering, openstack_python)
+
+
+@pytest.mark.xdist_group("kolla")
+def test_names_are_those_of_the_pinned_package(kolla: Environment, render: Render) -> None:
+    """Every key of globals.yml is a variable of Kolla-Ansible; its example inventory has the groups that hosts need."""
+    package = kolla.share / "kolla-ansible" / "ansible"
+    known: set[str] = set()
+    for file in (*package.glob("group_vars/all/*.yml"), *package.glob("roles/*/defaults/main.yml")):
+        known |= set(yaml.safe_load(file.read_text()) or {})
+    used = {key for name in ("tacc", "cnaf") for key in _globals(render(name)) if name}
+    assert used - known == set()
+    groups = set(re.findall(r"^\[([^:\]]+)", package_groups(kolla), re.MULTILINE))
+    assert {"deployment", "baremetal", "nova-api", "mariadb", "ovn-controller"} <= groups
+
+
+def _globals(rendering: Rendering) -> dict[str, object]:
+    found: dict[str, object] = yaml.safe_load(public_files(rendering.context.site)["globals.yml"])
+    return found
+
+
+@pytest.mark.xdist_group("kolla")
+def test_the_second_configuration_changes_nothing_and_nobody_else_reads_it(render: Render) -> None:
+    rendering = render("cnaf")
+    directory = configuration_directory(rendering.context.paths)
+    assert rendering.changed > 10
+    stale = directory / "config" / "nova" / "gone.conf"
+    stale.write_text("[DEFAULT]\n")
+    assert write_configuration(rendering.context, rendering.environment) == 1
+    assert not stale.exists()
+    assert write_configuration(rendering.context, rendering.environment) == 0
+    modes = {file.stat().st_mode & 0o777 for file in directory.rglob("*") if file.is_file()}
+    assert modes == {0o600}
+    keyring = directory / "config" / "cinder" / "cinder-volume" / "ceph.client.cinder.keyring"
+    assert "key = key-of-CINDER" in keyring.read_text()
+
+
+SERVICES = {
+    "nova": ("nova-api/nova.conf", "nova-scheduler/nova.conf", "nova-conductor/nova.conf"),
+    "neutron": ("neutron-server/neutron.conf",),
+    "keystone": ("keystone/keystone.conf",),
+    "glance": ("glance-api/glance-api.conf",),
+    "placement": ("placement-api/placement.conf",),
+}
+
+
+@pytest.mark.long
+@pytest.mark.xdist_group("kolla")
+@pytest.mark.parametrize("name", ["tacc", "cnaf"])
+def test_every_service_is_rendered_and_read(name: str, render: Render, openstack_python: Path, tmp_path: Path) -> None:
+    rendering = render(name)
+    first = rendering.genconfig(tmp_path / "first.log")
+    assert first["ctl01"]["changed"] > 20
+    check_nova(rendering, openstack_python)
+    for service, files in SERVICES.items():
+        for file in files:
+            path = rendering.output / "ctl01" / file
+            command = [str(openstack_python), str(HERE / "service_reads.py"), service, str(path)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stderr[-2000:]
+            found = json.loads(done.stdout)
+            assert found["wrong"] == [], file
+            assert found["read"] > 20, file
+    haproxy = rendering.output / "ctl01" / "haproxy"
+    assert "BEGIN CERTIFICATE" in (haproxy / "certificates" / "haproxy.pem").read_text()
+    keystone = configparser.ConfigParser(strict=False, interpolation=None)
+    keystone.read(rendering.output / "ctl01" / "keystone" / "keystone.conf")
+    assert keystone["token"]["provider"] == "fernet"
+    second = rendering.genconfig(tmp_path / "second.log")
+    assert {host: counts["changed"] for host, counts in second.items() if counts["changed"]} == {}
