@@ -414,6 +414,20 @@ CASES: dict[str, tuple[Sequence[Edit], str, str, str, str]] = {
         "add kube_node",
         "gpu-worker-1",
     ),
+    "a driver without the GPU": (
+        [("  gpu_nodes:\n", "  gpu_nodes:\n    driver_branch: 595\n")],
+        "cluster.gpu_nodes.driver_branch",
+        "driver 595 has no support for v100 (gpu-worker-1: NVIDIA Tesla V100 PCIe 16 GB, compute capability 7.0)",
+        "driver_branch: 580",
+        "595",
+    ),
+    "CUDA without the GPU": (
+        [("  gpu_nodes:\n", "  gpu_nodes:\n    cuda: 13\n")],
+        "cluster.gpu_nodes.cuda",
+        "CUDA 13 has no support for v100",
+        "cuda: 12",
+        "13",
+    ),
     "two load balancers": (
         [("roles: [kube_node]", "roles: [kube_node, load_balancer]")],
         "cloud.instances[2].roles",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from strata.models.accelerators import CATALOGUE
 from strata.models.checks.finding import INSTANCES, MACHINES, Finding
 from strata.models.cloud import Cloud
 from strata.models.gpu_nodes import gpu_nodes
@@ -27,6 +28,7 @@ def check(site: Site) -> Iterator[Finding]:
             fix = "declare its cards (accelerators: {v100: 2}), or remove the role"
             reads = ((*MACHINES, index, "accelerators"),)
             yield Finding((*MACHINES, index, "roles"), "has the role gpu_node and no accelerators", fix, reads)
+    yield from _support(site)
     yield from _tenants(site)
 
 
@@ -89,6 +91,26 @@ def _gpu_instances(cloud: Cloud) -> Iterator[Finding]:
             listed = ", ".join(with_cards[:5]) or "a flavor with accelerators"
             why = "has no accelerators, and the role gpu_node needs some"
             yield Finding((*INSTANCES, index, "flavor"), why, f"{listed}, or remove the role", (FLAVORS,))
+
+
+def _support(site: Site) -> Iterator[Finding]:
+    """The driver and the CUDA of GPU nodes against what still supports their GPUs."""
+    if site.cluster is None:
+        return
+    nodes, path = site.cluster.gpu_nodes, ("cluster", "gpu_nodes")
+    for kind, host in sorted({kind: host for host, held in gpu_nodes(site).items() for kind in held}.items()):
+        card = CATALOGUE[kind]
+        capability = ".".join(map(str, card.compute_capability or ()))
+        which = f"{kind} ({host}: {card.description}, compute capability {capability})"
+        reads = (("cloud",), MACHINES)
+        last = card.last_driver_branch
+        if last is not None and nodes.driver_branch > last:
+            why = f"NVIDIA's driver {nodes.driver_branch} has no support for {which}; {last} is its last"
+            yield Finding((*path, "driver_branch"), why, f"driver_branch: {last}, or no GPU nodes with {kind}", reads)
+        last = card.last_cuda
+        if last is not None and nodes.cuda is not None and nodes.cuda > last:
+            why = f"CUDA {nodes.cuda} has no support for {which}; {last} is its last"
+            yield Finding((*path, "cuda"), why, f"cuda: {last}, or no GPU nodes with {kind}", reads)
 
 
 def _tenants(site: Site) -> Iterator[Finding]:
