@@ -428,6 +428,20 @@ CASES: dict[str, tuple[Sequence[Edit], str, str, str, str]] = {
         "cuda: 12",
         "13",
     ),
+    "a hypervisor without cards": (
+        [("hosts:\n", "hosts:\n  machines: [{name: gpu01, address: 192.0.2.9, roles: [pci_passthrough]}]\n")],
+        "hosts.machines[0].roles",
+        "has the role pci_passthrough and no accelerators",
+        "accelerators: {v100: 2}",
+        "gpu01",
+    ),
+    "an instance as hypervisor": (
+        [("roles: [kube_node]", "roles: [kube_node, pci_passthrough]")],
+        "cloud.instances[2].roles",
+        "which is a hypervisor's",
+        "hosts.machines",
+        "pci_passthrough",
+    ),
     "two load balancers": (
         [("roles: [kube_node]", "roles: [kube_node, load_balancer]")],
         "cloud.instances[2].roles",

@@ -9,6 +9,7 @@ from strata.models.accelerators import CATALOGUE
 from strata.models.checks.finding import INSTANCES, MACHINES, Finding
 from strata.models.cloud import Cloud
 from strata.models.gpu_nodes import gpu_nodes
+from strata.models.hypervisors import passthrough
 from strata.models.problems import suggestion
 from strata.models.site import Site
 from strata.models.yaml_events import KeyPath
@@ -23,11 +24,7 @@ def check(site: Site) -> Iterator[Finding]:
         yield from _flavors(site.cloud)
         yield from _instances(site.cloud)
         yield from _gpu_instances(site.cloud)
-    for index, machine in enumerate(site.hosts.machines):
-        if "gpu_node" in machine.roles and not machine.accelerators:
-            fix = "declare its cards (accelerators: {v100: 2}), or remove the role"
-            reads = ((*MACHINES, index, "accelerators"),)
-            yield Finding((*MACHINES, index, "roles"), "has the role gpu_node and no accelerators", fix, reads)
+    yield from _machines(site)
     yield from _support(site)
     yield from _tenants(site)
 
@@ -91,6 +88,25 @@ def _gpu_instances(cloud: Cloud) -> Iterator[Finding]:
             listed = ", ".join(with_cards[:5]) or "a flavor with accelerators"
             why = "has no accelerators, and the role gpu_node needs some"
             yield Finding((*INSTANCES, index, "flavor"), why, f"{listed}, or remove the role", (FLAVORS,))
+
+
+def _machines(site: Site) -> Iterator[Finding]:
+    """Machines whose roles need accelerators; an instance has none to hand out."""
+    for index, instance in enumerate(site.cloud.instances if site.cloud else ()):
+        if "pci_passthrough" in instance.roles:
+            why = "has the role pci_passthrough, which is a hypervisor's"
+            yield Finding((*INSTANCES, index, "roles"), why, "list the hypervisor in hosts.machines with the role")
+    handed_out = passthrough(site)
+    for index, machine in enumerate(site.hosts.machines):
+        path: KeyPath = (*MACHINES, index, "roles")
+        reads = ((*MACHINES, index, "accelerators"), HYPERVISORS)
+        role = next((role for role in ("gpu_node", "pci_passthrough") if role in machine.roles), None)
+        if role is not None and not machine.accelerators and not handed_out.get(machine.name):
+            fix = "declare its cards (accelerators: {v100: 2}), or remove the role"
+            yield Finding(path, f"has the role {role} and no accelerators", fix, reads)
+        if {"gpu_node", "pci_passthrough"} <= set(machine.roles):
+            why = "has the roles gpu_node and pci_passthrough; its accelerators serve its pods, or instances"
+            yield Finding(path, why, "remove one of the two")
 
 
 def _support(site: Site) -> Iterator[Finding]:
