@@ -1,8 +1,19 @@
 """Catalogue of the accelerators that Strata knows how to hand to instances.
 
-PCI identifiers are those of the PCI ID Repository (pci.ids). The device type is what nova's `[pci]` options need:
-`type-PF` for cards whose firmware announces SR-IOV, `type-PCI` for the others. Memory is that of the vendor's
-data sheet.
+Sources of its figures:
+
+- PCI identifiers: the PCI ID Repository, held against Debian's package pci.ids (tests/contract/models). An Alveo has
+  the identifier of the shell it was flashed with; these are the XDMA shells'.
+- device type: what nova's `[pci]` options need, `type-PF` for cards whose firmware announces SR-IOV, `type-PCI` for
+  the others.
+- memory: the vendor's data sheet; where the PCI ID Repository names it, the test compares the two.
+- compute capability: developer.nvidia.com/cuda-gpus and /cuda-legacy-gpus.
+- MIG: docs.nvidia.com/datacenter/tesla/mig-user-guide/supported-gpus.html.
+- end of support before Turing: release 580 is the last driver (NVIDIA's Unix graphics feature deprecation schedule,
+  forums.developer.nvidia.com/t/60588), CUDA 12 the last toolkit (release notes of CUDA 13.0, "Deprecated
+  Architectures"); open kernel modules begin with Turing (same schedule, release 560).
+- branches: docs.nvidia.com/datacenter/tesla/drivers, "Supported Drivers and CUDA Toolkit Versions": R580 is the
+  long-term branch until June 2028, and runs CUDA 13.
 """
 
 from __future__ import annotations
@@ -18,6 +29,12 @@ from strata.models.types import Count, Size
 NVIDIA = "10de"
 XILINX = "10ee"
 NVIDIA_RESOURCE = "nvidia.com/gpu"
+TURING = (7, 5)
+"""Compute capability of the oldest GPUs that NVIDIA's current driver and CUDA support."""
+LONG_TERM_BRANCH = 580
+"""The driver branch with long-term support; it drives every GPU of the catalogue."""
+LAST_BRANCH_BEFORE_TURING = 580
+LAST_CUDA_BEFORE_TURING = 12
 
 
 @dataclass(frozen=True)
@@ -32,6 +49,8 @@ class Accelerator:
         description: the vendor's name.
         memory: on the card.
         resource: the extended resource of a Kubernetes node that has it.
+        compute_capability: of an NVIDIA GPU, major and minor; None for other cards.
+        mig: whether it can be cut into GPU instances (MIG).
         category: what it is.
     """
 
@@ -42,6 +61,8 @@ class Accelerator:
     description: str
     memory: Size
     resource: str
+    compute_capability: tuple[int, int] | None = None
+    mig: bool = False
     category: Literal["gpu", "fpga"] = "gpu"
 
     @property
@@ -54,35 +75,76 @@ class Accelerator:
         """nova's `[pci] alias`, the same on hypervisors and controllers."""
         return self.device_spec | {"device_type": self.device_type, "name": self.kind, "numa_policy": "preferred"}
 
+    @property
+    def before_turing(self) -> bool:
+        """Whether it is an NVIDIA GPU of the generations Pascal and Volta, whose support has ended."""
+        return self.compute_capability is not None and self.compute_capability < TURING
 
-def _nvidia(kind: str, product_id: str, sriov: bool, description: str, gibibytes: int) -> Accelerator:
+    @property
+    def last_driver_branch(self) -> int | None:
+        """The last branch of NVIDIA's driver that supports it; None where none is the last yet."""
+        return LAST_BRANCH_BEFORE_TURING if self.before_turing else None
+
+    @property
+    def last_cuda(self) -> int | None:
+        """The last major version of CUDA that supports it; None where none is the last yet."""
+        return LAST_CUDA_BEFORE_TURING if self.before_turing else None
+
+    @property
+    def open_kernel_modules(self) -> bool:
+        """Whether NVIDIA's open kernel modules drive it; else it needs the proprietary ones."""
+        return self.compute_capability is not None and not self.before_turing
+
+
+def _nvidia(
+    kind: str,
+    product_id: str,
+    description: str,
+    gibibytes: int,
+    capability: tuple[int, int],
+    *,
+    sriov: bool = False,
+    mig: bool = False,
+) -> Accelerator:
     device_type: Literal["type-PCI", "type-PF"] = "type-PF" if sriov else "type-PCI"
-    return Accelerator(kind, NVIDIA, product_id, device_type, description, Size(gibibytes * 2**30), NVIDIA_RESOURCE)
+    memory = Size(gibibytes * 2**30)
+    return Accelerator(kind, NVIDIA, product_id, device_type, description, memory, NVIDIA_RESOURCE, capability, mig)
 
 
 def _alveo(kind: str, product_id: str, description: str, gibibytes: int) -> Accelerator:
-    resource = f"amd.com/fpga-{kind}"
-    return Accelerator(kind, XILINX, product_id, "type-PCI", description, Size(gibibytes * 2**30), resource, "fpga")
+    memory, resource = Size(gibibytes * 2**30), f"amd.com/fpga-{kind}"
+    return Accelerator(kind, XILINX, product_id, "type-PCI", description, memory, resource, category="fpga")
 
 
 CATALOGUE: dict[str, Accelerator] = {
     a.kind: a
     for a in (
-        _nvidia("gtx1080ti", "1b06", False, "NVIDIA GeForce GTX 1080 Ti", 11),
-        _nvidia("rtx2080ti", "1e07", False, "NVIDIA GeForce RTX 2080 Ti", 11),
-        _nvidia("rtx5000", "1eb0", False, "NVIDIA Quadro RTX 5000", 16),
-        _nvidia("a6000", "2230", False, "NVIDIA RTX A6000", 48),
-        _nvidia("p100", "15f8", False, "NVIDIA Tesla P100 PCIe 16 GB", 16),
+        _nvidia("gtx1080ti", "1b06", "NVIDIA GeForce GTX 1080 Ti", 11, (6, 1)),
+        _nvidia("p100", "15f8", "NVIDIA Tesla P100 PCIe 16 GB", 16, (6, 0)),
         # as TACC prints it: "GV100GL [Tesla V100 PCIe 16GB]"
-        _nvidia("v100", "1db4", False, "NVIDIA Tesla V100 PCIe 16 GB", 16),
-        _nvidia("v100-32gb", "1db6", False, "NVIDIA Tesla V100 PCIe 32 GB", 32),
-        _nvidia("t4", "1eb8", True, "NVIDIA Tesla T4", 16),
-        _nvidia("a30", "20b7", True, "NVIDIA A30 PCIe", 24),
-        _nvidia("a40", "2235", True, "NVIDIA A40", 48),
-        _nvidia("a100", "20f1", True, "NVIDIA A100 PCIe 40 GB", 40),
-        _nvidia("a100-80gb", "20b5", True, "NVIDIA A100 PCIe 80 GB", 80),
-        _nvidia("l40", "26b5", True, "NVIDIA L40", 48),
-        _nvidia("h100", "2331", True, "NVIDIA H100 PCIe 80 GB", 80),
+        _nvidia("v100", "1db4", "NVIDIA Tesla V100 PCIe 16 GB", 16, (7, 0)),
+        _nvidia("v100-32gb", "1db6", "NVIDIA Tesla V100 PCIe 32 GB", 32, (7, 0)),
+        _nvidia("v100-sxm2", "1db1", "NVIDIA Tesla V100 SXM2 16 GB", 16, (7, 0)),
+        _nvidia("v100-sxm2-32gb", "1db5", "NVIDIA Tesla V100 SXM2 32 GB", 32, (7, 0)),
+        # sold under two identifiers: the first revision, and revision A
+        _nvidia("rtx2080ti-1e04", "1e04", "NVIDIA GeForce RTX 2080 Ti (1e04)", 11, (7, 5)),
+        _nvidia("rtx2080ti", "1e07", "NVIDIA GeForce RTX 2080 Ti Rev. A", 11, (7, 5)),
+        _nvidia("rtx5000", "1eb0", "NVIDIA Quadro RTX 5000", 16, (7, 5)),
+        _nvidia("t4", "1eb8", "NVIDIA Tesla T4", 16, (7, 5), sriov=True),
+        _nvidia("a6000", "2230", "NVIDIA RTX A6000", 48, (8, 6)),
+        _nvidia("a30", "20b7", "NVIDIA A30 PCIe", 24, (8, 0), sriov=True, mig=True),
+        _nvidia("a40", "2235", "NVIDIA A40", 48, (8, 6), sriov=True),
+        _nvidia("a100", "20f1", "NVIDIA A100 PCIe 40 GB", 40, (8, 0), sriov=True, mig=True),
+        _nvidia("a100-80gb", "20b5", "NVIDIA A100 PCIe 80 GB", 80, (8, 0), sriov=True, mig=True),
+        _nvidia("a100-sxm4", "20b0", "NVIDIA A100 SXM4 40 GB", 40, (8, 0), sriov=True, mig=True),
+        _nvidia("a100-sxm4-80gb", "20b2", "NVIDIA A100 SXM4 80 GB", 80, (8, 0), sriov=True, mig=True),
+        _nvidia("l4", "27b8", "NVIDIA L4", 24, (8, 9), sriov=True),
+        _nvidia("l40", "26b5", "NVIDIA L40", 48, (8, 9), sriov=True),
+        _nvidia("l40s", "26b9", "NVIDIA L40S", 48, (8, 9), sriov=True),
+        _nvidia("h100", "2331", "NVIDIA H100 PCIe 80 GB", 80, (9, 0), sriov=True, mig=True),
+        _nvidia("h100-sxm5", "2330", "NVIDIA H100 SXM5 80 GB", 80, (9, 0), sriov=True, mig=True),
+        _nvidia("h200", "2335", "NVIDIA H200 SXM 141 GB", 141, (9, 0), sriov=True, mig=True),
+        _nvidia("h200-nvl", "233b", "NVIDIA H200 NVL 141 GB", 141, (9, 0), sriov=True, mig=True),
         _alveo("u50", "5020", "AMD Xilinx Alveo U50", 8),
         _alveo("u250", "5004", "AMD Xilinx Alveo U250", 64),
     )

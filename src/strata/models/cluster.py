@@ -7,7 +7,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from strata.models.base import Model
+from strata.models.accelerators import LONG_TERM_BRANCH
+from strata.models.base import Model, Unit
 from strata.models.types import DnsLabel, IPv4Net, LabelKey, LabelValue, Taint
 
 
@@ -26,6 +27,25 @@ class GpuNodes(Model):
         tuple[Taint, ...],
         Field(description="Taints of GPU nodes, key=value:effect; they keep pods without a GPU away."),
     ] = ("nvidia.com/gpu=present:NoSchedule",)
+    driver_branch: Annotated[
+        int,
+        Field(
+            strict=True,
+            ge=LONG_TERM_BRANCH,
+            le=9999,
+            description="Branch of NVIDIA's driver on nodes with real GPUs. Default: the long-term branch.",
+        ),
+    ] = LONG_TERM_BRANCH
+    cuda: Annotated[
+        int | None,
+        Unit("major version"),
+        Field(
+            strict=True,
+            ge=11,
+            le=99,
+            description="CUDA that the site's images are built with; refused where a GPU's support has ended.",
+        ),
+    ] = None
 
 
 class Cluster(Model):

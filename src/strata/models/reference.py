@@ -131,9 +131,15 @@ def _needs(role: Role) -> str:
 
 
 def _accelerators() -> str:
-    lines = ["## Kinds of accelerators", "", "| kind | card | memory | PCI | nova device type | Kubernetes resource |"]
-    lines.append("|---|---|---|---|---|---|")
+    lines = ["## Kinds of accelerators", "", "Sources: `src/strata/models/accelerators.py`.", ""]
+    lines.append(
+        "| kind | card | memory | PCI | nova device type | compute capability | MIG | last driver, CUDA | resource |"
+    )
+    lines.append("|---|---|---|---|---|---|---|---|---|")
     for a in CATALOGUE.values():
         pci = f"`{a.vendor_id}:{a.product_id}` | `{a.device_type}`"
-        lines.append(f"| `{a.kind}` | {a.description} | {a.memory} | {pci} | `{a.resource}` |")
+        capability = ".".join(map(str, a.compute_capability)) if a.compute_capability else "–"
+        last = f"{a.last_driver_branch}, {a.last_cuda}" if a.last_driver_branch else "–"
+        more = f"{capability} | {'yes' if a.mig else '–'} | {last}"
+        lines.append(f"| `{a.kind}` | {a.description} | {a.memory} | {pci} | {more} | `{a.resource}` |")
     return "\n".join([*lines, ""])

@@ -155,6 +155,7 @@ class Versions(_Model):
     packages: dict[str, Version] = Field(description="from the Python package registry, outside the project's venv")
     openstack: Version
     debian: dict[str, str] = Field(description="release → suite")
+    nvidia: dict[str, Version] = Field(default_factory=dict, description="Debian packages of NVIDIA's archives")
     components: dict[str, Component]
     environments: dict[str, PythonEnvironment] = Field(
         default_factory=dict, description="Python programs, installed where a site asks for them"

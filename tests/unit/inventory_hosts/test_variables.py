@@ -14,7 +14,7 @@ from strata.catalogue.needs.shared_volume import service_volumes
 from strata.catalogue.site import needed
 from strata.inventory import Template
 from strata.inventory.clients import pull_users
-from strata.inventory.role_variables import role_variables
+from strata.inventory.role_variables import role_host_variables, role_variables
 from strata.inventory.services import published_services
 from strata.inventory.topology import database_secret, host_networks
 from strata.models import Site, load_site
@@ -172,3 +172,13 @@ def test_a_site_without_platform_publishes_nothing(tmp_path: Path) -> None:
     assert published_services(site) == ()
     assert variables("load_balancer", site, None)["load_balancer_backends"] == []
     assert host_networks(site) == ["2001:db8::1/128"]
+
+
+@pytest.mark.parametrize("own", [{"v100": 2}, None], ids=["machine", "hypervisor of its name"])
+def test_a_hypervisor_hands_out_its_cards(tmp_path: Path, own: dict[str, int] | None) -> None:
+    machine: dict[str, object] = {"name": "gpu01", "address": "192.0.2.9", "roles": ["pci_passthrough"]}
+    cloud = yaml.safe_load((REPOSITORY / "inventories/tacc/site.yaml").read_text())["cloud"]
+    more = {"cloud": {**cloud, "instances": []}} if own is None else {}
+    site = machines_site(tmp_path, [machine | ({"accelerators": own} if own else {})], **more)
+    cards = role_host_variables("pci_passthrough", site, "gpu01")["pci_passthrough_cards"]
+    assert cards == [{"kind": "v100", "id": "10de:1db4", "count": 2}]

@@ -150,6 +150,40 @@ def test_gpu_nodes_are_marked_as_the_site_says(site: Site) -> None:
     assert variables["kube_node_taints"] == list(site.cluster.gpu_nodes.taints)
 
 
+def machine_with(cards: dict[str, int], **marks: int) -> Site:
+    """A site of one machine that is a GPU node, beside a control plane."""
+    node = {"name": "gpu-1", "address": "192.0.2.2", "roles": ["kube_node", "gpu_node"], "accelerators": cards}
+    control = {"name": "control-1", "address": "192.0.2.1", "roles": ["kube_control_plane"]}
+    content = {
+        **{"name": "metal", "domain": "metal.example.org", "hosts": {"machines": [control, node]}},
+        "cluster": {"name": "metal", "datastore": "etcd", "gpu_nodes": marks},
+    }
+    return Site.model_validate(content)
+
+
+@pytest.mark.parametrize(
+    ("cards", "marks", "driver"),
+    [
+        ({"v100": 2}, {}, {"branch": 580, "open_kernel_modules": False, "gpus": 2}),
+        ({"t4": 1, "a100": 2}, {"driver_branch": 595}, {"branch": 595, "open_kernel_modules": True, "gpus": 3}),
+        # the proprietary modules drive both
+        ({"gtx1080ti": 4, "rtx2080ti": 4}, {}, {"branch": 580, "open_kernel_modules": False, "gpus": 8}),
+        ({"u50": 2}, {}, None),
+    ],
+)
+def test_real_gpus_get_their_driver(cards: dict[str, int], marks: dict[str, int], driver: dict[str, object]) -> None:
+    found = role_host_variables("gpu_node", machine_with(cards, **marks), "gpu-1")
+    assert found.get("gpu_node_driver") == driver
+    assert found.get("kubernetes_common_nvidia_runtime", False) == (driver is not None)
+
+
+def test_the_labs_accelerators_have_no_driver(site: Site) -> None:
+    assert set(role_host_variables("gpu_node", site, "gpu-worker-1")) == {"kube_node_labels"}
+    versions = role_variables("gpu_node", site, None)["gpu_node_versions"]
+    assert isinstance(versions, dict)
+    assert set(versions) == {"container-toolkit", "cuda-keyring"}
+
+
 @pytest.mark.parametrize(
     ("address", "url"), [("10.0.0.1", "https://10.0.0.1:2379"), ("2001:db8::1", "https://[2001:db8::1]:2379")]
 )

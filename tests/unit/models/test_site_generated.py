@@ -58,6 +58,18 @@ def test_accelerators_are_what_nova_accepts(kind: str) -> None:
     assert re.fullmatch(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?", kind)
 
 
+def test_support_ends_with_volta() -> None:
+    ended = {kind for kind, card in CATALOGUE.items() if card.last_driver_branch is not None}
+    assert ended == {"gtx1080ti", "p100", "v100", "v100-32gb", "v100-sxm2", "v100-sxm2-32gb"}
+    assert {CATALOGUE[kind].last_driver_branch for kind in ended} == {580}
+    assert {CATALOGUE[kind].last_cuda for kind in ended} == {12}
+    assert not any(CATALOGUE[kind].open_kernel_modules for kind in ended)
+    assert {a.kind for a in CATALOGUE.values() if a.mig} == {
+        *("a30", "a100", "a100-80gb", "a100-sxm4", "a100-sxm4-80gb"),
+        *("h100", "h100-sxm5", "h200", "h200-nvl"),
+    }
+
+
 def test_no_two_kinds_are_the_same_device() -> None:
     assert len({(a.vendor_id, a.product_id) for a in CATALOGUE.values()}) == len(CATALOGUE)
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from strata.models.accelerators import CATALOGUE
 from strata.models.checks.finding import INSTANCES, MACHINES, Finding
 from strata.models.cloud import Cloud
 from strata.models.gpu_nodes import gpu_nodes
+from strata.models.hypervisors import passthrough
 from strata.models.problems import suggestion
 from strata.models.site import Site
 from strata.models.yaml_events import KeyPath
@@ -23,11 +25,8 @@ def check(site: Site) -> Iterator[Finding]:
             yield from _flavors(site.cloud)
             yield from _instances(site.cloud)
         yield from _gpu_instances(site.cloud)
-    for index, machine in enumerate(site.hosts.machines):
-        if "gpu_node" in machine.roles and not machine.accelerators:
-            fix = "declare its cards (accelerators: {v100: 2}), or remove the role"
-            reads = ((*MACHINES, index, "accelerators"),)
-            yield Finding((*MACHINES, index, "roles"), "has the role gpu_node and no accelerators", fix, reads)
+    yield from _machines(site)
+    yield from _support(site)
     yield from _tenants(site)
 
 
@@ -90,6 +89,45 @@ def _gpu_instances(cloud: Cloud) -> Iterator[Finding]:
             listed = ", ".join(with_cards[:5]) or "a flavor with accelerators"
             why = "has no accelerators, and the role gpu_node needs some"
             yield Finding((*INSTANCES, index, "flavor"), why, f"{listed}, or remove the role", (FLAVORS,))
+
+
+def _machines(site: Site) -> Iterator[Finding]:
+    """Machines whose roles need accelerators; an instance has none to hand out."""
+    for index, instance in enumerate(site.cloud.instances if site.cloud else ()):
+        if "pci_passthrough" in instance.roles:
+            why = "has the role pci_passthrough, which is a hypervisor's"
+            yield Finding((*INSTANCES, index, "roles"), why, "list the hypervisor in hosts.machines with the role")
+    handed_out = passthrough(site)
+    for index, machine in enumerate(site.hosts.machines):
+        path: KeyPath = (*MACHINES, index, "roles")
+        reads = ((*MACHINES, index, "accelerators"), HYPERVISORS)
+        role = next((role for role in ("gpu_node", "pci_passthrough") if role in machine.roles), None)
+        if role is not None and not machine.accelerators and not handed_out.get(machine.name):
+            fix = "declare its cards (accelerators: {v100: 2}), or remove the role"
+            yield Finding(path, f"has the role {role} and no accelerators", fix, reads)
+        if {"gpu_node", "pci_passthrough"} <= set(machine.roles):
+            why = "has the roles gpu_node and pci_passthrough; its accelerators serve its pods, or instances"
+            yield Finding(path, why, "remove one of the two")
+
+
+def _support(site: Site) -> Iterator[Finding]:
+    """The driver and the CUDA of GPU nodes against what still supports their GPUs."""
+    if site.cluster is None:
+        return
+    nodes, path = site.cluster.gpu_nodes, ("cluster", "gpu_nodes")
+    for kind, host in sorted({kind: host for host, held in gpu_nodes(site).items() for kind in held}.items()):
+        card = CATALOGUE[kind]
+        capability = ".".join(map(str, card.compute_capability or ()))
+        which = f"{kind} ({host}: {card.description}, compute capability {capability})"
+        reads = (("cloud",), MACHINES)
+        last = card.last_driver_branch
+        if last is not None and nodes.driver_branch > last:
+            why = f"NVIDIA's driver {nodes.driver_branch} has no support for {which}; {last} is its last"
+            yield Finding((*path, "driver_branch"), why, f"driver_branch: {last}, or no GPU nodes with {kind}", reads)
+        last = card.last_cuda
+        if last is not None and nodes.cuda is not None and nodes.cuda > last:
+            why = f"CUDA {nodes.cuda} has no support for {which}; {last} is its last"
+            yield Finding((*path, "cuda"), why, f"cuda: {last}, or no GPU nodes with {kind}", reads)
 
 
 def _tenants(site: Site) -> Iterator[Finding]:

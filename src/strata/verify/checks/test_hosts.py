@@ -6,6 +6,7 @@ import contextlib
 import secrets as randomness
 import ssl
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
@@ -22,7 +23,9 @@ from strata.inventory.clients import NFS_ROLES, NODES, NODES_SECRET, OPERATOR, O
 from strata.inventory.ports import DATASTORE, POSTGRESQL, REGISTRY, REGISTRY_PUSH
 from strata.inventory.topology import database_secret
 from strata.models import Site
+from strata.models.accelerators import CATALOGUE
 from strata.models.hosts import NfsExport
+from strata.models.hypervisors import passthrough
 from strata.roles import kernel_names, units_of
 from strata.roles import port as role_port
 from strata.site.context import SiteContext
@@ -257,6 +260,28 @@ def test_postgresql_refuses_plain_connections(
             sslmode="disable",
             connect_timeout=int(TIMEOUT),
         )
+
+
+def test_hypervisors_hand_out_their_accelerators(site: Site, host: Callable[[str], Host]) -> None:
+    """On every hypervisor, all of its accelerators are bound to vfio-pci, each in an IOMMU group."""
+    hypervisors = passthrough(site)
+    if not hypervisors:
+        pytest.skip(f"site {site.name} has no host with the role pci_passthrough")
+    script = (
+        "cd /sys/bus/pci/devices; for d in *; do "
+        "echo $(cat $d/vendor $d/device) $(readlink -e $d/driver || echo /none) "
+        "$(readlink -e $d/iommu_group || echo /none); done"
+    )
+    for name, accelerators in hypervisors.items():
+        lines = [line.split() for line in host(name).check_output(script).splitlines()]
+        bound = Counter(
+            f"{vendor[2:]}:{device[2:]}"
+            for vendor, device, driver, group in lines
+            if driver.endswith("/vfio-pci") and not group.endswith("/none")
+        )
+        for kind, count in accelerators.items():
+            card = CATALOGUE[kind]
+            assert bound[f"{card.vendor_id}:{card.product_id}"] >= count, f"{name}: {kind}, of {dict(bound)}"
 
 
 def test_kine_answers_only_to_the_sites_certificates(
