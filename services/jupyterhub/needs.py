@@ -17,6 +17,7 @@ from strata.catalogue.needs import (
     Priority,
     Secret,
     SharedVolume,
+    TenantFolders,
 )
 from strata_services.jupyterhub.settings import JupyterHub, Profile
 
@@ -56,6 +57,11 @@ def homes(settings: JupyterHub) -> SharedVolume:
     return SharedVolume("homes", owner=USER_ID, group=USER_ID, mode="0700", size=size)
 
 
+def shared_folders(settings: JupyterHub) -> TenantFolders | None:
+    """The folders of tenants, if the site shares them with servers."""
+    return TenantFolders(settings.shared_export) if settings.shared_export else None
+
+
 def hostname(settings: JupyterHub) -> Hostname:
     """Where users reach it."""
     return Hostname(
@@ -78,7 +84,8 @@ def accelerators(profile: Profile) -> Accelerators | None:
 
 def needs(settings: JupyterHub) -> tuple[Need[Any], ...]:
     """A namespace for users' pods, the database, homes, the site's login, a name, the batch system."""
-    cards = {need for need in map(accelerators, settings.profiles) if need is not None}
+    optional = (shared_folders(settings), *map(accelerators, settings.profiles))
+    found = dict.fromkeys(need for need in optional if need is not None)
     return (
         NAMESPACE,
         DATABASE,
@@ -90,5 +97,5 @@ def needs(settings: JupyterHub) -> tuple[Need[Any], ...]:
         client(settings),
         hostname(settings),
         *HUB_SECRETS,
-        *cards,
+        *found,
     )

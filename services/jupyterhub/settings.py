@@ -91,6 +91,13 @@ class JupyterHub(Model):
         Count | None, Unit("servers"), Field(description="Servers of all users at one time. Default: no limit.")
     ] = None
     culling: Annotated[Culling, Field(description="When servers are stopped.")] = Culling()
+    shared_export: Annotated[
+        DnsLabel | None,
+        Field(
+            description="NFS export with `tenants: true`; servers of a tenant's members have the tenant's folder in it "
+            "at /shared/<tenant>. Default: no shared folders."
+        ),
+    ] = None
     homes_size: Annotated[
         Size, Field(description="Capacity of the volume with all homes; an NFS server may not enforce it.")
     ] = Size.parse("10 GiB")

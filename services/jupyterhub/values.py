@@ -28,8 +28,9 @@ from strata_services.jupyterhub.needs import (
     client,
     homes,
     hostname,
+    shared_folders,
 )
-from strata_services.jupyterhub.settings import JupyterHub, Profile
+from strata_services.jupyterhub.settings import Culling, JupyterHub, Profile
 
 HTTPS = port("load_balancer", "https")
 KUBERNETES_API = port("kube_control_plane", "kubernetes-api")
@@ -61,7 +62,9 @@ profiles, access = get_config("singleuser.profileList"), get_config("custom.prof
 tenants, accelerators = get_config("custom.tenants"), get_config("custom.accelerators")
 limits = {tenant["name"]: Limits(**tenant["limits"]) for tenant in tenants}
 c.KubeSpawner.profile_list = profile_list(profiles, access)
-c.KubeSpawner.modify_pod_hook = pod_hook(tenants, profiles, access, limits, accelerators)
+c.KubeSpawner.modify_pod_hook = pod_hook(
+    tenants, profiles, access, limits, accelerators, get_config("custom.sharedFolders")
+)
 c.JupyterHub.extra_handlers = handlers(limits)
 serve(get_config("custom.metricsPort"))
 """
@@ -86,6 +89,7 @@ def values(context: ServiceContext[JupyterHub]) -> Values:
             ],
             "accelerators": _accelerators(context),
             "metricsPort": METRICS.port,
+            "sharedFolders": _shared_folders(context),
             **batch.custom(context.provide(BATCH), context.site),
         },
         "hub": _hub(context, f"https://{host['host']}"),
@@ -139,6 +143,7 @@ def _hub(context: ServiceContext[JupyterHub], url: str) -> Values:
             "JupyterHub": {
                 "authenticator_class": "generic-oauth",
                 "admin_access": False,
+                "template_vars": {"announcement": _announcement(hub.culling)},
                 "custom_scopes": {
                     _scope(tenant): {"description": f"Configure the servers of tenant {tenant.name}"}
                     for tenant in context.site.platform.tenants
@@ -193,6 +198,18 @@ def _hub(context: ServiceContext[JupyterHub], url: str) -> Values:
             ],
         },
     }
+
+
+def _announcement(culling: Culling) -> str:
+    """On all pages of the hub: when servers are stopped."""
+    text = f"Your server stops after {_time(culling.idle_seconds)} without activity"
+    if culling.maximum_age_seconds is not None:
+        text += f", and {_time(culling.maximum_age_seconds)} after its start"
+    return f"{text}. Files in your home stay."
+
+
+def _time(seconds: int) -> str:
+    return f"{seconds // 60} min" if seconds % 60 == 0 else f"{seconds} s"
 
 
 def _scope(tenant: Tenant) -> str:
@@ -319,6 +336,16 @@ def _accelerators(context: ServiceContext[JupyterHub]) -> Values:
             "tolerations": [dict(toleration) for toleration in cards.tolerations],
         }
     return found
+
+
+def _shared_folders(context: ServiceContext[JupyterHub]) -> Values:
+    """By tenant. The user of the checks, who has no tenant, uses that of the first."""
+    need, tenants = shared_folders(context.settings), context.site.platform.tenants
+    if need is None or not tenants:
+        return {"folders": {}, "users": {}}
+    claims = context.provide(need)
+    folders = {t.name: {"claim": claims[t.name], "group": t.group_id} for t in tenants}
+    return {"folders": folders, "users": {VERIFY_USER: tenants[0].name}}
 
 
 def _access(hub: JupyterHub) -> Values:

@@ -17,7 +17,7 @@ import websocket
 
 from strata.access.https import load_balancer_address, trusted_authorities
 from strata.catalogue.site import batch_server
-from strata.verify.pods import Kubectl
+from strata.verify.pods import Kubectl, PodRequest, run
 from strata.verify.waiting import settled
 from strata_services.jupyterhub.needs import HUB_PRIORITY, NAMESPACE, USER_PRIORITY, VERIFY_TOKEN, VERIFY_USER
 from strata_services.jupyterhub.service import SERVICE
@@ -25,6 +25,7 @@ from strata_services.jupyterhub.settings import JupyterHub
 
 if TYPE_CHECKING:
     from strata.site.context import SiteContext
+    from strata.site.outputs import ImageOutputs
 
 HTTPS = 443
 STOP_SECONDS = 180.0
@@ -45,6 +46,29 @@ print(json.dumps({{
     "before": marker.read_text() if marker.exists() else None,
 }}))
 """
+SHARED = "/shared"
+SHARE = """
+import json, os, pathlib
+folder = pathlib.Path("{folder}")
+(folder / "{name}").mkdir()
+file = folder / "{name}" / "file"
+file.write_text("one")
+print(json.dumps({{
+    "folders": os.listdir(folder.parent),
+    "link": os.path.realpath(pathlib.Path.home() / folder.parent.name),
+    "group": file.stat().st_gid,
+}}))
+"""
+CHANGE = """
+import os, sys
+with open(sys.argv[1], "a") as file:
+    file.write(" two")
+with open(sys.argv[1]) as file:
+    print(file.read())
+os.remove(sys.argv[1])
+os.rmdir(os.path.dirname(sys.argv[1]))
+"""
+NOBODY = 65534
 JOB_SECONDS = 400
 """Of a short job from its submission to its end, with a new execution point."""
 JOB = f"""
@@ -240,6 +264,30 @@ def test_server_submits_jobs(hub: Hub, settings: JupyterHub, context: SiteContex
     hub.start(settings.profiles[0].name, settings.start_seconds)
     result = json.loads(hub.run(JOB))
     assert result == {"status": 4, "owner": f"{tenants[0].name}.{VERIFY_USER}", "output": "42\n"}
+
+
+def test_members_share_their_tenants_folder(
+    hub: Hub, settings: JupyterHub, context: SiteContext, kubectl: Kubectl, images: ImageOutputs
+) -> None:
+    """What a user's server writes into its tenant's folder, another member changes and deletes, under another user id.
+    The server has no other tenant's folder."""
+    tenants = context.site.platform.tenants
+    if settings.shared_export is None or not tenants:
+        pytest.skip(f"site {context.site.name} has no shared folders")
+    tenant = tenants[0]
+    hub.start(settings.profiles[0].name, settings.start_seconds)
+    name = f".strata-verify-{uuid.uuid4().hex[:8]}"
+    found = json.loads(hub.run(SHARE.format(folder=f"{SHARED}/{tenant.name}", name=name)))
+    assert found == {"folders": [tenant.name], "link": SHARED, "group": tenant.group_id}
+    request = PodRequest(
+        name=f"verify{name[-9:]}",
+        image=images.images["pod-base"],
+        command=["python3", "-c", CHANGE, f"/volume/{name}/file"],
+        tolerations=[{"operator": "Exists"}],
+        claim=settings.shared_export,
+        identity=(NOBODY, tenant.group_id or 0),
+    )
+    assert run(kubectl, tenant.name, request)[0].strip() == "one two"
 
 
 def test_server_computes_and_keeps_its_home(hub: Hub, settings: JupyterHub, kubectl: Kubectl) -> None:

@@ -36,7 +36,7 @@ def running_hub(
     """The lab's hub with a second tenant and images that tenants may configure; the pool is down."""
     stack, hubs = _hubs
     if not hubs:
-        site_file = lab_with(SERVICE, profiles=PROFILES, images=IMAGES)
+        site_file = lab_with(SERVICE, profiles=PROFILES, images=IMAGES, shared_export="tenants")
         content = yaml.safe_load(site_file.read_text())
         content["platform"]["tenants"].append(BIOLOGY)
         site_file.write_text(yaml.safe_dump(content))

@@ -41,6 +41,13 @@ def test_profiles_are_kubespawners(values_of: ValuesOf, site_file: Path) -> None
     assert card["kubespawner_override"]["tolerations"], "the lab's GPU nodes are tainted"
 
 
+def test_hubs_pages_say_when_servers_stop(values_of: ValuesOf, lab_with: LabWith) -> None:
+    site_file = lab_with(SERVICE, culling={"idle_seconds": 90, "maximum_age_seconds": 86400})
+    variables = values_of(SERVICE, site_file)["hub"]["config"]["JupyterHub"]["template_vars"]
+    text = "Your server stops after 90 s without activity, and 1440 min after its start. Files in your home stay."
+    assert variables == {"announcement": text}
+
+
 def test_restricted_profiles_name_groups_of_the_issuer(values_of: ValuesOf, site_file: Path) -> None:
     access = values_of(SERVICE, site_file)["custom"]["profileAccess"]
     assert access == {"v100": {"users": [VERIFY_USER], "groups": ["/tenants/research"]}}

@@ -9,6 +9,8 @@ from strata_hub import TENANT_LABEL, Profile, tenant_label
 from strata_hub.configuration import Limits, bytes_of, effective
 from strata_hub.store import Store
 
+SHARED = "/shared"
+"""Not below the home: there, a file of the user could be in the way."""
 SECONDS = {
     "activeDeadlineSeconds": "active_deadline_seconds",
     "terminationGracePeriodSeconds": "termination_grace_period_seconds",
@@ -22,6 +24,7 @@ def pod_hook(
     access: Mapping[str, Profile],
     limits: Mapping[str, Limits],
     accelerators: Mapping[str, Any],
+    shared: Mapping[str, Any],
 ) -> Callable[[Any, Any], Any]:
     """The function that KubeSpawner calls with each pod before it creates it: the tenant's label, and the configuration
     of that tenant only, also for a user of several.
@@ -30,6 +33,7 @@ def pod_hook(
         tenants: as `tenant_label` takes them, as well as `profiles` and `access`.
         limits: by tenant.
         accelerators: as `configure` takes them.
+        shared: `folders`, by tenant: `claim` and `group`; `users`: tenants of users who are in none.
     """
     label = tenant_label(tenants, profiles, access)
     groups_of = {one["name"]: one["group"] for one in tenants}
@@ -41,9 +45,29 @@ def pod_hook(
             user, groups = spawner.user.name, {group.name for group in spawner.user.groups}
             stored = Store(spawner.db, name).all()
             configure(pod, effective(stored, user, groups, groups_of[name], limits[name]), accelerators)
+        member_of = name or shared["users"].get(spawner.user.name)
+        folder = shared["folders"].get(member_of)
+        if folder is not None:
+            mount_shared_folder(pod, member_of, folder)
         return pod
 
     return change
+
+
+def mount_shared_folder(pod: Any, tenant: str, folder: Mapping[str, Any]) -> None:
+    """Mounts the tenant's folder; its group is how NFS admits the server.
+
+    Args:
+        pod: V1Pod.
+        tenant: of the server.
+        folder: `claim` and `group`.
+    """
+    volume = {"name": "shared", "persistentVolumeClaim": {"claimName": folder["claim"]}}
+    pod.spec.volumes = [*(pod.spec.volumes or ()), volume]
+    container = pod.spec.containers[0]
+    mount = {"name": "shared", "mountPath": f"{SHARED}/{tenant}"}
+    container.volume_mounts = [*(container.volume_mounts or ()), mount]
+    pod.spec.security_context = {**(pod.spec.security_context or {}), "supplementalGroups": [folder["group"]]}
 
 
 def configure(pod: Any, configuration: Mapping[str, Any], accelerators: Mapping[str, Any]) -> None:

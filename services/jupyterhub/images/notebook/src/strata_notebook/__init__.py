@@ -1,4 +1,4 @@
-"""Extension of Jupyter's server: has the hub issue a token of the batch system, and renews it before it expires."""
+"""Extension of Jupyter's server: folders, and a token of the batch system, which it renews before it expires."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from urllib.parse import quote
 
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError
 
+from strata_notebook.folders import prepare
+
 DIRECTORY = "_CONDOR_SEC_TOKEN_DIRECTORY"
 """Where HTCondor's client reads tokens; the hub sets it at sites with a batch system."""
 RETRY_SECONDS = 60.0
@@ -25,6 +27,10 @@ def _jupyter_server_extension_points() -> list[dict[str, str]]:
 
 def _load_jupyter_server_extension(server: Any) -> None:
     """Called by Jupyter's server; it does not wait for the token."""
+    try:
+        prepare(Path.home())
+    except OSError as error:
+        server.log.warning("no links in the home: %s", error)
     if DIRECTORY in os.environ and "JUPYTERHUB_API_URL" in os.environ:
         server.io_loop.add_callback(keep, os.environ, server.log)
 
