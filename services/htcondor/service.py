@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from strata.models.yaml_events import KeyPath
 
 KEY: KeyPath = ("platform", "services", "htcondor", "tenants")
+QUEUES: KeyPath = ("platform", "services", "htcondor", "queues")
 TENANTS: KeyPath = ("platform", "tenants")
 
 
 def check(settings: HTCondor, site: Site, _: Path) -> Iterator[Finding]:
-    """Tenants are those of the site, each once; shares do not name cards that jobs cannot have."""
+    """Tenants are those of the site, each once, as queues are; shares do not name cards that jobs cannot have."""
+    yield from duplicates((name, (*QUEUES, i)) for i, name in enumerate(settings.queues))
     names = [tenant.name for tenant in site.platform.tenants]
     yield from duplicates((share.name, (*KEY, i, "name")) for i, share in enumerate(settings.tenants))
     for index, share in enumerate(settings.tenants):

@@ -47,6 +47,13 @@ class HTCondor(Model):
         tuple[TenantShare, ...],
         Field(description="Limits and shares of tenants, where the tenant's quota is not right."),
     ] = ()
+    queues: Annotated[
+        tuple[DnsLabel, ...],
+        Field(
+            description="Queues of each tenant, the most urgent first: a job takes the execution point of a running "
+            "job of a later queue, which is idle again. Jobs name theirs as StrataQueue. Default: no queues."
+        ),
+    ] = ()
     half_life_seconds: Annotated[
         Count, Unit("seconds"), Field(description="After this time, past usage counts half in the fair share.")
     ] = 86400

@@ -81,6 +81,7 @@ def values(context: ServiceContext[HTCondor]) -> Values:
         "existingSecret": context.service.secret_name,
         "spool": {"existingClaim": context.provide(spool(settings))},
         "tenants": shares(settings, context.site),
+        "queues": list(settings.queues),
         "accounting": {"halfLife": settings.half_life_seconds},
         "tokens": {"lifetime": settings.token_seconds, "clients": token_clients},
         "clients": clients,

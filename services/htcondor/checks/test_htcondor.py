@@ -112,10 +112,16 @@ def test_a_job_runs_once_in_a_pod_of_its_own(pool: Pool, site: Site, kubectl: Ku
 
 @pytest.mark.parametrize(
     ("more", "reason"),
-    [("universe = scheduler", "vanilla"), ("request_cpus = 100000", "quota"), ("request_gpus = 1000", "quota")],
+    [
+        ("universe = scheduler", "no DAGMan"),
+        ("universe = local", "vanilla"),
+        ('+TransferOutput = "/condor/secrets/keys/POOL"', "does not see your files"),
+        ("request_cpus = 100000", "quota"),
+        ("request_gpus = 1000", "quota"),
+    ],
 )
 def test_jobs_that_the_pool_cannot_run_are_refused(pool: Pool, site: Site, user: str, more: str, reason: str) -> None:
-    """The access point refuses jobs that would run on itself, and jobs beyond the tenant's quota."""
+    """The access point refuses jobs that would run on itself or read its files, and jobs beyond the tenant's quota."""
     with pytest.raises(AssertionError, match=reason):
         submit(pool, site, user, more)
 

@@ -152,16 +152,18 @@ def test_the_queue_is_read_by_shape() -> None:
 
     found = snapshot(
         [
-            Ad(AcctGroup="a", JobStatus=1, RequestCpus=2, RequestMemory=200, RequestGPUs=1),
-            Ad(AcctGroup="a", JobStatus=1, RequestCpus=2, RequestMemory=256, RequestGPUs=1),
-            Ad(AcctGroup="a", JobStatus=1, RequestMemory=object()),
+            Ad(AcctGroup="a", JobStatus=1, RequestCpus=2, RequestMemory=200, RequestGPUs=1, EnteredCurrentStatus=50),
+            Ad(AcctGroup="a", JobStatus=1, RequestCpus=2, RequestMemory=256, RequestGPUs=1, EnteredCurrentStatus=70),
+            Ad(AcctGroup="a", JobStatus=1, RequestMemory=object(), EnteredCurrentStatus=60),
             Ad(AcctGroup="b", JobStatus=2, RemoteHost="slot1@execute-b-1a2b3c4d-x7k2p"),
-            Ad(AcctGroup="b", JobStatus=5),
+            Ad(AcctGroup="b", JobStatus=5, HoldReasonCode=1),
+            Ad(AcctGroup="b", JobStatus=5, HoldReasonCode=16),
         ]
     )
     assert found.idle == {Shape("a", 2, 256, 1): 2, Shape("a", 1, 128): 1}
     assert found.busy == {"execute-b-1a2b3c4d"}
     assert found.jobs == {("a", "idle"): 3, ("b", "running"): 1, ("b", "held"): 1}
+    assert found.idle_since == {"a": 50}
     priorities: list[dict[str, Any]] = [
         {"Name": "a", "IsAccountingGroup": True, "Priority": 500.0},
         {"Name": "a.ada@lab", "Priority": 2.0},
@@ -212,6 +214,23 @@ def test_the_provisioner_goes_on_where_another_was_killed(api: Api, cluster: Any
     queue.idle.clear()
     second.run_once()
     assert list(api.jobs.values()) == [one]
+
+
+def test_metrics_have_zeros(plan: Any) -> None:
+    from strata_condor.provisioner import exposition
+    from strata_condor.queue import Snapshot
+
+    queue = Snapshot(jobs=Counter({("a", "idle"): 3}), idle_since={"a": 1000})
+    lines = exposition(queue, [plan.Point("one", plan.Shape("a", 1, 128), running=True)], ["a", "b"], 1060.5)
+    found = dict(line.rsplit(" ", 1) for line in lines.splitlines() if not line.startswith("#"))
+    assert found['htcondor_jobs{tenant="a",status="idle"}'] == "3"
+    assert found['htcondor_execution_points{tenant="a",state="idle"}'] == "1"
+    assert found['htcondor_oldest_idle_job_seconds{tenant="a"}'] == "60"
+    others = {f'htcondor_jobs{{tenant="b",status="{status}"}}' for status in ("idle", "running", "held")}
+    others |= {f'htcondor_execution_points{{tenant="b",state="{state}"}}' for state in ("pending", "idle", "busy")}
+    assert {name: found[name] for name in others | {'htcondor_oldest_idle_job_seconds{tenant="b"}'}} == dict.fromkeys(
+        others | {'htcondor_oldest_idle_job_seconds{tenant="b"}'}, "0"
+    )
 
 
 def test_a_refusal_of_kubernetes_names_its_reason(api: Api, cluster: Any, plan: Any) -> None:

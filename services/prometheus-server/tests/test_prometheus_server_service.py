@@ -17,6 +17,7 @@ import pytest
 import requests
 import yaml
 
+from strata.catalogue.discovery import SERVICES
 from strata.catalogue.needs import Metrics
 from strata.catalogue.needs.metrics import MONITORING_NAMESPACE, SCRAPERS
 from strata.catalogue.service import Service
@@ -25,7 +26,7 @@ from strata.models.accelerators import CATALOGUE
 from strata.site.paths import REPOSITORY
 from strata.troubleshooting import entries
 from strata_services.prometheus_server.grafana import dashboards, expressions
-from strata_services.prometheus_server.service import FOLDER, SERVICE, rule_files
+from strata_services.prometheus_server.service import SERVICE, rule_files
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 Values = Callable[[Service[Any], Path], dict[str, Any]]
@@ -59,8 +60,11 @@ def configuration(site_file: Path, objects_of: Objects, tmp_path: Path) -> Path:
     return tmp_path / "prometheus.yml"
 
 
-def alerts() -> set[str]:
-    groups = yaml.safe_load((FOLDER / "rules" / "alerts.yaml").read_text())["groups"]
+RULES = sorted(SERVICES.glob("*/rules/alerts.yaml"))
+
+
+def alerts(*files: Path) -> set[str]:
+    groups = [group for file in files for group in yaml.safe_load(file.read_text())["groups"]]
     return {rule["alert"] for group in groups for rule in group["rules"]}
 
 
@@ -72,8 +76,9 @@ def test_prometheus_accepts_its_configuration(promtool: Run, configuration: Path
     assert promtool("check", "config", misspelt).returncode != 0
 
 
-def test_rules_compute_and_every_alert_fires(promtool: Run) -> None:
-    cases = FOLDER / "tests" / "rules.yaml"
+@pytest.mark.parametrize("rules", RULES, ids=lambda file: file.parent.parent.name)
+def test_rules_compute_and_every_alert_fires(promtool: Run, rules: Path) -> None:
+    cases = rules.parent.parent / "tests" / "rules.yaml"
     done = promtool("test", "rules", cases)
     assert done.returncode == 0, done.stdout + done.stderr
     fired = {
@@ -82,12 +87,12 @@ def test_rules_compute_and_every_alert_fires(promtool: Run) -> None:
         for case in test.get("alert_rule_test", ())
         if case.get("exp_alerts")
     }
-    assert fired == alerts()
+    assert fired == alerts(rules)
 
 
 def test_alerts_and_runbooks_match() -> None:
     titles = {entry.title.removeprefix(ALERT) for entry in entries() if entry.title.startswith(ALERT)}
-    assert titles == alerts()
+    assert titles == alerts(*RULES)
 
 
 def test_every_service_that_declares_metrics_is_a_target(site_file: Path, values_of: Values) -> None:

@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -15,11 +15,13 @@ from typing import Any
 
 from strata_condor.kubernetes import Kubernetes, Unavailable
 from strata_condor.plan import Limits, Point, Pool
-from strata_condor.queue import ATTRIBUTES, SELECTION, Snapshot, snapshot, usage
+from strata_condor.queue import ATTRIBUTES, SELECTION, STATES, Snapshot, snapshot, usage
 
 METRICS_PORT = 9100
 STALE_SECONDS = 120.0
 """Without a pass for so long the provisioner is restarted."""
+POINT_STATES = ("pending", "idle", "busy")
+"""Of an execution point: without a node or not ready yet, without a job, with one."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ class Provisioner:
             log(f"deleted {name}: no job waits for it")
         for shape in plan.create:
             log(f"created {cluster.create(shape)}: {shape.cpus} CPUs, {shape.memory} MiB, {shape.cards} cards")
-        self.metrics = exposition(queue, points)
+        self.metrics = exposition(queue, points, self.settings.pool.tenants, time.time())
         self.last_pass = time.monotonic()
 
     def run(self) -> None:
@@ -118,16 +120,29 @@ class Provisioner:
             time.sleep(self.settings.seconds)
 
 
-def exposition(queue: Snapshot, points: list[Point]) -> str:
-    """Metrics in the text format of Prometheus."""
+def exposition(queue: Snapshot, points: list[Point], tenants: Collection[str], now: float) -> str:
+    """Metrics in the text format of Prometheus, zeros included.
+
+    Args:
+        queue: the jobs.
+        points: the execution points.
+        tenants: of the pool.
+        now: seconds since 1970.
+    """
     states = Counter((p.shape.tenant, "busy" if p.busy else "idle" if p.running else "pending") for p in points)
     lines = []
-    for name, text, label, counts in (
-        ("htcondor_jobs", "Jobs in the queue.", "status", queue.jobs),
-        ("htcondor_execution_points", "Execution points.", "state", states),
+    for name, text, label, values, counts in (
+        ("htcondor_jobs", "Jobs in the queue.", "status", STATES.values(), queue.jobs),
+        ("htcondor_execution_points", "Execution points.", "state", POINT_STATES, states),
     ):
+        every = {(tenant, value) for tenant in tenants for value in values} | set(counts)
         lines += [f"# HELP {name} {text}", f"# TYPE {name} gauge"]
-        lines += [f'{name}{{tenant="{t}",{label}="{state}"}} {count}' for (t, state), count in sorted(counts.items())]
+        lines += [f'{name}{{tenant="{t}",{label}="{value}"}} {counts[t, value]}' for t, value in sorted(every)]
+    name = "htcondor_oldest_idle_job_seconds"
+    lines += [f"# HELP {name} How long the longest waiting job has been idle.", f"# TYPE {name} gauge"]
+    for tenant in sorted({*tenants, *queue.idle_since}):
+        waited = max(0, int(now) - queue.idle_since[tenant]) if tenant in queue.idle_since else 0
+        lines.append(f'{name}{{tenant="{tenant}"}} {waited}')
     return "\n".join([*lines, ""])
 
 

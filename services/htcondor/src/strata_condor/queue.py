@@ -14,7 +14,12 @@ STATES = {IDLE: "idle", RUNNING: "running", HELD: "held"}
 MEMORY_STEP = 128
 """MiB; requests are rounded up, so that jobs share execution points."""
 DEFAULT_MEMORY = 128
-ATTRIBUTES = ["AcctGroup", "JobStatus", "RemoteHost", "RequestCpus", "RequestMemory", "RequestGPUs", "MemoryUsage"]
+ATTRIBUTES = [
+    "AcctGroup", "EnteredCurrentStatus", "HoldReasonCode", "JobStatus", "MemoryUsage", "RemoteHost", "RequestCpus",
+    "RequestGPUs", "RequestMemory",
+]  # fmt: skip
+SPOOLING = 16
+"""HoldReasonCode of a job whose files are on their way."""
 SELECTION = f"JobUniverse == 5 && (JobStatus == {IDLE} || JobStatus == {RUNNING} || JobStatus == {HELD})"
 
 
@@ -36,11 +41,13 @@ class Snapshot:
         idle: number of idle jobs by shape.
         busy: names of the execution points that run a job.
         jobs: number of jobs by tenant and state (idle, running, held).
+        idle_since: of each tenant's job that has been idle for the longest, in seconds since 1970.
     """
 
     idle: Counter[Shape] = field(default_factory=Counter)
     busy: set[str] = field(default_factory=set)
     jobs: Counter[tuple[str, str]] = field(default_factory=Counter)
+    idle_since: dict[str, int] = field(default_factory=dict)
 
 
 def snapshot(ads: Iterable[Ad]) -> Snapshot:
@@ -48,8 +55,12 @@ def snapshot(ads: Iterable[Ad]) -> Snapshot:
     found = Snapshot()
     for ad in ads:
         tenant, status = str(ad.get("AcctGroup", "")), int(ad.get("JobStatus", 0))
+        if status == HELD and ad.get("HoldReasonCode") == SPOOLING:
+            continue
         found.jobs[tenant, STATES.get(status, "other")] += 1
         if status == IDLE:
+            since = _number(ad, "EnteredCurrentStatus", 0)
+            found.idle_since[tenant] = min(since, found.idle_since.get(tenant, since))
             memory = max(1, -(-_number(ad, "RequestMemory", DEFAULT_MEMORY) // MEMORY_STEP)) * MEMORY_STEP
             cpus, cards = max(1, _number(ad, "RequestCpus", 1)), max(0, _number(ad, "RequestGPUs", 0))
             found.idle[Shape(tenant, cpus, memory, cards)] += 1

@@ -1,0 +1,41 @@
+"""One pool for all tests that need a real one."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from strata.catalogue.service import Service
+from strata_services.htcondor.service import SERVICE
+
+from .real_pool import RealPool, running
+
+QUEUES = ["interactive", "dask", "batch"]
+
+
+@pytest.fixture(scope="session")
+def _pools() -> Iterator[tuple[ExitStack, list[RealPool]]]:
+    with ExitStack() as stack:
+        yield stack, []
+
+
+@pytest.fixture
+def real_pool(
+    _pools: tuple[ExitStack, list[RealPool]],
+    objects_of: Callable[[Service[Any], Path], list[dict[str, Any]]],
+    lab_with: Callable[..., Path],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> RealPool:
+    """The lab's pool, with queues and one execution point of the tenant research that stays."""
+    stack, pools = _pools
+    if shutil.which("podman") is None:
+        pytest.skip("podman is not installed")
+    if not pools:
+        objects = objects_of(SERVICE, lab_with(SERVICE, queues=QUEUES, idle_seconds=3600))
+        pools.append(stack.enter_context(running(objects, tmp_path_factory.mktemp("pool"))))
+    return pools[0]

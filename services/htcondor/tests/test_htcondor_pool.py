@@ -1,0 +1,100 @@
+"""The real HTCondor with the chart's configuration: jobs, queues, and what members cannot make it do."""
+
+from __future__ import annotations
+
+import pytest
+
+from .real_pool import ACCESS_POINT, COMPLETED, HELD, KEY, RealPool
+
+pytestmark = pytest.mark.xdist_group("htcondor-pool")
+EVE = "research.eve"
+AT = ("-name", ACCESS_POINT)
+SECRET = "/condor/secrets/keys/POOL"
+FORGED = "/condor/spool/forged"
+NOT_SPOOLED = "-disable"
+"""Of condor_submit: the job does not start with its files in the spool."""
+FILES = "the access point does not see your files"
+
+
+def shell(script: str) -> str:
+    """The line of a job that runs a script, without quotes and $(), which is HTCondor's."""
+    return f"arguments = \"-c '{script}'\"\n"
+
+
+def test_a_job_resumes_where_its_checkpoint_was(real_pool: RealPool) -> None:
+    """It is evicted in the second part, and ends once, on another execution point, from the checkpoint of the first."""
+    script = (
+        "if ! test -e saved; then hostname > saved; exit 85; fi; "
+        "if test `cat saved` = `hostname`; then touch /tmp/second-part; sleep 3600; fi; echo resumed with `cat given`"
+    )
+    checkpoint = "checkpoint_exit_code = 85\ntransfer_checkpoint_files = saved\n"
+    more = f"{checkpoint}transfer_input_files = given\noutput = out\nlog = log"
+    cluster = real_pool.submit(shell(script) + more, given="its input")
+    real_pool.until_exists("/tmp/second-part")  # noqa: S108  # of the execution point
+    real_pool.evict()
+    real_pool.until(cluster, COMPLETED)
+    assert real_pool.ad(cluster, "ExitCode", "NumShadowStarts", "AcctGroup") == ["0", "2", "research"]
+    real_pool.output("condor_transfer_data", *AT, cluster, user="research.ada")
+    assert real_pool.output("cat", "out") == "resumed with its input\n"
+
+
+def test_a_job_takes_the_execution_point_of_a_later_queue(real_pool: RealPool) -> None:
+    """The job of the queue batch is evicted by one of interactive, runs again after it, and ends once."""
+    batch = real_pool.submit(shell("if mkdir /tmp/batch-began; then sleep 3600; fi"))
+    real_pool.until_exists("/tmp/batch-began")  # noqa: S108  # of the execution point
+    interactive = real_pool.submit(shell("test -d /tmp/batch-began") + '+StrataQueue = "interactive"', "research.carol")
+    for cluster in (interactive, batch):
+        real_pool.until(cluster, COMPLETED)
+    assert real_pool.ad(interactive, "ExitCode", "NumShadowStarts", "StrataQueueRank") == ["0", "1", "3"]
+    assert real_pool.ad(batch, "ExitCode", "NumShadowStarts", "StrataQueue") == ["0", "2", "batch"]
+    with pytest.raises(AssertionError, match="the pool has no queue night; its queues: interactive, dask, batch"):
+        real_pool.submit('+StrataQueue = "night"')
+
+
+def test_a_dag_is_refused(real_pool: RealPool) -> None:
+    files = {"flow.dag": "JOB A a.sub", "a.sub": "executable = /bin/true\nqueue"}
+    status, text = real_pool.run("condor_submit_dag", "-force", "flow.dag", user=EVE, files=files)
+    assert status != 0
+    assert "this pool runs no DAGMan: it would have the access point's rights" in text
+
+
+@pytest.mark.parametrize(
+    ("description", "options", "message"),
+    [
+        ("universe = local", (), "the vanilla universe only"),
+        (f"transfer_input_files = {SECRET}", (NOT_SPOOLED,), FILES),
+        (f'+SpooledOutputFiles = "{SECRET}"', (), FILES),
+        (f'+TransferOutput = "{SECRET}"', (), FILES),
+        ('+TransferOutput = "a, ../../../../../secrets/keys/POOL"', (), FILES),
+        (f'+DAGManNodesLog = "{FORGED}"', (), FILES),
+    ],
+)
+def test_jobs_with_the_access_points_files_are_refused(
+    real_pool: RealPool, description: str, options: tuple[str, ...], message: str
+) -> None:
+    with pytest.raises(AssertionError, match=message):
+        real_pool.submit(description, EVE, *options)
+
+
+def test_a_job_in_the_queue_reaches_no_files_of_the_access_point(real_pool: RealPool) -> None:
+    """Neither by editing the job nor through its shadow."""
+    fetch = f"/usr/libexec/condor/condor_chirp fetch {SECRET} found; cat found"
+    cluster = real_pool.submit(f"{shell(fetch)}+WantIOProxy = true\noutput = stolen\nlog = {FORGED}", EVE)
+    real_pool.until(cluster, COMPLETED)
+    # looked at before the client, which runs as the same user here, writes its own files
+    assert real_pool.run("test", "-e", FORGED)[0] != 0
+    names = "Iwd Cmd In Out Err UserLog DAGManNodesLog TransferInput TransferOutput SpooledOutputFiles x509userproxy"
+    for name in (*names.split(), "JobUniverse", "StrataQueueRank"):
+        status, text = real_pool.run("condor_qedit", *AT, cluster, name, f'"{SECRET}"', user=EVE)
+        assert status != 0, f"{name}: {text}"
+    real_pool.output("condor_transfer_data", *AT, cluster, user=EVE)
+    assert KEY not in real_pool.output("sh", "-c", "cat * 2>&1")
+
+
+def test_a_job_that_only_claims_to_be_spooled_reaches_no_files(real_pool: RealPool) -> None:
+    claims = f'hold = true\n+HoldReasonCode = 16\n+UserLog = "{FORGED}-2"\ntransfer_input_files = {SECRET}\n'
+    cluster = real_pool.submit(shell("cat POOL") + claims, EVE, NOT_SPOOLED)
+    real_pool.run("condor_qedit", *AT, cluster, "HoldReasonCode", "1", user=EVE)
+    real_pool.run("condor_release", *AT, cluster, user=EVE)
+    real_pool.until(cluster, HELD)
+    assert real_pool.run("test", "-e", f"{FORGED}-2")[0] != 0
