@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from ipaddress import IPv4Network, IPv6Network, collapse_addresses, ip_address, ip_network
+from typing import TypeVar
 
 from strata.models import Site
 from strata.site.hosts import hosts
 from strata.site.openings import BASTION, EVERY_HOST, Opening, behind_bastion, networks_of, openings
 from strata.site.outputs import CloudOutputs
+
+Network = TypeVar("Network", IPv4Network, IPv6Network)
 
 
 def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
@@ -17,7 +20,7 @@ def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
     if site.hosts.bastion is not None:
         accepted, accepted[BASTION] = behind_bastion(accepted)
 
-    def networks(opening: Opening, kind: type[IPv4Network | IPv6Network]) -> list[str]:
+    def networks(opening: Opening, kind: type[Network]) -> list[str]:
         clients = [
             ip_network(ip_address(address))
             for host in everyone
