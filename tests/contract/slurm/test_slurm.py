@@ -32,6 +32,7 @@ ADDRESS = "198.51.100.10"
 SITE = f"""
 name: metal
 domain: metal.strata.test
+access: {{ssh: [192.0.2.1/32]}}
 hosts:
   machines:
     - name: {HOST}

@@ -22,6 +22,7 @@ TEXT = FILE.read_text()
 MACHINES = """
 name: metal
 domain: metal.example.org
+access: {ssh: [198.51.100.1/32]}
 hosts:
   machines:
     - {name: head-1, address: 192.0.2.1, roles: [slurm_controller]}
