@@ -97,7 +97,7 @@ def rules(file: Path, host: str) -> str:
     template = jinja2.Environment(loader=loader, trim_blocks=True, autoescape=False).get_template("firewall.nft.j2")  # noqa: S701  # no HTML
     return template.render(
         ansible_managed="Ansible",
-        group_names=roles_of(machine.roles),
+        group_names=list(roles_of(machine.roles)),
         **role_variables("firewall", site, None),
         **role_host_variables("firewall", site, machine.name),
     )
