@@ -155,7 +155,12 @@ def machine_with(cards: dict[str, int], **marks: int) -> Site:
     node = {"name": "gpu-1", "address": "192.0.2.2", "roles": ["kube_node", "gpu_node"], "accelerators": cards}
     control = {"name": "control-1", "address": "192.0.2.1", "roles": ["kube_control_plane"]}
     content = {
-        **{"name": "metal", "domain": "metal.example.org", "access": {"ssh": ["192.0.2.1/32"]}, "hosts": {"machines": [control, node]}},
+        **{
+            "name": "metal",
+            "domain": "metal.example.org",
+            "access": {"ssh": ["192.0.2.1/32"]},
+            "hosts": {"machines": [control, node]},
+        },
         "cluster": {"name": "metal", "datastore": "etcd", "gpu_nodes": marks},
     }
     return Site.model_validate(content)
