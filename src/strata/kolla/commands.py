@@ -115,7 +115,7 @@ def run_command(command: str, context: SiteContext, progress: Progress) -> Playb
     if status != 0:
         reason = "; ".join(result.failures[:3]) or f"exit status {status}: {' '.join(last)}"
         fix = f"see {log}, fix it, and run the same command again: `up` resumes with {asked}"
-        raise UserError(f"{PROGRAM} {asked}: {reason}", fix=fix)
+        raise UserError(f"kolla-ansible {asked}: {reason}", fix=fix, see="kolla-ansible-failed")
     record = Record.of(paths)
     record = record.model_copy(update={"done": record.done | {command: digest}})
     if command == COMMANDS[-1]:

@@ -47,6 +47,7 @@ def package_groups(environment: Environment) -> str:
         raise UserError(
             f"{file}: has no group {FIRST_OF_PACKAGE} after its hosts",
             fix="pin a version of Kolla-Ansible that Strata supports",
+            see="a-python-environment-cannot-be-installed",
         )
     return f"{FIRST_OF_PACKAGE}\n{services}"
 
@@ -78,7 +79,11 @@ def generate_passwords(known: dict[str, object], environment: Environment) -> st
         command = [str(environment.programs / "kolla-genpwd"), "--passwords", str(file)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            raise UserError(f"kolla-genpwd failed: {done.stderr.strip()[-500:]}", fix="run the same command again")
+            raise UserError(
+                f"kolla-genpwd failed: {done.stderr.strip()[-500:]}",
+                fix="run the same command again",
+                see="kolla-ansible-failed",
+            )
         return file.read_text()
 
 
