@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -260,7 +259,7 @@ def test_forged_tokens_are_refused(api: Service, issuer: Issuer, forgery: str) -
         assert 'error="invalid_token"' in answer.headers["WWW-Authenticate"]
 
 
-@pytest.mark.parametrize("claims", [{"exp": None}, {"aud": None}, {"sub": None}, {"nbf": int(time.time()) + 600}])
+@pytest.mark.parametrize("claims", [{"exp": None}, {"aud": None}, {"sub": None}, {"nbf": 4_000_000_000}])
 def test_incomplete_tokens_are_refused(api: Service, issuer: Issuer, claims: dict[str, Any]) -> None:
     headers = {"Authorization": f"Bearer {issuer.token(**{'aud': AUDIENCE.name, **claims})}"}
     refused(requests.get(f"{api.url}{AUDIENCE.path}", headers=headers, timeout=60), 401)

@@ -20,6 +20,8 @@ from strata_bench.s3 import REGION, find_s3_server, s3_server
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
 
+pytestmark = pytest.mark.xdist_group("s3-server")  # one at a time: its management socket has one name in a network
+
 BUCKET, KEY = "research", "a-secret-key"
 PART = 5 << 20
 """Bytes, the least that S3 permits."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from ipaddress import IPv4Address
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 from uuid import UUID
@@ -91,20 +90,6 @@ class Kolla(Model):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if len(self.controllers) % 2 == 0:
-            raise PydanticCustomError(
-                "controllers_even",
-                "has {count} hosts; MariaDB and RabbitMQ need an odd number for a majority",
-                {"key": "controllers", "count": len(self.controllers), "fix": "1, 3 or 5 controllers"},
-            )
-        for key in ("name", "address"):
-            value, count = Counter(str(getattr(c, key)) for c in self.controllers).most_common(1)[0]
-            if count > 1:
-                raise PydanticCustomError(
-                    "controller_duplicate",
-                    "has two hosts with {what} {value}",
-                    {"key": "controllers", "what": key, "value": value, "fix": f"another {key}"},
-                )
         hosts = {controller.address for controller in self.controllers}
         placed = [("internal", self.internal.address), *(("controllers", c.address) for c in self.controllers)]
         for key, address in placed:

@@ -24,6 +24,8 @@ from strata_bench.s3 import REGION, S3Server, find_s3_server, s3_server
 from strata_bench.services import PostgreSQL
 
 PROGRAM = DIRECTORY / "backup" / "files" / "strata_backup.py"
+pytestmark = pytest.mark.xdist_group("s3-server")  # one at a time: its management socket has one name in a network
+
 BUCKET, KEY, PASSWORD = "site-backups", "a-secret-key", "a-password-of-the-repository"
 EXPORT, DATABASE = "export/homes", "database/results"
 STARTS_WITHIN = 120.0

@@ -222,6 +222,7 @@ def test_only_containers_get_their_exceptions(render: Render, container: bool, s
         "kubernetes_common/templates/config.toml.j2",
         {
             **variables,
+            "kubernetes_common_nvidia_runtime": False,
             "kubernetes_common_pause_image": "registry.lab.strata.test:5000/kubernetes/pause:3.10.1",
             "kubernetes_common_cni_directory": "/usr/lib/cni",
         },

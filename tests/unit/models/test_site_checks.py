@@ -457,7 +457,11 @@ CASES: dict[str, tuple[Sequence[Edit], str, str, str, str]] = {
         "nfs: {exports",
     ),
     "server without exports": (
-        [("hosts:\n" + next(f"{line}\n" for line in LAB.splitlines() if line.startswith("  nfs: ")), ""), NO_BUCKETS],
+        [
+            ("hosts:\n" + next(f"{line}\n" for line in LAB.splitlines() if line.startswith("  nfs: ")), ""),
+            ("      shared_export: tenants\n", ""),
+            NO_BUCKETS,
+        ],
         "cloud.instances[0].roles",
         "hosts.nfs does not say",
         "exports",

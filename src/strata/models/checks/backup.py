@@ -11,6 +11,14 @@ from strata.models.yaml_events import KeyPath
 
 KEY: KeyPath = ("hosts", "backup")
 ROLE = "backup"
+DATA: tuple[KeyPath, ...] = (
+    ("cloud",),
+    ("hosts", "machines"),
+    ("hosts", "nfs"),
+    ("hosts", "postgresql"),
+    ("platform",),
+)
+"""Where it says what a host stores."""
 
 
 def check(site: Site) -> Iterator[Finding]:
@@ -24,7 +32,7 @@ def check(site: Site) -> Iterator[Finding]:
         items = backup_items(site, host.roles)
         if ROLE in host.roles and not items:
             why = f"has the role {ROLE}, and {host.name} stores no export and no database that is to be backed up"
-            yield Finding((*host.path, "roles"), why, f"remove {ROLE} here")
+            yield Finding((*host.path, "roles"), why, f"remove {ROLE} here", DATA)
         elif assigned and items and ROLE not in host.roles:
             why = f"has no role {ROLE}, and {host.name} stores {next(iter(items))}"
             yield Finding((*host.path, "roles"), why, f"add {ROLE}, or name it in hosts.backup.exclude", (KEY,))
@@ -32,7 +40,7 @@ def check(site: Site) -> Iterator[Finding]:
     for index, item in enumerate(backup.exclude):
         if item not in everything:
             fix = f"one of {', '.join(everything)}" if everything else "remove the line"
-            yield Finding((*KEY, "exclude", index), "is no export and no database of the site", fix)
+            yield Finding((*KEY, "exclude", index), "is no export and no database of the site", fix, DATA)
     provided = {secret.name for secret in site.secrets if secret.source != "generated"}
     for name in (ACCESS_KEY, SECRET_KEY, PASSWORD):
         if name not in provided:
