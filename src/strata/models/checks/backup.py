@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from strata.catalogue.backup_items import ACCESS_KEY, PASSWORD, SECRET_KEY, backup_items
 from strata.models.checks.finding import Finding, hosts
+from strata.models.finding import duplicates
 from strata.models.site import Site
 from strata.models.yaml_events import KeyPath
 
@@ -37,6 +38,7 @@ def check(site: Site) -> Iterator[Finding]:
             why = f"has no role {ROLE}, and {host.name} stores {next(iter(items))}"
             yield Finding((*host.path, "roles"), why, f"add {ROLE}, or name it in hosts.backup.exclude", (KEY,))
     everything = backup_items(_without_exclusions(site), {role for host in found for role in host.roles})
+    yield from duplicates((item, (*KEY, "exclude", index)) for index, item in enumerate(backup.exclude))
     for index, item in enumerate(backup.exclude):
         if item not in everything:
             fix = f"one of {', '.join(everything)}" if everything else "remove the line"
