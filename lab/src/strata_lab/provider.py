@@ -12,8 +12,9 @@ from strata.layers import Layer, Playbook, Step
 from strata.models.accelerators import CATALOGUE
 from strata.models.cloud import Cloud, Hypervisor, Image
 from strata.progress import Progress
-from strata.provider.base import ImageUpload, Provider, Subnet
+from strata.provider.base import ImageUpload, Subnet
 from strata.provider.deployment_host import Problem
+from strata.provider.own_cloud import OwnCloudProvider
 from strata.site.hosts import Host
 from strata_lab import openstack_controller
 from strata_lab.openstack_controller import CONTROLLER_OFFSET, controller_address
@@ -32,7 +33,7 @@ GROUP = "openstack_controller"
 SOURCES = ("ansible/plugins", "lab/ansible", "lab/openstack", "lab/src/strata_lab/openstack_controller.py")
 
 
-class LabProvider(Provider):
+class LabProvider(OwnCloudProvider):
     """A cloud that runs on this machine."""
 
     owns_cloud = True
@@ -43,14 +44,6 @@ class LabProvider(Provider):
     @property
     def location(self) -> str:
         return "on this machine"
-
-    @property
-    def clouds_file(self) -> Path:
-        return self.paths.clouds_file
-
-    @property
-    def cloud_entry(self) -> str:
-        return self.site.name
 
     @property
     def cloud(self) -> Cloud:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from strata.access.openstack import connect
 from strata.progress import Progress
+from strata.retry import wait_until
 from strata.site.context import SiteContext
 
 if TYPE_CHECKING:
@@ -41,18 +41,19 @@ def learn_host_keys(context: SiteContext, servers: Mapping[str, str], progress: 
     from openstack.exceptions import SDKException
 
     found: dict[str, list[str]] = {}
-    end = time.monotonic() + CONSOLE_SECONDS
     try:
         with connect(context) as connection:
-            while True:
+
+            def waiting_for() -> str | None:
                 missing = {a: i for a, i in servers.items() if a not in found}
-                found |= {a: keys for a, i in missing.items() if (keys := console_keys(_console(connection, i)))}
-                if len(found) == len(servers) or time.monotonic() > end:
-                    return found
-                progress.update(f"waiting for host keys on the consoles of {len(servers) - len(found)} instances")
-                time.sleep(2)
+                found.update({a: keys for a, i in missing.items() if (keys := console_keys(_console(connection, i)))})
+                left = len(servers) - len(found)
+                return f"host keys on the consoles of {left} instances" if left else None
+
+            wait_until(waiting_for, CONSOLE_SECONDS, progress, pause=2)
     except (SDKException, ClientException):
-        return found  # consoles are not every cloud's
+        pass  # consoles are not every cloud's
+    return found
 
 
 def _console(connection: Connection, server: str) -> str:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from strata.kolla.files import difference, section
 from strata.layers import Step
-from strata.provider.base import Provider
 from strata.provider.deployment_host import Problem
+from strata.provider.own_cloud import OwnCloudProvider
 
 if TYPE_CHECKING:
     from strata.site.context import SiteContext
 
 
-class KollaProvider(Provider):
+class KollaProvider(OwnCloudProvider):
     """A cloud on the controllers and hypervisors of site.yaml."""
 
     # the text of Kolla-Ansible's passwords.yml, whose passwords change by its own procedures
@@ -26,14 +25,6 @@ class KollaProvider(Provider):
         cloud, kolla = section(self.site)
         hosts = {c.name for c in kolla.controllers} | {h.name for h in cloud.hypervisors}
         return f"on {len(hosts)} hosts, APIs at {kolla.external.name}"
-
-    @property
-    def clouds_file(self) -> Path:
-        return self.paths.clouds_file
-
-    @property
-    def cloud_entry(self) -> str:
-        return self.site.name
 
     def problems(self) -> list[Problem]:
         found = super().problems()

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -13,7 +10,8 @@ from typing import Any
 import pytest
 
 from strata.roles import DIRECTORY
-from strata.site.paths import REPOSITORY
+
+from ..local_playbook import run_locally
 
 ROLES = ("gpu_node", "kubernetes_common")
 CRI = "io.containerd.grpc.v1.cri"
@@ -37,25 +35,7 @@ EXPRESSIONS = {
 
 def play_it(folder: Path, play: dict[str, Any], variables: dict[str, Any]) -> str:
     """Runs one play on this machine; its output."""
-    (folder / "playbook.yml").write_text(json.dumps([play]))
-    done = subprocess.run(
-        [
-            str(Path(sys.executable).parent / "ansible-playbook"),
-            *("--inventory", "gpu-1,", "--connection", "local", str(folder / "playbook.yml")),
-            *("--extra-vars", json.dumps(variables)),
-        ],
-        cwd=REPOSITORY,
-        env={
-            **os.environ,
-            "ANSIBLE_CONFIG": str(REPOSITORY / "ansible.cfg"),
-            "ANSIBLE_INVENTORY_ENABLED": "host_list",
-            "ANSIBLE_PYTHON_INTERPRETER": sys.executable,
-            "ANSIBLE_NOCOLOR": "1",
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_locally(folder / "playbook.yml", "gpu-1", play, variables)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from strata.site.paths import REPOSITORY
-
+from ..local_playbook import run_locally
 from .sysfs import build
 
 CARD = {"kind": "rtx2080ti", "id": "10de:1e07", "count": 1}
@@ -35,32 +32,18 @@ def machine(tmp_path: Path) -> Path:
 
 def converge(machine: Path, **variables: Any) -> tuple[str, dict[str, int]]:
     """Output of the role and the numbers of its recap."""
-    playbook = machine / "playbook.yml"
-    playbook.write_text(json.dumps([{"hosts": "all", "gather_facts": False, "roles": ["pci_passthrough"]}]))
     paths = {
         "pci_passthrough_etc": str(machine / "etc"),
         "pci_passthrough_sysfs": str(machine / "sys"),
         "pci_passthrough_cpuinfo": str(machine / "cpuinfo"),
         "pci_passthrough_cards": [CARD],
     }
-    done = subprocess.run(
-        [
-            str(Path(sys.executable).parent / "ansible-playbook"),
-            *("--inventory", "gpu01,", "--connection", "local", str(playbook)),
-            *("--extra-vars", json.dumps({**paths, **variables})),
-        ],
-        cwd=REPOSITORY,
-        env={
-            **os.environ,
-            "ANSIBLE_CONFIG": str(REPOSITORY / "ansible.cfg"),
-            "ANSIBLE_INVENTORY_ENABLED": "host_list",
-            "ANSIBLE_PYTHON_INTERPRETER": sys.executable,
-            "ANSIBLE_NOCOLOR": "1",
-            "PATH": f"{machine / 'bin'}:{os.environ['PATH']}",
-        },
-        capture_output=True,
-        text=True,
-        check=False,
+    done = run_locally(
+        machine / "playbook.yml",
+        "gpu01",
+        {"hosts": "all", "gather_facts": False, "roles": ["pci_passthrough"]},
+        {**paths, **variables},
+        {"PATH": f"{machine / 'bin'}:{os.environ['PATH']}"},
     )
     recap = re.search(r"gpu01\s+: (ok=.*)", done.stdout)
     assert recap is not None, done.stdout + done.stderr
