@@ -140,6 +140,14 @@ def test_no_entry_quotes_a_message_that_is_gone(sites: list[RaiseSite]) -> None:
             assert any(found is entry for found in raised), f"{entry.title}: nothing raises `{quoted}` any more"
 
 
+def test_each_quoted_message_leads_to_its_own_entry() -> None:
+    """One so general that it takes another entry's messages sends users to the wrong page."""
+    for entry in entries():
+        for quoted in entry.messages:
+            found = entry_for(quoted.replace(GAP, FILLED))
+            assert found is entry, f"`{quoted}` of {entry.title} leads to {found and found.title}"
+
+
 def test_an_error_shows_where_to_read_on(tmp_path: Path) -> None:
     assert link_for(UserError("site lab has no cluster")) == (
         "docs/troubleshooting.md#a-layer-is-asked-for-that-the-site-does-not-have"

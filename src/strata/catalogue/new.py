@@ -44,7 +44,7 @@ def new_service(name: str, repository: Path = REPOSITORY) -> tuple[Path, Path]:
     if key == "external_issuer" or key in {service.key for service in services()}:
         taken.append(f"platform.services.{key}")
     if taken:
-        raise UserError(f"{', '.join(taken)} exists already", fix="another name", see="a-new-service-cannot-be-written")
+        raise UserError(f"service folder {', '.join(taken)} exists already", fix="another name")
     replacements = dict(zip(WORDS, (name, key, "".join(part.capitalize() for part in name.split("-"))), strict=True))
     for source, target in zip(("service", "chart"), targets, strict=True):
         _copy(TEMPLATE / source, target, replacements)

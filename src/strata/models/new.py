@@ -50,7 +50,7 @@ def new_site(
     old, document = load_site(like), read_document(like)
     target = directory / name
     if target.exists():
-        raise UserError(f"{target} exists already", fix="another name, or remove it")
+        raise UserError(f"site folder {target} exists already", fix="another name, or remove it")
     if SitePaths(name).root.exists():
         raise UserError(
             f"{SitePaths(name).root} exists already: a site called {name} is or was up on this machine",

@@ -58,4 +58,4 @@ def clouds_entry_problems(entry: str) -> list[Problem]:
     if entry in config.get_cloud_names():
         return []
     where = config.config_filename or Path("~/.config/openstack/clouds.yaml")
-    return [Problem(f"clouds.yaml has no entry {entry} ({where})", f"add the cloud {entry} to clouds.yaml")]
+    return [Problem(f"clouds.yaml does not name the cloud {entry} ({where})", f"add the cloud {entry} to clouds.yaml")]

@@ -37,7 +37,7 @@ def new_role(name: str, directory: Path = DIRECTORY) -> Path:
         )
     target = directory / name
     if target.exists():
-        raise UserError(f"{target} exists already", fix="another name, or remove it")
+        raise UserError(f"role folder {target} exists already", fix="another name, or remove it")
     taken = {port.port for role in roles(directory).values() for port in role.ports}
     free = next(port for port in range(FIRST_PORT, 65536) if port not in taken)
     words = {EXAMPLE: name, EXAMPLE.replace("_", "-"): name.replace("_", "-"), str(FIRST_PORT): str(free)}

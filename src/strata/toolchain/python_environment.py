@@ -116,11 +116,13 @@ def _run(name: str, command: Sequence[str]) -> None:
     except FileNotFoundError as error:
         fix = "python3 -m pip install uv, or run scripts/lab, which installs it"
         raise UserError(
-            f"{name}: {error.filename} is not installed", fix=fix, see="a-python-environment-cannot-be-installed"
+            f"Python environment: {name} cannot be installed: {error.filename} is missing",
+            fix=fix,
+            see="a-python-environment-cannot-be-installed",
         ) from None
     if done.returncode != 0:
         raise UserError(
-            f"{name} cannot be installed: {(done.stderr or done.stdout).strip()[-1500:]}",
+            f"Python environment: {name} cannot be installed: {(done.stderr or done.stdout).strip()[-1500:]}",
             fix="if an index or repository did not respond, run the same command again",
             see="a-python-environment-cannot-be-installed",
         )
