@@ -24,7 +24,7 @@ def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:  #
 def host_variables(site: Site, host: str) -> dict[str, object]:
     """Variables of one host of the group: labels of its kinds of accelerators, and real GPUs' driver."""
     accelerators = gpu_nodes(site).get(host, {})
-    labels: dict[str, object] = {"kube_node_labels": node_labels(site, accelerators)}
+    labels: dict[str, object] = {"kube_node_labels": node_labels(site, accelerators, host)}
     gpus = {CATALOGUE[kind]: count for kind, count in accelerators.items() if CATALOGUE[kind].compute_capability}
     if not gpus or provider_of(site).simulates_accelerators:
         return labels

@@ -166,7 +166,7 @@ def test_gpu_nodes_are_marked(site: Site, gpu_nodes: tuple[str, ...], nodes: dic
     for name, node in nodes.items():
         labels = node["metadata"]["labels"]
         taints = {f"{t['key']}={t.get('value', '')}:{t['effect']}" for t in node["spec"].get("taints", [])}
-        wanted = node_labels(site, accelerators.get(name, {}))
+        wanted = node_labels(site, accelerators.get(name, {}), name)
         marked = wanted.items() <= labels.items() and taints.issuperset(marks.taints)
         assert marked == (name in gpu_nodes), f"{name}: labels {labels}, taints {taints}"
 
