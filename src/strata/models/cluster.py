@@ -77,6 +77,14 @@ class GpuNodes(Model):
             description="CUDA that the site's images are built with; refused where a GPU's support has ended.",
         ),
     ] = None
+    device_plugin: Annotated[
+        Literal["nvidia", "built-in", "none"] | None,
+        Field(
+            description="What offers NVIDIA GPUs to pods. nvidia: NVIDIA's device plugin with GPU feature discovery. "
+            "built-in: Strata's, for GPUs without hardware. none: others install one, such as the GPU operator. "
+            "Default: nvidia; in the lab built-in."
+        ),
+    ] = None
     pools: Annotated[
         tuple[GpuPool, ...],
         Field(description="Nodes whose GPUs are shared. Nodes of no pool give each pod whole GPUs."),

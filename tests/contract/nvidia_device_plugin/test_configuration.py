@@ -17,6 +17,7 @@ import pytest
 
 from strata.models import Site
 from strata.platform.nvidia_device_plugin import configurations
+from strata.toolchain import load_versions
 
 HERE = Path(__file__).parent
 RECORD = HERE / "recorded.json"
@@ -51,6 +52,11 @@ def test_the_parser_understood_what_the_site_says() -> None:
         assert shared == [sharing[key] for key in ("mps", "time_slicing") if key in sharing]
         assert found["shared"].get("failRequestsGreaterThanOne", False) == bool(shared)
         assert found["mig"] == ("single" if "mig" in sharing else "none")
+
+
+def test_the_parser_is_that_of_the_pinned_chart() -> None:
+    version = load_versions().charts["nvidia-device-plugin"].version
+    assert f"github.com/NVIDIA/k8s-device-plugin v{version}\n" in (HERE / "parser" / "go.mod").read_text()
 
 
 @pytest.mark.long  # builds the parser

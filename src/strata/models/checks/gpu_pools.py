@@ -26,9 +26,13 @@ def check(site: Site) -> Iterator[Finding]:
     yield from duplicates(
         [(node, (*POOLS, i, "nodes", j)) for i, pool in enumerate(pools) for j, node in enumerate(pool.nodes)]
     )
+    plugin = site.cluster.gpu_nodes.device_plugin if site.cluster else None
     if pools and site.cloud is not None and site.cloud.deployment == "lab":
         yield Finding(POOLS, "the lab's GPUs have no hardware that pods could share", "remove pools", (("cloud",),))
         return
+    if pools and plugin not in (None, "nvidia"):
+        path: KeyPath = ("cluster", "gpu_nodes", "device_plugin")
+        yield Finding(path, "does not share GPUs, and the site has pools", "device_plugin: nvidia", (POOLS,))
     known = gpu_nodes(site)
     for index, pool in enumerate(pools):
         path = (*POOLS, index)
