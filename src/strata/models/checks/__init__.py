@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from strata.models.checks import accelerators, backup, capacity, kolla, names, networks, roles, services, slurm, storage
+from strata.models.checks import (
+    accelerators,
+    backup,
+    capacity,
+    kolla,
+    kubespray,
+    names,
+    networks,
+    roles,
+    services,
+    slurm,
+    storage,
+)
 from strata.models.checks.finding import Finding
 from strata.models.site import Site
 
@@ -19,6 +31,6 @@ def cross_check(site: Site, directory: Path) -> list[Finding]:
         directory: where the site file is; paths in it are relative to that.
     """
     findings: list[Finding] = []
-    for module in (names, networks, accelerators, capacity, kolla, roles, slurm, storage, backup):
+    for module in (names, networks, accelerators, capacity, kolla, kubespray, roles, slurm, storage, backup):
         findings += module.check(site)
     return findings + list(services.check(site, directory))
