@@ -13,11 +13,14 @@ from pydantic import Field
 
 from strata.errors import UserError
 from strata.kubespray.configuration import inventory_directory
+from strata.kubespray.files import HOSTS
 from strata.site.outputs import Outputs
 from strata.site.paths import SitePaths
 from strata.toolchain.python_environment import Environment
 
 INSTALL, SCALE, REMOVE, UPGRADE, RESET = "cluster", "scale", "remove-node", "upgrade-cluster", "reset"
+PREVIOUS = "previous.yml"
+"""The inventory of the last success, beside the current one: both have the same variables of groups."""
 CONFIRMED = {"skip_confirmation": True}
 """What remove-node.yml and reset.yml otherwise prompt for."""
 
@@ -30,9 +33,13 @@ class Record(Outputs):
     """Of Kubespray; empty before the first success."""
     kubernetes: str = ""
     configuration: str = ""
-    """Digest of the files that it read."""
+    """Digest of the variables of groups."""
     nodes: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """Name to roles."""
+    variables: dict[str, str] = Field(default_factory=dict)
+    """Name to digest of the host's own variables."""
+    inventory: str = ""
+    """The text of hosts.yml then: what removes a host has to find it there."""
 
 
 @dataclass(frozen=True)
@@ -42,14 +49,14 @@ class Run:
     Args:
         playbook: without `.yml`.
         reason: in a few words.
-        limit: hosts that it is limited to; empty for all.
         variables: extra variables.
+        inventory: file in the inventory directory.
     """
 
     playbook: str
     reason: str
-    limit: tuple[str, ...] = ()
     variables: Mapping[str, object] = field(default_factory=dict)
+    inventory: str = HOSTS
 
 
 def next_runs(done: Record, desired: Record) -> list[Run]:
@@ -70,22 +77,21 @@ def next_runs(done: Record, desired: Record) -> list[Run]:
         _check_removal(done, removed)
         # the hosts are gone, or are about to be: only the cluster forgets them
         variables = {**CONFIRMED, "node": ",".join(removed), "reset_nodes": False, "allow_ungraceful_removal": True}
-        runs.append(Run(REMOVE, f"removed from site.yaml: {', '.join(removed)}", variables=variables))
+        reason = f"removed from site.yaml: {', '.join(removed)}"
+        runs.append(Run(REMOVE, reason, variables=variables, inventory=PREVIOUS))
     if (done.version, done.kubernetes) != (desired.version, desired.kubernetes):
         _check_upgrade(done.kubernetes, desired.kubernetes)
         reason = f"Kubernetes {done.kubernetes} to {desired.kubernetes}, Kubespray {done.version} to {desired.version}"
         return [*runs, Run(UPGRADE, reason)]
-    added = {name: roles for name, roles in desired.nodes.items() if done.nodes.get(name) != roles}
-    workers = tuple(
-        name for name, roles in added.items() if "kube_control_plane" not in roles and name not in done.nodes
+    added = [name for name, roles in desired.nodes.items() if done.nodes.get(name) != roles]
+    same = done.configuration == desired.configuration and all(
+        digest == desired.variables[name] for name, digest in done.variables.items() if name in desired.variables
     )
-    if added and len(workers) == len(added):
-        return [*runs, Run(SCALE, f"new in site.yaml: {', '.join(workers)}", limit=workers)]
+    if added and same and not any(name in done.nodes or "kube_control_plane" in desired.nodes[name] for name in added):
+        return [*runs, Run(SCALE, f"new in site.yaml: {', '.join(added)}")]
     if added:
-        return [*runs, Run(INSTALL, f"new roles or control planes: {', '.join(added)}")]
-    if done.configuration != desired.configuration and not removed:
-        return [Run(INSTALL, "its inventory or variables have changed")]
-    return runs
+        return [*runs, Run(INSTALL, f"new or with other roles: {', '.join(added)}")]
+    return runs if same else [*runs, Run(INSTALL, "its variables have changed")]
 
 
 def _check_removal(done: Record, removed: list[str]) -> None:
@@ -118,9 +124,7 @@ def command_line(run: Run, source: Path, paths: SitePaths, environment: Environm
         paths: of the site.
         environment: that has ansible-playbook.
     """
-    arguments = ["--inventory", str(inventory_directory(paths) / "hosts.yml")]
-    if run.limit:
-        arguments += ["--limit", ",".join(run.limit)]
+    arguments = ["--inventory", str(inventory_directory(paths) / run.inventory)]
     if run.variables:
         arguments += ["--extra-vars", json.dumps(dict(run.variables))]
     return [str(environment.programs / "ansible-playbook"), *arguments, str(source / f"{run.playbook}.yml")]
@@ -132,6 +136,8 @@ def command_environment(source: Path, paths: SitePaths, environment: Environment
     return {key: value for key, value in os.environ.items() if key not in dropped} | {
         "PATH": f"{environment.programs}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
         "ANSIBLE_CONFIG": str(source / "ansible.cfg"),
+        # its own configuration has no known_hosts
+        "ANSIBLE_SSH_ARGS": "-o ControlMaster=auto -o ControlPersist=30m -o ConnectionAttempts=10",
         "ANSIBLE_HOST_KEY_CHECKING": "true",
         "ANSIBLE_CACHE_PLUGIN_CONNECTION": str(inventory_directory(paths) / "facts"),
         "ANSIBLE_CALLBACKS_ENABLED": "ansible.posix.timer",

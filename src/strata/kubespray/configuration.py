@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 
 from strata.errors import UserError
-from strata.kubespray.files import STATE, nodes, public_files, state_file
+from strata.kubespray.files import HOSTS, STATE, nodes, public_files, state_file
 from strata.site.context import SiteContext
 from strata.site.outputs import write_private
 from strata.site.paths import SitePaths
@@ -32,6 +32,7 @@ def write_configuration(context: SiteContext) -> int:
         raise UserError(
             f"site {name}: no deployed host has the role kube_control_plane",
             fix=f"run `strata up {name} --layer cloud`",
+            see="kubespray-failed",
         )
     directory = inventory_directory(context.paths)
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -40,8 +41,9 @@ def write_configuration(context: SiteContext) -> int:
 
 
 def configuration_digest(context: SiteContext) -> str:
-    """Digest of everything that Kubespray reads, as it is written."""
+    """Digest of the variables of groups, as they are written."""
     directory, digest = inventory_directory(context.paths), hashlib.sha256()
     for name in (*public_files(context.site, context.cloud_outputs), STATE):
-        digest.update(f"{name}\0{(directory / name).read_text()}\0".encode())
+        if name != HOSTS:
+            digest.update(f"{name}\0{(directory / name).read_text()}\0".encode())
     return digest.hexdigest()

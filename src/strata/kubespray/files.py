@@ -36,6 +36,7 @@ DOWNLOADS = {
 """Variable with the address of a download host to its folder in `cluster.kubespray.files_url`."""
 ROLES = ("kube_control_plane", "kube_node", "gpu_node")
 """Roles that are groups of the inventory; Kubespray knows the first two."""
+HOSTS = "hosts.yml"
 VARIABLES = "group_vars/all/strata.yml"
 STATE = "group_vars/all/state.yml"
 """Variables of Strata's own (`strata_…`) with secrets and the CA; the other files refer to them."""
@@ -49,7 +50,7 @@ def public_files(site: Site, outputs: CloudOutputs | None) -> dict[str, str]:
         outputs: addresses of the instances; None before the cloud layer ran, then only machines are in the inventory.
     """
     return {
-        "hosts.yml": _yaml(_inventory(site, outputs)),
+        HOSTS: _yaml(inventory(site, outputs)),
         VARIABLES: _yaml(_variables(site, outputs)),
         "group_vars/gpu_node/strata.yml": _yaml(_gpu_variables(site)),
     }
@@ -96,7 +97,8 @@ def api_address(site: Site, outputs: CloudOutputs | None) -> str | None:
     return address_of("kube_control_plane", site, outputs)
 
 
-def _inventory(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
+def inventory(site: Site, outputs: CloudOutputs | None) -> dict[str, dict[str, dict[str, dict[str, object]]]]:
+    """Hosts with their variables, and the groups that Kubespray expects."""
     accelerators, found = gpu_nodes(site), nodes(site, outputs)
     by_name: dict[str, dict[str, object]] = {}
     for host in found:
@@ -109,7 +111,7 @@ def _inventory(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
             by_name[host.name]["etcd_member_name"] = host.name
         if host.name in accelerators:
             by_name[host.name]["node_labels"] = node_labels(site, accelerators[host.name])
-    children: dict[str, object] = {
+    children: dict[str, dict[str, object]] = {
         role: {"hosts": {host.name: {} for host in found if role in host.roles}} for role in ROLES
     }
     children["etcd"] = {"children": {"kube_control_plane": {}}}

@@ -10,15 +10,21 @@ from typing import Any
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
+from strata.cli.main import app
+from strata.engine.ansible import PlaybookResult
 from strata.errors import UserError
+from strata.kubespray import run
 from strata.kubespray.commands import Record, next_runs
 from strata.kubespray.configuration import inventory_directory, write_configuration
 from strata.kubespray.files import STATE, VARIABLES, public_files
 from strata.kubespray.variables import FILE
 from strata.models import find_site
+from strata.progress import Silent
 from strata.site.context import SiteContext
-from strata.site.outputs import CloudOutputs, InstanceOutput
+from strata.site.outputs import CloudOutputs, ClusterOutputs, InstanceOutput
+from strata.toolchain.python_environment import Environment
 from strata.toolchain.versions import load_versions
 
 SECTION = """  kubespray:
@@ -63,7 +69,11 @@ class _Loader(yaml.SafeLoader):
     """Reads Ansible's own tag."""
 
 
-_Loader.add_constructor("!unsafe", lambda loader, node: loader.construct_scalar(node))
+def _text(_: yaml.SafeLoader, node: yaml.ScalarNode) -> str:
+    return str(node.value)
+
+
+_Loader.add_constructor("!unsafe", _text)
 
 
 def load(file: Path) -> dict[str, Any]:
@@ -161,39 +171,42 @@ BEFORE = Record(
     version="2.31.0",
     kubernetes="1.35.4",
     configuration="a",
+    variables={"w1": "labels"},
     nodes={"c1": ("kube_control_plane",), "c2": ("kube_control_plane",), "w1": ("kube_node",)},
 )
 
 
 def change(**values: object) -> Record:
-    return BEFORE.model_copy(update={"configuration": "b", **values})
+    return BEFORE.model_copy(update=values)
 
 
 @pytest.mark.parametrize(
     ("desired", "expected"),
     [
         (BEFORE, []),
-        (change(), [("cluster", ())]),
-        (change(nodes={**BEFORE.nodes, "w2": ("kube_node",)}), [("scale", ("w2",))]),
-        (change(nodes={**BEFORE.nodes, "c3": ("kube_control_plane",)}), [("cluster", ())]),
-        (change(nodes={**BEFORE.nodes, "w1": ("kube_node", "gpu_node")}), [("cluster", ())]),
-        (change(nodes={n: r for n, r in BEFORE.nodes.items() if n != "w1"}), [("remove-node", ())]),
+        (change(configuration="b"), ["cluster"]),
+        (change(variables={"w1": "other labels"}), ["cluster"]),
+        (change(configuration="b", nodes={**BEFORE.nodes, "w2": ("kube_node",)}), ["cluster"]),
+        (change(nodes={**BEFORE.nodes, "w2": ("kube_node",)}), ["scale"]),
+        (change(nodes={**BEFORE.nodes, "c3": ("kube_control_plane",)}), ["cluster"]),
+        (change(nodes={**BEFORE.nodes, "w1": ("kube_node", "gpu_node")}), ["cluster"]),
+        (change(nodes={n: r for n, r in BEFORE.nodes.items() if n != "w1"}), ["remove-node"]),
         (
             change(nodes={"c1": ("kube_control_plane",), "c2": ("kube_control_plane",), "w2": ("kube_node",)}),
-            [("remove-node", ()), ("scale", ("w2",))],
+            ["remove-node", "scale"],
         ),
-        (change(kubernetes="1.36.0"), [("upgrade-cluster", ())]),
-        (change(version="2.32.0"), [("upgrade-cluster", ())]),
+        (change(kubernetes="1.36.0"), ["upgrade-cluster"]),
+        (change(version="2.32.0"), ["upgrade-cluster"]),
     ],
 )
-def test_a_change_runs_the_playbook_that_it_needs(desired: Record, expected: list[tuple[str, tuple[str, ...]]]) -> None:
-    assert [(run.playbook, run.limit) for run in next_runs(BEFORE, desired)] == expected
-    assert [run.playbook for run in next_runs(Record(), desired)] == ["cluster"]
+def test_a_change_runs_the_playbook_that_it_needs(desired: Record, expected: list[str]) -> None:
+    assert [one.playbook for one in next_runs(BEFORE, desired)] == expected
+    assert [one.playbook for one in next_runs(Record(), desired)] == ["cluster"]
 
 
 def test_a_removed_host_is_not_logged_into() -> None:
-    (run,) = next_runs(BEFORE, change(nodes={n: r for n, r in BEFORE.nodes.items() if n != "w1"}))
-    assert (run.variables["node"], run.variables["reset_nodes"]) == ("w1", False)
+    (removal,) = next_runs(BEFORE, change(nodes={n: r for n, r in BEFORE.nodes.items() if n != "w1"}))
+    assert (removal.variables["node"], removal.variables["reset_nodes"]) == ("w1", False)
 
 
 @pytest.mark.parametrize(
@@ -207,3 +220,86 @@ def test_a_removed_host_is_not_logged_into() -> None:
 def test_what_kubespray_cannot_do_is_refused(desired: Record, message: str) -> None:
     with pytest.raises(UserError, match=message):
         next_runs(BEFORE, desired)
+
+
+class Kubespray:
+    """In the place of Ansible: keeps the runs, fails where it should, writes the kubeconfig as upstream does."""
+
+    def __init__(self, context: SiteContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.ran: list[tuple[str, list[str]]] = []
+        self.failing: set[str] = set()
+        self.directory = inventory_directory(context.paths)
+        environment = Environment("2.31.0", tmp_path / "environment")
+        monkeypatch.setattr(run, "ensure_environment", lambda *_: environment)
+        monkeypatch.setattr(run, "ensure_source", lambda *_: tmp_path / "source")
+        monkeypatch.setattr(run, "add_known_hosts", lambda *_: None)
+        monkeypatch.setattr(run, "follow_ansible", self.follow)
+
+    def follow(self, command: list[str], *_: object, **__: object) -> tuple[PlaybookResult, int, list[str]]:
+        playbook = Path(command[-1]).stem
+        hosts = load(Path(command[2]))["all"]["hosts"]
+        self.ran.append((playbook, [name for name in ("cic-worker-1", "cic-worker-2") if name in hosts]))
+        (self.directory / "artifacts").mkdir(exist_ok=True)
+        (self.directory / "artifacts" / "admin.conf").write_text("server: https://10.10.0.5:6443\n")
+        return PlaybookResult(), int(playbook in self.failing), ["cic-control-1: no space left"]
+
+
+def instances(context: SiteContext, **changes: InstanceOutput | None) -> None:
+    """Stores the instances with some added, or removed (None)."""
+    outputs = context.cloud_outputs
+    assert outputs is not None
+    found = {name: one for name, one in {**outputs.instances, **changes}.items() if one is not None}
+    outputs.model_copy(update={"instances": found}).save(context.paths)
+
+
+def test_runs_are_recorded_and_resumed(tacc: SiteContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = Kubespray(tacc, tmp_path, monkeypatch)
+    fake.failing.add("cluster")
+    with pytest.raises(UserError, match="kubespray cluster: exit status 1: cic-control-1: no space left"):
+        run.install(tacc, Silent())
+    assert ClusterOutputs.load(tacc.paths) is None
+    fake.failing.clear()
+    assert run.install(tacc, Silent()).changed == 1
+    assert ClusterOutputs.load(tacc.paths) == ClusterOutputs(
+        api_endpoint="https://10.10.0.5:6443", kubernetes_version=load_versions().components["kubernetes"].version
+    )
+    assert tacc.paths.kubeconfig.read_text() == "server: https://10.10.0.5:6443\n"
+    assert tacc.paths.kubeconfig.stat().st_mode & 0o777 == 0o600
+    assert run.install(tacc, Silent()).changed == 0
+    assert [playbook for playbook, _ in fake.ran] == ["cluster", "cluster"]
+
+
+def test_a_host_is_replaced(tacc: SiteContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kubespray finds the old one in the inventory that still has it, and a failure after that does not repeat it."""
+    fake = Kubespray(tacc, tmp_path, monkeypatch)
+    run.install(tacc, Silent())
+    fake.ran.clear()
+    assert tacc.cloud_outputs is not None
+    worker = tacc.cloud_outputs.instances["cic-worker-1"]
+    new = worker.model_copy(update={"name": "cic-worker-2", "address": "10.10.0.99"})
+    instances(tacc, **{"cic-worker-1": None, "cic-worker-2": new})
+    fake.failing.add("scale")
+    with pytest.raises(UserError, match="kubespray scale"):
+        run.install(tacc, Silent())
+    fake.failing.clear()
+    run.install(tacc, Silent())
+    assert fake.ran == [
+        ("remove-node", ["cic-worker-1"]),
+        ("scale", ["cic-worker-2"]),
+        ("scale", ["cic-worker-2"]),
+    ]
+    assert run.prepare(tacc) == []
+
+
+def test_the_command_shows_what_would_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
+    shown = CliRunner().invoke(app, ["kubespray", "nautilus"])
+    assert shown.exit_code == 0, shown.output
+    assert f"inventory: {tmp_path}/nautilus/kubespray" in shown.output
+    assert "cluster.yml would run: the cluster is not installed" in shown.output
+
+
+def test_another_installer_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
+    with pytest.raises(UserError, match="installer = kubeadm: Kubespray does not install this cluster"):
+        run.prepare(SiteContext.load(find_site("lab")))
