@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from strata.inventory.kubernetes import cluster_of
 from strata.models import Site
-from strata.models.accelerators import CATALOGUE
-from strata.models.gpu_nodes import gpu_nodes, node_labels
+from strata.models.accelerators import CATALOGUE, Accelerator
+from strata.models.gpu_nodes import gpu_nodes, node_labels, pool_of
 from strata.provider import provider_of
 from strata.site.outputs import CloudOutputs
 from strata.toolchain import load_versions
@@ -24,7 +26,7 @@ def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:  #
 def host_variables(site: Site, host: str) -> dict[str, object]:
     """Variables of one host of the group: labels of its kinds of accelerators, and real GPUs' driver."""
     accelerators = gpu_nodes(site).get(host, {})
-    labels: dict[str, object] = {"kube_node_labels": node_labels(site, accelerators)}
+    labels: dict[str, object] = {"kube_node_labels": node_labels(site, accelerators, host)}
     gpus = {CATALOGUE[kind]: count for kind, count in accelerators.items() if CATALOGUE[kind].compute_capability}
     if not gpus or provider_of(site).simulates_accelerators:
         return labels
@@ -32,5 +34,16 @@ def host_variables(site: Site, host: str) -> dict[str, object]:
         "branch": cluster_of(site).gpu_nodes.driver_branch,
         "open_kernel_modules": all(card.open_kernel_modules for card in gpus),
         "gpus": sum(gpus.values()),
+        **_mig(site, host, gpus),
     }
     return labels | {"gpu_node_driver": driver, "kubernetes_common_nvidia_runtime": True}
+
+
+def _mig(site: Site, host: str, gpus: Mapping[Accelerator, int]) -> dict[str, object]:
+    """The profile that the host's GPUs must be cut into, and how many instances that makes."""
+    pool = pool_of(site, host)
+    if pool is None or pool.sharing.mig is None:
+        return {}
+    profile = pool.sharing.mig
+    instances = sum(count * card.mig_profiles.get(profile, 0) for card, count in gpus.items())
+    return {"mig_profile": profile, "mig_instances": instances}

@@ -52,6 +52,7 @@ def image_files(tests: Path, pause: Path) -> dict[str, dict[str, Path]]:
             for name in ("kitten", "nautilus")
         },
         "nginx": {"nginx.conf": IMAGES / "nginx.conf"},
+        "nonewprivs": {},
         "pause": {"pause": pause},
         "sample-apiserver": {"sample-apiserver": tests / "sample-apiserver"},
     }

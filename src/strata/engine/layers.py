@@ -80,14 +80,17 @@ def tools_step(names: Iterable[str]) -> Callable[[Progress], StepResult]:
     return run
 
 
-def charts_step() -> Callable[[Progress], StepResult]:
-    """A step that fetches the pinned charts of other projects."""
+def charts_step(context: SiteContext) -> Callable[[Progress], StepResult]:
+    """A step that fetches the charts of other projects that the site's releases use."""
 
     def run(progress: Progress) -> StepResult:
+        from strata.platform.releases import releases
         from strata.toolchain import charts
 
-        fetched = charts.ensure_charts(progress)
-        return StepResult(len(fetched), ", ".join(f"{c.name} {c.version} ({c.source})" for c in charts.report()))
+        names = {release.chart for release in releases(context.site)}
+        fetched = charts.ensure_charts(progress, names)
+        used = [chart for chart in charts.report() if chart.name in names]
+        return StepResult(len(fetched), ", ".join(f"{c.name} {c.version} ({c.source})" for c in used))
 
     return run
 
@@ -286,7 +289,7 @@ def up_steps(
             Step("pod image builds", Layer.CLUSTER, pod_image_builds_step(context), ("cluster tools", "pod bases")),
             Step("pod images", Layer.CLUSTER, pod_images_step(context), ("hosts", "pod image builds")),
             Step("cluster", Layer.CLUSTER, cluster_step(context, thorough), ("hosts", "pod images")),
-            Step("charts", Layer.PLATFORM, charts_step()),
+            Step("charts", Layer.PLATFORM, charts_step(context)),
             Step("service secrets", Layer.PLATFORM, service_secrets_step(context), ("cluster",)),
             Step("platform", Layer.PLATFORM, platform_program_step(context), ("service secrets", "charts")),
         ]

@@ -21,7 +21,7 @@ from strata.images.registry_client import RegistryClient
 from strata.images.root_filesystem import PodBase, ensure_pod_bases
 from strata.inventory.kubernetes import registry_name
 from strata.models import Site
-from strata.platform.accelerators import cluster_kinds
+from strata.platform.nvidia_device_plugin import built_in_kinds
 from strata.progress import Progress
 from strata.site.outputs import ImageOutputs
 from strata.site.paths import REPOSITORY, SitePaths, cache_directory
@@ -202,7 +202,7 @@ def _sender(
 
 def image_folders(site: Site) -> dict[str, Path]:
     """Folders with the Containerfiles that a site's cluster uses, by short name."""
-    names = ["lab/images/pause", *(["services/gpu-device-plugin"] if cluster_kinds(site) else [])]
+    names = ["lab/images/pause", *(["services/gpu-device-plugin"] if built_in_kinds(site) else [])]
     folders = {Path(name).name: REPOSITORY / name for name in names}
     for service in installed(site):
         folders |= service.image_folders

@@ -110,7 +110,7 @@ def inventory(site: Site, outputs: CloudOutputs | None) -> dict[str, dict[str, d
         if "kube_control_plane" in host.roles:
             by_name[host.name]["etcd_member_name"] = host.name
         if host.name in accelerators:
-            by_name[host.name]["node_labels"] = node_labels(site, accelerators[host.name])
+            by_name[host.name]["node_labels"] = node_labels(site, accelerators[host.name], host.name)
     children: dict[str, dict[str, object]] = {
         role: {"hosts": {host.name: {} for host in found if role in host.roles}} for role in ROLES
     }

@@ -8,7 +8,8 @@ Sources of its figures:
   the others.
 - memory: the vendor's data sheet; where the PCI ID Repository names it, the test compares the two.
 - compute capability: developer.nvidia.com/cuda-gpus and /cuda-legacy-gpus.
-- MIG: docs.nvidia.com/datacenter/tesla/mig-user-guide/supported-gpus.html.
+- MIG: docs.nvidia.com/datacenter/tesla/mig-user-guide/supported-gpus.html; profiles and how many fit: the layouts
+  of NVIDIA's mig-parted (deployments/systemd/config-default.yaml).
 - end of support before Turing: release 580 is the last driver (NVIDIA's Unix graphics feature deprecation schedule,
   forums.developer.nvidia.com/t/60588), CUDA 12 the last toolkit (release notes of CUDA 13.0, "Deprecated
   Architectures"); open kernel modules begin with Turing (same schedule, release 560).
@@ -18,7 +19,8 @@ Sources of its figures:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, WithJsonSchema
@@ -50,7 +52,7 @@ class Accelerator:
         memory: on the card.
         resource: the extended resource of a Kubernetes node that has it.
         compute_capability: of an NVIDIA GPU, major and minor; None for other cards.
-        mig: whether it can be cut into GPU instances (MIG).
+        mig_profiles: GPU instances that it can be cut into (MIG), each with how many fit; empty: it cannot.
         category: what it is.
     """
 
@@ -62,7 +64,7 @@ class Accelerator:
     memory: Size
     resource: str
     compute_capability: tuple[int, int] | None = None
-    mig: bool = False
+    mig_profiles: Mapping[str, int] = field(default_factory=dict, hash=False)
     category: Literal["gpu", "fpga"] = "gpu"
 
     @property
@@ -104,11 +106,31 @@ def _nvidia(
     capability: tuple[int, int],
     *,
     sriov: bool = False,
-    mig: bool = False,
+    mig: Mapping[str, int] | None = None,
 ) -> Accelerator:
     device_type: Literal["type-PCI", "type-PF"] = "type-PF" if sriov else "type-PCI"
     memory = Size(gibibytes * 2**30)
-    return Accelerator(kind, NVIDIA, product_id, device_type, description, memory, NVIDIA_RESOURCE, capability, mig)
+    return Accelerator(
+        kind, NVIDIA, product_id, device_type, description, memory, NVIDIA_RESOURCE, capability, mig or {}
+    )
+
+
+def _seven_slices(seventh: int, quarter: int, half: int, whole: int) -> dict[str, int]:
+    """MIG profiles of GPUs with seven slices, from the memory of their instances in GB."""
+    return {
+        f"1g.{seventh}gb": 7,
+        f"1g.{quarter}gb": 4,
+        f"2g.{quarter}gb": 3,
+        f"3g.{half}gb": 2,
+        f"4g.{half}gb": 1,
+        f"7g.{whole}gb": 1,
+    }
+
+
+_MIG_24 = {"1g.6gb": 4, "2g.12gb": 2, "4g.24gb": 1}
+_MIG_40 = _seven_slices(5, 10, 20, 40)
+_MIG_80 = _seven_slices(10, 20, 40, 80)
+_MIG_141 = _seven_slices(18, 35, 71, 141)
 
 
 def _alveo(kind: str, product_id: str, description: str, gibibytes: int) -> Accelerator:
@@ -132,19 +154,19 @@ CATALOGUE: dict[str, Accelerator] = {
         _nvidia("rtx5000", "1eb0", "NVIDIA Quadro RTX 5000", 16, (7, 5)),
         _nvidia("t4", "1eb8", "NVIDIA Tesla T4", 16, (7, 5), sriov=True),
         _nvidia("a6000", "2230", "NVIDIA RTX A6000", 48, (8, 6)),
-        _nvidia("a30", "20b7", "NVIDIA A30 PCIe", 24, (8, 0), sriov=True, mig=True),
+        _nvidia("a30", "20b7", "NVIDIA A30 PCIe", 24, (8, 0), sriov=True, mig=_MIG_24),
         _nvidia("a40", "2235", "NVIDIA A40", 48, (8, 6), sriov=True),
-        _nvidia("a100", "20f1", "NVIDIA A100 PCIe 40 GB", 40, (8, 0), sriov=True, mig=True),
-        _nvidia("a100-80gb", "20b5", "NVIDIA A100 PCIe 80 GB", 80, (8, 0), sriov=True, mig=True),
-        _nvidia("a100-sxm4", "20b0", "NVIDIA A100 SXM4 40 GB", 40, (8, 0), sriov=True, mig=True),
-        _nvidia("a100-sxm4-80gb", "20b2", "NVIDIA A100 SXM4 80 GB", 80, (8, 0), sriov=True, mig=True),
+        _nvidia("a100", "20f1", "NVIDIA A100 PCIe 40 GB", 40, (8, 0), sriov=True, mig=_MIG_40),
+        _nvidia("a100-80gb", "20b5", "NVIDIA A100 PCIe 80 GB", 80, (8, 0), sriov=True, mig=_MIG_80),
+        _nvidia("a100-sxm4", "20b0", "NVIDIA A100 SXM4 40 GB", 40, (8, 0), sriov=True, mig=_MIG_40),
+        _nvidia("a100-sxm4-80gb", "20b2", "NVIDIA A100 SXM4 80 GB", 80, (8, 0), sriov=True, mig=_MIG_80),
         _nvidia("l4", "27b8", "NVIDIA L4", 24, (8, 9), sriov=True),
         _nvidia("l40", "26b5", "NVIDIA L40", 48, (8, 9), sriov=True),
         _nvidia("l40s", "26b9", "NVIDIA L40S", 48, (8, 9), sriov=True),
-        _nvidia("h100", "2331", "NVIDIA H100 PCIe 80 GB", 80, (9, 0), sriov=True, mig=True),
-        _nvidia("h100-sxm5", "2330", "NVIDIA H100 SXM5 80 GB", 80, (9, 0), sriov=True, mig=True),
-        _nvidia("h200", "2335", "NVIDIA H200 SXM 141 GB", 141, (9, 0), sriov=True, mig=True),
-        _nvidia("h200-nvl", "233b", "NVIDIA H200 NVL 141 GB", 141, (9, 0), sriov=True, mig=True),
+        _nvidia("h100", "2331", "NVIDIA H100 PCIe 80 GB", 80, (9, 0), sriov=True, mig=_MIG_80),
+        _nvidia("h100-sxm5", "2330", "NVIDIA H100 SXM5 80 GB", 80, (9, 0), sriov=True, mig=_MIG_80),
+        _nvidia("h200", "2335", "NVIDIA H200 SXM 141 GB", 141, (9, 0), sriov=True, mig=_MIG_141),
+        _nvidia("h200-nvl", "233b", "NVIDIA H200 NVL 141 GB", 141, (9, 0), sriov=True, mig=_MIG_141),
         _alveo("u50", "5020", "AMD Xilinx Alveo U50", 8),
         _alveo("u250", "5004", "AMD Xilinx Alveo U250", 64),
     )

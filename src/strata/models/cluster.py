@@ -12,9 +12,40 @@ from strata.models.base import Model, Unit
 from strata.models.kubespray import Kubespray
 from strata.models.types import DnsLabel, IPv4Net, LabelKey, LabelValue, Taint
 
+Replicas = Annotated[int, Unit("pods"), Field(strict=True, ge=2, le=64)]
+
 
 def _default_labels() -> dict[str, str]:
     return {"strata.dev/pool": "gpu"}
+
+
+class Sharing(Model):
+    """How the pods of GPU nodes share NVIDIA GPUs."""
+
+    layer: ClassVar[str] = "cluster"
+    time_slicing: Annotated[
+        Replicas | None, Field(description="Pods per GPU, or per MIG instance, in turns. Memory is not divided.")
+    ] = None
+    mps: Annotated[
+        Replicas | None,
+        Field(description="Pods per GPU at the same time, each with an equal part of memory and threads."),
+    ] = None
+    mig: Annotated[
+        str | None,
+        Field(
+            pattern=r"^[1-9]g\.[1-9][0-9]*gb$",
+            description="MIG profile that each GPU is cut into, as often as it fits (mig-parted's all-PROFILE).",
+        ),
+    ] = None
+
+
+class GpuPool(Model):
+    """GPU nodes that share their GPUs in the same way."""
+
+    layer: ClassVar[str] = "cluster"
+    name: Annotated[DnsLabel, Field(description="Name of the pool; the node label nvidia.com/device-plugin.config.")]
+    nodes: Annotated[tuple[DnsLabel, ...], Field(min_length=1, description="Names of hosts with the role gpu_node.")]
+    sharing: Annotated[Sharing, Field(description="How pods share the GPUs of these nodes.")]
 
 
 class GpuNodes(Model):
@@ -47,6 +78,18 @@ class GpuNodes(Model):
             description="CUDA that the site's images are built with; refused where a GPU's support has ended.",
         ),
     ] = None
+    device_plugin: Annotated[
+        Literal["nvidia", "built-in", "none"] | None,
+        Field(
+            description="What offers NVIDIA GPUs to pods. nvidia: NVIDIA's device plugin with GPU feature discovery. "
+            "built-in: Strata's, for GPUs without hardware. none: others install one, such as the GPU operator. "
+            "Default: nvidia; in the lab built-in."
+        ),
+    ] = None
+    pools: Annotated[
+        tuple[GpuPool, ...],
+        Field(description="Nodes whose GPUs are shared. Nodes of no pool give each pod whole GPUs."),
+    ] = ()
 
 
 class Cluster(Model):

@@ -140,6 +140,6 @@ def _accelerators() -> str:
         pci = f"`{a.vendor_id}:{a.product_id}` | `{a.device_type}`"
         capability = ".".join(map(str, a.compute_capability)) if a.compute_capability else "–"
         last = f"{a.last_driver_branch}, {a.last_cuda}" if a.last_driver_branch else "–"
-        more = f"{capability} | {'yes' if a.mig else '–'} | {last}"
+        more = f"{capability} | {', '.join(a.mig_profiles) or '–'} | {last}"
         lines.append(f"| `{a.kind}` | {a.description} | {a.memory} | {pci} | {more} | `{a.resource}` |")
     return "\n".join([*lines, ""])

@@ -190,7 +190,7 @@ def _node(
     return NodePlan(
         name=name,
         control_plane="kube_control_plane" in roles,
-        labels=node_labels(site, accelerators) if accelerators is not None else {},
+        labels=node_labels(site, accelerators, name) if accelerators is not None else {},
         taints=cluster.gpu_nodes.taints if accelerators is not None else (),
         accelerators=dict(accelerators or {}),
     )

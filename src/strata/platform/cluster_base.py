@@ -12,7 +12,7 @@ from strata.inventory.topology import host_networks_with
 from strata.models import Site
 from strata.models.accelerators import CATALOGUE, NVIDIA_RESOURCE
 from strata.models.cluster import Cluster
-from strata.platform.accelerators import cluster_kinds
+from strata.platform.nvidia_device_plugin import RUNTIME_CLASS, built_in_kinds, nvidia_kinds
 from strata.site.outputs import CloudOutputs
 
 
@@ -22,13 +22,14 @@ def values(site: Site, cluster: Cluster, outputs: CloudOutputs | None, images: M
     servers = host_networks_with(("kube_control_plane",), site, outputs) if cluster.installer == "kubeadm" else []
     return {
         "devicePlugin": _device_plugin(site, cluster, images),
+        "runtimeClasses": [RUNTIME_CLASS] if nvidia_kinds(site) else [],
         "networkPolicies": {"apiServer": {"networks": servers}, "metricsClients": list(SCRAPERS)},
     }
 
 
 def _device_plugin(site: Site, cluster: Cluster, images: Mapping[str, ImageReference]) -> Values:
-    """A cluster without accelerators gets none."""
-    kinds = cluster_kinds(site)
+    """For what NVIDIA's plugin does not offer; a cluster without such accelerators gets none."""
+    kinds = built_in_kinds(site)
     if not kinds:
         return {"enabled": False}
     resources: dict[str, list[dict[str, str]]] = {}

@@ -15,7 +15,7 @@ from strata.catalogue.site import installed, needed
 from strata.models import Site
 from strata.models.base import Model
 from strata.models.platform import Tenant
-from strata.platform import cluster_base, ingress, shared_volumes, tenant
+from strata.platform import cluster_base, ingress, nvidia_device_plugin, shared_volumes, tenant
 from strata.platform.operator_values import check_operator_values, merged, operator_values
 from strata.site.hosts import hosts
 from strata.site.outputs import CloudOutputs, ImageOutputs
@@ -115,6 +115,15 @@ def releases(site: Site) -> tuple[Release, ...]:
         INGRESS_NAMESPACE,
         lambda state: ingress.values(site, state.outputs, state.images.images),
     )
+    plugin = Release(
+        nvidia_device_plugin.CHART,
+        "NvidiaDevicePlugin",
+        nvidia_device_plugin.CHART,
+        KUBERNETES_NAMESPACE,
+        lambda _: nvidia_device_plugin.values(site, cluster),
+        after=(base.name,),
+    )
+    gpus = [plugin] if nvidia_device_plugin.nvidia_kinds(site) else []
     own = [_namespace_release(namespace) for namespace in namespaces(site)]
     tenants = [_tenant_release(site, t) for t in site.platform.tenants]
     addresses = {one.key: one.url for one in published(site)}
@@ -125,7 +134,7 @@ def releases(site: Site) -> tuple[Release, ...]:
         for service, need in needed(site, TenantNamespaces)
         for t in site.platform.tenants
     ]
-    return (base, controller, *own, *tenants, *storage, *services, *per_tenant)
+    return (base, controller, *gpus, *own, *tenants, *storage, *services, *per_tenant)
 
 
 def check_values(site: Site, site_file: Path) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,11 +78,14 @@ def chart_directory(name: str, versions: Versions | None = None) -> Path:
     raise UserError(f"chart {name} was not fetched and has no substitute", fix="run `strata doctor`")
 
 
-def ensure_charts(progress: Progress, mirror: Path | None = None, versions: Versions | None = None) -> list[str]:
-    """Fetches the pinned charts that are not in the cache.
+def ensure_charts(
+    progress: Progress, names: Collection[str], mirror: Path | None = None, versions: Versions | None = None
+) -> list[str]:
+    """Fetches pinned charts that are not in the cache.
 
     Args:
         progress: told which chart is fetched.
+        names: of the charts; those that versions.yaml does not pin are ignored.
         mirror: the mirror directory; None: STRATA_MIRROR, where that is set.
         versions: None for versions.yaml.
 
@@ -95,7 +99,7 @@ def ensure_charts(progress: Progress, mirror: Path | None = None, versions: Vers
         mirror = Path(setting)
     fetched = []
     for name, chart in (versions or load_versions()).charts.items():
-        if _directory(name, chart).is_dir():
+        if name not in names or _directory(name, chart).is_dir():
             continue
         progress.update(f"fetching chart {name} {chart.version}")
         try:

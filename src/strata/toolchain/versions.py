@@ -124,6 +124,9 @@ class Chart(_Model):
     digest: Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")] | None = Field(
         default=None, description="of the chart archive; without it the chart is not downloaded"
     )
+    image_tags: dict[str, Annotated[str, StringConstraints(pattern=r"^[\w.-]+(@sha256:[0-9a-f]{64})?$")]] = Field(
+        default_factory=dict, description="repository → tag of the project's images, where Strata builds none"
+    )
 
     @property
     def oci(self) -> bool:

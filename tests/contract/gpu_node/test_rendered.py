@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -58,15 +59,18 @@ def rendered(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 def test_other_nodes_keep_their_container_runtime(rendered: dict[str, Any]) -> None:
     plain = rendered["plain"]
-    assert "nvidia" not in plain
+    assert "nvidia" not in plain.lower()
+    assert "cdi" not in plain
     assert plain.endswith("SystemdCgroup = true\n")
     runtimes = tomllib.loads(plain)["plugins"][CRI]["containerd"]["runtimes"]
     assert set(runtimes) == {"runc"}
 
 
 def test_nodes_with_real_gpus_have_a_second_runtime(rendered: dict[str, Any]) -> None:
-    containerd = tomllib.loads(rendered["nvidia"])["plugins"][CRI]["containerd"]
-    # pods ask for it by their runtime class: an image's own NVIDIA_VISIBLE_DEVICES gives nobody a GPU
+    cri = tomllib.loads(rendered["nvidia"])["plugins"][CRI]
+    assert cri["enable_cdi"] is True
+    containerd = cri["containerd"]
+    # only the device plugin's pods ask for it: an image's own NVIDIA_VISIBLE_DEVICES gives nobody a GPU
     assert containerd["default_runtime_name"] == "runc"
     assert containerd["runtimes"]["nvidia"]["runtime_type"] == containerd["runtimes"]["runc"]["runtime_type"]
     assert containerd["runtimes"]["nvidia"]["options"] == {
@@ -106,3 +110,25 @@ def test_cards_without_hardware_get_no_driver(tmp_path: Path, driver: dict[str, 
     output = play_it(tmp_path, {"hosts": "all", "gather_facts": False, "roles": ["gpu_node"]}, directories)
     assert "changed=0" in output
     assert "Load the driver" not in output
+
+
+INSTANCES = "  MIG 1g.5gb     Device  0: (UUID: MIG-a)\n  MIG 1g.5gb     Device  1: (UUID: MIG-b)\n"
+OTHERS = INSTANCES.replace("1g.5gb     Device  1", "2g.10gb    Device  1")
+
+
+@pytest.mark.parametrize(("listed", "refused"), [(INSTANCES, ""), (OTHERS, "MIG 2g.10gb"), ("", "lists none")])
+def test_a_node_that_is_cut_otherwise_is_refused(tmp_path: Path, listed: str, refused: str) -> None:
+    command = tmp_path / "nvidia-smi"
+    command.write_text(f"#!/bin/sh\ncat <<'END'\nGPU 0: NVIDIA A100-PCIE-40GB (UUID: GPU-a)\n{listed}END\n")
+    command.chmod(0o755)
+    role = DIRECTORY / "gpu_node"
+    play = {
+        **{"hosts": "all", "gather_facts": False, "vars_files": [str(role / "vars" / "main.yml")]},
+        "environment": {"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        "tasks": [{"ansible.builtin.import_tasks": str(role / "tasks" / "mig.yml")}],
+    }
+    driver = {"gpu_node_driver": {"mig_profile": "1g.5gb", "mig_instances": 2}}
+    done = run_locally(tmp_path / "playbook.yml", "gpu-1", play, driver)
+    assert (done.returncode == 0) == (not refused), done.stdout + done.stderr
+    assert refused in done.stdout
+    assert not refused or "nvidia-mig-parted apply --selected-config all-1g.5gb" in done.stdout

@@ -21,7 +21,7 @@ HERE = Path(__file__).parent
 HELM = Path(sys.executable).parent / "helm"
 CHARTS = ("cluster-base", "namespace", "shared-volumes", "tenant")
 ADMISSION = {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
-CLUSTER_WIDE = {"Namespace", "StorageClass", "PriorityClass", "PersistentVolume", *ADMISSION}
+CLUSTER_WIDE = {"Namespace", "StorageClass", "PriorityClass", "RuntimeClass", "PersistentVolume", *ADMISSION}
 
 
 def helm(*arguments: str, values: dict[str, Any]) -> subprocess.CompletedProcess[str]:

@@ -150,7 +150,7 @@ def test_gpu_nodes_are_marked_as_the_site_says(site: Site) -> None:
     assert variables["kube_node_taints"] == list(site.cluster.gpu_nodes.taints)
 
 
-def machine_with(cards: dict[str, int], **marks: int) -> Site:
+def machine_with(cards: dict[str, int], **marks: object) -> Site:
     """A site of one machine that is a GPU node, beside a control plane."""
     node = {"name": "gpu-1", "address": "192.0.2.2", "roles": ["kube_node", "gpu_node"], "accelerators": cards}
     control = {"name": "control-1", "address": "192.0.2.1", "roles": ["kube_control_plane"]}
@@ -180,6 +180,17 @@ def test_real_gpus_get_their_driver(cards: dict[str, int], marks: dict[str, int]
     found = role_host_variables("gpu_node", machine_with(cards, **marks), "gpu-1")
     assert found.get("gpu_node_driver") == driver
     assert found.get("kubernetes_common_nvidia_runtime", False) == (driver is not None)
+
+
+def test_instances_that_a_node_must_have() -> None:
+    pool = {"name": "small", "nodes": ["gpu-1"], "sharing": {"mig": "3g.20gb"}}
+    site = machine_with({"a100": 2}, pools=[pool])
+    variables = role_host_variables("gpu_node", site, "gpu-1")
+    driver = {"branch": 580, "open_kernel_modules": True, "gpus": 2, "mig_profile": "3g.20gb", "mig_instances": 4}
+    assert variables["gpu_node_driver"] == driver
+    labels = variables["kube_node_labels"]
+    assert isinstance(labels, dict)
+    assert labels["nvidia.com/device-plugin.config"] == "small"
 
 
 def test_the_labs_accelerators_have_no_driver(site: Site) -> None:

@@ -64,7 +64,7 @@ def test_support_ends_with_volta() -> None:
     assert {CATALOGUE[kind].last_driver_branch for kind in ended} == {580}
     assert {CATALOGUE[kind].last_cuda for kind in ended} == {12}
     assert not any(CATALOGUE[kind].open_kernel_modules for kind in ended)
-    assert {a.kind for a in CATALOGUE.values() if a.mig} == {
+    assert {a.kind for a in CATALOGUE.values() if a.mig_profiles} == {
         *("a30", "a100", "a100-80gb", "a100-sxm4", "a100-sxm4-80gb"),
         *("h100", "h100-sxm5", "h200", "h200-nvl"),
     }

@@ -88,8 +88,9 @@ def test_a_real_site_names_what_it_needs_before_anything_starts(
     site = load_site(find_site("cnaf"))
     with pytest.raises(UserError) as refused:
         provider_of(site).check()
-    for part in ("ssh is not", "podman is not", "skopeo is not", "mmdebstrap is not", "does not name the cloud infn-cloud"):
-        assert part in refused.value.message
+    for program in ("ssh", "podman", "skopeo", "mmdebstrap"):
+        assert f"{program} is not" in refused.value.message
+    assert "does not name the cloud infn-cloud" in refused.value.message
     # with the images pushed and the tools of every site there is nothing to build them with
     ImageOutputs(images={}).save(SitePaths("cnaf").create())
     (tmp_path / "clouds.yaml").write_text(CLOUDS)

@@ -45,15 +45,15 @@ class Accelerators(Need[AcceleratorAccess]):
     kind: str | None = None
 
     def _most(self, site: Site) -> dict[str, int]:
-        """Kinds that fit, each with the most that a node has."""
+        """Kinds that fit, each with the most that a pod can request on one node."""
         from strata.models.accelerators import CATALOGUE
-        from strata.models.gpu_nodes import gpu_nodes
+        from strata.models.gpu_nodes import gpu_nodes, largest_request
 
         most: dict[str, int] = {}
-        for held in gpu_nodes(site).values():
-            for kind, count in held.items():
+        for host, held in gpu_nodes(site).items():
+            for kind in held:
                 if kind == self.kind or (self.kind is None and CATALOGUE[kind].category == "gpu"):
-                    most[kind] = max(count, most.get(kind, 0))
+                    most[kind] = max(largest_request(site, host, kind), most.get(kind, 0))
         return most
 
     def findings(self, site: Site, key: KeyPath) -> Iterator[Finding]:

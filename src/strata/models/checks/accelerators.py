@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from strata.models.accelerators import CATALOGUE
 from strata.models.checks.finding import INSTANCES, MACHINES, Finding
 from strata.models.cloud import Cloud
-from strata.models.gpu_nodes import gpu_nodes
+from strata.models.gpu_nodes import gpu_nodes, offered
 from strata.models.hypervisors import passthrough
 from strata.models.problems import suggestion
 from strata.models.site import Site
@@ -132,7 +132,7 @@ def _support(site: Site) -> Iterator[Finding]:
 
 def _tenants(site: Site) -> Iterator[Finding]:
     nodes: Counter[str] = Counter()
-    for accelerators in gpu_nodes(site).values():
+    for accelerators in offered(site).values():
         nodes.update(accelerators)
     for index, tenant in enumerate(site.platform.tenants):
         for kind, count in tenant.quota.accelerators.items():

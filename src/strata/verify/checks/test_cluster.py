@@ -17,8 +17,10 @@ from strata.inventory.ports import DATASTORE, INGRESS
 from strata.models import Site
 from strata.models.accelerators import CATALOGUE
 from strata.models.gpu_nodes import gpu_nodes as accelerators_of_nodes
-from strata.models.gpu_nodes import node_labels
+from strata.models.gpu_nodes import node_labels, pool_of
+from strata.models.gpu_nodes import offered as accelerators_as_offered
 from strata.models.platform import Tenant
+from strata.platform.accelerators import by_resource
 from strata.roles import roles
 from strata.site.hosts import Host as SiteHost
 from strata.site.hosts import hosts, hosts_with, running_roles
@@ -166,7 +168,7 @@ def test_gpu_nodes_are_marked(site: Site, gpu_nodes: tuple[str, ...], nodes: dic
     for name, node in nodes.items():
         labels = node["metadata"]["labels"]
         taints = {f"{t['key']}={t.get('value', '')}:{t['effect']}" for t in node["spec"].get("taints", [])}
-        wanted = node_labels(site, accelerators.get(name, {}))
+        wanted = node_labels(site, accelerators.get(name, {}), name)
         marked = wanted.items() <= labels.items() and taints.issuperset(marks.taints)
         assert marked == (name in gpu_nodes), f"{name}: labels {labels}, taints {taints}"
 
@@ -227,6 +229,7 @@ def test_dns_answers_across_nodes(
 
 
 def test_allocatable_cards_are_novas(
+    site: Site,
     gpu_nodes: tuple[str, ...],
     nodes: dict[str, dict[str, Any]],
     cards_of: Callable[[str], Counter[str]],
@@ -239,7 +242,10 @@ def test_allocatable_cards_are_novas(
         found = {name: node["status"]["allocatable"] for name, node in list_nodes(kubectl).items()}
         return {name: {r: int(n) for r, n in has.items() if r in resources and int(n)} for name, has in found.items()}
 
-    given = {name: dict(cards_of(name)) for name in nodes}
+    shared = {
+        name: by_resource(counts) for name, counts in accelerators_as_offered(site).items() if pool_of(site, name)
+    }
+    given = {name: shared.get(name) or dict(cards_of(name)) for name in nodes}
     # a kubelet that was restarted offers none until the device plugin has registered again
     assert settled(offered, lambda found: found == given) == given
     assert {name for name, cards in given.items() if cards} == set(gpu_nodes)
