@@ -1,4 +1,4 @@
-"""Commands that change a site: up, down, destroy."""
+"""Commands that change a site: up, kubespray, down, destroy."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ UNCHANGED_STATUS = 3
 def register(app: typer.Typer) -> None:
     """Adds the commands."""
     app.command()(up)
+    app.command()(kubespray)
     app.command()(down)
     app.command()(destroy)
 
@@ -124,6 +125,37 @@ def up(
         changed = ", ".join(f"{s.name} ({s.changed})" for s in report.steps if s.changed)
         Console(stderr=True).print(f"expected no change, but changed: {changed}", markup=False)
         raise typer.Exit(UNCHANGED_STATUS)
+
+
+def kubespray(
+    site: SiteArgument,
+    run: Annotated[bool, typer.Option("--run", help="Run the playbooks; default: show which would run.")] = False,
+) -> None:
+    """Install or change a site's cluster by Kubespray, on hosts that `strata up --layer hosts` configured."""
+    from strata.cli.summary import print_summary
+    from strata.engine.lock import site_lock
+    from strata.engine.steps import run_steps
+    from strata.kubespray.configuration import inventory_directory
+    from strata.kubespray.run import install, prepare
+    from strata.layers import Layer, Step
+    from strata.site.context import SiteContext
+    from strata.site.secrets.provided import check_secrets
+
+    context = SiteContext.load(site_file(site))
+    check_secrets(context.site)
+    with site_lock(context.paths, "kubespray"):
+        runs = prepare(context)
+        if run:
+            with RunDisplay(quiet=False, verbose=False) as display:
+                steps = [Step("Kubespray", Layer.CLUSTER, lambda progress: install(context, progress))]
+                print_summary(context, run_steps(steps, display))
+            return
+    console = Console(soft_wrap=True)
+    console.print(f"inventory: {inventory_directory(context.paths)}", highlight=False, markup=False)
+    for one in runs:
+        console.print(f"{one.playbook}.yml would run: {one.reason}", highlight=False, markup=False)
+    if not runs:
+        console.print("nothing to run: no change since the last success")
 
 
 def down(site: SiteArgument) -> None:

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from strata.models.accelerators import LONG_TERM_BRANCH
 from strata.models.base import Model, Unit
+from strata.models.kubespray import Kubespray
 from strata.models.types import DnsLabel, IPv4Net, LabelKey, LabelValue, Taint
 
 Replicas = Annotated[int, Unit("pods"), Field(strict=True, ge=2, le=64)]
@@ -111,3 +112,6 @@ class Cluster(Model):
     )
     service_network: Annotated[IPv4Net, Field(description="Addresses of services.")] = IPv4Network("10.96.0.0/16")
     gpu_nodes: Annotated[GpuNodes, Field(description="Labels and taints of nodes with the role gpu_node.")] = GpuNodes()
+    kubespray: Annotated[
+        Kubespray | None, Field(description="kubespray: what differs from the defaults of a cluster by Kubespray.")
+    ] = None

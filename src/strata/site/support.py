@@ -19,10 +19,13 @@ def refusal(context: SiteContext, layers: Collection[Layer] = tuple(Layer)) -> U
     cluster = context.site.cluster
     if cluster is None or (cluster.installer, cluster.datastore) == SUPPORTED or not BY_KUBEADM & set(layers):
         return None
+    below = "bring up the layers below it: `--layer cloud`, then `--layer hosts`"
+    if cluster.installer == "kubespray":
+        below += f"; `strata kubespray {context.site.name}` then shows what installs it"
     return UserError(
         f"{context.site_file}: cluster: installer: {cluster.installer} with datastore: {cluster.datastore} is not "
         "installed by this release",
-        fix="use kubeadm with kine, or bring up the layers below it: `--layer cloud`, then `--layer hosts`",
+        fix=f"use kubeadm with kine, or {below}",
     )
 
 

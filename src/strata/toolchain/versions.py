@@ -134,6 +134,16 @@ class Chart(_Model):
         return self.repository.startswith("oci://")
 
 
+class GitSource(_Model):
+    """Files of a git repository."""
+
+    repository: Annotated[str, StringConstraints(pattern=r"^https://\S+$")]
+    commit: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
+    digest: Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")] = Field(
+        description="of `git archive --prefix=<name>-<version>/ <commit>`, before compression"
+    )
+
+
 class PythonEnvironment(_Model):
     """A Python program with an environment of its own."""
 
@@ -142,6 +152,7 @@ class PythonEnvironment(_Model):
     collections: dict[str, Annotated[str, StringConstraints(pattern=r"^https://\S+,[0-9a-f]{40}$")]] = Field(
         default_factory=dict, description="Ansible collection → git repository and commit"
     )
+    source: GitSource | None = Field(default=None, description="the program, where it is no Python package")
 
 
 class PinnedTool(_Model):

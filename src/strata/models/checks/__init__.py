@@ -10,6 +10,7 @@ from strata.models.checks import (
     capacity,
     gpu_pools,
     kolla,
+    kubespray,
     names,
     networks,
     roles,
@@ -31,6 +32,7 @@ def cross_check(site: Site, directory: Path) -> list[Finding]:
         directory: where the site file is; paths in it are relative to that.
     """
     findings: list[Finding] = []
-    for module in (names, networks, accelerators, gpu_pools, capacity, kolla, roles, slurm, storage, backup):
+    modules = (names, networks, accelerators, gpu_pools, capacity, kolla, kubespray, roles, slurm, storage, backup)
+    for module in modules:
         findings += module.check(site)
     return findings + list(services.check(site, directory))

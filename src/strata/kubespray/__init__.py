@@ -1,0 +1,1 @@
+"""`cluster.installer: kubespray`: the pinned playbooks, and what they read, from site.yaml."""

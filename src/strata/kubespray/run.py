@@ -1,0 +1,127 @@
+"""Installs or changes a site's cluster by Kubespray, and stores what the layer above needs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from strata.access.ssh import add_known_hosts
+from strata.engine.ansible import follow_ansible
+from strata.errors import UserError
+from strata.inventory.kubernetes import endpoint
+from strata.inventory.ports import KUBERNETES_API
+from strata.kubespray.commands import (
+    INSTALL,
+    PREVIOUS,
+    REMOVE,
+    UPGRADE,
+    Record,
+    Run,
+    command_environment,
+    command_line,
+    next_runs,
+)
+from strata.kubespray.configuration import configuration_digest, inventory_directory, write_configuration
+from strata.kubespray.files import HOSTS, api_address, inventory, nodes
+from strata.kubespray.source import PROGRAM, ensure_source, pinned
+from strata.layers import StepResult
+from strata.progress import Progress
+from strata.site.context import SiteContext
+from strata.site.outputs import ClusterOutputs, write_private
+from strata.toolchain.python_environment import ensure_environment
+from strata.toolchain.versions import load_versions
+
+
+def prepare(context: SiteContext) -> list[Run]:
+    """Writes the inventory and returns the runs that the site needs, in order.
+
+    Raises:
+        UserError: the site's installer is another, its hosts do not exist yet, or Kubespray cannot do what changed.
+    """
+    cluster = context.site.cluster
+    if cluster is None or cluster.installer != PROGRAM:
+        found = None if cluster is None else cluster.installer
+        raise UserError(
+            f"{context.site_file}: cluster.installer = {found}: Kubespray does not install this cluster",
+            fix="installer: kubespray with datastore: etcd, or `strata up`",
+            see="kubespray-failed",
+        )
+    write_configuration(context)
+    done = Record.load(context.paths) or Record()
+    if done.inventory:
+        write_private(inventory_directory(context.paths) / PREVIOUS, done.inventory)
+    return next_runs(done, desired(context))
+
+
+def desired(context: SiteContext) -> Record:
+    """What the record is once everything has run; the inventory is written."""
+    site, outputs = context.site, context.cloud_outputs
+    hosts = inventory(site, outputs)["all"]["hosts"]
+    return Record(
+        version=pinned()[0],
+        kubernetes=load_versions().components["kubernetes"].version,
+        configuration=configuration_digest(context),
+        nodes={host.name: host.roles for host in nodes(site, outputs)},
+        variables={
+            name: hashlib.sha256(json.dumps(one, sort_keys=True).encode()).hexdigest() for name, one in hosts.items()
+        },
+        inventory=(inventory_directory(context.paths) / HOSTS).read_text(),
+    )
+
+
+def install(context: SiteContext, progress: Progress) -> StepResult:
+    """Runs what the site needs; each success is recorded, so that the next call resumes with what failed.
+
+    Args:
+        context: the site; its hosts are up.
+        progress: shows play and task.
+
+    Raises:
+        UserError: a playbook failed; names host, task and message.
+    """
+    runs, done = prepare(context), []
+    for run in runs:
+        result = _run(run, context, progress)
+        _record(run, context)
+        done.append(f"{run.playbook} ({run.reason}): {result} changed")
+    return StepResult(len(runs), "; ".join(done) or "skipped: no change since its last success")
+
+
+def _run(run: Run, context: SiteContext, progress: Progress) -> int:
+    paths, source, environment = context.paths, ensure_source(progress), ensure_environment(PROGRAM, progress)
+    add_known_hosts(context, "cluster")
+    log = paths.create().logs / f"{PROGRAM}-{run.playbook}.log"
+    progress.update(f"starting {run.playbook}.yml: {run.reason}")
+    result, status, last = follow_ansible(
+        command_line(run, source, paths, environment),
+        command_environment(source, paths, environment),
+        log,
+        progress,
+        directory=source,
+        show_plays=True,
+    )
+    if status != 0:
+        reason = "; ".join(result.failures[:3]) or f"exit status {status}: {' '.join(last)}"
+        raise UserError(
+            f"kubespray {run.playbook}: {reason}",
+            fix=f"see {log}, fix it, and run the same command again",
+            see="kubespray-failed",
+        )
+    return result.changed
+
+
+def _record(run: Run, context: SiteContext) -> None:
+    """After a success."""
+    wanted, before = desired(context), Record.load(context.paths) or Record()
+    if run.playbook == REMOVE:
+        left = {name: roles for name, roles in before.nodes.items() if name in wanted.nodes}
+        before.model_copy(update={"nodes": left}).save(context.paths)
+        return
+    if run.playbook in (INSTALL, UPGRADE):
+        artifact = inventory_directory(context.paths) / "artifacts" / "admin.conf"
+        write_private(context.paths.kubeconfig, artifact.read_text())
+        address = api_address(context.site, context.cloud_outputs)
+        assert address is not None, "a cluster without control planes was refused before"
+        api = endpoint(address, KUBERNETES_API)
+        ClusterOutputs(api_endpoint=api, kubernetes_version=wanted.kubernetes).save(context.paths)
+    wanted.save(context.paths)

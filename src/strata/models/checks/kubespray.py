@@ -1,0 +1,55 @@
+"""A cluster that Kubespray installs: its datastore, its control planes and the API's address."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from strata.models.checks.finding import Finding, hosts
+from strata.models.finding import duplicates
+from strata.models.site import Site
+from strata.models.yaml_events import KeyPath
+
+SECTION: KeyPath = ("cluster", "kubespray")
+INSTALLER: KeyPath = ("cluster", "installer")
+
+
+def check(site: Site) -> Iterator[Finding]:
+    """The section has its installer, etcd a majority, the virtual address no other use."""
+    cluster = site.cluster
+    if cluster is None:
+        return
+    section = cluster.kubespray
+    if cluster.installer != "kubespray":
+        if section is not None:
+            why = f"is for installer: kubespray, and installer is {cluster.installer}"
+            yield Finding(SECTION, why, "remove the section, or installer: kubespray", (INSTALLER,))
+        return
+    if cluster.datastore != "etcd":
+        why = f"is {cluster.datastore}; Kubespray installs etcd on the control planes"
+        yield Finding(("cluster", "datastore"), why, "datastore: etcd", (INSTALLER,))
+    count = sum("kube_control_plane" in host.roles for host in hosts(site))
+    if count and count % 2 == 0:
+        why = (
+            f"needs an odd number of hosts with the role kube_control_plane for etcd's majority, and there are {count}"
+        )
+        yield Finding(INSTALLER, why, "1, 3 or 5 control planes")
+    if section is not None:
+        mirrors = enumerate(section.registry_mirrors)
+        yield from duplicates((m.name, (*SECTION, "registry_mirrors", index, "name")) for index, m in mirrors)
+        yield from _api_address(site)
+
+
+def _api_address(site: Site) -> Iterator[Finding]:
+    assert site.cluster is not None
+    assert site.cluster.kubespray is not None
+    address = site.cluster.kubespray.api_address
+    if address is None:
+        return
+    path: KeyPath = (*SECTION, "api_address")
+    owner = next((machine.name for machine in site.hosts.machines if machine.address == address), None)
+    if owner is not None:
+        yield Finding(path, f"is the address of {owner}", "an address that no host has")
+    for key in ("pod_network", "service_network"):
+        network = getattr(site.cluster, key)
+        if address in network:
+            yield Finding(path, f"is in cluster.{key} {network}", "an address of the control planes' network")
