@@ -404,6 +404,13 @@ CASES: dict[str, tuple[Sequence[Edit], str, str, str, str]] = {
         "give a host",
         "control-1",
     ),
+    "two control planes by kubeadm": (
+        [(WORKER, WORKER.replace("[kube_node]", "[kube_control_plane]"))],
+        "cloud.instances[2].roles",
+        "already on control-1; installer: kubeadm",
+        "installer: kubespray",
+        "worker-1",
+    ),
     "GPU node that is no node": (
         [
             ("[kube_node, gpu_node]", "[gpu_node]"),

@@ -70,6 +70,12 @@ def _cluster(site: Site, by_role: Mapping[str, list[Host]]) -> Iterator[Finding]
         why = "needs a host with the role kube_control_plane, and there is none"
         if "kube_node" not in by_role:  # else told with the node
             yield Finding(("cluster",), why, "give a host the role kube_control_plane", SOURCES)
+    if site.cluster.installer == "kubeadm":
+        control = by_role.get("kube_control_plane", [])
+        for host in control[1:]:
+            why = f"kube_control_plane is already on {control[0].name}; installer: kubeadm sets up one control plane"
+            fix = "remove kube_control_plane here, or installer: kubespray"
+            yield Finding((*host.path, "roles"), why, fix, (("cluster",),))
     if site.cluster.datastore == "kine" and "kine" not in by_role:
         yield Finding(
             path,
