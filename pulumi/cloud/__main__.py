@@ -72,7 +72,7 @@ instances = {
             security_group_ids=tuple(groups[key].id for key in instance_groups(site, i.name, i.roles) if key in groups),
             metadata=arguments.instance_metadata(site, i.roles),
             roles=i.roles,
-            further_networks=arguments.pod_networks(site, i.roles),
+            further_networks=arguments.further_networks(site, i.roles),
             floating_ip=floating_ip if i.floating_ip else None,
         ),
         # the scheduler looks at the aggregates' metadata

@@ -56,11 +56,15 @@ def external_network_arguments(cloud: Cloud, provider: Provider) -> ExternalNetw
     return ExternalNetworkArgs(cloud.external_network, subnet)
 
 
-def pod_networks(site: Site, roles: tuple[str, ...] = KUBERNETES_ROLES) -> tuple[str, ...]:
-    """Networks whose addresses instances with these roles send from beside their own: those of their pods."""
+def further_networks(site: Site, roles: tuple[str, ...]) -> tuple[str, ...]:
+    """What instances with these roles send from beside their own address: their pods' network, the API's virtual address."""
     if site.cluster is None or not set(roles) & set(KUBERNETES_ROLES):
         return ()
-    return (str(site.cluster.pod_network),)
+    networks = [str(site.cluster.pod_network)]
+    section = site.cluster.kubespray
+    if section is not None and section.api_address is not None and "kube_control_plane" in roles:
+        networks.append(str(section.api_address))
+    return tuple(networks)
 
 
 def image_arguments(cloud: Cloud, provider: Provider) -> list[ImageArgs]:

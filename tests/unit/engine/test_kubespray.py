@@ -13,6 +13,7 @@ import yaml
 from typer.testing import CliRunner
 
 from strata.cli.main import app
+from strata.cloud.arguments import further_networks
 from strata.engine.ansible import PlaybookResult
 from strata.errors import UserError
 from strata.kubespray import run
@@ -146,6 +147,13 @@ def test_what_follows_from_the_site_file(tacc: SiteContext) -> None:
     gpu = load(directory / "group_vars/gpu_node/strata.yml")
     assert gpu["node_taints"] == ["nvidia.com/gpu=present:NoSchedule"]
     assert [runtime["name"] for runtime in gpu["containerd_additional_runtimes"]] == ["nvidia"]
+
+
+def test_the_ports_of_control_planes_let_the_virtual_address_through(tacc: SiteContext) -> None:
+    pods = str(tacc.site.cluster.pod_network) if tacc.site.cluster else ""
+    assert further_networks(tacc.site, ("kube_control_plane",)) == (pods, "10.10.0.5")
+    assert further_networks(tacc.site, ("kube_node",)) == (pods,)
+    assert further_networks(tacc.site, ("nfs_server",)) == ()
 
 
 def test_secrets_are_in_one_file(tacc: SiteContext) -> None:
