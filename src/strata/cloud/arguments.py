@@ -57,7 +57,7 @@ def external_network_arguments(cloud: Cloud, provider: Provider) -> ExternalNetw
 
 
 def further_networks(site: Site, roles: tuple[str, ...]) -> tuple[str, ...]:
-    """What instances with these roles send from beside their own address: their pods' network, the API's virtual address."""
+    """Addresses beside their own that instances with these roles send from: of their pods, the API's virtual one."""
     if site.cluster is None or not set(roles) & set(KUBERNETES_ROLES):
         return ()
     networks = [str(site.cluster.pod_network)]
