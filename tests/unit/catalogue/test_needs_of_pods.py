@@ -30,7 +30,7 @@ def test_the_classes_are_those_of_the_chart() -> None:
         ("lab", Accelerators(), "nvidia.com/gpu", {}),
         ("lab", Accelerators(1, "v100"), "nvidia.com/gpu", {"strata.dev/accelerator.v100": "true"}),
         ("tacc", Accelerators(2), "nvidia.com/gpu", {}),
-        ("nautilus", Accelerators(8, "rtx2080ti"), "nvidia.com/gpu", {"strata.dev/accelerator.rtx2080ti": "true"}),
+        ("nautilus", Accelerators(8, "gtx1080ti"), "nvidia.com/gpu", {"strata.dev/accelerator.gtx1080ti": "true"}),
         ("cnaf", Accelerators(1, "u250"), "amd.com/fpga-u250", {"strata.dev/accelerator.u250": "true"}),
     ],
 )

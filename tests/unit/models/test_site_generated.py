@@ -98,3 +98,5 @@ def test_cnaf_has_the_cards_of_its_document() -> None:
 def test_nautilus_has_many_institutions() -> None:
     machines = load_site(find_site("nautilus")).hosts.machines
     assert len({m.institution for m in machines}) >= 4
+    # the GPU that its paper names, eight in each FIONA8
+    assert [dict(m.accelerators) for m in machines if m.accelerators] == [{"gtx1080ti": 8}] * 4
