@@ -352,6 +352,11 @@ class Cloud(Model):
             )
         return self
 
+    @property
+    def simulates_accelerators(self) -> bool:
+        """Whether its accelerators have no hardware behind them."""
+        return self.deployment == "lab"
+
     @model_validator(mode="after")
     def _rights(self) -> Self:
         if self.deployment == "lab":
