@@ -35,7 +35,7 @@ DATABASE = Database("keycloak")
 METRICS = Metrics(9000)
 PRIORITY = Priority("platform")
 ADMIN_SECRET = Secret("keycloak_admin_client_secret", key="admin-client-secret", keep_previous=True)
-"""Of the client that keeps the realm; the one before opens the door to set the new one."""
+"""Of the client that reconciles the realm; it logs in with the previous secret to set a new one."""
 
 
 class Keycloak(Model):

@@ -32,8 +32,8 @@ from strata.site.outputs import ImageOutputs
 from strata.verify.waiting import settled
 from strata_services.portal.service import SERVICE as PORTAL
 
+from .authentication import reached, served_certificate
 from .commands import psql, strata, strata_json, up
-from .doors import reached, served_certificate
 from .editing import edit
 from .healing import eventually, nothing_left_over
 from .killing import kill_at, workers

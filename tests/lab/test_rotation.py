@@ -18,16 +18,16 @@ from strata.site.context import SiteContext
 from strata.site.hosts import address_of
 from strata_services.keycloak.service import ADMIN_SECRET, SIGNING_KEY
 
+from .authentication import attempts, served_certificates
 from .commands import strata, strata_json
-from .doors import doors, served_certificates
 from .healing import up_again
 
 pytestmark = pytest.mark.long
 
-WITHOUT_A_DOOR = {
+NOT_ATTEMPTED = {
     # nobody presents them, and tokens that the previous one signed stay good
     *(SIGNING_KEY.name, SIGNING_KEY.previous),
-    # the administrator's door is inside the cluster only; the contract test of the realm opens it
+    # accepted inside the cluster only; the contract test of the realm authenticates with it
     *(ADMIN_SECRET.name, ADMIN_SECRET.previous),
     database_secret("change_test"),  # of a database that another test has had removed
 }
@@ -91,12 +91,12 @@ def test_every_secret_is_another(turned: Turned) -> None:
 
 def test_the_old_secrets_open_nothing(turned: Turned, context: SiteContext, http: requests.Session) -> None:
     """Each place that asks for a secret accepts the new value and refuses the old one."""
-    found = doors(context, http)
-    assert set(turned.before) - set(found) <= WITHOUT_A_DOOR
+    found = attempts(context, http)
+    assert set(turned.before) - set(found) <= NOT_ATTEMPTED
     accepted = {
-        (secret, place): (opens(turned.after[secret]), opens(turned.before[secret]))
+        (secret, place): (accepts(turned.after[secret]), accepts(turned.before[secret]))
         for secret, places in found.items()
-        for place, opens in places.items()
+        for place, accepts in places.items()
     }
     assert {place: answers for place, answers in accepted.items() if answers != (True, False)} == {}
 
@@ -161,11 +161,11 @@ def passes_every_check(context: SiteContext) -> bool:
 
 def answers_to(context: SiteContext, authorities: str) -> bool:
     """Whether the load balancer's and the registry's certificates are good for a client with these authorities."""
-    doors = (
+    servers = (
         ("load_balancer", f"ml-hub.{context.site.domain}", 443),
         ("registry", f"registry.{context.site.domain}", REGISTRY),
     )
-    for role, name, port in doors:
+    for role, name, port in servers:
         trusting = ssl.create_default_context(cadata=authorities)
         address = address_of(role, context.site, context.cloud_outputs)
         with socket.create_connection((address, port), timeout=10) as plain:

@@ -16,7 +16,7 @@ from strata.access.ssh import wait_for_ssh
 from strata.engine.keys import ensure_ssh_key
 from strata.engine.layers import CLUSTER_TOOLS, pod_images_step
 from strata.images.pod_images import ensure_site_bases
-from strata.models.cloud import Hypervisor
+from strata.models.compute import Hypervisor
 from strata.models.hosts import Machine
 from strata.progress import Silent
 from strata.site.context import SiteContext

@@ -13,14 +13,20 @@ from strata.site.paths import REPOSITORY
 PACKAGES = ("catalogue", "cloud", "inventory", "models", "platform", "site", "toolchain")
 PROGRAM = """
 import importlib, json, sys
-broken = {}
+broken, done = {}, set()
 for name in json.load(sys.stdin):
+    if name in done:
+        continue
     for loaded in [m for m in sys.modules if m.partition(".")[0] in ("strata", "strata_services")]:
         del sys.modules[loaded]
     try:
-        importlib.import_module(name)
+        module = importlib.import_module(name)
     except ImportError as error:
         broken[name] = str(error)
+        continue
+    # what a package loads by itself: imported first, it would run the package first, in the same steps
+    if hasattr(module, "__path__"):
+        done.update(m for m in sys.modules if m.startswith(name + "."))
 print(json.dumps(broken))
 """
 

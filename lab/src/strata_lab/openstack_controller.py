@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from strata.inventory import Template
 from strata.models import Site
 from strata.models.accelerators import CATALOGUE
-from strata.models.cloud import Cloud, Hypervisor
+from strata.models.cloud import Cloud
+from strata.models.compute import Hypervisor
 
 CONTROLLER_OFFSET = 10
 """The controller is the tenth address of the control network."""

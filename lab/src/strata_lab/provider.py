@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from strata.findings import Drift, OrphanedResource
 from strata.layers import Layer, Playbook, Step
 from strata.models.accelerators import CATALOGUE
-from strata.models.cloud import Cloud, Hypervisor, Image
+from strata.models.cloud import Cloud, Image
+from strata.models.compute import Hypervisor
 from strata.progress import Progress
 from strata.provider.base import ImageUpload, Subnet
 from strata.provider.deployment_host import Problem

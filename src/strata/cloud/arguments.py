@@ -10,7 +10,8 @@ from strata.cloud.network import NetworkArgs
 from strata.cloud.project import ProjectQuota
 from strata.errors import UserError
 from strata.models import Site
-from strata.models.cloud import Cloud, Flavor
+from strata.models.cloud import Cloud
+from strata.models.compute import Flavor
 from strata.provider import Provider
 from strata.pulumi_program import without_traceback
 from strata.roles import KUBERNETES_ROLES

@@ -9,7 +9,8 @@ from strata.access.openstack import connect
 from strata.cloud.clouds_file import entries
 from strata.cloud.ports import security_group_arguments
 from strata.engine.cloud_objects import CloudObjects, FoundFlavor, FoundImage, external_networks, find_objects
-from strata.models.cloud import Cloud, Flavor, Image
+from strata.models.cloud import Cloud, Image
+from strata.models.compute import Flavor
 from strata.models.document import read_document
 from strata.models.finding import Finding
 from strata.models.problems import Problem, SiteError, suggestion

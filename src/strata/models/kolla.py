@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from ipaddress import IPv4Address
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 from uuid import UUID
 
 from pydantic import Field, StrictBool, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
 
 from strata.models.base import Model
+from strata.models.compute import Hypervisor
 from strata.models.types import DnsLabel, DomainName, IPAddress, IPv4Net, LoginName
-
-if TYPE_CHECKING:
-    from strata.models.cloud import Hypervisor
 
 Interface = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,14}$")]
 RegistryAddress = Annotated[

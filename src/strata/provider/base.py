@@ -12,7 +12,8 @@ from strata.errors import UserError
 from strata.findings import Drift, OrphanedResource
 from strata.layers import Playbook, Step
 from strata.models import Site
-from strata.models.cloud import Hypervisor, Image
+from strata.models.cloud import Image
+from strata.models.compute import Hypervisor
 from strata.progress import Progress
 from strata.provider.deployment_host import Problem, deployment_host_problems
 from strata.site.hosts import Host

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from strata.access.ssh import host_addresses
-from strata.models.cloud import Hypervisor
+from strata.models.compute import Hypervisor
 from strata.observe import HostFacts, Observation, PodFacts
 from strata.observe.hosts import expected_cards, host_roles
 from strata.observe.status import NODE_ROLES

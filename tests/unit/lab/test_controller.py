@@ -12,7 +12,7 @@ import yaml
 
 from strata.errors import UserError
 from strata.models import Site, load_site
-from strata.models.cloud import Hypervisor
+from strata.models.compute import Hypervisor
 from strata.progress import Silent
 from strata.site.paths import REPOSITORY, SitePaths
 from strata_lab import controller, images, podman_service

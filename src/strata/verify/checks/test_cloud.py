@@ -14,7 +14,8 @@ import testinfra
 
 from strata.models import Site
 from strata.models.accelerators import CATALOGUE
-from strata.models.cloud import Cloud, Flavor, Instance
+from strata.models.cloud import Cloud, Instance
+from strata.models.compute import Flavor
 from strata.site.context import SiteContext
 from strata.site.outputs import CloudOutputs
 from strata.verify.waiting import settled

@@ -1,4 +1,4 @@
-"""What opens the lab's doors, and what they show: secrets that are accepted, certificates that are served."""
+"""Authentication at the lab's servers: secrets that they accept, certificates that they present."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ from strata_lab.controller import container_name
 from strata_lab.network.metadata import NOVA_PORT
 from strata_lab.openstack_controller import METADATA_SECRET, SERVICES, controller_address
 
-Door = Callable[[str], bool]
-"""Whether a value is accepted; raises where neither yes nor no was said."""
+Attempt = Callable[[str], bool]
+"""Authenticates with a value: whether it is accepted; raises if the server neither accepts nor refuses it."""
 SSL_REQUEST = struct.pack("!ii", 8, 80877103)
 """PostgreSQL's message that asks for TLS."""
 ONLY_THE_AGENT = (
@@ -97,15 +97,15 @@ def reached(context: SiteContext, role: str, port: int, via: str | None) -> Iter
         yield "127.0.0.1", own
 
 
-def doors(context: SiteContext, http: requests.Session) -> dict[str, dict[str, Door]]:
-    """By name of the secret, as `strata secrets list` has it: where it is asked for.
+def attempts(context: SiteContext, http: requests.Session) -> dict[str, dict[str, Attempt]]:
+    """Returns the attempts by name of the secret, as in `strata secrets list`, and by server.
 
     Args:
         context: the lab.
         http: finds its names and trusts its authority.
     """
     controller = controller_address(context.site)
-    found: dict[str, dict[str, Door]] = {
+    found: dict[str, dict[str, Attempt]] = {
         SSH_KEY: {n: partial(_ssh, a) for n, a in {"controller": controller, **host_addresses(context)}.items()},
         PASSPHRASE: {"secret store": partial(_vault, context.paths.secrets_file)},
         METADATA_SECRET: {"nova": partial(_metadata, context, controller)},
