@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from strata.cli.arguments import JsonOption, SiteArgument, site_file
+from strata.cli.arguments import JsonOption, SiteArgument, load_context
 
 if TYPE_CHECKING:
     from strata.site.context import SiteContext
@@ -23,9 +23,8 @@ def register(app: typer.Typer) -> None:
 
 
 def _context(site: str) -> SiteContext:
-    from strata.site.context import SiteContext
 
-    return SiteContext.load(site_file(site))
+    return load_context(site)
 
 
 def backup(

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from strata.cli.arguments import JsonOption, SiteArgument, YesOption, site_file
+from strata.cli.arguments import JsonOption, SiteArgument, YesOption, load_context, site_file
 
 if TYPE_CHECKING:
     from strata.site.context import SiteContext
@@ -62,9 +62,8 @@ def kubeconfig(
 
 
 def _context(site: str) -> SiteContext:
-    from strata.site.context import SiteContext
 
-    return SiteContext.load(site_file(site))
+    return load_context(site)
 
 
 @users_app.command("list")
