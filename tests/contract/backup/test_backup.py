@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -325,6 +325,32 @@ def test_what_cannot_be_restored_is_named(host: Host, tmp_path: Path) -> None:
     assert "too long a name" in host.refused(*host.restore(DATABASE, "x" * 50))
 
 
+def test_a_run_waits_for_a_killed_one_that_is_not_reaped(host: Host, server: S3Server) -> None:
+    """On a host whose first process reaps late: restic takes what is left of the process for one that runs."""
+    configuration = json.loads((host.root / "configuration.json").read_text())
+    command = ["restic", *configuration["restic_options"], "backup", "--stdin", "--tag=none"]
+    environment = os.environ | configuration["environment"]
+    before = host.snapshots(DATABASE)
+    with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as killed:
+        eventually(lambda: any(path.is_file() for path in server.folder.glob("**/locks/**/*")))
+        killed.kill()
+        process = host.start("run")
+        # all that is left is to remove old snapshots, which needs the repository alone
+        eventually(lambda: process.poll() is not None or host.snapshots(DATABASE) != before)
+        time.sleep(2)
+        assert process.poll() is None, process.communicate()[1]
+    _, errors = process.communicate()
+    assert process.returncode == 0, errors
+
+
+def eventually(holds: Callable[[], bool]) -> None:
+    """Waits until it holds."""
+    end = time.monotonic() + STARTS_WITHIN
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
 def test_a_killed_backup_leaves_the_repository_usable(host: Host, server: S3Server) -> None:
     # packs of 4 MiB at 4 MiB/s: it is killed in the middle, wherever the machine lets it come to
     options = ["--option=s3.bucket-lookup=path", "--pack-size=4", "--limit-upload=4096"]
@@ -333,12 +359,12 @@ def test_a_killed_backup_leaves_the_repository_usable(host: Host, server: S3Serv
     before = host.snapshots(EXPORT)
     host.write(restic_options=options)
     process = host.start("run")
-    end = time.monotonic() + STARTS_WITHIN
-    while process.poll() is None and time.monotonic() < end:
+
+    def stored() -> bool:
         new = {path for path in server.folder.rglob("*") if path.is_file()} - known
-        if any("data" in path.parts for path in new):
-            break
-        time.sleep(0.02)
+        return process.poll() is not None or any("data" in path.parts for path in new)
+
+    eventually(stored)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
     host.write(restic_options=options[:1])

@@ -11,7 +11,7 @@ import pytest
 from strata.site.paths import REPOSITORY
 
 
-@pytest.mark.parametrize("directory", ["services/gpu-device-plugin", "lab/images/pause", "lab/nfs-client"])
+@pytest.mark.parametrize("directory", ["tools/gpu-device-plugin", "lab/images/pause", "lab/nfs-client"])
 def test_go_vets_and_tests(directory: str) -> None:
     if shutil.which("go") is None:
         pytest.skip("no Go on PATH")

@@ -105,7 +105,7 @@ def test_other_content_is_another_folder_for_all_of_kubeadms_images(binaries: di
 
 
 def test_our_images_stay_where_they_are(binaries: dict[str, Path]) -> None:
-    folder = REPOSITORY / "services" / "gpu-device-plugin"
+    folder = REPOSITORY / "tools" / "gpu-device-plugin"
     source = pod_images.folder_image(folder.name, folder, binaries, BASES)
     assert pod_images.as_one_set([source])[0].name == "strata/gpu-device-plugin"
 
@@ -221,7 +221,9 @@ def test_only_the_services_of_a_site_and_their_bases_are_built(name: str, monkey
 
 def test_images_of_the_catalogue(binaries: dict[str, Path]) -> None:
     files = sorted(
-        p for pattern in ("services/**/", "lab/images/*/") for p in REPOSITORY.glob(f"{pattern}Containerfile")
+        p
+        for pattern in ("services/**/", "tools/*/", "lab/images/*/")
+        for p in REPOSITORY.glob(f"{pattern}Containerfile")
     )
     own = {folder: name for service in services() for name, folder in service.image_folders.items()}
     names = [own.get(file.parent, file.parent.name) for file in files]

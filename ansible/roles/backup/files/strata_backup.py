@@ -29,6 +29,10 @@ INCOMPLETE = 3
 """Exit status of `restic backup` when files could not be read; the snapshot has all others."""
 NO_REPOSITORY = 10
 """Exit status of restic 0.17 and later; earlier ones only say so."""
+LOCKED = "repository is already locked"
+LOCK_SECONDS = 120.0
+"""How long a command waits for the lock of another one, or for restic to see that a killed one has ended: while its
+parent has not reaped it, it counts as running."""
 MISSING = ("specified key does not exist", "repository does not exist")
 DUMP, ROLES = "database.dump", "roles.json"
 """Files of a database's snapshot: `pg_dump --format=custom`, and the names of the server's roles."""
@@ -284,7 +288,13 @@ class Backup:
             shutil.rmtree(directory, ignore_errors=True)
 
     def _restic(self, *arguments: str, check: bool = True, directory: Path | None = None) -> Done:
-        return self._run("restic", *self._options, *arguments, check=check, directory=directory)
+        end = time.monotonic() + LOCK_SECONDS
+        while True:
+            done = self._run("restic", *self._options, *arguments, check=False, directory=directory)
+            if LOCKED not in done.stderr or time.monotonic() > end:
+                return _checked(done) if check else done
+            time.sleep(1)
+            self._run("restic", *self._options, "unlock", check=False)  # removes no lock that is in use
 
     def _run(self, *command: str, check: bool = True, directory: Path | None = None) -> Done:
         done = subprocess.run(
@@ -297,9 +307,13 @@ class Backup:
             errors="replace",
             check=False,
         )
-        if check and done.returncode != 0:
-            raise BackupError(f"{Path(command[0]).name}: {_last(done)}")
-        return done
+        return _checked(done) if check else done
+
+
+def _checked(done: Done) -> Done:
+    if done.returncode != 0:
+        raise BackupError(f"{Path(done.args[0]).name}: {_last(done)}")
+    return done
 
 
 def _check_directory(target: str, overwrite: bool) -> None:

@@ -1,4 +1,4 @@
-module strata/services/gpu-device-plugin
+module strata/tools/gpu-device-plugin
 
 go 1.26
 
