@@ -52,10 +52,10 @@ def rotate(site: SiteArgument, names: NamesArgument) -> None:
     from strata.engine.lock import site_lock
 
     context = load_context(site)
-    if names == [ALL]:
-        names = [entry.name for entry in rotation.list_secrets(context) if entry.source == "generated"]
     console = Console(stderr=True)
     with site_lock(context.paths, "secrets rotate", context.site.state), console.status("rotating") as status:
+        if names == [ALL]:
+            names = [entry.name for entry in rotation.list_secrets(context) if entry.source == "generated"]
         rotated = rotation.rotate(context, names, status)
     for entry in rotated:
         console.print(f"{entry.name}: rotated; applied {entry.applied}", highlight=False, soft_wrap=True)
@@ -82,10 +82,10 @@ def renew(site: SiteArgument, names: NamesArgument) -> None:
     from strata.engine.lock import site_lock
 
     context = load_context(site)
-    if names == [ALL]:
-        names = [entry.name for entry in rotation.list_certificates(context) if entry.name != rotation.AUTHORITY]
     console = Console(stderr=True)
     with site_lock(context.paths, "certificates renew", context.site.state), console.status("renewing") as status:
+        if names == [ALL]:
+            names = [entry.name for entry in rotation.list_certificates(context) if entry.name != rotation.AUTHORITY]
         later = rotation.renew(context, names, status)
     for name in names:
         said = "to be reissued by the next up" if name in later else "renewed"

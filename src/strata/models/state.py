@@ -30,7 +30,7 @@ class S3Location(Model):
     ] = None
 
 
-class Operator(Model):
+class StateOperator(Model):
     """One member of the team that operates the site."""
 
     name: Annotated[str, Field(description="Name of the operator.", min_length=1)]
@@ -45,7 +45,7 @@ class SharedState(Model):
 
     s3: Annotated[S3Location, Field(description="Where the state is stored.")]
     operators: Annotated[
-        tuple[Operator, ...],
+        tuple[StateOperator, ...],
         Field(description="Who can open the state. Default: who knows the passphrase in STRATA_STATE_PASSPHRASE."),
     ] = ()
     wait_minutes: Annotated[

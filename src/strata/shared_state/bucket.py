@@ -20,6 +20,15 @@ class Conflict(Exception):
     """The condition of a write does not hold: another writer was first."""
 
 
+def damaged(url: str, why: str) -> UserError:
+    """Returns the error of an object that is not what was stored."""
+    return UserError(
+        f"shared state: {url} is damaged: {why}",
+        fix="`strata state reencrypt` on a host whose copy is of this snapshot (`strata state show`) saves it again; "
+        "or restore an earlier version of the object",
+    )
+
+
 @dataclass(frozen=True)
 class Stored:
     """An object.
@@ -48,7 +57,7 @@ class Bucket:
     def __init__(self, location: S3Location, site: str) -> None:
         self._location = location
         self._prefix = f"{location.prefix}{site}/"
-        self.url = f"s3://{location.bucket}/{self._prefix}" + (f" at {location.endpoint}" if location.endpoint else "")
+        self.url = self.url_of("")
         self._client = self._connect()
 
     def _connect(self) -> Any:
@@ -73,12 +82,19 @@ class Bucket:
                 fix="add it to ~/.aws/credentials, or correct state.s3.profile in site.yaml",
             ) from error
 
+    def url_of(self, name: str) -> str:
+        """Returns the URL of an object, for messages."""
+        place = self._location
+        return f"s3://{place.bucket}/{self._prefix}{name}" + (f" at {place.endpoint}" if place.endpoint else "")
+
     def get(self, name: str) -> Stored | None:
         """Returns an object, None where there is none.
 
         Raises:
-            UserError: the server does not respond or refuses.
+            UserError: the server does not respond or refuses, or the object does not match its checksum.
         """
+        from botocore.exceptions import FlexibleChecksumError
+
         with self._errors():
             try:
                 found = self._client.get_object(Bucket=self._location.bucket, Key=self._prefix + name)
@@ -86,7 +102,11 @@ class Bucket:
                 return None
             now = parsedate_to_datetime(found["ResponseMetadata"]["HTTPHeaders"]["date"])
             age = (now - found["LastModified"]).total_seconds()
-            return Stored(found["Body"].read(), found["ETag"], max(0.0, age), found.get("Metadata", {}))
+            try:
+                body = found["Body"].read()
+            except FlexibleChecksumError as error:
+                raise damaged(self.url_of(name), str(error)) from error
+            return Stored(body, found["ETag"], max(0.0, age), found.get("Metadata", {}))
         return None
 
     def put(

@@ -73,7 +73,8 @@ def look(bucket: Bucket) -> Seen | None:
         return Seen(Holder(**json.loads(found.body)), found.etag, found.age)
     except (ValueError, TypeError) as error:
         raise UserError(
-            f"shared state: {bucket.url}{LOCK} is not a lock of Strata", fix="delete the object if no run is under way"
+            f"shared state: {bucket.url_of(LOCK)} is not a lock of Strata",
+            fix="delete the object if no run is under way",
         ) from error
 
 

@@ -10,13 +10,17 @@ from strata.models.state import SharedState
 from strata.progress import Progress
 from strata.shared_state.bucket import Conflict
 from strata.shared_state.session import lock
-from strata.shared_state.snapshot import Files, digest, read_files
+from strata.shared_state.snapshot import IDENTITY, Files, digest, read_files
 from strata.shared_state.working_copy import MOVED, WorkingCopy
 from strata.site.paths import SitePaths
 
 
 def describe(paths: SitePaths, state: SharedState, *, back: bool) -> Sequence[str]:
-    """Returns what a move will do, one sentence a line."""
+    """Returns what a move will do, one sentence a line.
+
+    Raises:
+        UserError: the directory is a working copy already.
+    """
     copy, files = WorkingCopy(paths, state), read_files(paths.root)
     size = sum(len(file.content) for file in files.values()) / 1024
     if back:
@@ -25,6 +29,7 @@ def describe(paths: SitePaths, state: SharedState, *, back: bool) -> Sequence[st
             f"make {paths.root} the state of site {paths.site}; {copy.bucket.url} refuses every operator from then on",
             "next: remove state from site.yaml",
         )
+    _require_local(copy)
     readers = ", ".join(operator.name for operator in state.operators) or "the passphrase"
     return (
         f"encrypt {len(files)} files ({size:.0f} KiB) of {paths.root} to {readers}",
@@ -40,8 +45,7 @@ def to_bucket(paths: SitePaths, state: SharedState, progress: Progress) -> int:
         UserError: the directory is a working copy already, or the bucket has other state of this site.
     """
     copy = WorkingCopy(paths, state)
-    if not copy.is_new:
-        raise UserError(f"state of site {paths.site} is in {copy.bucket.url} already", fix="nothing to move")
+    _require_local(copy)
     files = read_files(paths.root)
     if not files:
         raise UserError(f"{paths.root} has no state to move", fix="`strata up` creates it in the bucket")
@@ -89,7 +93,13 @@ def to_directory(paths: SitePaths, state: SharedState, progress: Progress) -> in
             except Conflict as error:
                 raise UserError(f"another operator moves {copy.bucket.url}", fix="repeat the command") from error
     copy.forget()
+    (paths.root / IDENTITY).unlink(missing_ok=True)
     return newest
+
+
+def _require_local(copy: WorkingCopy) -> None:
+    if not copy.is_new:
+        raise UserError(f"state of site {copy.paths.site} is in {copy.bucket.url} already", fix="nothing to move")
 
 
 def _verify(copy: WorkingCopy, generation: int, files: Files) -> None:

@@ -37,8 +37,14 @@ def read_record(paths: SitePaths) -> Record | None:
     file = paths.root / RECORD
     if not file.exists():
         return None
-    found = json.loads(file.read_text())
-    return Record(**found | {"pending": tuple(found["pending"])})
+    try:
+        found = json.loads(file.read_text())
+        return Record(**found | {"pending": tuple(found["pending"])})
+    except (ValueError, TypeError, KeyError) as error:
+        raise UserError(
+            f"{file} is damaged: {error}",
+            fix=f"move {paths.root} elsewhere; the next command downloads the newest snapshot",
+        ) from error
 
 
 def require_local(paths: SitePaths) -> None:

@@ -9,11 +9,14 @@ import pyrage
 
 from strata.errors import UserError
 from strata.models.state import SharedState
+from strata.shared_state.bucket import damaged
 
 IDENTITY_VARIABLE = "STRATA_STATE_IDENTITY"
 PASSPHRASE_VARIABLE = "STRATA_STATE_PASSPHRASE"  # noqa: S105 -- a variable's name
 IDENTITY_FILES = ("~/.config/strata/identity", "~/.ssh/id_ed25519", "~/.ssh/id_rsa")
+HEADER = b"age-encryption.org/v1\n"
 WITH_PASSPHRASE = b"\n-> scrypt "
+NO_KEY = "No matching keys"
 
 
 def seal(content: bytes, state: SharedState) -> bytes:
@@ -35,12 +38,16 @@ def seal(content: bytes, state: SharedState) -> bytes:
                 fix="the line `age-keygen` prints as public key, or that of ~/.ssh/id_ed25519.pub",
             ) from error
     sealed = bytes(pyrage.encrypt(content, recipients))
-    unseal(sealed)  # else this operator could not open it any more
+    unseal(sealed, "the new snapshot")  # else this operator could not open it any more
     return sealed
 
 
-def unseal(sealed: bytes) -> bytes:
+def unseal(sealed: bytes, name: str) -> bytes:
     """Decrypts a snapshot.
+
+    Args:
+        sealed: the object.
+        name: its URL, for errors.
 
     Raises:
         UserError: there is no key, or the snapshot is not encrypted to it, or it is damaged.
@@ -50,14 +57,19 @@ def unseal(sealed: bytes) -> bytes:
             return bytes(pyrage.passphrase.decrypt(sealed, _passphrase()))
         except pyrage.DecryptError as error:
             raise UserError(
-                f"shared state: {PASSPHRASE_VARIABLE} does not open it: {error}", fix="get the passphrase of the team"
+                f"shared state: {PASSPHRASE_VARIABLE} does not open {name}: {error}",
+                fix="get the passphrase of the team",
             ) from error
+    if not sealed.startswith(HEADER):
+        raise damaged(name, "no age header")
     file = _identity_file()
     try:
         return bytes(pyrage.decrypt(sealed, _identities(file)))
     except pyrage.DecryptError as error:
+        if NO_KEY not in str(error):
+            raise damaged(name, str(error)) from error
         raise UserError(
-            f"shared state: the key in {file} does not open it: {error}",
+            f"shared state: the key in {file} does not open {name}: {error}",
             fix="add its public key to state.operators in site.yaml and have an operator run `strata state reencrypt`",
         ) from error
 
@@ -84,7 +96,12 @@ def _identity_file() -> Path:
 
 
 def _identities(file: Path) -> list[pyrage.x25519.Identity | pyrage.ssh.Identity]:
-    content = file.read_bytes()
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise UserError(
+            f"shared state: {file} cannot be read: {error.strerror}", fix=f"chmod, or set {IDENTITY_VARIABLE}"
+        ) from error
     try:
         if content.startswith(b"-----BEGIN"):
             return [pyrage.ssh.Identity.from_buffer(content)]

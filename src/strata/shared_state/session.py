@@ -23,16 +23,23 @@ SAVE_EVERY = 4
 
 @contextmanager
 def lock(copy: WorkingCopy, command: str, progress: Progress) -> Iterator[Holder]:
-    """Holds the site's lock in the bucket for a few requests; too short to be renewed.
+    """Holds the site's lock in the bucket for a command on the state itself, and renews it.
 
     Raises:
-        UserError: another run holds it, see `lease.acquire`.
+        UserError: another run holds it, see `lease.acquire`, or took it.
     """
     me = copy.holder(command)
     lease.acquire(copy.bucket, me, copy.state.wait_minutes * 60, progress)
+    keeper = _Keeper(copy, me, saves=False)
+    keeper.start()
     try:
         yield me
+    except KeyboardInterrupt:
+        if keeper.lost:
+            raise keeper.taken() from None
+        raise
     finally:
+        keeper.stop()
         lease.release(copy.bucket, me)
 
 
@@ -54,7 +61,7 @@ def session(paths: SitePaths, state: SharedState, command: str, progress: Progre
     except BaseException:
         lease.release(copy.bucket, me)
         raise
-    keeper = _Keeper(copy, me)
+    keeper = _Keeper(copy, me, saves=True)
     keeper.start()
     try:
         yield
@@ -72,19 +79,35 @@ def session(paths: SitePaths, state: SharedState, command: str, progress: Progre
 
 
 def erase(paths: SitePaths, state: SharedState) -> None:
-    """Deletes the snapshots of a destroyed site."""
+    """Deletes the snapshots of a destroyed site.
+
+    Raises:
+        UserError: another operator saved one since then.
+    """
     copy = WorkingCopy(paths, state)
     with lock(copy, "destroy", Silent()):
+        if (newest := copy.newest()) > copy.record.generation:
+            raise UserError(
+                f"another operator saved snapshot {newest} after the site was removed; no snapshot was deleted",
+                fix="`strata plan` shows what that run deployed; to remove it too, repeat `strata destroy`",
+            )
         copy.prune(0)
     copy.forget()
 
 
 class _Keeper(threading.Thread):
-    """Renews the lock and saves snapshots; interrupts the run when the lock is lost."""
+    """Renews the lock; interrupts the run when it is lost.
 
-    def __init__(self, copy: WorkingCopy, me: Holder) -> None:
+    Args:
+        copy: of the run.
+        me: the run.
+        saves: whether to save a snapshot every minute too.
+    """
+
+    def __init__(self, copy: WorkingCopy, me: Holder, *, saves: bool) -> None:
         super().__init__(name="shared-state", daemon=True)
         self.lost = False
+        self._saves = saves
         self._copy, self._me = copy, me
         self._bucket = copy.bucket
         self._done = threading.Event()
@@ -96,9 +119,10 @@ class _Keeper(threading.Thread):
             try:
                 self.lost = not lease.renew(self._bucket, self._me, count)
                 if self.lost:
-                    os.kill(os.getpid(), signal.SIGINT)
+                    if not self._done.is_set():
+                        os.kill(os.getpid(), signal.SIGINT)
                     return
-                if count % SAVE_EVERY == 0:
+                if self._saves and count % SAVE_EVERY == 0:
                     self._copy.push()
             except UserError:
                 continue  # the next renewal may succeed; the end of the run reports what does not
@@ -117,11 +141,16 @@ class _Keeper(threading.Thread):
         seen = lease.look(self._bucket)
         if self.lost or seen is None or seen.holder.token != self._me.token:
             self.lost = True
-            now = f"; it is held by {seen.holder}" if seen else ""
-            raise UserError(
-                f"the lock of this run was removed by another operator{now}; its state was not saved",
-                fix="agree with the other operator, then repeat the command; if they saved state, "
-                "`strata state discard` comes first",
-            )
+            raise self.taken()
         self._copy.push()
         lease.release(self._bucket, self._me)
+
+    def taken(self) -> UserError:
+        """Returns the error of a run that lost its lock."""
+        seen = lease.look(self._bucket)
+        now = f"; it is held by {seen.holder}" if seen else ""
+        return UserError(
+            f"the lock of this run was removed by another operator{now}; its state was not saved",
+            fix="agree with the other operator, then repeat the command; if they saved state, "
+            "`strata state discard` comes first",
+        )

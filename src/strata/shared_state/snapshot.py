@@ -13,7 +13,8 @@ from pathlib import Path, PurePosixPath
 from strata.errors import UserError
 from strata.site.outputs import PARTIAL
 
-LOCAL = {"logs", "conformance", "lock", ".secrets.lock", "verified.json", "shared.json", ".incoming"}
+IDENTITY = "shared.id"
+LOCAL = {"logs", "conformance", "lock", ".secrets.lock", "verified.json", "shared.json", IDENTITY, ".incoming"}
 """Entries of the state directory that belong to one deployment host."""
 SEEN = {"known_hosts", "known_instances"}
 """Shared, but not a change: commands that only read append to them."""
@@ -99,7 +100,7 @@ def unpack(content: bytes) -> Files:
         UserError: it has anything but files below the state directory.
     """
     found = {}
-    with tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as archive:
+    with tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as archive:  # intact: age authenticates it
         for entry in archive:
             path = PurePosixPath(entry.name)
             stream = archive.extractfile(entry)

@@ -17,7 +17,7 @@ from strata.shared_state.bucket import Bucket, Conflict
 from strata.shared_state.lease import Holder
 from strata.shared_state.record import RECORD, Record, read_record
 from strata.shared_state.sealing import seal, unseal
-from strata.shared_state.snapshot import Files, digest, pack, read_files, unpack, write_files
+from strata.shared_state.snapshot import IDENTITY, Files, digest, pack, read_files, unpack, write_files
 from strata.site.outputs import write_private
 from strata.site.paths import SitePaths
 
@@ -41,7 +41,7 @@ class WorkingCopy:
         self._saved_by_this_run = 0
         found = read_record(paths)
         self.is_new = found is None
-        self.record = found or Record(self.bucket.url, f"{secrets.token_hex(8)}@{socket.gethostname()}")
+        self.record = found or Record(self.bucket.url, self._identity())
         if self.record.url != self.bucket.url:
             raise UserError(
                 f"state of site {paths.site} is in {self.record.url}, the site file says {self.bucket.url}",
@@ -50,6 +50,8 @@ class WorkingCopy:
 
     def holder(self, command: str) -> Holder:
         """Returns what the lock shows of a run on this working copy."""
+        if self.is_new:  # if this run is killed before there is a record, the next one knows its lock by this
+            write_private(self.paths.root / IDENTITY, self.record.copy)
         return Holder(
             secrets.token_hex(8),
             self.record.copy,
@@ -82,8 +84,8 @@ class WorkingCopy:
         if newest < self.record.generation:
             raise UserError(
                 f"{self.bucket.url} has snapshot {newest}, this working copy is of {self.record.generation}",
-                fix="restore the bucket; if the site was destroyed by another operator, remove "
-                f"{self.paths.root}; to save this copy there, `strata state move --back` and `strata state move`",
+                fix=f"restore the bucket; if another operator destroyed the site, remove {self.paths.root}; if the "
+                f"bucket is lost, remove {self.paths.root / RECORD}, change state.s3.prefix, and `strata state move`",
             )
         if newest == self.record.generation and not self.record.incomplete:
             if self.is_new and files:
@@ -156,7 +158,7 @@ class WorkingCopy:
         found = self.bucket.get(name_of(generation))
         if found is None:
             raise UserError(f"{self.bucket.url} lost snapshot {generation}", fix="repeat the command")
-        return unpack(unseal(found.body))
+        return unpack(unseal(found.body, self.bucket.url_of(name_of(generation))))
 
     def require_not_moved(self, newest: int) -> None:
         """Refuses a place that the state was moved away from.
@@ -179,6 +181,10 @@ class WorkingCopy:
     def adopt(self, generation: int, files: Files) -> None:
         """Records that the files are those of a snapshot."""
         self._save(Record(self.record.url, self.record.copy, generation, digest(files)))
+
+    def _identity(self) -> str:
+        file = self.paths.root / IDENTITY
+        return file.read_text() if file.exists() else f"{secrets.token_hex(8)}@{socket.gethostname()}"
 
     def _apply(self, generation: int) -> None:
         files = self.fetch(generation)

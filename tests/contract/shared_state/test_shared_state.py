@@ -17,9 +17,9 @@ import pytest
 
 from strata.engine.lock import refresh, site_lock
 from strata.errors import UserError
-from strata.models.state import Operator, S3Location, SharedState
+from strata.models.state import S3Location, SharedState, StateOperator
 from strata.progress import Silent
-from strata.shared_state import lease, move
+from strata.shared_state import lease, move, session
 from strata.shared_state.bucket import Bucket, Conflict
 from strata.shared_state.sealing import IDENTITY_VARIABLE, PASSPHRASE_VARIABLE
 from strata.shared_state.session import erase
@@ -77,7 +77,7 @@ class Team:
 
     def state(self, *names: str, wait_minutes: int = 0) -> SharedState:
         """The section of the site file, with these operators."""
-        operators = tuple(Operator(name=name, key=str(self.keys[name].to_public())) for name in names or self.keys)
+        operators = tuple(StateOperator(name=name, key=str(self.keys[name].to_public())) for name in names or self.keys)
         place = S3Location(bucket=self.server.bucket, endpoint=self.server.url, prefix=f"{self.prefix}/")
         return SharedState(s3=place, operators=operators, wait_minutes=wait_minutes)
 
@@ -319,6 +319,28 @@ def test_moved_there_and_back(team: Team) -> None:
     assert team.outputs("bob") == ["cloud.json"]
 
 
+def test_a_killed_move_resumes_at_once(team: Team) -> None:
+    paths = team.on("alice").create()
+    (paths.outputs / "cloud.json").write_text("{}")
+    killed = WorkingCopy(paths, team.state()).holder("state move")
+    lease.acquire(team.bucket, killed, 0, Silent())
+    assert move.to_bucket(paths, team.state(), Silent()) == 1
+    assert lease.look(team.bucket) is None
+
+
+def test_a_command_on_the_state_renews_its_lock(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "RENEWAL_SECONDS", 0.05)
+    copy = WorkingCopy(team.on("alice").create(), team.state())
+
+    def renewed() -> bool:
+        seen = lease.look(team.bucket)
+        return seen is not None and seen.holder.renewal > 0
+
+    with session.lock(copy, "state reencrypt", Silent()):
+        until(renewed)
+    assert lease.look(team.bucket) is None
+
+
 def test_what_the_server_stores_otherwise_is_not_moved(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
     paths = team.on("alice").create()
     (paths.outputs / "cloud.json").write_text("{}")
@@ -336,7 +358,7 @@ def test_only_operators_can_open_it(team: Team, server: S3Server) -> None:
         paths.passphrase_file.write_text(secret)
     stored = server.folder / team.prefix / "team" / name_of(1)
     assert secret.encode() not in stored.read_bytes()
-    with pytest.raises(UserError, match="does not open it"):
+    with pytest.raises(UserError, match="does not open"):
         team.outputs("bob")
     team.on("alice")
     copy = WorkingCopy(paths, team.state("alice", "bob"))
@@ -349,7 +371,7 @@ def test_only_operators_can_open_it(team: Team, server: S3Server) -> None:
 def test_an_operator_cannot_lock_itself_out(team: Team) -> None:
     paths = team.on("alice").create()
     (paths.outputs / "cloud.json").write_text("{}")
-    with pytest.raises(UserError, match="does not open it"):
+    with pytest.raises(UserError, match="does not open"):
         WorkingCopy(paths, team.state("bob")).push()
     assert team.bucket.names("snapshots/") == []
 
@@ -361,7 +383,7 @@ def test_a_passphrase_opens_it_too(team: Team, monkeypatch: pytest.MonkeyPatch) 
     with site_lock(paths, "up", state):
         (paths.outputs / "cloud.json").write_text("{}")
     monkeypatch.setenv(PASSPHRASE_VARIABLE, "wrong horse")
-    with pytest.raises(UserError, match="does not open it"):
+    with pytest.raises(UserError, match="does not open"):
         refresh(team.on("bob"), state)
 
 
@@ -380,6 +402,34 @@ def test_a_destroyed_site_leaves_nothing(team: Team) -> None:
         (paths.outputs / "cloud.json").write_text("{}")
     erase(paths, team.state())
     assert team.bucket.names() == []
+
+
+def test_what_another_saved_after_a_destroy_is_not_deleted(team: Team) -> None:
+    paths = team.on("alice")
+    with site_lock(paths, "destroy", team.state()):
+        (paths.outputs / "cloud.json").write_text("{}")
+    with site_lock(team.on("bob"), "up", team.state()):
+        (team.on("bob").outputs / "bob.json").write_text("bob")
+    team.on("alice")
+    with pytest.raises(UserError, match="saved snapshot 2 after the site was removed"):
+        erase(paths, team.state())
+    assert team.outputs("bob") == ["bob.json", "cloud.json"]
+
+
+def test_a_damaged_snapshot_is_named_and_replaced_from_a_working_copy(team: Team, server: S3Server) -> None:
+    paths = team.on("alice")
+    with site_lock(paths, "up", team.state()):
+        (paths.outputs / "cloud.json").write_text("{}")
+    stored = server.folder / team.prefix / "team" / name_of(1)
+    intact = stored.read_bytes()
+    for wrong in (intact[:-20], intact[:-4] + b"junk", b"junk"):
+        stored.write_bytes(wrong)
+        with pytest.raises(UserError, match=r"snapshots/00000001\.age at http.* is damaged") as refused:
+            team.outputs("bob")
+        assert "strata state reencrypt" in refused.value.fix
+    assert team.outputs("alice") == ["cloud.json"]
+    assert WorkingCopy(team.on("alice"), team.state()).push(always=True)
+    assert team.outputs("bob") == ["cloud.json"]
 
 
 @pytest.mark.parametrize(

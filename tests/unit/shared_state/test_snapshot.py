@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
@@ -11,7 +13,9 @@ import pytest
 from strata.errors import UserError
 from strata.models.checks.state import check
 from strata.models.site import Site
+from strata.shared_state.record import RECORD, read_record
 from strata.shared_state.snapshot import digest, pack, read_files, unpack, write_files
+from strata.site.paths import SitePaths
 
 STATE = {"s3": {"bucket": "strata-state"}}
 
@@ -64,3 +68,23 @@ def test_an_operator_is_listed_once() -> None:
     site = Site.model_validate({"name": "team", "domain": "example.org", "state": state})
     assert [finding.path for finding in check(site)] == [("state", "operators", 1, "name")]
     assert not list(check(Site.model_validate({"name": "team", "domain": "example.org", "state": STATE})))
+
+
+def test_a_site_with_local_state_loads_no_s3_client() -> None:
+    program = (
+        "import sys, strata.cli.main\n"
+        "from strata.cli.arguments import load_context\n"
+        "load_context('lab')\n"
+        "print(*sorted({m.split('.')[0] for m in sys.modules} & {'botocore', 'pyrage'}))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "\n"
+
+
+def test_a_damaged_record_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
+    paths = SitePaths("team").create()
+    for text in ("", "[]", "{}", '{"url": "s3://x"'):
+        (paths.root / RECORD).write_text(text)
+        with pytest.raises(UserError, match=r"shared\.json is damaged"):
+            read_record(paths)
