@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
+from functools import cache
 from typing import Any
 
 from strata.errors import UserError
@@ -18,6 +19,14 @@ MISSING = {"NoSuchKey", "404", "NotFound"}
 
 class Conflict(Exception):
     """The condition of a write does not hold: another writer was first."""
+
+
+@cache
+def _loader() -> Any:
+    """Returns what reads botocore's description of S3: 1 MB of JSON, parsed once."""
+    from botocore.loaders import create_loader
+
+    return create_loader()
 
 
 def damaged(url: str, why: str) -> UserError:
@@ -72,8 +81,10 @@ class Bucket:
             read_timeout=60,
             retries={"mode": "standard", "total_max_attempts": 3},
         )
+        session = Session(profile=self._location.profile)
+        session.register_component("data_loader", _loader())
         try:
-            return Session(profile=self._location.profile).create_client(
+            return session.create_client(
                 "s3", region_name=self._location.region, endpoint_url=self._location.endpoint, config=config
             )
         except ProfileNotFound as error:
