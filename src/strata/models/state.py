@@ -49,5 +49,5 @@ class SharedState(Model):
         Field(description="Who can open the state. Default: who knows the passphrase in STRATA_STATE_PASSPHRASE."),
     ] = ()
     wait_minutes: Annotated[
-        int, Field(description="How long a command waits for another operator's.", ge=0, le=1440)
+        int, Field(description="How long a command waits for another operator's.", ge=0, le=1440, strict=True)
     ] = 30

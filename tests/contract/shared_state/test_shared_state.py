@@ -426,7 +426,7 @@ def test_a_damaged_snapshot_is_named_and_replaced_from_a_working_copy(team: Team
         stored.write_bytes(wrong)
         with pytest.raises(UserError, match=r"snapshots/00000001\.age at http.* is damaged") as refused:
             team.outputs("bob")
-        assert "strata state reencrypt" in refused.value.fix
+        assert "strata state reencrypt" in str(refused.value.fix)
     assert team.outputs("alice") == ["cloud.json"]
     assert WorkingCopy(team.on("alice"), team.state()).push(always=True)
     assert team.outputs("bob") == ["cloud.json"]
