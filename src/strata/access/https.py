@@ -46,6 +46,16 @@ class _SiteAdapter(HTTPAdapter):
         self.domain, self.address = domain, address
         super().__init__()
 
+    def send(self, request: requests.PreparedRequest, *arguments: Any, **options: Any) -> requests.Response:
+        """Called by requests."""
+        given = request.headers.get("Host")
+        try:
+            return super().send(request, *arguments, **options)
+        finally:
+            # a redirect to another name would be sent with it, and with the cookies of that name
+            if given is None:
+                request.headers.pop("Host", None)
+
     def get_connection_with_tls_context(
         self,
         request: requests.PreparedRequest,
