@@ -47,7 +47,7 @@ def test_a_run_leaves_its_files_private(tmp_path: Path, monkeypatch: pytest.Monk
     paths = SitePaths("unit")
 
     def fail() -> None:
-        with site_lock(paths, "up"):
+        with site_lock(paths, "up", None):
             (paths.logs / "run.log").write_text("x")
             (paths.logs / "run.log").chmod(0o644)
             raise RuntimeError("the run fails")

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from strata.cli.arguments import JsonOption, SiteArgument, site_file
+from strata.cli.arguments import JsonOption, SiteArgument, load_context
 
 YEAR = timedelta(days=365)
 
@@ -41,13 +41,12 @@ def accounting(
 ) -> None:
     """Show how a site's resources were allocated and used, and by whom."""
     from strata.errors import UserError
-    from strata.site.context import SiteContext
     from strata_services.accounting.commands.answers import ask
     from strata_services.accounting.commands.cloud import collect_instances
     from strata_services.accounting.commands.connection import connect
     from strata_services.accounting.service import SERVICE
 
-    context = SiteContext.load(site_file(site))
+    context = load_context(site)
     settings = SERVICE.of(context.site)
     if settings is None:
         raise UserError(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from strata.layers import Layer
 from strata.site.paths import REPOSITORY
+
+if TYPE_CHECKING:
+    from strata.site.context import SiteContext
 
 
 def complete_site(incomplete: str) -> list[str]:
@@ -62,3 +65,17 @@ def site_file(site: str) -> Path:
     from strata.models import find_site
 
     return find_site(site)
+
+
+def load_context(site: str) -> SiteContext:
+    """The site given by name or path, with the newest state where a team shares it.
+
+    Raises:
+        UserError: there is no such site, its file has errors, or its state is not available.
+    """
+    from strata.engine.lock import refresh
+    from strata.site.context import SiteContext
+
+    context = SiteContext.load(site_file(site))
+    refresh(context.paths, context.site.state)
+    return context

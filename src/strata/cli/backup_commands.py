@@ -4,28 +4,19 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from strata.cli.arguments import JsonOption, SiteArgument, site_file
-
-if TYPE_CHECKING:
-    from strata.site.context import SiteContext
+from strata.cli.arguments import JsonOption, SiteArgument, load_context
 
 
 def register(app: typer.Typer) -> None:
     """Adds the commands."""
     app.command()(backup)
     app.command()(restore)
-
-
-def _context(site: str) -> SiteContext:
-    from strata.site.context import SiteContext
-
-    return SiteContext.load(site_file(site))
 
 
 def backup(
@@ -36,7 +27,7 @@ def backup(
     """List the snapshots of NFS exports and databases."""
     from strata.access.backups import back_up, snapshots
 
-    context = _context(site)
+    context = load_context(site)
     with Console(stderr=True).status("reading") as status:
         if now:
             back_up(context, status)
@@ -66,7 +57,7 @@ def restore(
     """Restore an export or a database from a snapshot, on the host that stores it."""
     from strata.access import backups
 
-    context = _context(site)
+    context = load_context(site)
     choice = {"overwrite": overwrite, "dry_run": dry_run}
     with Console(stderr=True).status("restoring") as status:
         done = backups.restore(context, snapshot, what, target, progress=status, **choice)

@@ -87,13 +87,14 @@ def _leftovers(context: SiteContext) -> tuple[list[OrphanedResource], str | None
     from openstack.exceptions import SDKException
 
     from strata.access.kubectl import Unanswered
-    from strata.engine.lock import holder
+    from strata.engine.lock import holder, refresh
     from strata.engine.orphans import find_orphans
     from strata.errors import UserError
 
     if who := holder(context.paths):
         return [], f"{who} is running"
     try:
+        refresh(context.paths, context.site.state)
         return find_orphans(context), None
     except (SDKException, ClientException, Unanswered, UserError, OSError) as error:
         return [], (str(error) or type(error).__name__).splitlines()[0]

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from strata.cli.arguments import JsonOption, LayerOption, SiteArgument, complete_site, layers, site_file
+from strata.cli.arguments import JsonOption, LayerOption, SiteArgument, complete_site, layers, load_context, site_file
 
 
 def register(app: typer.Typer) -> None:
@@ -59,9 +59,8 @@ def plan(
     from strata.plan import plan as make_plan
     from strata.plan import render
     from strata.platform.releases import check_values
-    from strata.site.context import SiteContext
 
-    context = SiteContext.load(site_file(site))
+    context = load_context(site)
     check_values(context.site, context.site_file)
     made = make_plan(context.site)
     if as_json:
@@ -95,9 +94,8 @@ def status(
     from strata.observe.status import print_status
     from strata.report import SiteReport, build_report
     from strata.report.drift import look_for_drift, print_drift
-    from strata.site.context import SiteContext
 
-    context = SiteContext.load(site_file(site))
+    context = load_context(site)
     with_drift = drift if drift is not None else not watch
 
     def look() -> SiteReport:
@@ -135,9 +133,8 @@ def report(
     from strata.report.drift import look_for_drift
     from strata.report.load import load_of
     from strata.report.page import render_page, write_page
-    from strata.site.context import SiteContext
 
-    context = SiteContext.load(site_file(site))
+    context = load_context(site)
     with Console(stderr=True).status("querying the site"):
         found = None if offline or not drift else look_for_drift(context)
         load = None if offline else load_of(context)
@@ -157,11 +154,10 @@ def verify(
     ] = None,
 ) -> None:
     """Run end-to-end checks against a site. Exits 1 if a check fails."""
-    from strata.site.context import SiteContext
     from strata.verify.run import as_json as to_json
     from strata.verify.run import run_checks
 
-    verification = run_checks(SiteContext.load(site_file(site)), quiet=as_json, keyword=keyword)
+    verification = run_checks(load_context(site), quiet=as_json, keyword=keyword)
     if as_json:
         _print_json(to_json(verification))
     if not verification.passed:
@@ -186,9 +182,8 @@ def explain(
 def env(site: SiteArgument, as_json: JsonOption = False) -> None:
     """Print shell exports for the native tools. Usage: eval "$(strata env SITE)"."""
     from strata.access.environment import site_environment
-    from strata.site.context import SiteContext
 
-    variables = site_environment(SiteContext.load(site_file(site)))
+    variables = site_environment(load_context(site))
     if as_json:
         _print_json(variables)
         return

@@ -13,6 +13,7 @@ from strata.cli import (
     scaffold_commands,
     secret_commands,
     site_commands,
+    state_commands,
     user_commands,
 )
 from strata.cli.service_commands import CatalogueGroup
@@ -32,6 +33,7 @@ inspect_commands.register(app)
 secret_commands.register(app)
 user_commands.register(app)
 backup_commands.register(app)
+state_commands.register(app)
 scaffold_commands.register(app)
 
 

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from strata.cli.arguments import JsonOption, SiteArgument, site_file
+from strata.cli.arguments import JsonOption, SiteArgument, load_context
 
 ALL = "all"
 NamesArgument = Annotated[list[str], typer.Argument(metavar="NAME...", help=f"Names as listed, or `{ALL}`.")]
@@ -41,9 +41,8 @@ def _show(entries: list[Any], as_json: bool, *columns: str) -> None:
 def list_(site: SiteArgument, as_json: JsonOption = False) -> None:
     """List secrets, their source, and when a new value is applied. Values are never shown."""
     from strata.engine.rotation import list_secrets
-    from strata.site.context import SiteContext
 
-    _show(list_secrets(SiteContext.load(site_file(site))), as_json, "name", "source", "applied")
+    _show(list_secrets(load_context(site)), as_json, "name", "source", "applied")
 
 
 @secrets_app.command()
@@ -51,13 +50,12 @@ def rotate(site: SiteArgument, names: NamesArgument) -> None:
     """Replace the values of secrets. Run `strata up` to apply them to all services."""
     from strata.engine import rotation
     from strata.engine.lock import site_lock
-    from strata.site.context import SiteContext
 
-    context = SiteContext.load(site_file(site))
-    if names == [ALL]:
-        names = [entry.name for entry in rotation.list_secrets(context) if entry.source == "generated"]
+    context = load_context(site)
     console = Console(stderr=True)
-    with site_lock(context.paths, "secrets rotate"), console.status("rotating") as status:
+    with site_lock(context.paths, "secrets rotate", context.site.state), console.status("rotating") as status:
+        if names == [ALL]:
+            names = [entry.name for entry in rotation.list_secrets(context) if entry.source == "generated"]
         rotated = rotation.rotate(context, names, status)
     for entry in rotated:
         console.print(f"{entry.name}: rotated; applied {entry.applied}", highlight=False, soft_wrap=True)
@@ -69,9 +67,8 @@ def rotate(site: SiteArgument, names: NamesArgument) -> None:
 def certificates_list(site: SiteArgument, as_json: JsonOption = False) -> None:
     """List certificates with expiry date and days left. `strata up` renews those past two thirds of their lifetime."""
     from strata.engine.rotation import list_certificates
-    from strata.site.context import SiteContext
 
-    _show(list_certificates(SiteContext.load(site_file(site))), as_json, "name", "ends", "days", "due")
+    _show(list_certificates(load_context(site)), as_json, "name", "ends", "days", "due")
 
 
 @certificates_app.command()
@@ -83,13 +80,12 @@ def renew(site: SiteArgument, names: NamesArgument) -> None:
     """
     from strata.engine import rotation
     from strata.engine.lock import site_lock
-    from strata.site.context import SiteContext
 
-    context = SiteContext.load(site_file(site))
-    if names == [ALL]:
-        names = [entry.name for entry in rotation.list_certificates(context) if entry.name != rotation.AUTHORITY]
+    context = load_context(site)
     console = Console(stderr=True)
-    with site_lock(context.paths, "certificates renew"), console.status("renewing") as status:
+    with site_lock(context.paths, "certificates renew", context.site.state), console.status("renewing") as status:
+        if names == [ALL]:
+            names = [entry.name for entry in rotation.list_certificates(context) if entry.name != rotation.AUTHORITY]
         later = rotation.renew(context, names, status)
     for name in names:
         said = "to be reissued by the next up" if name in later else "renewed"

@@ -79,7 +79,7 @@ def up(
     check_values(context.site, context.site_file)
     context.provider.check()
     chosen = layers(layer)
-    with site_lock(context.paths, "up"):
+    with site_lock(context.paths, "up", context.site.state):
 
         def run(approval: Approval) -> RunReport:
             with RunDisplay(quiet=as_json, verbose=verbose) as display:
@@ -143,7 +143,7 @@ def kubespray(
 
     context = SiteContext.load(site_file(site))
     check_secrets(context.site)
-    with site_lock(context.paths, "kubespray"):
+    with site_lock(context.paths, "kubespray", context.site.state):
         runs = prepare(context)
         if run:
             with RunDisplay(quiet=False, verbose=False) as display:
@@ -166,7 +166,7 @@ def down(site: SiteArgument) -> None:
     context = SiteContext.load(site_file(site))
     begin = time.monotonic()
     console = Console(stderr=True)
-    with site_lock(context.paths, "down"), console.status("stopping") as status:
+    with site_lock(context.paths, "down", context.site.state), console.status("stopping") as status:
         context.provider.stop(status)
     console.print(
         f"{context.site.name} is stopped ({time.monotonic() - begin:.1f} s); `strata up {site}` starts it again"
@@ -197,11 +197,15 @@ def destroy(site: SiteArgument, yes: YesOption = False) -> None:
     if not yes and not typer.confirm(f"Remove {what} of site {context.site.name}?"):
         raise typer.Exit(1)
     begin = time.monotonic()
-    with site_lock(context.paths, "destroy"), console.status("removing") as status:
+    with site_lock(context.paths, "destroy", context.site.state), console.status("removing") as status:
         if not context.provider.remove_cloud(status) and context.site.cloud is not None:
             from strata.stacks import pulumi
 
             pulumi.destroy("cloud", context.site, context.paths, status, site_file=context.site_file)
+    if context.site.state is not None:
+        from strata.shared_state.session import erase
+
+        erase(context.paths, context.site.state)
     programs: tuple[Program, ...] = ("cloud", "platform")
     for program in programs:
         stack_settings_file(program, context.site.name).unlink(missing_ok=True)

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from strata.cli.arguments import JsonOption, SiteArgument, YesOption, site_file
+from strata.cli.arguments import JsonOption, SiteArgument, YesOption, load_context, site_file
 
 if TYPE_CHECKING:
     from strata.site.context import SiteContext
@@ -58,13 +58,7 @@ def kubeconfig(
 
     from strata.access.login import user_kubeconfig
 
-    print(yaml.safe_dump(user_kubeconfig(_context(site), tenant, device=device), sort_keys=False), end="")
-
-
-def _context(site: str) -> SiteContext:
-    from strata.site.context import SiteContext
-
-    return SiteContext.load(site_file(site))
+    print(yaml.safe_dump(user_kubeconfig(load_context(site), tenant, device=device), sort_keys=False), end="")
 
 
 @users_app.command("list")
@@ -72,7 +66,7 @@ def list_(site: SiteArgument, as_json: JsonOption = False) -> None:
     """List users with their tenants and roles."""
     from strata.access.users import list_users
 
-    found = list_users(_context(site))
+    found = list_users(load_context(site))
     if as_json:
         json.dump(found, sys.stdout, indent=1)
         print()
@@ -112,7 +106,7 @@ def add(
     """Add a user. Prints a password for the first login, at which the user sets another."""
     from strata.access.users import add_user
 
-    context = _context(site)
+    context = load_context(site)
     _print_password(context, name, add_user(context, name, email, tenants or [], administered or []))
 
 
@@ -121,7 +115,7 @@ def invite(site: SiteArgument, name: NameArgument) -> None:
     """Give a user a new password for one login, in place of any before. Prints it."""
     from strata.access.users import invite_user
 
-    context = _context(site)
+    context = load_context(site)
     _print_password(context, name, invite_user(context, name))
 
 
@@ -130,7 +124,7 @@ def remove(site: SiteArgument, name: NameArgument, yes: YesOption = False) -> No
     """Remove a user. Files and jobs of the user stay."""
     from strata.access.users import remove_user
 
-    context = _context(site)
+    context = load_context(site)
     if not yes:
         typer.confirm(f"Remove the user {name} of site {context.site.name}?", abort=True)
     remove_user(context, name)

@@ -13,6 +13,7 @@ from strata.models.cluster import Cluster
 from strata.models.hosts import Hosts
 from strata.models.platform import Platform
 from strata.models.secret import Secret
+from strata.models.state import SharedState
 from strata.models.types import DnsLabel, DomainName
 
 
@@ -38,3 +39,7 @@ class Site(Model):
         tuple[Secret, ...],
         Field(description="Secrets that the operator provides; any other is generated at first use."),
     ] = ()
+    state: Annotated[
+        SharedState | None,
+        Field(description="State that a team shares. Default: the state directory of the deployment host."),
+    ] = None

@@ -78,9 +78,9 @@ def test_a_second_run_names_the_first(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
     paths = SitePaths("unit")
     refused = pytest.raises(UserError, match=rf"strata up unit` \(process {os.getpid()}")
-    with site_lock(paths, "up"), refused, site_lock(paths, "down"):
+    with site_lock(paths, "up", None), refused, site_lock(paths, "down", None):
         pass
-    with site_lock(paths, "down"):
+    with site_lock(paths, "down", None):
         assert "down" in (paths.root / "lock").read_text()
 
 

@@ -24,7 +24,7 @@ HOLD = """
 import subprocess, sys
 from strata.engine.lock import site_lock
 from strata.site.paths import SitePaths
-with site_lock(SitePaths("here"), "up"):
+with site_lock(SitePaths("here"), "up", None):
     child = subprocess.Popen(["sleep", "100"], stdout=subprocess.DEVNULL)
     print(child.pid, flush=True)
     sys.stdin.read()
@@ -69,7 +69,7 @@ def until(condition: Callable[[], bool], seconds: float = 60) -> None:
 
 def test_second_run_is_told_the_first_one(paths: SitePaths, run: tuple[subprocess.Popen[str], int]) -> None:
     process, child = run
-    with pytest.raises(UserError) as caught, site_lock(paths, "destroy"):
+    with pytest.raises(UserError) as caught, site_lock(paths, "destroy", None):
         pytest.fail("two runs at once")
     assert f"`strata up here` (process {process.pid}, since {time.strftime('%Y-')}" in caught.value.message
     assert caught.value.fix
@@ -85,7 +85,7 @@ def test_what_a_killed_run_left_is_ended(
     process.wait()
     assert lives(child)
     assert holder(paths) is None
-    with site_lock(paths, "up"):
+    with site_lock(paths, "up", None):
         until(lambda: not lives(child))
     assert "1 processes (sleep)" in capfd.readouterr().err
     assert json.loads((paths.root / "lock").read_text() or "null") is None

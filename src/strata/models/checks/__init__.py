@@ -16,6 +16,7 @@ from strata.models.checks import (
     roles,
     services,
     slurm,
+    state,
     storage,
 )
 from strata.models.checks.finding import Finding
@@ -32,7 +33,7 @@ def cross_check(site: Site, directory: Path) -> list[Finding]:
         directory: where the site file is; paths in it are relative to that.
     """
     findings: list[Finding] = []
-    modules = (names, networks, accelerators, gpu_pools, capacity, kolla, kubespray, roles, slurm, storage, backup)
-    for module in modules:
+    own = (names, networks, accelerators, gpu_pools, capacity, kolla, kubespray, roles, slurm, state, storage, backup)
+    for module in own:
         findings += module.check(site)
     return findings + list(services.check(site, directory))
