@@ -9,7 +9,7 @@ import requests
 from requests.adapters import HTTPAdapter
 
 from strata.site.context import SiteContext
-from strata.site.hosts import address_of
+from strata.site.hosts import outside_of
 
 
 class _NamedAdapter(HTTPAdapter):
@@ -24,17 +24,18 @@ class _NamedAdapter(HTTPAdapter):
         super().init_poolmanager(*arguments, server_hostname=self._name, assert_hostname=self._name, **options)
 
 
-def named_session(ca_file: Path, name: str) -> requests.Session:
+def named_session(ca_file: Path, name: str | None) -> requests.Session:
     """A session for a server that is reached by its address: no proxy, no .netrc.
 
     Args:
         ca_file: PEM file of the authority that signed the server's certificate.
-        name: in that certificate.
+        name: in that certificate; None where it has the address.
     """
     session = requests.Session()
     session.trust_env = False
     session.verify = str(ca_file)
-    session.mount("https://", _NamedAdapter(name))
+    if name is not None:
+        session.mount("https://", _NamedAdapter(name))
     return session
 
 
@@ -44,6 +45,16 @@ class _SiteAdapter(HTTPAdapter):
     def __init__(self, domain: str, address: str) -> None:
         self.domain, self.address = domain, address
         super().__init__()
+
+    def send(self, request: requests.PreparedRequest, *arguments: Any, **options: Any) -> requests.Response:
+        """Called by requests."""
+        given = request.headers.get("Host")
+        try:
+            return super().send(request, *arguments, **options)
+        finally:
+            # a redirect to another name would be sent with it, and with the cookies of that name
+            if given is None:
+                request.headers.pop("Host", None)
 
     def get_connection_with_tls_context(
         self,
@@ -64,12 +75,12 @@ class _SiteAdapter(HTTPAdapter):
 
 
 def load_balancer_address(context: SiteContext) -> str:
-    """Address of the host with the role load_balancer.
+    """Where the host with the role load_balancer is reached.
 
     Raises:
         LookupError: there is none.
     """
-    address = address_of("load_balancer", context.site, context.cloud_outputs)
+    address = outside_of("load_balancer", context.site, context.cloud_outputs)
     if address is None:
         raise LookupError("no host has the role load_balancer")
     return address

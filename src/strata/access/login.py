@@ -25,10 +25,12 @@ class ApiServer:
     Args:
         url: of the server.
         ca: PEM of the cluster's CA.
+        name: in its certificate, where that does not hold the URL's.
     """
 
     url: str
     ca: str
+    name: str | None = None
 
 
 def api_server(context: SiteContext) -> ApiServer:
@@ -44,7 +46,8 @@ def api_server(context: SiteContext) -> ApiServer:
         )
     (entry,) = yaml.safe_load(file.read_text())["clusters"]
     cluster = entry["cluster"]
-    return ApiServer(cluster["server"], base64.b64decode(cluster["certificate-authority-data"]).decode())
+    ca = base64.b64decode(cluster["certificate-authority-data"]).decode()
+    return ApiServer(cluster["server"], ca, cluster.get("tls-server-name"))
 
 
 def user_kubeconfig(context: SiteContext, tenant: str | None = None, *, device: bool = False) -> dict[str, Any]:
@@ -84,6 +87,8 @@ def user_kubeconfig(context: SiteContext, tenant: str | None = None, *, device: 
         "interactiveMode": "IfAvailable",
     }
     cluster = {"server": server.url, "certificate-authority-data": _base64(server.ca)}
+    if server.name is not None:
+        cluster["tls-server-name"] = server.name
     where = {"cluster": site.name, "user": f"{site.name}-login", **({"namespace": namespace} if namespace else {})}
     return {
         "apiVersion": "v1",

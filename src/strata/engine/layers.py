@@ -15,7 +15,7 @@ from strata.inventory.clients import OPERATOR_SECRET
 from strata.layers import Layer, Step, StepResult
 from strata.progress import Progress
 from strata.site.context import SiteContext
-from strata.site.hosts import address_of, hosts_with
+from strata.site.hosts import hosts_with, outside_of
 from strata.site.outputs import CloudOutputs, ClusterOutputs
 from strata.site.support import refusal
 
@@ -192,12 +192,12 @@ def pod_images_step(context: SiteContext) -> Callable[[Progress], StepResult]:
 
 
 def registry_address(context: SiteContext) -> str:
-    """Address of the host with the role registry.
+    """Where images are pushed to: address of the host with the role registry.
 
     Raises:
         UserError: the cloud layer has not made it, or the site has none.
     """
-    address = address_of("registry", context.site, context.cloud_outputs)
+    address = outside_of("registry", context.site, context.cloud_outputs)
     if address is None:
         raise UserError(
             f"site {context.site.name}: no deployed host has the role registry",
@@ -215,7 +215,7 @@ def cluster_step(context: SiteContext, thorough: bool) -> Callable[[Progress], S
 
         result = playbook(progress)
         wait_for_system_pods(context, progress)
-        control = address_of("kube_control_plane", context.site, context.cloud_outputs)
+        control = outside_of("kube_control_plane", context.site, context.cloud_outputs)
         version = load_versions().tools["kubectl"].version
         ClusterOutputs(api_endpoint=f"https://{control}:6443", kubernetes_version=version).save(context.paths)
         return result

@@ -56,4 +56,5 @@ def service_certificate(service: str, role: str, site: Site, outputs: CloudOutpu
         *(h.name for h in found),
         "localhost",
     ]
-    return certificate(service, names, [*(h.address for h in found), "127.0.0.1"])
+    addresses = [address for host in found for address in dict.fromkeys((host.address, host.outside))]
+    return certificate(service, names, [*addresses, "127.0.0.1"])

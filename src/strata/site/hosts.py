@@ -25,6 +25,11 @@ class Host:
     roles: tuple[str, ...]
     floating_ip: str | None = None
 
+    @property
+    def outside(self) -> str:
+        """Address at which the deployment host and users connect: the floating IP where there is one."""
+        return self.floating_ip or self.address
+
 
 def hosts(site: Site, outputs: CloudOutputs | None) -> tuple[Host, ...]:
     """Instances of the cloud, then machines of their own, each in the site's order."""
@@ -54,6 +59,12 @@ def address_of(role: str, site: Site, outputs: CloudOutputs | None) -> str | Non
     """Address of the first host that has a role; None where there is none."""
     found = hosts_with(role, site, outputs)
     return found[0].address if found else None
+
+
+def outside_of(role: str, site: Site, outputs: CloudOutputs | None) -> str | None:
+    """Address at which the deployment host and users connect to the first host that has a role; None without one."""
+    found = hosts_with(role, site, outputs)
+    return found[0].outside if found else None
 
 
 def ingress_nodes(site: Site, outputs: CloudOutputs | None) -> tuple[Host, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import socket
+import subprocess
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
@@ -110,6 +111,11 @@ def ssh_config(context: SiteContext) -> Iterator[str]:
         config = Path(directory, "config")
         config.write_text(_ssh_options(context, directory))
         yield str(config)
+        # shared connections, which would outlive the checks by half a minute
+        for control in Path(directory).iterdir():
+            if control.is_socket():
+                command = ["ssh", "-q", "-O", "exit", "-o", f"ControlPath={control}", "any"]
+                subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
 
 
 def _ssh_options(context: SiteContext, directory: str) -> str:

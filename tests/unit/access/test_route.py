@@ -10,23 +10,26 @@ import pytest
 
 from strata.access import host_keys
 from strata.access.ssh import ssh_line
+from strata.engine.layers import registry_address
 from strata.inventory.build import build_inventory
 from strata.models import find_site
 from strata.site.context import SiteContext
 from strata.site.outputs import CloudOutputs, InstanceOutput
 
-EDGE, WORKER, OUTSIDE = "10.79.0.10", "10.79.0.11", "203.0.113.7"
+EDGE, WORKER, CONTROL = "10.79.0.10", "10.79.0.11", "10.79.0.12"
+OUTSIDE, API = "203.0.113.7", "203.0.113.8"
 
 
 @pytest.fixture
 def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SiteContext:
-    """campus with its bastion and a worker."""
+    """campus with its bastion, a control plane and a worker."""
     monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
     found = SiteContext.load(find_site("campus"))
     instances = {
         name: InstanceOutput(id=name, name=name, address=address, flavor="f", roles=(role,), floating_ip=outside)
         for name, address, role, outside in (
             ("edge-1", EDGE, "registry", OUTSIDE),
+            ("control-1", CONTROL, "kube_control_plane", API),
             ("worker-1", WORKER, "kube_node", None),
         )
     }
@@ -69,6 +72,15 @@ def test_ansible_goes_the_same_way(context: SiteContext) -> None:
         same = resolved(ssh_line(context, address)[0])
         for key in ("hostname", "hostkeyalias", "proxycommand", "userknownhostsfile"):
             assert own.get(key) == same.get(key)
+
+
+def test_clients_outside_connect_to_floating_ips(context: SiteContext) -> None:
+    """Images are pushed there, with a certificate for it; the kubeconfig names it."""
+    assert registry_address(context) == OUTSIDE
+    variables = build_inventory(context.site, context.cloud_outputs, context.site_file).variables
+    assert variables["kube_control_plane"]["kube_control_plane_external_address"] == API
+    certificate = str(variables["registry"]["registry_certificate"])
+    assert repr([EDGE, OUTSIDE, "127.0.0.1"]) in certificate
 
 
 def test_host_keys_of_the_last_boot_are_read_from_the_console() -> None:

@@ -55,6 +55,15 @@ def test_it_leads_to_the_cluster_and_the_issuer(context: SiteContext) -> None:
     assert device == [*plugin["args"], "--grant-type=device-code", "--skip-open-browser"]
 
 
+def test_a_server_at_a_floating_ip_is_checked_by_its_name(context: SiteContext) -> None:
+    administrator = yaml.safe_load(context.paths.kubeconfig.read_text())
+    outside = {"server": "https://203.0.113.8:6443", "tls-server-name": "kubernetes"}
+    administrator["clusters"][0]["cluster"] |= outside
+    write_private(context.paths.kubeconfig, yaml.safe_dump(administrator))
+    (cluster,) = user_kubeconfig(context)["clusters"]
+    assert cluster["cluster"] == {**outside, "certificate-authority-data": CA}
+
+
 def test_what_it_cannot_lead_to_is_an_error(context: SiteContext) -> None:
     with pytest.raises(UserError, match="has no tenant biology"):
         user_kubeconfig(context, "biology")

@@ -80,27 +80,35 @@ def test_api_lists_its_versions(cloud: Connection, service: str) -> None:
     assert all(version["id"] for version in versions)
 
 
-def test_hypervisors_are_up(cloud: Connection, model: Cloud) -> None:
+@pytest.fixture
+def administered(site: Site, model: Cloud) -> Cloud:
+    """The cloud, of which the credentials show everything."""
+    if not model.administrator:
+        pytest.skip(f"site {site.name} has a member's credentials, to which the cloud shows no hypervisors")
+    return model
+
+
+def test_hypervisors_are_up(cloud: Connection, administered: Cloud) -> None:
     """Each hypervisor is up and has the CPUs and memory set in site.yaml."""
 
     def states() -> dict[str, tuple[str, str]]:
         return {h.name: (h.state, h.status) for h in cloud.compute.hypervisors(details=True)}
 
-    up = {expected.name: ("up", "enabled") for expected in model.hypervisors}
+    up = {expected.name: ("up", "enabled") for expected in administered.hypervisors}
     # nova calls one down whose report is late
     assert up.items() <= settled(states, lambda found: up.items() <= found.items()).items()
     found = {h.name: h for h in cloud.compute.hypervisors(details=True)}
-    for expected in model.hypervisors:
+    for expected in administered.hypervisors:
         hypervisor = found[expected.name]
         inventory = cloud.placement.get(f"/resource_providers/{hypervisor.id}/inventories").json()["inventories"]
         assert inventory["VCPU"]["total"] == expected.vcpus
         assert inventory["MEMORY_MB"]["total"] == expected.memory.mebibytes
 
 
-def test_aggregates_keep_kinds_apart(cloud: Connection, model: Cloud) -> None:
+def test_aggregates_keep_kinds_apart(cloud: Connection, administered: Cloud) -> None:
     """Each hypervisor is in the aggregate of its accelerator type, or in the one for none."""
     kinds = {h: a.metadata["gpu"] for a in cloud.compute.aggregates() if "gpu" in a.metadata for h in a.hosts or []}
-    for hypervisor in model.hypervisors:
+    for hypervisor in administered.hypervisors:
         assert kinds[hypervisor.name] in (list(hypervisor.accelerators) or ["none"])
 
 
@@ -122,6 +130,8 @@ def test_instances_run_where_they_should(model: Cloud, servers: dict[str, Any]) 
     for instance in model.instances:
         server = servers[instance.name]
         assert server.status == "ACTIVE", f"{instance.name}: {server.status} {(server.fault or {}).get('message', '')}"
+        if not model.administrator:
+            continue  # the cloud does not say where
         wanted = set(flavor_of(model, instance).accelerators)
         held = holders[server.hypervisor_hostname]
         assert wanted <= held, f"{instance.name} runs on {server.hypervisor_hostname}, which has {held or 'no cards'}"
@@ -146,7 +156,7 @@ def test_gpu_instances_see_their_cards_only(model: Cloud, servers: dict[str, Any
         found = cards(host(instance.name))
         expected = Counter({f"{CATALOGUE[k].vendor_id}:{CATALOGUE[k].product_id}": n for k, n in wanted.items()})
         assert Counter(found.values()) == expected, instance.name
-        seen.update((servers[instance.name].hypervisor_hostname, address) for address in found)
+        seen.update((servers[instance.name].host_id, address) for address in found)
         checked += 1
     if not checked:
         pytest.skip("the site declares no instance with a card")
@@ -163,15 +173,15 @@ def test_cpu_instances_see_no_card(model: Cloud, host: Callable[[str], Host]) ->
 
 
 @pytest.fixture
-def one_too_many(cloud: Connection, model: Cloud) -> Iterator[Any]:
+def one_too_many(cloud: Connection, administered: Cloud) -> Iterator[Any]:
     """A flavor that requests one accelerator more than is free; removed after the check."""
     used: Counter[str] = Counter()
-    for instance in model.instances:
-        used.update(flavor_of(model, instance).accelerators)
+    for instance in administered.instances:
+        used.update(flavor_of(administered, instance).accelerators)
     total: Counter[str] = Counter()
-    for hypervisor in model.hypervisors:
+    for hypervisor in administered.hypervisors:
         total.update(hypervisor.accelerators)
-    offered = [(f, kind) for f in model.flavors for kind in f.accelerators if kind in total]
+    offered = [(f, kind) for f in administered.flavors for kind in f.accelerators if kind in total]
     if not offered:
         pytest.skip("the site has no flavor with a card")
     declared, kind = offered[0]

@@ -106,7 +106,7 @@ def test_every_host_serves_metrics(
 ) -> None:
     """The node exporter of every host serves its metrics, and nothing outside of the cluster reaches it."""
     with ThreadPoolExecutor(len(everyone)) as pool:
-        reached = pool.map(lambda machine: can_connect(machine.address, NODE_EXPORTER), everyone)
+        reached = pool.map(lambda machine: can_connect(machine.outside, NODE_EXPORTER), everyone)
     for machine, open_to_all in zip(everyone, reached, strict=True):
         text = host(machine.name).check_output(
             f"curl -sS --retry 6 --retry-connrefused http://localhost:{NODE_EXPORTER}/metrics"
@@ -317,5 +317,5 @@ def test_registry_asks_for_a_password(site: Site, only: Callable[[str], SiteHost
     for port, known, other in ((REGISTRY, nodes, operator), (REGISTRY_PUSH, operator, nodes)):
         with named_session(SitePaths(site.name).ca_file, f"registry.{site.domain}") as session:
             for auth, status in ((known, 200), (other, 401), ((known[0], "wrong"), 401), (None, 401)):
-                answer = session.get(f"https://{server.address}:{port}/v2/_catalog", auth=auth, timeout=TIMEOUT)
+                answer = session.get(f"https://{server.outside}:{port}/v2/_catalog", auth=auth, timeout=TIMEOUT)
                 assert answer.status_code == status, f"port {port}, user {auth and auth[0]}: {answer.text}"

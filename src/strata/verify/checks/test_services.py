@@ -15,7 +15,7 @@ from strata.catalogue.needs.hostname import published
 from strata.catalogue.needs.namespace import namespaces
 from strata.catalogue.service import Service
 from strata.models import Site
-from strata.site.hosts import address_of
+from strata.site.hosts import outside_of
 from strata.site.outputs import CloudOutputs, ImageOutputs
 from strata.site.paths import SitePaths
 from strata.verify.pods import Kubectl, running_pods
@@ -32,7 +32,7 @@ def test_names_have_certificates_of_the_site(
     entry = next((one for one in published(site) if one.key == key), None)
     if entry is None:
         pytest.skip(f"site {site.name} publishes no platform.services.{key}")
-    address = address_of("load_balancer", site, cloud_outputs)
+    address = outside_of("load_balancer", site, cloud_outputs)
     assert address is not None, "no host has the role load_balancer"
     name = entry.host
     trusting = ssl.create_default_context(cafile=str(paths.ca_file))

@@ -11,6 +11,7 @@ import pytest
 import requests
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from strata.access.https import named_session
 from strata.access.login import api_server
 from strata.catalogue.cluster_login import CLIENT
 from strata.catalogue.issuer import USERNAME_CLAIM, issuer_url
@@ -70,15 +71,15 @@ def endpoints(
         for service, need in needed(site, Audience)
         if need.path
     ]
-    with requests.Session() as session:
-        if site.cluster is not None:
-            server = api_server(context)
-            ca = Path(tmp_path_factory.mktemp("cluster"), "ca.crt")
-            ca.write_text(server.ca)
-            session.trust_env, session.verify = False, str(ca)
-            # what every authenticated user may read
-            found.append(TokenEndpoint("Kubernetes", CLIENT, session, f"{server.url}/api"))
+    if site.cluster is None:
         yield found
+        return
+    server = api_server(context)
+    ca = Path(tmp_path_factory.mktemp("cluster"), "ca.crt")
+    ca.write_text(server.ca)
+    with named_session(ca, server.name) as session:
+        # what every authenticated user may read
+        yield [*found, TokenEndpoint("Kubernetes", CLIENT, session, f"{server.url}/api")]
 
 
 @pytest.fixture(scope="module")

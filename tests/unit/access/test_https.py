@@ -1,0 +1,68 @@
+"""Redirects between a site's services, as a login has them."""
+
+from __future__ import annotations
+
+import ssl
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from strata.access import https
+from strata.models import find_site
+from strata.site.context import SiteContext
+from strata.site.outputs import write_private
+from strata.site.secrets import pki
+
+
+@pytest.fixture
+def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[SiteContext, int]]:
+    """The lab, and the port of a server for all its names: `hub` redirects to `login`, which tells host and cookie."""
+    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
+    found = SiteContext.load(find_site("lab"))
+    domain = found.site.domain
+    authority, key = pki.create_authority("unit")
+    issued = pki.issue(authority, key, "any", [f"*.{domain}"], [])
+    write_private(tmp_path / "server.pem", issued.certificate + issued.private_key)
+    write_private(tmp_path / "ca.crt", authority)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(tmp_path / "server.pem")
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            host = str(self.headers["Host"])
+            if host.startswith("hub."):
+                self.send_response(302)
+                self.send_header("Location", f"https://login.{domain}:{server.server_port}/")
+                data = b""
+            else:
+                self.send_response(200)
+                self.send_header("Set-Cookie", f"session={host.partition('.')[0]}; Path=/; Secure")
+                data = f"{host} {self.headers['Cookie']}".encode()
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, format: str, *arguments: object) -> None:
+            """Says nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.socket = tls.wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setattr(https, "load_balancer_address", lambda _: "127.0.0.1")
+    monkeypatch.setattr(https, "trusted_authorities", lambda _: str(tmp_path / "ca.crt"))
+    yield found, server.server_port
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_redirect_leads_to_the_other_name_with_its_cookies(context: tuple[SiteContext, int]) -> None:
+    site, port = context
+    domain = site.site.domain
+    with https.site_session(site) as session:
+        assert session.get(f"https://login.{domain}:{port}/").text == f"login.{domain} None"
+        answer = session.get(f"https://hub.{domain}:{port}/")
+        assert [one.status_code for one in answer.history] == [302]
+        assert answer.text == f"login.{domain} session=login"
