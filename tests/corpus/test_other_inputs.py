@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from strata.errors import UserError
@@ -156,6 +156,7 @@ WORDS = (
     steps=st.lists(st.one_of(st.sampled_from(WORDS), st.text(max_size=4)), max_size=8),
     mark=st.sampled_from([".", "[", "]"]),
 )
+@example(steps=["cloud", "flavors", "\x1f0"], mark=".")
 def test_any_key_path(steps: list[str], mark: str) -> None:
     try:
         with bounded(mark.join(steps)):

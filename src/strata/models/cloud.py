@@ -271,6 +271,11 @@ class Cloud(Model):
         """Whether its accelerators have no hardware behind them."""
         return self.deployment == "lab"
 
+    @property
+    def on_deployment_host(self) -> bool:
+        """Whether its instances run on the deployment host itself, so that no other host can manage them."""
+        return self.deployment == "lab"
+
     @model_validator(mode="after")
     def _rights(self) -> Self:
         if self.deployment == "lab":

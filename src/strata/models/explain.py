@@ -15,7 +15,7 @@ from strata.models.base import Model, Unit
 from strata.models.document import Document, read_document
 from strata.models.find import inventories
 from strata.models.loader import load_site
-from strata.models.problems import suggestion
+from strata.models.problems import printable, suggestion
 from strata.models.pydantic_errors import strip_optional
 from strata.models.site import Site
 from strata.models.types import SiteFile, Size
@@ -162,7 +162,7 @@ class _Walk:
         place = dotted(self._path)
         if step.isdecimal():
             raise UserError(f"{place} has {len(names)} entries, from 0", fix=f"{place}[0] or {place}.NAME")
-        raise UserError(f"{place} has no entry {step}", fix=suggestion(step, names, "entries"))
+        raise UserError(f"{place} has no entry {printable(step)}", fix=suggestion(step, names, "entries"))
 
     def _into_mapping(self, value: Mapping[str, Any]) -> None:
         for length in range(len(self._steps), 0, -1):

@@ -35,7 +35,7 @@ CLOUD = CloudObjects(
     },
     images=(FoundImage("image-1", "debian-12", frozenset({MD5}), "2026-01-01"),),
     external=(FoundNetwork("net-1", "public"),),
-    quota={"instances": Allowance(10, 0), "cores": Allowance(-1, 900), "floatingip": Allowance(1, 0)},
+    quota={"instances": Allowance(10, 0), "cores": Allowance(-1, 900), "floatingip": Allowance(2, 0)},
 )
 
 
@@ -102,7 +102,7 @@ def test_a_cloud_in_order_passes_and_its_image_is_recorded(
         ),
         (replace(CLOUD, quota={"instances": Allowance(10, 8)}), "cloud.project", "5 more instances are needed"),
         (replace(CLOUD, quota={"cores": Allowance(10, 0)}), "cloud.project", "12 more cores are needed"),
-        (replace(CLOUD, quota={"floatingip": Allowance(3, 3)}), "cloud.project", "1 more floating IPs are needed"),
+        (replace(CLOUD, quota={"floatingip": Allowance(3, 3)}), "cloud.project", "2 more floating IPs are needed"),
     ],
 )
 def test_each_difference_names_its_key_and_records_nothing(
@@ -150,7 +150,7 @@ def test_what_exists_already_needs_no_quota(context: SiteContext) -> None:
     everything = existing_cloud.needs(context, cloud, Counter())
     assert everything["instances"] == 5
     assert everything["memory"] == 4 * 2048 + 4096
-    assert everything["router"] == everything["floatingip"] == 1
+    assert (everything["router"], everything["floatingip"]) == (1, 2)
     made = Counter(
         {("Instance", "edge-1"): 1, ("Port", "edge-1"): 1, ("Router", "router"): 1, ("FloatingIp", "edge-1"): 1}
     )
@@ -158,7 +158,7 @@ def test_what_exists_already_needs_no_quota(context: SiteContext) -> None:
     assert rest["instances"] == 4
     assert rest["port"] == everything["port"] - 1
     assert "router" not in rest
-    assert "floatingip" not in rest
+    assert rest["floatingip"] == 1
 
 
 def test_refused_credentials_name_the_entry(

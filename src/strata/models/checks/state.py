@@ -12,7 +12,7 @@ def check(site: Site) -> Iterator[Finding]:
     """A lab belongs to one deployment host; operators are listed once."""
     if site.state is None:
         return
-    if site.cloud is not None and site.cloud.deployment == "lab":
+    if site.cloud is not None and site.cloud.on_deployment_host:
         yield Finding(("state",), "a lab runs on one deployment host", "remove the section", (("cloud", "deployment"),))
     names: set[str] = set()
     for index, operator in enumerate(site.state.operators):
