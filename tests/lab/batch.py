@@ -38,16 +38,12 @@ class Member:
 
     def run(self, *command: str, text: str = "") -> str:
         """Output of a command with the member's token, on the access point."""
-        pod = (
-            f"--namespace={NAMESPACE.name}",
-            "exec",
-            "--stdin",
-            "htcondor-access-point-0",
-            "--container=condor",
-            "--",
-        )
-        script = 'd=$(mktemp -d) && cd "$d" && cat >job.sub && "$@"; status=$?; rm -rf "$d"; exit $status'
-        return self.kubectl(*pod, "sh", "-c", script, "sh", "condor-as", self.identity, *command, input=text)
+        pod = ("exec", f"--namespace={NAMESPACE.name}", "htcondor-access-point-0", "--container=condor")
+        # no standard input without text: one that ends at once may be left open, and a reader waits forever
+        read, stdin = ("cat >job.sub && ", ("--stdin",)) if text else ("", ())
+        script = f'd=$(mktemp -d) && cd "$d" && {read}"$@"; status=$?; rm -rf "$d"; exit $status'
+        command = ("sh", "-c", script, "sh", "condor-as", self.identity, *command)
+        return self.kubectl(*pod, *stdin, "--", *command, input=text or None)
 
     def submit(self, memory: int, count: int, more: str) -> None:
         """Submits jobs.

@@ -44,15 +44,18 @@ def pool(context: SiteContext, kubectl: Kubectl) -> Iterator[Pool]:
     if SERVICE.of(context.site) is None:
         pytest.skip(f"site {context.site.name} has no platform.services.{SERVICE.key}")
     directory = f"/tmp/check-{uuid.uuid4().hex[:8]}"  # noqa: S108  # of the container
-    pod = ("--namespace", NAMESPACE.name, "exec", "--stdin", "htcondor-access-point-0", "--container=condor", "--")
+    pod = ("exec", f"--namespace={NAMESPACE.name}", "htcondor-access-point-0", "--container=condor")
 
     def run(*command: str, user: str | None = None, text: str = "") -> str:
-        script = f'mkdir -p {directory} && cd {directory} && cat > job.sub && exec "$@"'
         prefix = () if user is None else ("condor-as", user)
-        return kubectl(*pod, "sh", "-c", script, "sh", *prefix, *command, input=text)
+        enter = f"mkdir -p {directory} && cd {directory} && "
+        if text:
+            kubectl(*pod, "--stdin", "--", "sh", "-c", f"{enter}cat > job.sub", input=text)
+        # without standard input: one that ends at once may be left open, and a reader waits forever
+        return kubectl(*pod, "--", "sh", "-c", f'{enter}exec "$@"', "sh", *prefix, *command)
 
     yield run
-    kubectl(*pod, "rm", "-rf", directory)
+    kubectl(*pod, "--", "rm", "-rf", directory)
 
 
 @pytest.fixture(scope="module")
