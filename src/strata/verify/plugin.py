@@ -5,7 +5,6 @@ from __future__ import annotations
 import ipaddress
 import os
 import socket
-import subprocess
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ import pytest
 import requests
 import testinfra
 
+from strata.access.commands import run_command
 from strata.access.https import site_session
 from strata.access.kubectl import run_kubectl
 from strata.access.openstack import connect
@@ -114,8 +114,7 @@ def ssh_config(context: SiteContext) -> Iterator[str]:
         # shared connections, which would outlive the checks by half a minute
         for control in Path(directory).iterdir():
             if control.is_socket():
-                command = ["ssh", "-q", "-O", "exit", "-o", f"ControlPath={control}", "any"]
-                subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+                run_command(["ssh", "-q", "-O", "exit", "-o", f"ControlPath={control}", "any"])
 
 
 def _ssh_options(context: SiteContext, directory: str) -> str:

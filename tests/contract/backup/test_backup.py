@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from strata.retry import wait_until
 from strata.roles import DIRECTORY
 from strata_bench.s3 import REGION, S3Server, find_s3_server, s3_server
 from strata_bench.services import PostgreSQL
@@ -345,10 +346,7 @@ def test_a_run_waits_for_a_killed_one_that_is_not_reaped(host: Host, server: S3S
 
 def eventually(holds: Callable[[], bool]) -> None:
     """Waits until it holds."""
-    end = time.monotonic() + STARTS_WITHIN
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.02)
+    assert wait_until(lambda: None if holds() else "it", STARTS_WITHIN, pause=0.02) is None
 
 
 def test_a_killed_backup_leaves_the_repository_usable(host: Host, server: S3Server) -> None:

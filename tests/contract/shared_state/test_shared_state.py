@@ -19,6 +19,7 @@ from strata.engine.lock import refresh, site_lock
 from strata.errors import UserError
 from strata.models.state import S3Location, SharedState, StateOperator
 from strata.progress import Silent
+from strata.retry import wait_until
 from strata.shared_state import lease, move, session
 from strata.shared_state.bucket import Bucket, Conflict
 from strata.shared_state.sealing import IDENTITY_VARIABLE, PASSPHRASE_VARIABLE
@@ -113,11 +114,8 @@ def line(run: subprocess.Popen[str]) -> str:
     return run.stdout.readline().strip()
 
 
-def until(condition: Callable[[], bool], seconds: float = 120) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.1)
+def until(condition: Callable[[], bool]) -> None:
+    assert wait_until(lambda: None if condition() else "it", 120, pause=0.1) is None
 
 
 @pytest.fixture(scope="module")

@@ -115,15 +115,15 @@ def test_a_site_of_machines_has_no_cloud() -> None:
 
 
 def test_a_thousand_nodes(tmp_path: Path) -> None:
-    """Processor time, several times what it takes: quadratic work would exceed it, a slow machine does not."""
+    """Processor time, so that a busy machine does not fail it: loading ≤0.5 s, planning ≤2 s with Pulumi's import."""
     file = tmp_path / "site.yaml"
     file.write_text(_large_site(1000))
     begin = time.process_time()
     site = load_site(file)
     loaded = time.process_time()
     text = _text(site)
-    assert loaded - begin < 3
-    assert time.process_time() - loaded < 8
+    assert loaded - begin < 0.5
+    assert time.process_time() - loaded < 2
     assert "… and 970 more" in text
 
 
