@@ -18,6 +18,7 @@ from strata.cloud.ports import instance_groups, security_group_arguments
 from strata.cloud.project import Project, ProjectArgs
 from strata.cloud.router import Router, RouterArgs
 from strata.cloud.security_group import SecurityGroup
+from strata.cloud.server_group import ServerGroup
 from strata.provider import provider_of
 from strata.pulumi_program import required_cloud, stack_site
 from strata.site.paths import SitePaths
@@ -57,6 +58,7 @@ key_pair = KeyPair("key-pair", KeyPairArgs(site.name, arguments.public_key(SiteP
 images = {a.name: Image(a.name, a, in_cloud) for a in arguments.image_arguments(cloud, provider)}
 flavors = {a.name: Flavor(a.name, a, in_cloud) for a in arguments.flavor_arguments(cloud)}
 aggregates = [Aggregate(a.kind, a, in_cloud) for a in arguments.aggregate_arguments(site, cloud)]
+server_groups = {a.name: ServerGroup(a.name, a, in_project) for a in arguments.server_group_arguments(cloud)}
 
 instances = {
     i.name: Instance(
@@ -74,6 +76,8 @@ instances = {
             roles=i.roles,
             further_networks=arguments.further_networks(site, i.roles),
             floating_ip=floating_ip if i.floating_ip else None,
+            server_group_id=None if i.server_group is None else server_groups[i.server_group].id,
+            availability_zone=i.availability_zone,
         ),
         # the scheduler looks at the aggregates' metadata
         pulumi.ResourceOptions(provider=project, depends_on=aggregates),

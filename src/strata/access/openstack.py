@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from strata.site.context import SiteContext
 
 if TYPE_CHECKING:
     from openstack.compute.v2.server import Server
+    from openstack.compute.v2.server_group import ServerGroup
     from openstack.connection import Connection
 
 
@@ -30,6 +31,15 @@ def visible_servers(connection: Connection, context: SiteContext, **query: Any) 
     """Instances of every project; with a member's rights, those of the site's."""
     every = context.site.cloud is not None and context.site.cloud.administrator
     return connection.compute.servers(all_projects=every, **query)
+
+
+def server_groups(connection: Connection, context: SiteContext) -> Iterator[ServerGroup]:
+    """Those of the site's project; nova shows an administrator everyone's."""
+    cloud, project = context.site.cloud, project_id(connection, context)
+    query = {"all_projects": True} if cloud is not None and cloud.administrator else {}
+    for group in connection.compute.server_groups(**query):
+        if project is not None and group.project_id == project:
+            yield group
 
 
 def project_id(connection: Connection, context: SiteContext) -> str | None:

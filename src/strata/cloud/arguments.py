@@ -8,6 +8,7 @@ from strata.cloud.flavor import WITHOUT, FlavorArgs
 from strata.cloud.image import ImageArgs
 from strata.cloud.network import NetworkArgs
 from strata.cloud.project import ProjectQuota
+from strata.cloud.server_group import ServerGroupArgs
 from strata.errors import UserError
 from strata.models import Site
 from strata.models.cloud import Cloud
@@ -102,6 +103,11 @@ def flavor_arguments(cloud: Cloud) -> list[FlavorArgs]:
         )
         for flavor in cloud.flavors
     ]
+
+
+def server_group_arguments(cloud: Cloud) -> list[ServerGroupArgs]:
+    """One entry per server group."""
+    return [ServerGroupArgs(group.name, group.policy) for group in cloud.server_groups]
 
 
 def aggregate_arguments(site: Site, cloud: Cloud) -> list[AggregateArgs]:

@@ -40,6 +40,8 @@ class InstanceArgs:
         further_networks: addresses beside its own that it may send from.
         floating_ip: how it is reachable from outside; None for not.
         metadata: server metadata.
+        server_group_id: whose policy says which hypervisors it may run on.
+        availability_zone: where nova starts it; None for the cloud's choice.
         roles: Ansible groups.
     """
 
@@ -54,6 +56,8 @@ class InstanceArgs:
     metadata: Mapping[str, str]
     roles: tuple[str, ...]
     further_networks: tuple[str, ...] = ()
+    server_group_id: pulumi.Input[str] | None = None
+    availability_zone: str | None = None
     floating_ip: FloatingIpArgs | None = None
 
 
@@ -77,6 +81,9 @@ class Instance(pulumi.ComponentResource):
             ],
             opts=pulumi.ResourceOptions(parent=self, delete_before_replace=True),
         )
+        scheduler_hints = None
+        if args.server_group_id is not None:
+            scheduler_hints = [openstack.compute.InstanceSchedulerHintArgs(group=args.server_group_id)]
         server = openstack.compute.Instance(
             name,
             name=args.name,
@@ -85,6 +92,8 @@ class Instance(pulumi.ComponentResource):
             key_pair=args.key_pair,
             networks=[openstack.compute.InstanceNetworkArgs(port=port.id)],
             metadata=dict(args.metadata),
+            availability_zone=args.availability_zone,
+            scheduler_hints=scheduler_hints,
             # its accelerators and its port are free only when the old one is gone;
             # another key is for new instances, and must not replace those that stand
             opts=pulumi.ResourceOptions(parent=self, delete_before_replace=True, ignore_changes=["keyPair"]),

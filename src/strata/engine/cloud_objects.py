@@ -90,6 +90,7 @@ class CloudObjects:
         images: those with a name or an id that the site uses.
         networks: those with a name that the site uses.
         external: external networks.
+        zones: availability zones of instances, where the site names any.
         quota: what the project may use, by resource; one that the cloud does not report is missing.
     """
 
@@ -99,6 +100,7 @@ class CloudObjects:
     images: tuple[FoundImage, ...] = ()
     networks: tuple[FoundNetwork, ...] = ()
     external: tuple[FoundNetwork, ...] = ()
+    zones: frozenset[str] = frozenset()
     quota: Mapping[str, Allowance] = field(default_factory=dict)
 
 
@@ -135,6 +137,11 @@ def find_objects(connection: Connection, cloud: Cloud, known_images: Iterable[st
         external=tuple(
             FoundNetwork(str(n.id), str(n.name)) for n in network.networks(is_router_external=True) if cloud.instances
         ),
+        zones=frozenset(
+            str(zone.name)
+            for zone in (connection.compute.availability_zones() if _zones(cloud) else ())
+            if zone.state["available"]
+        ),
         quota=_quota(connection) if cloud.project.existing else {},
     )
 
@@ -155,6 +162,10 @@ def external_networks(objects: CloudObjects, name_or_id: str) -> list[FoundNetwo
 
 def _existing_flavors(cloud: Cloud) -> bool:
     return any(flavor.existing for flavor in cloud.flavors)
+
+
+def _zones(cloud: Cloud) -> bool:
+    return any(instance.availability_zone is not None for instance in cloud.instances)
 
 
 def _images(connection: Connection, cloud: Cloud, known: Iterable[str]) -> Iterator[FoundImage]:
@@ -180,6 +191,7 @@ def _quota(connection: Connection) -> dict[str, Allowance]:
         "instances": Allowance(limits.instances, limits.instances_used),
         "cores": Allowance(limits.total_cores, limits.total_cores_used),
         "memory": Allowance(limits.total_ram, limits.total_ram_used),
+        "server_group": Allowance(limits.server_groups, limits.server_groups_used),
     }
     network: Any = connection.network
     try:

@@ -27,6 +27,7 @@ QUOTA_NAMES = {
     "instances": "instances",
     "cores": "cores",
     "memory": "MiB of memory",
+    "server_group": "server groups",
     "network": "networks",
     "subnet": "subnets",
     "port": "ports",
@@ -117,6 +118,12 @@ def check_objects(cloud: Cloud, objects: CloudObjects) -> Iterator[Finding]:
             elif str(network.cidr) not in found[0].cidrs:
                 why = "the network has no such subnet"
                 yield Finding((*path, "cidr"), why, suggestion(str(network.cidr), found[0].cidrs, "its subnets"))
+    for index, instance in enumerate(cloud.instances):
+        zone = instance.availability_zone
+        if zone is not None and zone not in objects.zones:
+            why = "the cloud has no such availability zone"
+            fix = suggestion(zone, sorted(objects.zones), "availability zones")
+            yield Finding(("cloud", "instances", index, "availability_zone"), why, fix)
     if cloud.external_network is not None:
         found = external_networks(objects, cloud.external_network)
         if len(found) != 1:
@@ -231,6 +238,7 @@ def needs(context: SiteContext, cloud: Cloud, made: Counter[tuple[str, str]]) ->
         "instances": len(new),
         "cores": sum(flavor.vcpus for flavor in new),
         "memory": sum(flavor.memory.mebibytes for flavor in new),
+        "server_group": len(cloud.server_groups) - have["ServerGroup"],
         "network": own - have["Network"],
         "subnet": own - have["Subnet"],
         # of instances, of routers, and neutron's own for DHCP

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from strata.access.openstack import connect, project_id, visible_servers
+from strata.access.openstack import connect, project_id, server_groups, visible_servers
 from strata.findings import OrphanedResource
 from strata.layers import Layer
 from strata.site.context import SiteContext
@@ -94,6 +94,7 @@ def _project(context: SiteContext, connection: Connection, known: set[str]) -> I
         "router": list(network.routers(**own)),
         "floating ip": list(network.ips(**own)),
         "security group": [g for g in network.security_groups(**own) if g.name != "default"],
+        "server group": list(server_groups(connection, context)),
     }
     for kind, objects in kinds.items():
         for found in objects:

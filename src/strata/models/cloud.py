@@ -10,7 +10,7 @@ from pydantic import Field, StrictBool, model_validator
 from pydantic_core import PydanticCustomError
 
 from strata.models.base import Model, Unit
-from strata.models.compute import Flavor, Hypervisor
+from strata.models.compute import Flavor, Hypervisor, ServerGroup
 from strata.models.hosts import Role
 from strata.models.kolla import Kolla, check_hypervisors
 from strata.models.types import Count, DnsLabel, IPAddress, IPNetwork, IPv4Net, ResourceName, Size
@@ -180,6 +180,15 @@ class Instance(Model):
     floating_ip: Annotated[
         StrictBool, Field(description="Whether it is reachable from outside by an address of the external network.")
     ] = False
+    server_group: Annotated[
+        str | None, Field(description="Name of a server group of cloud.server_groups. A change replaces the instance.")
+    ] = None
+    availability_zone: Annotated[
+        ResourceName | None,
+        Field(
+            description="existing: where nova starts it. A change replaces the instance. Default: the cloud's choice."
+        ),
+    ] = None
 
 
 def _administrator(data: dict[str, Any]) -> bool:
@@ -232,6 +241,9 @@ class Cloud(Model):
     ] = Field(default_factory=_external_network)
     images: Annotated[tuple[Image, ...], Field(min_length=1, description="Images that instances start from.")]
     flavors: Annotated[tuple[Flavor, ...], Field(min_length=1, description="Sizes of instances.")]
+    server_groups: Annotated[
+        tuple[ServerGroup, ...], Field(description="Which instances share a hypervisor, and which never do.")
+    ] = ()
     instances: Annotated[tuple[Instance, ...], Field(description="Virtual machines.")] = ()
 
     @model_validator(mode="after")
@@ -287,6 +299,17 @@ class Cloud(Model):
                 "hypervisors_missing",
                 "is required where Strata administers the cloud",
                 {"key": "hypervisors", "fix": "list at least one hypervisor"},
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _zones(self) -> Self:
+        zone = next((i.availability_zone for i in self.instances if i.availability_zone is not None), None)
+        if zone is not None and self.deployment != "existing":
+            raise PydanticCustomError(
+                "own_zone",
+                "have the availability zone {zone}, and a cloud that Strata deploys has one zone",
+                {"key": "instances", "zone": zone, "fix": "remove availability_zone"},
             )
         return self
 

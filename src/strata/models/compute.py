@@ -1,4 +1,4 @@
-"""Hypervisors of the cloud and flavors of its instances."""
+"""Hypervisors of the cloud, flavors of its instances, and how nova spreads these."""
 
 from __future__ import annotations
 
@@ -50,6 +50,20 @@ class Hypervisor(Model):
                 {"key": "dedicated_cpus", "last": self.vcpus - 1, "fix": f'for instance "2-{self.vcpus - 1}"'},
             )
         return self
+
+
+class ServerGroup(Model):
+    """Instances that nova keeps on different hypervisors, or on one."""
+
+    layer: ClassVar[str] = "cloud"
+    name: Annotated[ResourceName, Field(description="Name of the server group.")]
+    policy: Annotated[
+        Literal["anti-affinity", "soft-anti-affinity", "affinity", "soft-affinity"],
+        Field(
+            description="anti-affinity: each instance on another hypervisor, and an error where there are too few; "
+            "affinity: all on one. With soft-: as far as it is possible."
+        ),
+    ] = "anti-affinity"
 
 
 class Flavor(Model):

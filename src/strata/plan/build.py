@@ -28,6 +28,7 @@ from strata.plan.model import (
     ReleasePlan,
     RouterPlan,
     SecurityGroupPlan,
+    ServerGroupPlan,
 )
 from strata.provider import provider_of
 
@@ -110,6 +111,14 @@ def _cloud(site: Site, cloud: Cloud) -> CloudPlan:
             AggregatePlan(name=a.name, metadata={GPU_KEY: a.kind}, hosts=a.hosts)
             for a in arguments.aggregate_arguments(site, cloud)
         ),
+        server_groups=tuple(
+            ServerGroupPlan(
+                name=group.name,
+                policy=group.policy,
+                instances=tuple(i.name for i in cloud.instances if i.server_group == group.name),
+            )
+            for group in cloud.server_groups
+        ),
         instances=tuple(
             InstancePlan(
                 name=i.name,
@@ -121,6 +130,7 @@ def _cloud(site: Site, cloud: Cloud) -> CloudPlan:
                     g.name for key, g in groups.items() if key in instance_groups(site, i.name, i.roles)
                 ),
                 floating_ip=i.floating_ip,
+                availability_zone=i.availability_zone,
             )
             for i in cloud.instances
         ),

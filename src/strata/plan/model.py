@@ -76,6 +76,14 @@ class AggregatePlan(PlanModel):
     hosts: tuple[str, ...]
 
 
+class ServerGroupPlan(PlanModel):
+    """A server group and its instances."""
+
+    name: str
+    policy: str
+    instances: tuple[str, ...]
+
+
 class InstancePlan(PlanModel):
     """An instance."""
 
@@ -86,6 +94,8 @@ class InstancePlan(PlanModel):
     accelerators: dict[str, int]
     security_groups: tuple[str, ...]
     floating_ip: bool
+    availability_zone: str | None
+    """None for the cloud's choice."""
 
 
 class CloudPlan(PlanModel):
@@ -102,6 +112,7 @@ class CloudPlan(PlanModel):
     images: tuple[ImagePlan, ...]
     flavors: tuple[FlavorPlan, ...]
     aggregates: tuple[AggregatePlan, ...]
+    server_groups: tuple[ServerGroupPlan, ...]
     instances: tuple[InstancePlan, ...]
 
 

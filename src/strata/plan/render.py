@@ -106,6 +106,11 @@ def _cloud(cloud: CloudPlan | None, console: Console) -> None:
         ("instance", "flavor", "image", "network", "accelerators"),
         ((i.name, i.flavor, i.image, i.network, _cards(i.accelerators)) for i in cloud.instances),
     )
+    for spread in cloud.server_groups:
+        names = ", ".join(spread.instances) or "no instances"
+        _line(console, "server group", f"{spread.name} ({spread.policy}): {names}")
+    for zone in sorted({i.availability_zone for i in cloud.instances if i.availability_zone}):
+        _line(console, "zone", f"{zone}: {', '.join(i.name for i in cloud.instances if i.availability_zone == zone)}")
     if outside := [i.name for i in cloud.instances if i.floating_ip]:
         _line(console, "floating IPs", ", ".join(outside))
 

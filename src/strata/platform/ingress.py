@@ -24,6 +24,8 @@ HSTS = "hsts"
 PORT, PING_PORT = 8443, 8080
 METRICS = Metrics(9100)
 """The chart annotates the pods itself."""
+WITHOUT_QUERIES = {"RequestPath": "drop", "RequestLine": "drop"}
+"""Fields of the access log: Traefik logs a path with its query, where presigned URLs and logins have secrets."""
 
 
 def values(site: Site, outputs: CloudOutputs | None, images: Mapping[str, ImageReference]) -> Values:
@@ -43,7 +45,7 @@ def values(site: Site, outputs: CloudOutputs | None, images: Mapping[str, ImageR
             "kubernetesCRD": {"enabled": True},
             "kubernetesIngress": {"enabled": True, "publishedService": {"enabled": False}},
         },
-        "logs": {"access": {"enabled": True, "format": "json"}},
+        "logs": {"access": {"enabled": True, "format": "json", "fields": {"general": {"names": WITHOUT_QUERIES}}}},
         "ports": {
             "traefik": {"port": PING_PORT},
             "metrics": {"port": METRICS.port},

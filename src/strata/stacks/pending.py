@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from strata.access.openstack import connect, project_id, visible_servers
+from strata.access.openstack import connect, project_id, server_groups, visible_servers
 from strata.progress import Progress
 from strata.site.context import SiteContext
 from strata.stacks.events import label, urn_type
@@ -133,6 +133,12 @@ def _named(service: str, kind: str) -> Remover:
     return remove
 
 
+def _server_group(connection: Connection, context: SiteContext, inputs: Inputs, known: set[str]) -> None:
+    for found in server_groups(connection, context):
+        if found.name == inputs["name"] and str(found.id) not in known:
+            connection.compute.delete_server_group(found)
+
+
 def _aggregate(connection: Connection, _context: SiteContext, inputs: Inputs, known: set[str]) -> None:
     for aggregate in connection.compute.aggregates():
         if aggregate.name == inputs["name"] and str(aggregate.id) not in known:
@@ -152,6 +158,7 @@ IN_PROJECT: dict[str, Remover] = {
     "openstack:networking/secGroup:SecGroup": _network_resource("security_group"),
     "openstack:networking/secGroupRule:SecGroupRule": _rule,
     "openstack:compute/keypair:Keypair": _named("compute", "keypair"),
+    "openstack:compute/serverGroup:ServerGroup": _server_group,
 }
 """Types whose creation cannot simply be repeated, and whose objects are the site's own."""
 CLOUD_WIDE: dict[str, Remover] = {

@@ -18,6 +18,7 @@ from strata.inventory.ports import INGRESS
 from strata.models import Site, load_site
 from strata.models.platform import Ingress, IngressCertificate
 from strata.platform import ingress
+from strata.retry import wait_until
 from strata.site.outputs import CloudOutputs, ImageOutputs, InstanceOutput
 from strata.site.paths import REPOSITORY
 from strata.toolchain import cache, charts, load_versions
@@ -121,20 +122,27 @@ def test_substitute_refuses_other_values(key: str) -> None:
 
 
 @pytest.mark.parametrize("certificate", [IngressCertificate(), ACME], ids=["site", "acme"])
-def test_traefik_accepts_its_arguments(certificate: IngressCertificate, tmp_path: Path) -> None:
+def test_traefik_accepts_its_arguments_and_logs_no_queries(certificate: IngressCertificate, tmp_path: Path) -> None:
     """The real binary starts with them; the providers are left out, which need a cluster."""
     tool = cache.find("traefik", load_versions().components["traefik"])
     if tool is None:
         pytest.skip("traefik was not built: `strata doctor`")
     given = [a for a in sorted(arguments(render(values(certificate)))) if "providers.kubernetes" not in a]
     ping = free_port()
-    ports = {":8080/": f"127.0.0.1:{ping}/"} | {p: f"127.0.0.1:{free_port()}/" for p in (":8443/", ":8000/", ":9100/")}
+    secure = free_port()
+    ports = {":8080/": f"127.0.0.1:{ping}/", ":8443/": f"127.0.0.1:{secure}/"}
+    ports |= {port: f"127.0.0.1:{free_port()}/" for port in (":8000/", ":9100/")}
     for old, new in ports.items():
         given = [a.replace(f"address={old}", f"address={new}") for a in given]
     given = [a.replace("/data/acme.json", str(tmp_path / "acme.json")) for a in given]
-    with subprocess.Popen([tool.path, *given], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+    log = tmp_path / "log"
+    with log.open("w") as output, subprocess.Popen([tool.path, *given], stdout=output, stderr=output) as process:
         try:
-            assert answers(process, f"http://127.0.0.1:{ping}/ping"), process.communicate(timeout=60)[0]
+            assert answers(process, f"http://127.0.0.1:{ping}/ping"), log.read_text()
+            # no route leads there: 404, which is logged as any request
+            requests.get(f"https://127.0.0.1:{secure}/a.txt?X-Amz-Signature=5ec2e7", verify=False, timeout=60)  # noqa: S501 Traefik's own certificate
+            assert wait_until(lambda: None if '"GET"' in log.read_text() else "the log", seconds=60, pause=0.1) is None
+            assert "5ec2e7" not in log.read_text()
         finally:
             process.kill()
     unknown = subprocess.run([tool.path, *given, "--typo"], capture_output=True, text=True, timeout=120, check=False)
@@ -142,7 +150,7 @@ def test_traefik_accepts_its_arguments(certificate: IngressCertificate, tmp_path
     assert "typo" in unknown.stdout + unknown.stderr
 
 
-def answers(process: subprocess.Popen[str], url: str) -> bool:
+def answers(process: subprocess.Popen[bytes], url: str) -> bool:
     """Whether the process answers 200 there before it ends or 120 s have passed."""
     end = time.monotonic() + 120
     while process.poll() is None and time.monotonic() < end:

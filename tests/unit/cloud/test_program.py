@@ -23,6 +23,7 @@ from .recorder import Recorder, run_program, site_file
 
 INSTANCE = "openstack:compute/instance:Instance"
 FLAVOR = "openstack:compute/flavor:Flavor"
+SERVER_GROUP = "openstack:compute/serverGroup:ServerGroup"
 AGGREGATE = "openstack:compute/aggregateV2:AggregateV2"
 NETWORK = "openstack:networking/network:Network"
 SUBNET = "openstack:networking/subnet:Subnet"
@@ -33,6 +34,7 @@ INTERFACE = "openstack:networking/routerInterface:RouterInterface"
 FLOATING_IP = "openstack:networking/floatingIp:FloatingIp"
 IMAGE = "openstack:images/image:Image"
 PROVIDER = "pulumi:providers:openstack"
+GROUP = "{name: single, policy: soft-anti-affinity}"
 
 
 def load_cloud(site: str) -> Cloud:
@@ -83,6 +85,7 @@ def test_every_object_of_the_site_is_asked_for(site: str) -> None:
     assert names(FLOATING_IP) == {i.name for i in cloud.instances if i.floating_ip}
     made = {"external"} if cloud.deployment == "lab" else set()
     assert names(NETWORK) == names(SUBNET) == {n.name for n in cloud.networks} | made
+    assert names(SERVER_GROUP) == {group.name for group in cloud.server_groups}
     routed = {f"router-{n.name}" for n in cloud.networks} if cloud.external_network else set()
     assert names(INTERFACE) == routed
     hosts = {h for (typ, _), inputs in recorder.resources.items() if typ == AGGREGATE for h in inputs["hosts"]}
@@ -262,6 +265,21 @@ def test_an_instance_waits_for_the_aggregates() -> None:
     order = [typ for typ, _ in recorder.resources]
     last_aggregate = max(i for i, typ in enumerate(order) if typ == AGGREGATE)
     assert last_aggregate < order.index(INSTANCE)
+
+
+@pytest.mark.usefixtures("operator")
+def test_server_groups_and_zones_say_where_instances_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = site_file("csc").read_text()
+    text = text.replace("[slurm_controller]}", "[slurm_controller], server_group: single, availability_zone: az1}")
+    (tmp_path / "site.yaml").write_text(text.replace("  instances:\n", f"  server_groups: [{GROUP}]\n  instances:\n"))
+    monkeypatch.setenv("STRATA_SITE_FILE", str(tmp_path / "site.yaml"))
+    recorder = Recorder()
+    run_program("cloud", "csc", recorder)
+    found = recorder.resources
+    assert found[SERVER_GROUP, "single"] == {"name": "single", "policies": "soft-anti-affinity"}
+    assert found[INSTANCE, "batch-1"]["schedulerHints"] == [{"group": "single-id"}]
+    assert found[INSTANCE, "batch-1"]["availabilityZone"] == "az1"
+    assert not {"schedulerHints", "availabilityZone"} & found[INSTANCE, "control-1"].keys()
 
 
 @pytest.mark.usefixtures("operator")

@@ -19,6 +19,7 @@ from strata.engine.cloud_objects import (
 )
 from strata.models import find_site
 from strata.models.cloud import Cloud
+from strata.models.compute import ServerGroup
 from strata.models.problems import SiteError
 from strata.models.yaml_events import dotted
 from strata.progress import Silent
@@ -117,6 +118,21 @@ def test_each_difference_names_its_key_and_records_nothing(
     assert problem.file == context.site_file
     assert problem.line
     assert ExistingObjects.load(context.paths) is None
+
+
+def test_zones_and_server_groups_are_checked(context: SiteContext) -> None:
+    cloud = model(context)
+    zoned = cloud.instances[0].model_copy(update={"availability_zone": "az1"})
+    cloud = cloud.model_copy(update={"instances": (zoned,), "server_groups": (ServerGroup(name="control"),)})
+    (finding,) = existing_cloud.check_objects(cloud, replace(CLOUD, zones=frozenset({"az2"})))
+    assert dotted(finding.path) == "cloud.instances[0].availability_zone"
+    assert "az2" in finding.fix
+    assert list(existing_cloud.check_objects(cloud, replace(CLOUD, zones=frozenset({"az1"})))) == []
+    wanted = existing_cloud.needs(context, cloud, Counter())
+    full = replace(CLOUD, quota={"server_group": Allowance(10, 10)})
+    assert [f.why for f in existing_cloud.check_quota(wanted, full)] == [
+        "1 more server groups are needed, the quota has 0 left of 10"
+    ]
 
 
 def test_an_image_that_is_uploaded_again_replaces_no_instance(context: SiteContext) -> None:

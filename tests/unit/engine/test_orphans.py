@@ -43,13 +43,13 @@ def cloud(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
     """OpenStack's and podman's objects by kind, as a test fills them."""
     has: dict[str, list[Any]] = {kind: [] for kind in ("ports", "subnets", "routers", "ips", "security_groups")}
     has |= {"servers": [named("server", project_id="project")], "networks": [named("net")], "providers": []}
-    has |= {"containers": [], "volumes": [], "podman_networks": []}
+    has |= {"server_groups": [], "containers": [], "volumes": [], "podman_networks": []}
 
     def listed(kind: str) -> Callable[..., list[Any]]:
         return lambda **_: has[kind]
 
     connection = SimpleNamespace(
-        compute=SimpleNamespace(servers=listed("servers")),
+        compute=SimpleNamespace(servers=listed("servers"), server_groups=listed("server_groups")),
         network=SimpleNamespace(
             **{kind: listed(kind) for kind in ("ports", "subnets", "networks", "routers", "ips", "security_groups")}
         ),
@@ -99,6 +99,7 @@ def test_every_kind_is_named_with_its_remedy(context: SiteContext, cloud: dict[s
     for kind in ("subnet", "router", "security_group"):
         cloud[f"{kind}s"] = [named(kind)]
     cloud["networks"].append(named("other"))
+    cloud["server_groups"] = [named("server_group", project_id="project")]
     cloud["ips"] = [SimpleNamespace(id="ip", name="192.0.2.7", floating_ip_address="192.0.2.7")]
     cloud["providers"] = [named("provider")]
     cloud["containers"] = [{"Names": ["strata-lab-ghost"], "Labels": {"strata.instance": "ghost"}}]
@@ -122,6 +123,7 @@ def test_every_kind_is_named_with_its_remedy(context: SiteContext, cloud: dict[s
         "router name-router": "openstack router delete router",
         "floating ip 192.0.2.7": "openstack floating ip delete ip",
         "security group name-security_group": "openstack security group delete security_group",
+        "server group name-server_group": "openstack server group delete server_group",
     }
     known = {p.name for one in distributions() for p in one.entry_points if p.group.startswith("openstack.")}
     fixes = [fix.split() for fix in found.values() if fix.startswith("openstack ")]

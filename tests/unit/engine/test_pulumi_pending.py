@@ -89,6 +89,14 @@ def test_a_network(tmp_path: Path, context: SiteContext, cloud: MagicMock, exter
     assert asked == ({"name": "n", "is_router_external": True} if external else {"name": "n", "project_id": "project"})
 
 
+def test_a_server_group(tmp_path: Path, context: SiteContext, cloud: MagicMock) -> None:
+    """Names are not unique, and an administrator sees those of every project."""
+    others = SimpleNamespace(id="foreign", name="control", project_id="other")
+    cloud.compute.server_groups.return_value = [*objects(name="control", project_id="project"), others]
+    assert forget(tmp_path / "state.json", context, "openstack:compute/serverGroup:ServerGroup", name="control")
+    assert deleted(cloud.compute.delete_server_group) == [HALF_MADE]
+
+
 def test_without_pending_creations_nothing_is_asked(tmp_path: Path, context: SiteContext, cloud: MagicMock) -> None:
     file = tmp_path / "state.json"
     file.write_text(json.dumps({"checkpoint": {"latest": {"resources": [], "pending_operations": []}}}))

@@ -254,6 +254,20 @@ CASES: dict[str, tuple[Sequence[Edit], str, str, str, str]] = {
         "did you mean debian-12?",
         "debian-13",
     ),
+    "unknown server group": (
+        [(WORKER, WORKER.replace("}", ", server_group: workers}"))],
+        "cloud.instances[2].server_group",
+        "not in cloud.server_groups",
+        "declare it",
+        "server_group: workers",
+    ),
+    "availability zone in a lab": (
+        [(WORKER, WORKER.replace("}", ", availability_zone: az1}"))],
+        "cloud.instances",
+        "has one zone",
+        "remove availability_zone",
+        "instances:",
+    ),
     "unknown network": (
         [(WORKER, WORKER.replace("platform", "platfrom"))],
         "cloud.instances[2].network",

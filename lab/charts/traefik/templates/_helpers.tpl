@@ -60,6 +60,9 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- if .enabled }}
 - --accesslog=true
 - --accesslog.format={{ .format }}
+{{- range $name, $action := .fields.general.names }}
+- --accesslog.fields.names.{{ $name }}={{ $action }}
+{{- end }}
 {{- end }}
 {{- end }}
 {{- range $name, $resolver := .Values.certificatesResolvers }}

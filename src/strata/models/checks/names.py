@@ -27,6 +27,9 @@ RESERVED_NAMESPACES = frozenset(
     }
 )
 
+REFERENCES = {"flavor": "flavors", "image": "images", "network": "networks", "server_group": "server_groups"}
+"""Key of an instance to the section of the cloud that has what it names."""
+
 
 def check(site: Site) -> Iterator[Finding]:
     """Duplicates and unknown references."""
@@ -51,7 +54,7 @@ def check(site: Site) -> Iterator[Finding]:
 def _named(site: Site) -> Iterator[list[tuple[str, KeyPath]]]:
     """Lists of names that must differ, each with its path."""
     if site.cloud is not None:
-        for section in ("hypervisors", "networks", "images", "flavors"):
+        for section in ("hypervisors", "networks", "images", "flavors", "server_groups"):
             yield _names(getattr(site.cloud, section), ("cloud", section))
         for index, network in enumerate(site.cloud.networks):
             yield _values(network.dns_servers, ("cloud", "networks", index, "dns_servers"))
@@ -103,13 +106,13 @@ def _values(values: Iterable[object], path: KeyPath) -> list[tuple[str, KeyPath]
 
 def _references(site: Site) -> Iterator[Finding]:
     if site.cloud is not None:
-        for key, section in (("flavor", "flavors"), ("image", "images"), ("network", "networks")):
+        for key, section in REFERENCES.items():
             known = [entry.name for entry in getattr(site.cloud, section)]
             known_set = set(known)
             source: KeyPath = ("cloud", section)
             for index, instance in enumerate(site.cloud.instances):
                 wanted = getattr(instance, key)
-                if wanted not in known_set:
+                if wanted is not None and wanted not in known_set:
                     fix = suggestion(wanted, known, section)
                     yield Finding(("cloud", "instances", index, key), f"is not in cloud.{section}", fix, (source,))
 
