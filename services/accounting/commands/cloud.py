@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 from strata.errors import UserError
 
 if TYPE_CHECKING:
+    from openstack.connection import Connection as Cloud
+
+    from strata.models.cloud import Cloud as CloudModel
     from strata.site.context import SiteContext
     from strata_services.accounting.commands.connection import Connection
 
@@ -56,18 +59,33 @@ def collect_instances(context: SiteContext, connection: Connection) -> int:
     since = start_of(connection, at)
     try:
         with connect(context) as cloud:
-            fields = {"detailed": "1", "start": _text(since), "end": _text(at)}
-            answer = cloud.compute.get("/os-simple-tenant-usage", params=fields)
-            if answer.status_code != 200:
-                raise UserError(f"nova: {answer.text[:200]}", fix=f"strata status {context.site.name}")
+            usages, projects = read_usages(cloud, context.site.cloud, {"start": _text(since), "end": _text(at)})
             flavors = cloud.compute.flavors(details=True, is_public=None, get_extra_specs=True)
             aliases = {str(flavor.name): str((flavor.extra_specs or {}).get(ALIASES, "")) for flavor in flavors}
-            projects = {str(project.id): str(project.name) for project in cloud.list_projects()}
     except SDKException as error:
         raise UserError(f"the cloud does not answer: {error}", fix=f"strata status {context.site.name}") from None
-    instances = list(read_usage(answer.json()["tenant_usages"], aliases, projects))
+    instances = list(read_usage(usages, aliases, projects))
     record_instances(connection, instances, at)
     return len(instances)
+
+
+def read_usages(cloud: Cloud, model: CloudModel, period: Mapping[str, str]) -> tuple[list[Any], dict[str, str]]:
+    """Usage of every project, or with a member's rights of the site's, and the projects' names by id.
+
+    Raises:
+        SDKException: nova refuses.
+    """
+    from openstack.exceptions import raise_from_response
+
+    if model.administrator:
+        answer = cloud.compute.get("/os-simple-tenant-usage", params={"detailed": "1", **period})
+        raise_from_response(answer)
+        return answer.json()["tenant_usages"], {str(one.id): str(one.name) for one in cloud.list_projects()}
+    own = str(cloud.current_project_id)
+    answer = cloud.compute.get(f"/os-simple-tenant-usage/{own}", params=dict(period))
+    raise_from_response(answer)
+    usage = answer.json()["tenant_usage"]  # empty where there was no instance
+    return [usage] if usage else [], {own: model.project.name}
 
 
 def start_of(connection: Connection, at: datetime) -> datetime:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psycopg
@@ -15,10 +16,11 @@ from typer.testing import CliRunner
 
 from strata.cli.main import app
 from strata.errors import UserError
+from strata.models import find_site, load_site
 from strata_bench.services import PostgreSQL
 from strata_services.accounting.commands import connection as connection_module
 from strata_services.accounting.commands.answers import Work, service_units
-from strata_services.accounting.commands.cloud import read_usage, record_instances, start_of
+from strata_services.accounting.commands.cloud import read_usage, read_usages, record_instances, start_of
 from strata_services.accounting.service import ServiceUnits
 
 from .made_up_year import load, make_year
@@ -147,6 +149,27 @@ def collect(connection: Connection, at: datetime, *usages: Any) -> list[Any]:
     return connection.execute(
         "SELECT name, project, flavor, cards, card, starts, ends FROM instance ORDER BY name, starts"
     ).fetchall()
+
+
+class Answer(SimpleNamespace):
+    status_code = 200
+
+    def json(self) -> Any:
+        return vars(self)
+
+
+def test_a_member_asks_for_the_sites_own_project() -> None:
+    """nova refuses everyone's usage to a member (tests/contract/openstack/test_member_rights.py)."""
+    asked = {"/os-simple-tenant-usage/p1": Answer(tenant_usage=usage(1, "cpu.small", START))}
+    nova = SimpleNamespace(get=lambda path, **_: asked[path])
+    cloud: Any = SimpleNamespace(compute=nova, current_project_id="p1")
+    model = load_site(find_site("campus")).cloud
+    assert model is not None
+    usages, names = read_usages(cloud, model, {"start": "2026-03-01T00:00:00"})
+    (found,) = read_usage(usages, ALIASES, names)
+    assert (found.name, found.project) == ("vm-1", "campus")
+    asked["/os-simple-tenant-usage/p1"] = Answer(tenant_usage={})
+    assert read_usages(cloud, model, {})[0] == []
 
 
 def test_instances_have_their_cards_project_and_history(connection: Connection) -> None:

@@ -18,6 +18,11 @@ CREATED: Mapping[str, Policies] = {
         ("nova", "os_compute_api:servers:delete"),
     ],
     "openstack:compute/keypair:Keypair": [("nova", "os_compute_api:os-keypairs:create")],
+    "openstack:compute/serverGroup:ServerGroup": [
+        ("nova", "os_compute_api:os-server-groups:create"),
+        ("nova", "os_compute_api:os-server-groups:index"),
+        ("nova", "os_compute_api:os-server-groups:delete"),
+    ],
     "openstack:networking/port:Port": [
         ("neutron", "create_port"),
         ("neutron", "create_port:fixed_ips"),
@@ -52,17 +57,23 @@ READ: Policies = [
     ("nova", "os_compute_api:limits"),
     ("nova", "os_compute_api:os-console-output"),
     ("nova", "os_compute_api:servers:detail"),
+    ("nova", "os_compute_api:os-availability-zone:list"),
+    ("nova", "os_compute_api:os-simple-tenant-usage:show"),
     ("glance", "get_images"),
     ("glance", "get_image"),
     ("neutron", "get_network"),
     ("neutron", "get_subnet"),
 ]
-"""What the checks before `up`, host keys and `status` read; neutron shows a project its own quota without a policy."""
+"""What the checks before `up`, host keys, `status` and accounting read.
+
+neutron shows a project its own quota without a policy.
+"""
 REFUSED: Policies = [
     ("nova", "os_compute_api:os-flavor-manage:create"),
     ("nova", "os_compute_api:os-aggregates:create"),
     ("nova", "os_compute_api:os-quota-sets:update"),
     ("nova", "os_compute_api:servers:detail:get_all_tenants"),
+    ("nova", "os_compute_api:os-simple-tenant-usage:list"),
     ("neutron", "create_network:router:external"),
     ("glance", "publicize_image"),
 ]
