@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
-import ssl
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +21,7 @@ from strata.catalogue.needs import Hostname
 from strata.catalogue.service import Service
 from strata.catalogue.site import needed
 from strata.models import load_site
-from strata.site.secrets import pki
+from strata_bench.https_server import https_server
 from strata_bench.services import free_port
 from strata_services.portal.service import SERVICE
 
@@ -68,22 +66,15 @@ def entry(name: str, title: str) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def portal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Portal]:
     directory = tmp_path_factory.mktemp("portal")
-    authority, authority_key = pki.create_authority("portal")
-    issued = pki.issue(authority, authority_key, "portal", [f"*.{DOMAIN}"], [])
-    for name, text in {"ca.pem": authority, "tls.pem": issued.certificate + issued.private_key}.items():
-        (directory / name).write_text(text)
     services = [entry("good", "<Good>"), entry("bad", "Bad")]
     page = {"title": "A & B", "introduction": "Text.", "contact": "a@b.org", "guide": "", "invited": True}
     (directory / "page.json").write_text(json.dumps({**page, "services": services}))
-    with ThreadingHTTPServer(("127.0.0.1", 0), Balancer) as balancer:
-        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        tls.load_cert_chain(directory / "tls.pem")
-        balancer.socket = tls.wrap_socket(balancer.socket, server_side=True)
-        threading.Thread(target=balancer.serve_forever, daemon=True).start()
+    with https_server(Balancer, directory, [f"*.{DOMAIN}"]) as balancer:
+        (directory / "ca.pem").write_text(balancer.ca)
         port = free_port()
         environment = os.environ | {
             "PORTAL_PAGE": str(directory / "page.json"),
-            "PORTAL_ENTRANCE": f"127.0.0.1 {_port(balancer)}",
+            "PORTAL_ENTRANCE": f"127.0.0.1 {balancer.port}",
             "PORTAL_CA": str(directory / "ca.pem"),
             "PORT": str(port),
             "PYTHONPATH": str(SERVICE.folder / "src"),
@@ -93,11 +84,6 @@ def portal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Portal]:
                 yield Portal(f"http://127.0.0.1:{port}")
             finally:
                 process.terminate()
-                balancer.shutdown()
-
-
-def _port(server: HTTPServer) -> int:
-    return int(server.server_address[1])
 
 
 def test_states_are_those_that_users_meet(portal: Portal) -> None:

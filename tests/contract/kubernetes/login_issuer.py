@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import json
-import ssl
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric import ec
 from jwt.algorithms import ECAlgorithm
 
-from strata.site.outputs import write_private
-from strata.site.secrets import pki
+from strata_bench.https_server import https_server
 
 KEY_ID = "contract"
 
@@ -62,11 +59,6 @@ class LoginIssuer:
 def login_issuer(directory: Path) -> Iterator[LoginIssuer]:
     """A running issuer that is not available yet; its certificate is in the directory."""
     found = LoginIssuer()
-    found.ca, authority_key = pki.create_authority("contract")
-    issued = pki.issue(found.ca, authority_key, "issuer", [], ["127.0.0.1"])
-    write_private(directory / "issuer.pem", issued.certificate + issued.private_key)
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    tls.load_cert_chain(directory / "issuer.pem")
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -83,12 +75,6 @@ def login_issuer(directory: Path) -> Iterator[LoginIssuer]:
         def log_message(self, format: str, *arguments: Any) -> None:
             """Says nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.socket = tls.wrap_socket(server.socket, server_side=True)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    found.url = f"https://127.0.0.1:{server.server_port}"
-    try:
+    with https_server(Handler, directory) as server:
+        found.ca, found.url = server.ca, f"https://127.0.0.1:{server.port}"
         yield found
-    finally:
-        server.shutdown()
-        server.server_close()

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ssl
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -13,8 +11,7 @@ import pytest
 from strata.access import https
 from strata.models import find_site
 from strata.site.context import SiteContext
-from strata.site.outputs import write_private
-from strata.site.secrets import pki
+from strata_bench.https_server import https_server
 
 
 @pytest.fixture
@@ -23,19 +20,13 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[S
     monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
     found = SiteContext.load(find_site("lab"))
     domain = found.site.domain
-    authority, key = pki.create_authority("unit")
-    issued = pki.issue(authority, key, "any", [f"*.{domain}"], [])
-    write_private(tmp_path / "server.pem", issued.certificate + issued.private_key)
-    write_private(tmp_path / "ca.crt", authority)
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    tls.load_cert_chain(tmp_path / "server.pem")
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             host = str(self.headers["Host"])
             if host.startswith("hub."):
                 self.send_response(302)
-                self.send_header("Location", f"https://login.{domain}:{server.server_port}/")
+                self.send_header("Location", f"https://login.{domain}:{self.connection.getsockname()[1]}/")
                 data = b""
             else:
                 self.send_response(200)
@@ -48,14 +39,11 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[S
         def log_message(self, format: str, *arguments: object) -> None:
             """Says nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.socket = tls.wrap_socket(server.socket, server_side=True)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
     monkeypatch.setattr(https, "load_balancer_address", lambda _: "127.0.0.1")
     monkeypatch.setattr(https, "trusted_authorities", lambda _: str(tmp_path / "ca.crt"))
-    yield found, server.server_port
-    server.shutdown()
-    server.server_close()
+    with https_server(Handler, tmp_path, [f"*.{domain}"]) as server:
+        (tmp_path / "ca.crt").write_text(server.ca)
+        yield found, server.port
 
 
 def test_a_redirect_leads_to_the_other_name_with_its_cookies(context: tuple[SiteContext, int]) -> None:

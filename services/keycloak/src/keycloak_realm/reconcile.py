@@ -16,7 +16,7 @@ MANAGED = "strata.managed"
 """Attribute of clients that Strata keeps."""
 DEFAULT_SCOPES = ("basic", "profile", "email", "groups")
 UNUSED_CLIENTS = ("admin-cli", "security-admin-console")
-"""Of the realm: doors for administrators, who do not come through this realm."""
+"""Of the realm: clients of administrators, who log in to another realm."""
 ACCOUNT_CLIENT = "account-console"
 """Of the pages where users see their account."""
 GROUPS_SCOPE = {

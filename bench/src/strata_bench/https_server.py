@@ -1,0 +1,48 @@
+"""An HTTPS server of a test, with a CA of its own."""
+
+from __future__ import annotations
+
+import ssl
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from strata.site.outputs import write_private
+from strata.site.secrets import pki
+
+
+@dataclass(frozen=True)
+class HttpsServer:
+    """Its port, and the CA of its certificate as PEM."""
+
+    port: int
+    ca: str
+
+
+@contextmanager
+def https_server(
+    handler: type[BaseHTTPRequestHandler], directory: Path, names: Sequence[str] = (), address: str = "127.0.0.1"
+) -> Iterator[HttpsServer]:
+    """Serves meanwhile.
+
+    Args:
+        handler: of the requests.
+        directory: gets certificate and key, tls.pem.
+        names: the certificate's, beside the address.
+        address: where it listens.
+    """
+    ca, authority_key = pki.create_authority("test")
+    issued = pki.issue(ca, authority_key, "test", list(names), [address])
+    write_private(directory / "tls.pem", issued.certificate + issued.private_key)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(directory / "tls.pem")
+    with ThreadingHTTPServer((address, 0), handler) as server:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield HttpsServer(server.server_port, ca)
+        finally:
+            server.shutdown()
