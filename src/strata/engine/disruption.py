@@ -269,7 +269,7 @@ def require_approval(context: SiteContext, approval: Approval, progress: Progres
     from strata.stacks import pulumi
 
     known = Applied.load(context.paths)
-    if context.cloud_outputs is None or (known is not None and known.cloud == cloud_digest(context)):
+    if known.cloud == cloud_digest(context) if known is not None else context.cloud_outputs is None:
         return []
     progress.update("checking what would be replaced")
     result = pulumi.preview("cloud", context.site, context.paths, progress, site_file=context.site_file)
