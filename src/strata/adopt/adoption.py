@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -69,12 +69,13 @@ class Adoption:
             UserError: names each with all ids.
         """
         if self.ambiguous:
-            texts = [
-                f"{key}: {len(ids)} objects could be meant: {', '.join(ids)}" for key, ids in self.ambiguous.items()
-            ]
-            options = " ".join(f"--map {key}={ids[0]}" for key, ids in self.ambiguous.items())
+            texts = [f"{key}: {', '.join(ids)}" for key, ids in self.ambiguous.items()]
+            # the provider looks up the network of an instance by its name
+            options = [f"--map {key}={ids[0]}" for key, ids in self.ambiguous.items() if not key.startswith("network/")]
+            choice = f", or choose one: strata adopt {site} {' '.join(options)}" if options else ""
             raise UserError(
-                "; ".join(texts), fix=f"choose one: strata adopt {site} {options}; or rename or delete the others"
+                f"several objects of the project could be meant: {'; '.join(texts)}",
+                fix=f"rename or delete those that are not the site's{choice}",
             )
 
     def require_approval(self, site: str, approval: Approval) -> None:
@@ -141,11 +142,13 @@ def prepare(
             kind = key.partition("/")[0]
             if identifier not in {o.id for o in objects.get({"router-interface": "port"}.get(kind, kind), ())}:
                 raise _not_there(key, identifier, project_of(connection, kind, identifier), cloud)
-    _record_images(context, cloud, objects, chosen)
-    check_existing_cloud(context, progress, adopting={o.name for o in objects["instance"]})
-    with rehearsal(context, progress, f"strata adopt {context.site.name}") as tried:
-        matches = match(context.site, [c for c in tried.creations() if c.type in KINDS], objects, chosen)
-        yield _rehearse(context, tried, matches, objects), tried
+    with _recorded_images(context, cloud, objects, chosen) as keep:
+        check_existing_cloud(context, progress, adopting={o.name for o in objects["instance"]})
+        with rehearsal(context, progress, f"strata adopt {context.site.name}") as tried:
+            matches = match(context.site, [c for c in tried.creations() if c.type in KINDS], objects, chosen)
+            yield _rehearse(context, tried, matches, objects), tried
+            if tried.taken:
+                keep()
 
 
 def _rehearse(context: SiteContext, tried: Rehearsal, matches: Sequence[Match], objects: Objects) -> Adoption:
@@ -177,8 +180,8 @@ def _notes(context: SiteContext, matches: Iterable[Match]) -> Iterator[str]:
         if m.kind == "instance" and m.found is not None and pairs and (m.found["key_name"] or "") not in pairs:
             key = m.found["key_name"] or "none"
             yield (
-                f"{m.creation.name} was created with the key pair {key}, not with the site's: SSH needs its private key "
-                f"in {context.paths.ssh_key} and the public one beside it"
+                f"{m.creation.name} was created with the key pair {key}, not with the site's: SSH needs its "
+                f"private key in {context.paths.ssh_key} and the public one beside it"
             )
 
 
@@ -194,10 +197,16 @@ def _not_there(key: str, identifier: str, owner: str | None, cloud: Cloud) -> Us
     return UserError(f"--map {key}: {why}", fix=fix)
 
 
-def _record_images(context: SiteContext, cloud: Cloud, objects: Objects, chosen: Mapping[str, str]) -> None:
-    """The images that the site's instances run: a later upload of the same name must replace none of them."""
-    known = ExistingObjects.load(context.paths) or ExistingObjects()
-    images = dict(known.images)
+@contextmanager
+def _recorded_images(
+    context: SiteContext, cloud: Cloud, objects: Objects, chosen: Mapping[str, str]
+) -> Iterator[Callable[[], None]]:
+    """Records the images that the instances run, so that a later upload of the same name replaces none of them.
+
+    The record is taken back unless the function is called that this yields.
+    """
+    before = ExistingObjects.load(context.paths) or ExistingObjects()
+    images = dict(before.images)
     for image in cloud.images:
         names = {i.name for i in cloud.instances if i.image == image.name}
         ids = {chosen.get(f"instance/{name}") for name in names} - {None}
@@ -205,7 +214,18 @@ def _record_images(context: SiteContext, cloud: Cloud, objects: Objects, chosen:
         used = {str((o["image"] or {}).get("id") or "") for o in servers}  # none of one that boots from a volume
         if image.id is None and image.name not in images and len(used) == 1 and "" not in used:
             images[image.name] = used.pop()
-    known.model_copy(update={"images": images}).save(context.paths)
+    before.model_copy(update={"images": images}).save(context.paths)
+    kept = False
+
+    def keep() -> None:
+        nonlocal kept
+        kept = True
+
+    try:
+        yield keep
+    finally:
+        if not kept:
+            before.save(context.paths)
 
 
 def take_step(context: SiteContext, adoption: Adoption, tried: Rehearsal) -> Step:

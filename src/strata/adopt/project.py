@@ -25,16 +25,16 @@ KINDS: Mapping[str, str] = {
     "openstack:networking/floatingIp:FloatingIp": "floating-ip",
 }
 """Pulumi's types to what an operator calls them, each after those that it refers to."""
-_FIND = {
-    "network": ("network", "find_network"),
-    "subnet": ("network", "find_subnet"),
-    "router": ("network", "find_router"),
-    "router-interface": ("network", "find_port"),
-    "security-group": ("network", "find_security_group"),
-    "security-group-rule": ("network", "find_security_group_rule"),
-    "instance": ("compute", "find_server"),
-    "port": ("network", "find_port"),
-    "floating-ip": ("network", "find_ip"),
+_GET = {
+    "network": ("network", "get_network"),
+    "subnet": ("network", "get_subnet"),
+    "router": ("network", "get_router"),
+    "router-interface": ("network", "get_port"),
+    "security-group": ("network", "get_security_group"),
+    "security-group-rule": ("network", "get_security_group_rule"),
+    "instance": ("compute", "get_server"),
+    "port": ("network", "get_port"),
+    "floating-ip": ("network", "get_ip"),
 }
 
 
@@ -85,11 +85,15 @@ def read_project(connection: Connection) -> Objects:
 
 def project_of(connection: Connection, kind: str, identifier: str) -> str | None:
     """The id of the project that an object belongs to; None where these credentials see none with this id."""
-    if kind not in _FIND:
+    from openstack.exceptions import BadRequestException, NotFoundException
+
+    if kind not in _GET:
         return None
-    service, method = _FIND[kind]
-    found = getattr(getattr(connection, service), method)(identifier, ignore_missing=True)
-    return str(found.project_id) if found is not None and str(found.id) == identifier else None
+    service, method = _GET[kind]
+    try:
+        return str(getattr(getattr(connection, service), method)(identifier).project_id)
+    except (NotFoundException, BadRequestException):
+        return None
 
 
 def _object(kind: str, one: Any) -> CloudObject:

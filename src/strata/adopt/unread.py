@@ -51,4 +51,4 @@ def _instance(inputs: dict[str, Any], outputs: dict[str, Any], ports: Mapping[st
         network["port"] = ports.get(network.get("mac"), "")
     inputs["networks"] = [{"__defaults": [], "port": network["port"]} for network in networks]
     for option in ("forceDelete", "stopBeforeDestroy"):  # of the provider, which nova does not know
-        outputs.setdefault(option, False)
+        outputs[option] = bool(outputs.get(option))

@@ -127,7 +127,7 @@ def answering(context: SiteContext, entry: str) -> Iterator[None]:
 
 
 def unmade_names(context: SiteContext, cloud: Cloud) -> dict[str, Collection[str]]:
-    """Kind to the names of objects that the Pulumi state does not have, and which no interrupted run may have created."""
+    """Kind to names of objects that neither the state nor an interrupted run has."""
     file = state_file(context.paths.pulumi, project_name("cloud"), context.site.name)
     deployment = read_deployment(file) if file.exists() else {}
     resources = [r for r in deployment.get("resources") or () if r.get("id")]

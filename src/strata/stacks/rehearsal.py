@@ -41,6 +41,8 @@ class Rehearsal:
     """
 
     def __init__(self, run: Run, directory: Path) -> None:
+        self.taken = False
+        """Whether the copy's state has become the real stack's."""
         self._run = run
         self._directory = directory
         self._file = directory / "import.json"
@@ -92,6 +94,7 @@ class Rehearsal:
         exported = self._run.command("stack", "export")
         self._run.environment = self._real
         self._run.command("stack", "import", text=exported)
+        self.taken = True
 
 
 @contextmanager

@@ -6,6 +6,7 @@ the real services shows in tests/lab/test_adopt.py.
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 import threading
@@ -49,6 +50,17 @@ class SmallCloud:
         self.neutron.create(
             "subnets", {"name": "public", "network_id": public["id"], "cidr": "198.51.100.0/24"}, project="other"
         )
+
+    def take_over(self, other: SmallCloud) -> None:
+        """Becomes a copy of another cloud."""
+        self.project = other.project
+        self.neutron = copy.deepcopy(other.neutron)
+        for name in ("servers", "key_pairs", "flavors", "images"):
+            setattr(self, name, copy.deepcopy(getattr(other, name)))
+
+    def server(self, name: str) -> Thing:
+        """The server of a name, to be changed."""
+        return next(s for s in self.servers.values() if s["name"] == name)
 
     def add_image(self, name: str) -> str:
         """Uploads an image; returns its id."""

@@ -53,6 +53,10 @@ class SmallNeutron:
         self.objects: dict[str, dict[str, Thing]] = {kind: {} for kind in KINDS}
         self._macs = itertools.count(1)
 
+    def named(self, kind: str, name: str) -> Thing:
+        """The object of a name, to be changed."""
+        return next(o for o in self.objects[kind].values() if o["name"] == name)
+
     def create(self, kind: str, given: Thing, project: str | None = None) -> Thing:
         """Creates an object of neutron."""
         owner = project or self.project
