@@ -3,7 +3,9 @@ credential, existing flavors, image and external network; then it goes and leave
 
 from __future__ import annotations
 
+import json
 import secrets
+import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -120,3 +122,43 @@ def test_plan_up_again_and_destroy(place: Place, cloud: Connection, site_file: P
     assert [s for s in cloud.compute.servers(all_projects=True) if s.project_id == place.project] == []
     for kind in ("networks", "routers", "ips", "ports"):
         assert list(getattr(network, kind)(project_id=place.project)) == [], kind
+
+
+def test_a_lost_state_is_adopted_and_up_changes_nothing(place: Place, cloud: Connection, site_file: Path) -> None:
+    """The real services answer what the provider imports; instances keep their ports, and none is replaced."""
+    environment = place.environment
+    up(site_file, "--layer", "cloud", environment=environment)
+    ids = _ids(place, cloud)
+    state = Path(environment["STRATA_STATE_DIR"]) / NAME
+    for lost in ("pulumi", "outputs"):
+        shutil.rmtree(state / lost)
+    refused = strata("up", site_file, "--layer", "cloud", environment=environment)
+    assert refused.returncode != 0
+    assert f"`strata adopt {NAME}` imports them" in refused.stderr, refused.stderr
+
+    adopted = strata("adopt", site_file, "--yes", "--json", environment=environment)
+    assert adopted.returncode == 0, adopted.stderr
+    found = json.loads(adopted.stdout)
+    assert found["adopted"]
+    assert found["missing"] == []
+    assert {row["key"]: row["differs"] for row in found["objects"] if row["differs"]} == {}
+    assert ids <= {row["id"] for row in found["objects"]}
+    again = strata("adopt", site_file, "--yes", environment=environment)
+    assert again.returncode == 0, again.stderr
+    assert "nothing to adopt" in again.stdout
+    assert up(site_file, "--layer", "cloud", environment=environment)["changed"] == 0
+    assert _ids(place, cloud) == ids
+    gone = strata("destroy", site_file, "--yes", environment=environment)
+    assert gone.returncode == 0, gone.stderr
+    assert _ids(place, cloud) == set()
+
+
+def _ids(place: Place, cloud: Connection) -> set[str]:
+    """Servers, and what neutron has of the project's own."""
+    network: Any = cloud.network
+    servers = {str(s.id) for s in cloud.compute.servers(all_projects=True) if s.project_id == place.project}
+    for kind in ("networks", "subnets", "routers", "ips"):
+        servers |= {str(one.id) for one in getattr(network, kind)(project_id=place.project)}
+    return servers | {
+        str(p.id) for p in network.ports(project_id=place.project) if p.device_owner.startswith("compute:")
+    }

@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 
 from strata.cli import (
+    adopt_command,
     backup_commands,
     inspect_commands,
     scaffold_commands,
@@ -29,6 +30,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 site_commands.register(app)
+adopt_command.register(app)
 inspect_commands.register(app)
 secret_commands.register(app)
 user_commands.register(app)

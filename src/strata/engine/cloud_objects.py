@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -80,6 +80,15 @@ class Allowance:
 
 
 @dataclass(frozen=True)
+class TakenName:
+    """An object of the project with a name that Strata would give to a new one."""
+
+    kind: str
+    name: str
+    id: str
+
+
+@dataclass(frozen=True)
 class CloudObjects:
     """What was found.
 
@@ -92,6 +101,7 @@ class CloudObjects:
         external: external networks.
         zones: availability zones of instances, where the site names any.
         quota: what the project may use, by resource; one that the cloud does not report is missing.
+        taken: objects of the project with one of the names that were asked for.
     """
 
     project: str
@@ -102,15 +112,22 @@ class CloudObjects:
     external: tuple[FoundNetwork, ...] = ()
     zones: frozenset[str] = frozenset()
     quota: Mapping[str, Allowance] = field(default_factory=dict)
+    taken: tuple[TakenName, ...] = ()
 
 
-def find_objects(connection: Connection, cloud: Cloud, known_images: Iterable[str] = ()) -> CloudObjects:
+def find_objects(
+    connection: Connection,
+    cloud: Cloud,
+    known_images: Iterable[str] = (),
+    names: Mapping[str, Collection[str]] | None = None,
+) -> CloudObjects:
     """Reads what the site refers to, and its project's quota; changes nothing.
 
     Args:
         connection: with the site's own credentials.
         cloud: of the site.
         known_images: ids of the images that the site uses already, which may be hidden by now.
+        names: kind to the names that Strata would give to new objects of the project.
 
     Raises:
         SDKException, ClientException: the cloud does not answer, or not to these credentials.
@@ -143,6 +160,7 @@ def find_objects(connection: Connection, cloud: Cloud, known_images: Iterable[st
             if zone.state["available"]
         ),
         quota=_quota(connection) if cloud.project.existing else {},
+        taken=tuple(_taken(connection, names or {})),
     )
 
 
@@ -158,6 +176,21 @@ def accelerators(extra_specs: Mapping[str, str]) -> dict[str, int]:
 def external_networks(objects: CloudObjects, name_or_id: str) -> list[FoundNetwork]:
     """External networks of a name, or with an id."""
     return [n for n in objects.external if (n.id if is_id(name_or_id) else n.name) == name_or_id]
+
+
+def _taken(connection: Connection, names: Mapping[str, Collection[str]]) -> Iterator[TakenName]:
+    network: Any = connection.network
+    own = {"project_id": connection.current_project_id}
+    lists: dict[str, Callable[[], Iterable[Any]]] = {
+        "network": lambda: network.networks(**own),
+        "router": lambda: network.routers(**own),
+        "security group": lambda: network.security_groups(**own),
+        "instance": connection.compute.servers,
+    }
+    for kind, wanted in names.items():
+        for one in lists[kind]() if wanted else ():
+            if one.name in wanted:
+                yield TakenName(kind, str(one.name), str(one.id))
 
 
 def _existing_flavors(cloud: Cloud) -> bool:

@@ -22,6 +22,8 @@ INSTANCE = "openstack:compute/instance:Instance"
 """Type of the resource that stands for a server."""
 KUBERNETES_ROLES = frozenset({"kube_control_plane", "kube_node"})
 _CODE = ("pulumi/cloud", "src/strata/cloud", "versions.yaml")
+UNKNOWN = ("a resource that it needs is replaced",)
+"""Why an instance is replaced that itself does not differ."""
 Effect = Literal["replaced", "rebuilt", "resized"]
 _MEANING: Mapping[Effect, str] = {
     "replaced": "deleted and re-created; the data on its disk is lost",
@@ -208,9 +210,13 @@ def disturbances(context: SiteContext, steps: Iterable[Mapping[str, Any]]) -> li
             sorted({str(path).split("[")[0] for path in step.get("diffs") or step.get("detailedDiff") or ()})
         )
         effect = _effect(step["op"], because)
-        if effect is not None and (name not in found or found[name].effect != "replaced"):
+        # of a replacement's steps, the deletion may come first, and does not say why
+        known = found.get(name)
+        if effect is not None and (
+            known is None or known.effect != "replaced" or (because and known.because == UNKNOWN)
+        ):
             holds = tuple(role for role in DATA_ROLES if role in roles[name])
-            found[name] = Disruption(name, effect, because or ("a resource that it needs is replaced",), holds)
+            found[name] = Disruption(name, effect, because or UNKNOWN, holds)
     return list(found.values())
 
 
@@ -269,7 +275,7 @@ def require_approval(context: SiteContext, approval: Approval, progress: Progres
     from strata.stacks import pulumi
 
     known = Applied.load(context.paths)
-    if context.cloud_outputs is None or (known is not None and known.cloud == cloud_digest(context)):
+    if known.cloud == cloud_digest(context) if known is not None else context.cloud_outputs is None:
         return []
     progress.update("checking what would be replaced")
     result = pulumi.preview("cloud", context.site, context.paths, progress, site_file=context.site_file)

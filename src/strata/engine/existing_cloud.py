@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 from strata.access.openstack import connect
 from strata.cloud.clouds_file import entries
 from strata.cloud.ports import security_group_arguments
-from strata.engine.cloud_objects import CloudObjects, FoundFlavor, FoundImage, external_networks, find_objects
+from strata.engine.cloud_objects import (
+    CloudObjects,
+    FoundFlavor,
+    FoundImage,
+    TakenName,
+    external_networks,
+    find_objects,
+)
+from strata.errors import UserError
 from strata.models.cloud import Cloud, Image
 from strata.models.compute import Flavor
 from strata.models.document import read_document
@@ -36,43 +45,73 @@ QUOTA_NAMES = {
     "security_group": "security groups",
     "security_group_rule": "security group rules",
 }
+SHOWN_NAMES = 6
+"""Objects that a message lists before it only counts."""
 OWN_RULES = 2
 """Rules that neutron gives each new security group: everything may go out."""
 
 
-def check_existing_cloud(context: SiteContext, progress: Progress) -> None:
+def check_existing_cloud(context: SiteContext, progress: Progress, *, adopting: Collection[str] | None = None) -> None:
     """Looks up what the site refers to, checks it, and records which images it uses.
 
     Does nothing where the whole cloud is the site's own. In the cloud nothing is changed.
 
+    Args:
+        context: the site.
+        progress: told what is looked up.
+        adopting: names of instances that `strata adopt` found, which need neither quota nor a free name; None for `up`.
+
     Raises:
         SiteError: something is missing, ambiguous or different from what the site file lists, the quota is too small,
             or the credentials are refused; all of it, with file, line, key and fix.
+        UserError: the project has objects with names that `up` would give to others.
     """
     cloud = context.site.cloud
     if cloud is None or not context.provider.references_objects:
         return
     progress.update("looking up the objects of the existing cloud")
     known = ExistingObjects.load(context.paths) or ExistingObjects()
-    objects = _read(context, cloud, known.images.values())
+    names = unmade_names(context, cloud) if adopting is None and cloud.project.existing else {}
+    objects = _read(context, cloud, known.images.values(), names)
     made = deployed(context)
-    images, findings = choose_images(cloud, objects, known.images, {name for kind, name in made if kind == "Instance"})
-    findings += [*check_objects(cloud, objects), *check_quota(needs(context, cloud, made), objects)]
+    present = {name for kind, name in made if kind == "Instance"} | set(adopting or ())
+    images, findings = choose_images(cloud, objects, known.images, present)
+    findings += check_objects(cloud, objects)
+    if adopting is None and not objects.taken:
+        findings += check_quota(needs(context, cloud, made), objects)
     if findings:
         document = read_document(context.site_file)
         raise SiteError([document.problem(f.path, f.why, f.fix) for f in findings])
+    if objects.taken:
+        raise names_taken(context.site.name, cloud, objects.taken)
     known.model_copy(update={"images": images}).save(context.paths)
 
 
-def _read(context: SiteContext, cloud: Cloud, known_images: Iterable[str]) -> CloudObjects:
+def _read(
+    context: SiteContext, cloud: Cloud, known_images: Iterable[str], names: Mapping[str, Collection[str]]
+) -> CloudObjects:
+    known = entries(context.site.name, cloud)
+    entry = known.project if cloud.project.existing else known.administrator
+    with answering(context, entry), connect(context, entry) as connection:
+        return find_objects(connection, cloud, known_images, names)
+
+
+@contextmanager
+def answering(context: SiteContext, entry: str) -> Iterator[None]:
+    """Turns the errors of a cloud that does not answer, or not to these credentials, into the site file's.
+
+    Args:
+        context: the site.
+        entry: of clouds.yaml.
+
+    Raises:
+        SiteError: at cloud.credentials.
+    """
     from keystoneauth1.exceptions import ClientException, Unauthorized
     from openstack.exceptions import SDKException
 
-    names = entries(context.site.name, cloud)
-    entry = names.project if cloud.project.existing else names.administrator
     try:
-        with connect(context, entry) as connection:
-            return find_objects(connection, cloud, known_images)
+        yield
     except Unauthorized as error:
         raise _credentials(
             context,
@@ -86,6 +125,37 @@ def _read(context: SiteContext, cloud: Cloud, known_images: Iterable[str]) -> Cl
             f"the cloud of the entry {entry} of clouds.yaml does not answer: {_first_line(error)}",
             f"check auth_url and the network (openstack --os-cloud {entry} catalog list)",
         ) from None
+
+
+def unmade_names(context: SiteContext, cloud: Cloud) -> dict[str, Collection[str]]:
+    """Kind to names of objects that neither the state nor an interrupted run has."""
+    file = state_file(context.paths.pulumi, project_name("cloud"), context.site.name)
+    deployment = read_deployment(file) if file.exists() else {}
+    resources = [r for r in deployment.get("resources") or () if r.get("id")]
+    resources += [operation["resource"] for operation in deployment.get("pending_operations") or ()]
+    made = {(urn_type(r["urn"]).rpartition(":")[2], urn_name(r["urn"])) for r in resources}
+    routed = cloud.external_network is not None and not all(network.existing for network in cloud.networks)
+    return {
+        "network": {n.name for n in cloud.networks if not n.existing and ("Network", n.name) not in made},
+        "router": {context.site.name} if routed and ("Router", "router") not in made else set(),
+        "security group": {
+            group.name
+            for role, group in security_group_arguments(context.site, cloud).items()
+            if ("SecGroup", role) not in made
+        },
+        "instance": {i.name for i in cloud.instances if ("Instance", i.name) not in made},
+    }
+
+
+def names_taken(site: str, cloud: Cloud, taken: Collection[TakenName]) -> UserError:
+    """Returns the error about objects with names that `up` would give to others."""
+    listed = [f"{one.kind} {one.name} ({one.id})" for one in taken]
+    more = f" and {len(listed) - SHOWN_NAMES} more" if len(listed) > SHOWN_NAMES else ""
+    return UserError(
+        f"the project {cloud.project.name} has objects with names that `up` would give to new ones: "
+        f"{', '.join(listed[:SHOWN_NAMES])}{more}",
+        fix=f"`strata adopt {site}` imports them into the state; if they are not the site's, rename or delete them",
+    )
 
 
 def _credentials(context: SiteContext, why: str, fix: str) -> SiteError:

@@ -69,7 +69,7 @@ def up(
     Raises:
         UserError: a resource failed; with the provider's, and where there is one nova's, reason.
     """
-    run = _Run(program, site, paths, progress, site_file)
+    run = Run(program, site, paths, progress, site_file)
     run.prepare()
     try:
         events, seconds = run.operate("up", "--yes", "--skip-preview", "--refresh")
@@ -85,7 +85,7 @@ def preview(
     program: Program, site: Site, paths: SitePaths, progress: Progress, *, site_file: Path | None = None
 ) -> PulumiResult:
     """Counts what `up` would do; changes nothing. Arguments and errors as of `up`."""
-    run = _Run(program, site, paths, progress, site_file)
+    run = Run(program, site, paths, progress, site_file)
     run.prepare()
     events, seconds = run.operate("preview", "--refresh")
     return run.result(events, seconds, {})
@@ -101,7 +101,7 @@ def preview_steps(
     Returns:
         The metadata of the engine's events, components and steps that do nothing left out.
     """
-    run = _Run(program, site, paths, progress, site_file)
+    run = Run(program, site, paths, progress, site_file)
     if not run.stack_exists():
         raise UserError("not up", fix=f"strata up {site.name} --layer {program}")
     events, _ = run.operate("preview", "--refresh")
@@ -112,7 +112,7 @@ def destroy(
     program: Program, site: Site, paths: SitePaths, progress: Progress, *, site_file: Path | None = None
 ) -> PulumiResult:
     """Deletes all that the program made, and the stack. Arguments and errors as of `up`."""
-    run = _Run(program, site, paths, progress, site_file)
+    run = Run(program, site, paths, progress, site_file)
     if not run.stack_exists():
         stack_settings_file(program, site.name).unlink(missing_ok=True)
         return PulumiResult(0, 0, 0, 0, 0.0)
@@ -136,7 +136,7 @@ def change_passphrase(
     Does nothing where there is no stack, or where that passphrase opens it already. Other arguments and errors as of
     `up`.
     """
-    run = _Run(program, site, paths, progress, site_file)
+    run = Run(program, site, paths, progress, site_file)
     if not run.stack_exists():
         return
     run.prepare()
@@ -155,9 +155,22 @@ def stack_settings_file(program: Program, site: str) -> Path:
     return REPOSITORY / "pulumi" / program / f"Pulumi.{site}.yaml"
 
 
-class _Run:
+class Run:
+    """The pulumi command on one program of a site; arguments as of `up`.
+
+    Args:
+        again: command that continues after an error is fixed; None for `strata up` of the layer.
+    """
+
     def __init__(
-        self, program: Program, site: Site, paths: SitePaths, progress: Progress, site_file: Path | None
+        self,
+        program: Program,
+        site: Site,
+        paths: SitePaths,
+        progress: Progress,
+        site_file: Path | None,
+        *,
+        again: str | None = None,
     ) -> None:
         from strata.access.environment import site_environment
         from strata.toolchain import tools_environment
@@ -168,6 +181,7 @@ class _Run:
         self.site = site
         self.paths = paths
         self.progress = progress
+        self.again = again or f"strata up {site.name} --layer {program}"
         file = site_file or REPOSITORY / "inventories" / site.name / "site.yaml"
         self.context = SiteContext(site, file, paths)
         self.environment = tools_environment() | site_environment(self.context)
@@ -277,9 +291,8 @@ class _Run:
         return ["pulumi", *arguments, "--stack", self.site.name, "--non-interactive", "--color", "never"]
 
     def _error(self, operation: str, text: str, log: Path | None = None) -> UserError:
-        again = f"strata up {self.site.name} --layer {self.program}"
         where = f"; events are in {log}" if log else ""
         return UserError(
             f"pulumi {operation} of {self.program}: {text or 'no reason given'}",
-            fix=f"fix it and run `{again}` again{where}",
+            fix=f"fix it and run `{self.again}` again{where}",
         )

@@ -63,8 +63,15 @@ READ: Policies = [
     ("glance", "get_image"),
     ("neutron", "get_network"),
     ("neutron", "get_subnet"),
+    ("nova", "os_compute_api:os-keypairs:index"),
+    ("nova", "os_compute_api:os-attach-interfaces:list"),
+    ("neutron", "get_router"),
+    ("neutron", "get_port"),
+    ("neutron", "get_floatingip"),
+    ("neutron", "get_security_group"),
+    ("neutron", "get_security_group_rule"),
 ]
-"""What the checks before `up`, host keys, `status` and accounting read.
+"""What the checks before `up`, `adopt`, host keys, `status` and accounting read.
 
 neutron shows a project its own quota without a policy.
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +16,10 @@ from strata.engine.cloud_objects import (
     FoundFlavor,
     FoundImage,
     FoundNetwork,
+    TakenName,
     accelerators,
 )
+from strata.errors import UserError
 from strata.models import find_site
 from strata.models.cloud import Cloud
 from strata.models.compute import ServerGroup
@@ -25,6 +28,7 @@ from strata.models.yaml_events import dotted
 from strata.progress import Silent
 from strata.site.context import SiteContext
 from strata.site.outputs import ExistingObjects
+from strata.stacks.state import project_name, state_file
 
 MD5 = "0" * 32
 CLOUD = CloudObjects(
@@ -133,6 +137,37 @@ def test_zones_and_server_groups_are_checked(context: SiteContext) -> None:
     assert [f.why for f in existing_cloud.check_quota(wanted, full)] == [
         "1 more server groups are needed, the quota has 0 left of 10"
     ]
+
+
+def test_names_of_the_project_that_up_would_give_to_others(
+    context: SiteContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neutron and nova would take a second object of the name; `strata adopt` is not stopped by the first."""
+    taken = tuple(TakenName("security group", f"campus-{n}", f"id-{n}") for n in range(8))
+    objects = replace(CLOUD, taken=taken, quota={"instances": Allowance(5, 5)})
+    with pytest.raises(UserError, match=r"security group campus-0 \(id-0\), .* and 2 more") as raised:
+        check(context, monkeypatch, objects)
+    assert "`strata adopt campus` imports them" in str(raised.value.fix)
+    monkeypatch.setattr(existing_cloud, "_read", lambda *_: replace(objects, taken=()))
+    existing_cloud.check_existing_cloud(context, Silent(), adopting={"worker-1"})
+
+
+def test_names_in_the_state_or_of_an_interrupted_run_are_the_sites_own(context: SiteContext) -> None:
+    """What a killed run created is deleted by the next one; it must not be taken for somebody else's."""
+    everything = existing_cloud.unmade_names(context, model(context))
+    assert everything["instance"] == {i.name for i in model(context).instances}
+    assert everything["router"] == {"campus"}
+    assert "campus-kube-node" in everything["security group"]
+    file = state_file(context.paths.pulumi, project_name("cloud"), "campus")
+    file.parent.mkdir(parents=True)
+    urn = "urn:pulumi:campus::strata-cloud::openstack:{}::{}"
+    router = {"urn": urn.format("networking/router:Router", "router"), "id": "r1"}
+    worker = {"urn": urn.format("compute/instance:Instance", "worker-1")}
+    pending = [{"resource": worker, "type": "creating"}]
+    file.write_text(json.dumps({"checkpoint": {"latest": {"resources": [router], "pending_operations": pending}}}))
+    rest = existing_cloud.unmade_names(context, model(context))
+    assert rest["router"] == set()
+    assert set(everything["instance"]) - set(rest["instance"]) == {"worker-1"}
 
 
 def test_an_image_that_is_uploaded_again_replaces_no_instance(context: SiteContext) -> None:

@@ -1,0 +1,54 @@
+"""What the OpenStack provider does not read back on import, filled in from the cloud.
+
+It imports an instance without the ids of its ports, and a port without its subnets and security groups: the next `up`
+would replace every instance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from strata.adopt.project import PORT, CloudObject
+from strata.stacks.recovery import INSTANCE
+
+RAW_STATE = "__pulumi_raw_state_delta"
+"""How the bridge maps outputs to Terraform's state; without it, it uses the schema."""
+
+
+def fill_in(resources: Iterable[dict[str, Any]], ports: Iterable[CloudObject], adopted: set[str]) -> None:
+    """Completes imported instances and ports in a stack's state.
+
+    Args:
+        resources: of the exported state, changed in place.
+        ports: of the project.
+        adopted: ids of the imported objects; others stay as they are.
+    """
+    by_id = {port.id: port for port in ports}
+    for resource in resources:
+        if resource.get("id") not in adopted:
+            continue
+        inputs, outputs = resource.setdefault("inputs", {}), resource.setdefault("outputs", {})
+        if resource["type"] == PORT:
+            _port(inputs, outputs, by_id[resource["id"]])
+        elif resource["type"] == INSTANCE:
+            _instance(inputs, outputs, {port["mac_address"]: port.id for port in by_id.values()})
+        else:
+            continue
+        outputs.pop(RAW_STATE, None)
+
+
+def _port(inputs: dict[str, Any], outputs: dict[str, Any], port: CloudObject) -> None:
+    subnets = [ip["subnet_id"] for ip in port["fixed_ips"] or ()]
+    inputs["fixedIps"] = [{"__defaults": [], "subnetId": subnet} for subnet in subnets]
+    outputs["fixedIps"] = [{"subnetId": subnet, "ipAddress": ""} for subnet in subnets]
+    inputs["securityGroupIds"] = outputs["securityGroupIds"] = list(port["security_group_ids"] or ())
+
+
+def _instance(inputs: dict[str, Any], outputs: dict[str, Any], ports: Mapping[str, str]) -> None:
+    networks = outputs.get("networks") or []
+    for network in networks:
+        network["port"] = ports.get(network.get("mac"), "")
+    inputs["networks"] = [{"__defaults": [], "port": network["port"]} for network in networks]
+    for option in ("forceDelete", "stopBeforeDestroy"):  # of the provider, which nova does not know
+        outputs[option] = bool(outputs.get(option))

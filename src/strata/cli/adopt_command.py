@@ -1,0 +1,109 @@
+"""`strata adopt`: objects that exist in the project come into the state."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from contextlib import ExitStack
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from strata.cli.arguments import JsonOption, SiteArgument, YesOption, site_file
+from strata.cli.display import RunDisplay
+from strata.errors import UserError
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(adopt)
+
+
+def complete_map(incomplete: str) -> list[str]:
+    """Kinds that `--map` takes, for shell completion."""
+    from strata.adopt.project import KINDS
+
+    return [f"{kind}/" for kind in KINDS.values() if kind.startswith(incomplete)]
+
+
+def adopt(
+    site: SiteArgument,
+    given: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--map",
+            metavar="KIND/NAME=ID",
+            help="Adopt this object, whatever its name, for example instance/worker-1=ID. Repeatable.",
+            autocompletion=complete_map,
+        ),
+    ] = None,
+    replace: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--replace",
+            metavar="INSTANCE",
+            help="Adopt this instance even if the next `up` would replace or rebuild it. Repeatable.",
+        ),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be adopted.")] = False,
+    yes: YesOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Import objects that exist in the project of an existing cloud into the state. Changes nothing in the cloud."""
+    from strata.adopt.adoption import as_json as to_json
+    from strata.adopt.adoption import check_site, prepare, take_step
+    from strata.adopt.render import render
+    from strata.engine.disruption import Approval
+    from strata.engine.lock import site_lock
+    from strata.engine.record import record_run
+    from strata.engine.steps import run_steps
+    from strata.site.context import SiteContext
+
+    context = SiteContext.load(site_file(site))
+    check_site(context)
+    context.provider.check()
+    chosen = _chosen(given or ())
+    console, name = Console(), context.site.name
+    only_shown = dry_run or (as_json and not yes)
+    with site_lock(context.paths, "adopt", context.site.state), ExitStack() as stack:
+        with Console(stderr=True, quiet=as_json).status("looking up what exists") as status:
+            found, tried = stack.enter_context(prepare(context, chosen, status))
+        if not as_json:
+            render(found, console)
+        found.require_unambiguous(name)
+        adopts = bool(found.rows) and not only_shown
+        if adopts:
+            found.require_approval(name, Approval(frozenset(replace or ())))
+            if not yes and not typer.confirm(
+                f"Import {len(found.rows)} objects into the state of site {name}? The cloud is not changed."
+            ):
+                raise typer.Exit(1)
+            with RunDisplay(quiet=as_json) as display:
+                record_run(context.paths, run_steps([take_step(context, found, tried)], display))
+    if as_json:
+        json.dump(to_json(name, found, adopted=adopts), sys.stdout, indent=1)
+        print()
+    elif not found.rows:
+        console.print("nothing to adopt")
+    elif adopts:
+        console.print(
+            f"adopted {len(found.rows)} objects; next: `strata plan {site}`, `strata up {site}`", highlight=False
+        )
+
+
+def _chosen(given: Iterable[str]) -> dict[str, str]:
+    """KIND/NAME to id.
+
+    Raises:
+        UserError: an entry is not KIND/NAME=ID.
+    """
+    chosen = {}
+    for entry in given:
+        key, _, identifier = entry.partition("=")
+        kind, _, name = key.partition("/")
+        if not (kind and name and identifier):
+            raise UserError(f"--map {entry}: not KIND/NAME=ID", fix="for example --map instance/worker-1=ID")
+        chosen[key] = identifier
+    return chosen

@@ -1,0 +1,350 @@
+"""A small OpenStack in memory, as far as the Pulumi provider and openstacksdk ask one about a site's project.
+
+Keystone issues tokens for one project, neutron and nova keep what is created, glance has one image. What differs from
+the real services shows in tests/lab/test_adopt.py.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from .small_neutron import Answer, Query, SmallNeutron, Thing
+
+FLAVORS = {
+    "cpu.small": {"vcpus": 2, "ram": 2048, "disk": 20, "extra_specs": {}},
+    "gpu.v100.1": {"vcpus": 4, "ram": 4096, "disk": 20, "extra_specs": {"pci_passthrough:alias": "v100:1"}},
+}
+
+
+class SmallCloud:
+    """The services' objects.
+
+    Args:
+        project: name of the project that every credential is for.
+    """
+
+    def __init__(self, project: str) -> None:
+        self.project = {"id": uuid.uuid4().hex, "name": project, "domain": {"id": "default", "name": "Default"}}
+        self.neutron = SmallNeutron(self.project["id"])
+        self.servers: dict[str, Thing] = {}
+        self.key_pairs: dict[str, Thing] = {}
+        self.flavors = {name: {"id": uuid.uuid4().hex, "name": name, **size} for name, size in FLAVORS.items()}
+        self.images: dict[str, Thing] = {}
+        self.writes: list[str] = []
+        """Requests that changed something, "POST /network/v2.0/networks"."""
+        self.refuses = False
+        """Whether keystone refuses credentials."""
+        self.url = ""
+        self._lock = threading.RLock()
+        self.add_image("debian-12")
+        public = self.neutron.create("networks", {"name": "public", "router:external": True}, project="other")
+        self.neutron.create(
+            "subnets", {"name": "public", "network_id": public["id"], "cidr": "198.51.100.0/24"}, project="other"
+        )
+
+    def take_over(self, other: SmallCloud) -> None:
+        """Becomes a copy of another cloud."""
+        self.project = other.project
+        self.neutron = copy.deepcopy(other.neutron)
+        for name in ("servers", "key_pairs", "flavors", "images"):
+            setattr(self, name, copy.deepcopy(getattr(other, name)))
+
+    def server(self, name: str) -> Thing:
+        """The server of a name, to be changed."""
+        return next(s for s in self.servers.values() if s["name"] == name)
+
+    def add_image(self, name: str) -> str:
+        """Uploads an image; returns its id."""
+        identifier = str(uuid.uuid4())
+        self.images[identifier] = {
+            "id": identifier,
+            "name": name,
+            "status": "active",
+            "visibility": "public",
+            "tags": [],
+            "container_format": "bare",
+            "disk_format": "raw",
+            "min_disk": 0,
+            "min_ram": 0,
+            "size": 1,
+            "protected": False,
+            "checksum": "0" * 32,
+            "created_at": "2026-01-01T00:00:00Z",
+            "updated_at": "2026-01-01T00:00:00Z",
+            "file": f"/v2/images/{identifier}/file",
+            "schema": "/v2/schemas/image",
+            "owner": "other",
+        }
+        return identifier
+
+    # --- nova -----------------------------------------------------------------------------------------------------
+
+    def create_server(self, given: Thing) -> Thing:
+        """Starts a server; a network without a port gets one, as nova does it."""
+        one = {
+            "id": str(uuid.uuid4()),
+            "name": given["name"],
+            "status": "ACTIVE",
+            "tenant_id": self.project["id"],
+            "user_id": "user",
+            "metadata": given.get("metadata") or {},
+            "key_name": given.get("key_name"),
+            "image": {"id": given["imageRef"]},
+            "flavor": {"id": given["flavorRef"]},
+            "created": "2026-01-01T00:00:00Z",
+            "updated": "2026-01-01T00:00:00Z",
+            "security_groups": [],
+            "OS-EXT-STS:vm_state": "active",
+            "OS-EXT-STS:power_state": 1,
+            "config_drive": "",
+            "OS-EXT-AZ:availability_zone": "nova",
+            "os-extended-volumes:volumes_attached": [],
+            "accessIPv4": "",
+            "accessIPv6": "",
+        }
+        self.servers[one["id"]] = one
+        for network in given.get("networks") or []:
+            port = (
+                self.neutron.objects["ports"][network["port"]]
+                if network.get("port")
+                else self.neutron.create("ports", {"network_id": network["uuid"]})
+            )
+            port |= {"device_id": one["id"], "device_owner": "compute:nova"}
+        return one
+
+    def shown_server(self, one: Thing) -> Thing:
+        """A server as nova shows it."""
+        addresses: dict[str, list[Thing]] = {}
+        for port in self._ports_of(one):
+            name = self.neutron.objects["networks"][port["network_id"]]["name"]
+            addresses.setdefault(name, []).extend(
+                {
+                    "addr": ip["ip_address"],
+                    "version": 4,
+                    "OS-EXT-IPS-MAC:mac_addr": port["mac_address"],
+                    "OS-EXT-IPS:type": "fixed",
+                }
+                for ip in port["fixed_ips"]
+            )
+        return one | {"addresses": addresses}
+
+    def _ports_of(self, server: Thing) -> list[Thing]:
+        return [p for p in self.neutron.objects["ports"].values() if p["device_id"] == server["id"]]
+
+    def compute(self, method: str, path: list[str], query: Query, body: Thing) -> Any:
+        """Answers for nova; `path` is below /v2.1."""
+        match (method, path):
+            case ("GET", []):
+                return {
+                    "version": {"id": "v2.1", "status": "CURRENT", "version": "2.1", "min_version": "2.1", "links": []}
+                }
+            case ("GET", ["limits"]):
+                names = (
+                    "maxTotalInstances",
+                    "maxTotalCores",
+                    "maxTotalRAMSize",
+                    "totalInstancesUsed",
+                    "totalCoresUsed",
+                    "totalRAMUsed",
+                )
+                return {"limits": {"rate": [], "absolute": dict.fromkeys(names[:3], -1) | dict.fromkeys(names[3:], 0)}}
+            case ("GET", ["flavors", *_]) if path[1:] in ([], ["detail"]):
+                return {"flavors": list(self.flavors.values())}
+            case ("GET", ["flavors", identifier, *rest]):
+                flavor = next((f for f in self.flavors.values() if f["id"] == identifier), None)
+                if flavor is None:
+                    raise Answer(404, identifier)
+                return {"extra_specs": flavor["extra_specs"]} if rest else {"flavor": flavor}
+            case ("POST", ["servers"]):
+                return {"server": self.create_server(body["server"])}
+            case ("GET", ["servers", *rest]) if rest in ([], ["detail"]):
+                name = query.get("name", [""])[0]
+                return {"servers": [self.shown_server(s) for s in self.servers.values() if re.search(name, s["name"])]}
+            case ("POST", ["os-keypairs"]):
+                given = body["keypair"]
+                if given["name"] in self.key_pairs:
+                    raise Answer(409, f"Key pair '{given['name']}' already exists.")
+                pair = {"type": "ssh", "user_id": "user", "fingerprint": "00", "id": 1, **given}
+                self.key_pairs[given["name"]] = pair
+                return {"keypair": pair}
+            case ("GET", ["os-keypairs"]):
+                return {"keypairs": [{"keypair": pair} for pair in self.key_pairs.values()]}
+            case (_, ["os-keypairs", name]):
+                if name not in self.key_pairs:
+                    raise Answer(404, name)
+                if method == "DELETE":
+                    del self.key_pairs[name]
+                    raise Answer(202)
+                return {"keypair": self.key_pairs[name]}
+            case (_, ["servers", identifier, *rest]) if identifier in self.servers:
+                return self._server(method, self.servers[identifier], rest, body)
+        raise Answer(404, "/".join(path))
+
+    def _server(self, method: str, one: Thing, rest: list[str], body: Thing) -> Any:
+        if rest == ["os-interface"]:
+            return {
+                "interfaceAttachments": [
+                    {
+                        "port_id": p["id"],
+                        "net_id": p["network_id"],
+                        "mac_addr": p["mac_address"],
+                        "port_state": "ACTIVE",
+                        "fixed_ips": p["fixed_ips"],
+                    }
+                    for p in self._ports_of(one)
+                ]
+            }
+        if rest == ["os-volume_attachments"]:
+            return {"volumeAttachments": []}
+        if rest == ["os-security-groups"]:
+            return {"security_groups": []}
+        if rest == ["metadata"]:
+            one["metadata"] |= body.get("metadata") or {}
+            return {"metadata": one["metadata"]}
+        if method == "DELETE":
+            del self.servers[one["id"]]
+            for port in self._ports_of(one):
+                port |= {"device_id": "", "device_owner": ""}
+            raise Answer(204)
+        if method == "PUT":
+            one |= body["server"]
+        return {"server": self.shown_server(one)}
+
+    # --- keystone, glance -----------------------------------------------------------------------------------------
+
+    def image(self, _method: str, path: list[str], query: Query, _body: Thing) -> Any:
+        """Answers for glance; `path` is below /v2."""
+        if path == ["images"]:
+            names = query.get("name")
+            return {
+                "images": [i for i in self.images.values() if names is None or i["name"] in names],
+                "schema": "",
+                "first": "",
+            }
+        if len(path) == 2 and path[1] in self.images:
+            return self.images[path[1]]
+        raise Answer(404, "/".join(path))
+
+    def identity(self, method: str, path: list[str], _query: Query, _body: Thing) -> Any:
+        """Answers for keystone; `path` is below /v3."""
+        if not path:
+            link = {"rel": "self", "href": f"{self.url}/v3/"}
+            return {"version": {"id": "v3.14", "status": "stable", "links": [link], "media-types": []}}
+        if self.refuses:
+            raise Answer(401, "The request you have made requires authentication.")
+        if path == ["auth", "tokens"] and method == "POST":
+            endpoints = {"identity": "/v3", "compute": "/compute/v2.1", "network": "/network", "image": "/image"}
+            catalog = [
+                {
+                    "type": kind,
+                    "name": kind,
+                    "id": kind,
+                    "endpoints": [
+                        {
+                            "id": f"{kind}-{i}",
+                            "interface": i,
+                            "region": "RegionOne",
+                            "region_id": "RegionOne",
+                            "url": self.url + path_,
+                        }
+                        for i in ("public", "internal")
+                    ],
+                }
+                for kind, path_ in endpoints.items()
+            ]
+            user = {"id": "user", "name": "user", "domain": self.project["domain"]}
+            token = {
+                "methods": ["password"],
+                "user": user,
+                "project": self.project,
+                "catalog": catalog,
+                "audit_ids": ["a"],
+            }
+            roles = [{"id": "member", "name": "member"}]
+            return {
+                "token": {
+                    **token,
+                    "roles": roles,
+                    "issued_at": "2026-01-01T00:00:00.000000Z",
+                    "expires_at": "2099-01-01T00:00:00.000000Z",
+                }
+            }
+        raise Answer(404, "/".join(path))
+
+    def answer(self, method: str, target: str, body: Thing) -> Any:
+        """Answers a request.
+
+        Raises:
+            Answer: with another status than 200.
+        """
+        split = urlsplit(target)
+        parts = [part for part in split.path.split("/") if part]
+        query = parse_qs(split.query)
+        with self._lock:
+            if method != "GET" and parts[:1] != ["v3"]:
+                self.writes.append(f"{method} {split.path}")
+            match parts:
+                case ["v3", *path]:
+                    return self.identity(method, path, query, body)
+                case ["compute", "v2.1", *path]:
+                    return self.compute(method, path, query, body)
+                case ["network", "v2.0", *path]:
+                    return self.neutron.answer(method, path, query, body)
+                case ["image", "v2", *path]:
+                    return self.image(method, path, query, body)
+                case [("network" | "image") as service]:
+                    version = {"network": "v2.0", "image": "v2"}[service]
+                    link = {"rel": "self", "href": f"{self.url}/{service}/{version}/"}
+                    return {
+                        "versions": [
+                            {"id": {"v2": "v2.15"}.get(version, version), "status": "CURRENT", "links": [link]}
+                        ]
+                    }
+        raise Answer(404, split.path)
+
+
+@contextmanager
+def serve(cloud: SmallCloud) -> Iterator[SmallCloud]:
+    """Serves the cloud on a free port of the loopback interface, in `cloud.url`."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def _handle(self) -> None:
+            length = int(self.headers.get("Content-Length") or 0)
+            raw = self.rfile.read(length)
+            try:
+                status, found = 200, cloud.answer(self.command, self.path, json.loads(raw) if raw else {})
+                if self.command == "POST":
+                    status = 202 if self.path.endswith("/servers") else 201
+            except Answer as answer:
+                status, found = answer.status, {"error": {"code": answer.status, "message": str(answer)}}
+            text = b"" if status == 204 else json.dumps(found).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(text)))
+            self.send_header("X-Subject-Token", "token")
+            self.end_headers()
+            self.wfile.write(text)
+
+        do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = do_HEAD = _handle
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        cloud.url = f"http://127.0.0.1:{server.server_address[1]}"
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield cloud
+        finally:
+            server.shutdown()
+            thread.join()

@@ -1,0 +1,180 @@
+"""Neutron in memory: networks, routers, security groups, ports and floating IPs of one project."""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from ipaddress import ip_network
+from typing import Any
+
+Thing = dict[str, Any]
+Query = dict[str, list[str]]
+KINDS = ("networks", "subnets", "ports", "routers", "security-groups", "security-group-rules", "floatingips")
+DEFAULTS: dict[str, Thing] = {
+    "networks": {"admin_state_up": True, "shared": False, "router:external": False, "status": "ACTIVE", "mtu": 1450},
+    "subnets": {"enable_dhcp": True, "dns_nameservers": [], "host_routes": [], "service_types": []},
+    "ports": {
+        "device_id": "",
+        "device_owner": "",
+        "status": "ACTIVE",
+        "port_security_enabled": True,
+        "extra_dhcp_opts": [],
+    },
+    "routers": {"status": "ACTIVE", "distributed": False, "ha": False, "routes": [], "external_gateway_info": None},
+    "security-groups": {"stateful": True},
+    "security-group-rules": {
+        "protocol": None,
+        "port_range_min": None,
+        "port_range_max": None,
+        "remote_ip_prefix": None,
+        "remote_group_id": None,
+    },
+    "floatingips": {"status": "ACTIVE", "dns_name": "", "dns_domain": "", "port_id": None},
+}
+
+
+class Answer(Exception):
+    """A response other than 200."""
+
+    def __init__(self, status: int, text: str = "") -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class SmallNeutron:
+    """The objects, and what they do to each other.
+
+    Args:
+        project: id of the project that every credential is for.
+    """
+
+    def __init__(self, project: str) -> None:
+        self.project = project
+        self.objects: dict[str, dict[str, Thing]] = {kind: {} for kind in KINDS}
+        self._macs = itertools.count(1)
+
+    def named(self, kind: str, name: str) -> Thing:
+        """The object of a name, to be changed."""
+        return next(o for o in self.objects[kind].values() if o["name"] == name)
+
+    def create(self, kind: str, given: Thing, project: str | None = None) -> Thing:
+        """Creates an object of neutron."""
+        owner = project or self.project
+        one = {
+            "id": str(uuid.uuid4()),
+            "name": "",
+            "description": "",
+            "tags": [],
+            "admin_state_up": True,
+            "revision_number": 1,
+        }
+        one |= {"project_id": owner, "tenant_id": owner, **DEFAULTS[kind], **given}
+        getattr(self, f"_new_{kind.replace('-', '_')}", lambda _: None)(one)
+        self.objects[kind][one["id"]] = one
+        return one
+
+    def _new_subnets(self, one: Thing) -> None:
+        hosts = ip_network(one["cidr"])
+        one.setdefault("ip_version", hosts.version)
+        one.setdefault("gateway_ip", str(hosts[1]))
+        one.setdefault("allocation_pools", [{"start": str(hosts[2]), "end": str(hosts[-2])}])
+        one.setdefault("ipv6_address_mode", None)
+        one.setdefault("ipv6_ra_mode", None)
+
+    def _new_ports(self, one: Thing) -> None:
+        one.setdefault("mac_address", f"fa:16:3e:00:00:{next(self._macs):02x}")
+        one.setdefault("security_groups", [])
+        pairs = one.get("allowed_address_pairs") or []
+        one["allowed_address_pairs"] = [{"mac_address": one["mac_address"], **pair} for pair in pairs]
+        wanted = one.get("fixed_ips") or [{"subnet_id": s["id"]} for s in self._subnets(one["network_id"])[:1]]
+        one["fixed_ips"] = [self._address(ip) for ip in wanted]
+
+    def _address(self, wanted: Thing) -> Thing:
+        subnet = self.objects["subnets"][wanted["subnet_id"]]
+        taken = {ip["ip_address"] for port in self.objects["ports"].values() for ip in port["fixed_ips"]}
+        free = next(str(h) for h in ip_network(subnet["cidr"]).hosts() if str(h) not in taken | {subnet["gateway_ip"]})
+        return {"subnet_id": subnet["id"], "ip_address": wanted.get("ip_address") or free}
+
+    def _new_security_groups(self, one: Thing) -> None:
+        for version in ("IPv4", "IPv6"):
+            self.create(
+                "security-group-rules",
+                {"security_group_id": one["id"], "direction": "egress", "ethertype": version},
+                project=one["project_id"],
+            )
+
+    def _new_floatingips(self, one: Thing) -> None:
+        one["floating_ip_address"] = f"198.51.100.{10 + len(self.objects['floatingips'])}"
+        self._associate(one)
+
+    def _associate(self, one: Thing) -> None:
+        port = self.objects["ports"].get(one.get("port_id") or "")
+        one["fixed_ip_address"] = port["fixed_ips"][0]["ip_address"] if port else None
+        one["router_id"] = next(iter(self.objects["routers"]), None) if port else None
+
+    def _subnets(self, network: str) -> list[Thing]:
+        return [s for s in self.objects["subnets"].values() if s["network_id"] == network]
+
+    def shown(self, kind: str, one: Thing) -> Thing:
+        """An object as neutron shows it."""
+        if kind == "networks":
+            return one | {"subnets": [s["id"] for s in self._subnets(one["id"])]}
+        if kind == "security-groups":
+            rules = self.objects["security-group-rules"].values()
+            return one | {"security_group_rules": [r for r in rules if r["security_group_id"] == one["id"]]}
+        return one
+
+    def answer(self, method: str, path: list[str], query: Query, body: Thing) -> Any:
+        """Answers a request; `path` is below /v2.0.
+
+        Raises:
+            Answer: with another status than 200.
+        """
+        kind = path[0] if path else ""
+        if kind == "extensions":
+            return {"extensions": []}
+        if kind == "quotas":
+            return {"quota": {}}
+        if kind not in self.objects:
+            raise Answer(404, kind)
+        single = kind[:-1].replace("-", "_")
+        known = self.objects[kind]
+        if len(path) == 1 and method == "GET":
+            ignored = {"fields", "limit", "marker", "sort_key", "sort_dir", "page_reverse"}
+            wanted = {k.replace("tenant_id", "project_id"): v for k, v in query.items() if k not in ignored}
+            found = [
+                o for o in known.values() if all(str(o.get(k)).lower() in map(str.lower, v) for k, v in wanted.items())
+            ]
+            visible = [o for o in found if kind != "ports" or o["project_id"] == self.project]
+            return {kind.replace("-", "_"): [self.shown(kind, o) for o in visible]}
+        if len(path) == 1:
+            return {single: self.shown(kind, self.create(kind, body[single]))}
+        one = known.get(path[1])
+        if one is None:
+            raise Answer(404, f"{single} {path[1]} could not be found")
+        if path[2:] in (["add_router_interface"], ["remove_router_interface"]):
+            return self._interface(one, path[2], body)
+        if method == "DELETE":
+            del known[path[1]]
+            raise Answer(204)
+        if method == "PUT":
+            change = dict(body[single])
+            if "fixed_ips" in change:
+                kept = {ip["subnet_id"]: ip for ip in one["fixed_ips"]}
+                change["fixed_ips"] = [kept.get(ip["subnet_id"]) or self._address(ip) for ip in change["fixed_ips"]]
+            one |= change
+            if kind == "floatingips":
+                self._associate(one)
+        return {single: self.shown(kind, one)}
+
+    def _interface(self, router: Thing, action: str, body: Thing) -> Thing:
+        ports = self.objects["ports"]
+        if action == "add_router_interface":
+            subnet = self.objects["subnets"][body["subnet_id"]]
+            address = {"subnet_id": subnet["id"], "ip_address": subnet["gateway_ip"]}
+            given = {"network_id": subnet["network_id"], "device_id": router["id"], "fixed_ips": [address]}
+            port = self.create("ports", {**given, "device_owner": "network:router_interface"})
+        else:
+            port = next(p for p in ports.values() if p["device_id"] == router["id"])
+            del ports[port["id"]]
+        return {"id": router["id"], "port_id": port["id"], "subnet_id": port["fixed_ips"][0]["subnet_id"]}
