@@ -159,7 +159,7 @@ def _rehearse(context: SiteContext, tried: Rehearsal, matches: Sequence[Match], 
         return Adoption(missing=missing, ambiguous=ambiguous, rows=tuple(Row(m.key, o.id) for m, o in found.values()))
     tried.import_objects({key: one.id for key, (_, one) in found.items()})
     adopted = {one.id for _, one in found.values()}
-    tried.edit(lambda resources: fill_in(resources, objects["port"], adopted))
+    tried.edit(lambda resources: fill_in(resources, objects["port"], objects["server-group"], adopted))
     steps = tried.difference()
     changes: dict[tuple[str, str], tuple[set[str], bool]] = {}
     for step in steps:

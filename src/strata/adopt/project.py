@@ -20,6 +20,7 @@ KINDS: Mapping[str, str] = {
     "openstack:networking/secGroup:SecGroup": "security-group",
     "openstack:networking/secGroupRule:SecGroupRule": "security-group-rule",
     "openstack:compute/keypair:Keypair": "key-pair",
+    "openstack:compute/serverGroup:ServerGroup": "server-group",
     INSTANCE: "instance",
     PORT: "port",
     "openstack:networking/floatingIp:FloatingIp": "floating-ip",
@@ -32,6 +33,7 @@ _GET = {
     "router-interface": ("network", "get_port"),
     "security-group": ("network", "get_security_group"),
     "security-group-rule": ("network", "get_security_group_rule"),
+    "server-group": ("compute", "get_server_group"),
     "instance": ("compute", "get_server"),
     "port": ("network", "get_port"),
     "floating-ip": ("network", "get_ip"),
@@ -79,6 +81,7 @@ def read_project(connection: Connection) -> Objects:
         "floating-ip": network.ips(**own),
         "instance": connection.compute.servers(details=True),
         "key-pair": connection.compute.keypairs(),
+        "server-group": connection.compute.server_groups(),
     }
     return {kind: tuple(_object(kind, one) for one in objects) for kind, objects in found.items()}
 

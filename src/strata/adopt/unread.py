@@ -1,7 +1,7 @@
 """What the OpenStack provider does not read back on import, filled in from the cloud.
 
-It imports an instance without the ids of its ports, and a port without its subnets and security groups: the next `up`
-would replace every instance.
+It imports an instance without its server group and the ids of its ports, and a port without its subnets and security
+groups: the next `up` would replace every instance.
 """
 
 from __future__ import annotations
@@ -16,15 +16,22 @@ RAW_STATE = "__pulumi_raw_state_delta"
 """How the bridge maps outputs to Terraform's state; without it, it uses the schema."""
 
 
-def fill_in(resources: Iterable[dict[str, Any]], ports: Iterable[CloudObject], adopted: set[str]) -> None:
+def fill_in(
+    resources: Iterable[dict[str, Any]],
+    ports: Iterable[CloudObject],
+    server_groups: Iterable[CloudObject],
+    adopted: set[str],
+) -> None:
     """Completes imported instances and ports in a stack's state.
 
     Args:
         resources: of the exported state, changed in place.
         ports: of the project.
+        server_groups: of the project.
         adopted: ids of the imported objects; others stay as they are.
     """
     by_id = {port.id: port for port in ports}
+    groups = {member: group.id for group in server_groups for member in group["member_ids"] or ()}
     for resource in resources:
         if resource.get("id") not in adopted:
             continue
@@ -33,6 +40,9 @@ def fill_in(resources: Iterable[dict[str, Any]], ports: Iterable[CloudObject], a
             _port(inputs, outputs, by_id[resource["id"]])
         elif resource["type"] == INSTANCE:
             _instance(inputs, outputs, {port["mac_address"]: port.id for port in by_id.values()})
+            if (group := groups.get(resource["id"])) is not None:
+                inputs["schedulerHints"] = [{"__defaults": [], "group": group}]
+                outputs["schedulerHints"] = [{"group": group}]
         else:
             continue
         outputs.pop(RAW_STATE, None)

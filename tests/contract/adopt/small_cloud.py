@@ -37,6 +37,7 @@ class SmallCloud:
         self.neutron = SmallNeutron(self.project["id"])
         self.servers: dict[str, Thing] = {}
         self.key_pairs: dict[str, Thing] = {}
+        self.server_groups: dict[str, Thing] = {}
         self.flavors = {name: {"id": uuid.uuid4().hex, "name": name, **size} for name, size in FLAVORS.items()}
         self.images: dict[str, Thing] = {}
         self.writes: list[str] = []
@@ -55,7 +56,7 @@ class SmallCloud:
         """Becomes a copy of another cloud."""
         self.project = other.project
         self.neutron = copy.deepcopy(other.neutron)
-        for name in ("servers", "key_pairs", "flavors", "images"):
+        for name in ("servers", "server_groups", "key_pairs", "flavors", "images"):
             setattr(self, name, copy.deepcopy(getattr(other, name)))
 
     def server(self, name: str) -> Thing:
@@ -88,7 +89,7 @@ class SmallCloud:
 
     # --- nova -----------------------------------------------------------------------------------------------------
 
-    def create_server(self, given: Thing) -> Thing:
+    def create_server(self, given: Thing, hints: Thing) -> Thing:
         """Starts a server; a network without a port gets one, as nova does it."""
         one = {
             "id": str(uuid.uuid4()),
@@ -112,6 +113,8 @@ class SmallCloud:
             "accessIPv6": "",
         }
         self.servers[one["id"]] = one
+        if "group" in hints:
+            self.server_groups[hints["group"]]["members"].append(one["id"])
         for network in given.get("networks") or []:
             port = (
                 self.neutron.objects["ports"][network["port"]]
@@ -152,11 +155,13 @@ class SmallCloud:
                     "maxTotalInstances",
                     "maxTotalCores",
                     "maxTotalRAMSize",
+                    "maxServerGroups",
                     "totalInstancesUsed",
                     "totalCoresUsed",
                     "totalRAMUsed",
+                    "totalServerGroupsUsed",
                 )
-                return {"limits": {"rate": [], "absolute": dict.fromkeys(names[:3], -1) | dict.fromkeys(names[3:], 0)}}
+                return {"limits": {"rate": [], "absolute": dict.fromkeys(names[:4], -1) | dict.fromkeys(names[4:], 0)}}
             case ("GET", ["flavors", *_]) if path[1:] in ([], ["detail"]):
                 return {"flavors": list(self.flavors.values())}
             case ("GET", ["flavors", identifier, *rest]):
@@ -165,10 +170,19 @@ class SmallCloud:
                     raise Answer(404, identifier)
                 return {"extra_specs": flavor["extra_specs"]} if rest else {"flavor": flavor}
             case ("POST", ["servers"]):
-                return {"server": self.create_server(body["server"])}
+                return {"server": self.create_server(body["server"], body.get("os:scheduler_hints") or {})}
             case ("GET", ["servers", *rest]) if rest in ([], ["detail"]):
                 name = query.get("name", [""])[0]
                 return {"servers": [self.shown_server(s) for s in self.servers.values() if re.search(name, s["name"])]}
+            case ("POST", ["os-server-groups"]):
+                group = {"id": str(uuid.uuid4()), "members": [], "metadata": {}, **body["server_group"]}
+                group |= {"project_id": self.project["id"], "user_id": "user"}
+                self.server_groups[group["id"]] = group
+                return {"server_group": group}
+            case ("GET", ["os-server-groups"]):
+                return {"server_groups": list(self.server_groups.values())}
+            case ("GET", ["os-server-groups", identifier]) if identifier in self.server_groups:
+                return {"server_group": self.server_groups[identifier]}
             case ("POST", ["os-keypairs"]):
                 given = body["keypair"]
                 if given["name"] in self.key_pairs:
@@ -323,7 +337,7 @@ def serve(cloud: SmallCloud) -> Iterator[SmallCloud]:
             try:
                 status, found = 200, cloud.answer(self.command, self.path, json.loads(raw) if raw else {})
                 if self.command == "POST":
-                    status = 202 if self.path.endswith("/servers") else 201
+                    status = {"servers": 202, "os-server-groups": 200}.get(self.path.rpartition("/")[2], 201)
             except Answer as answer:
                 status, found = answer.status, {"error": {"code": answer.status, "message": str(answer)}}
             text = b"" if status == 204 else json.dumps(found).encode()

@@ -54,7 +54,9 @@ def test_an_imported_instance_has_the_ports_that_the_cloud_gave_it() -> None:
     }
     imported_port: dict[str, Any] = {"type": PORT, "id": "p1", "inputs": {}, "outputs": {}}
     earlier: dict[str, Any] = {"type": INSTANCE, "id": "s0", "inputs": {"networks": [{"port": "p0"}]}, "outputs": {}}
-    fill_in([imported, imported_port, earlier], ports, {"s1", "p1"})
+    groups = [CloudObject("g1", "workers", {"member_ids": ["s0", "s1"]})]
+    fill_in([imported, imported_port, earlier], ports, groups, {"s1", "p1"})
+    assert imported["inputs"]["schedulerHints"] == [{"__defaults": [], "group": "g1"}]
     assert imported["inputs"]["networks"] == [{"__defaults": [], "port": "p1"}]
     assert imported["outputs"]["networks"][0]["port"] == "p1"
     assert imported["outputs"]["forceDelete"] is False
