@@ -146,9 +146,11 @@ def prepare(
         check_existing_cloud(context, progress, adopting={o.name for o in objects["instance"]})
         with rehearsal(context, progress, f"strata adopt {context.site.name}") as tried:
             matches = match(context.site, [c for c in tried.creations() if c.type in KINDS], objects, chosen)
-            yield _rehearse(context, tried, matches, objects), tried
-            if tried.taken:
-                keep()
+            try:
+                yield _rehearse(context, tried, matches, objects), tried
+            finally:
+                if tried.taken:  # whatever fails afterwards
+                    keep()
 
 
 def _rehearse(context: SiteContext, tried: Rehearsal, matches: Sequence[Match], objects: Objects) -> Adoption:

@@ -33,7 +33,7 @@ class SmallCloud:
     """
 
     def __init__(self, project: str) -> None:
-        self.project = {"id": uuid.uuid4().hex, "name": project, "domain": {"id": "default", "name": "Default"}}
+        self.project: Thing = {"id": uuid.uuid4().hex, "name": project, "domain": {"id": "default", "name": "Default"}}
         self.neutron = SmallNeutron(self.project["id"])
         self.servers: dict[str, Thing] = {}
         self.key_pairs: dict[str, Thing] = {}

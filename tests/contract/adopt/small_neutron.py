@@ -60,7 +60,7 @@ class SmallNeutron:
     def create(self, kind: str, given: Thing, project: str | None = None) -> Thing:
         """Creates an object of neutron."""
         owner = project or self.project
-        one = {
+        one: Thing = {
             "id": str(uuid.uuid4()),
             "name": "",
             "description": "",

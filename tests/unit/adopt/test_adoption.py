@@ -139,7 +139,10 @@ def test_up_asks_after_an_adoption_though_the_layer_has_no_outputs(
 
 def test_why_an_instance_is_replaced_is_found_in_any_of_its_steps(campus: SiteContext) -> None:
     urn = f"urn:pulumi:campus::strata-cloud::{INSTANCE}::worker-1"
-    steps = [{"op": "delete-replaced", "urn": urn}, {"op": "replace", "urn": urn, "diffs": ["networks"]}]
+    steps: list[dict[str, Any]] = [
+        {"op": "delete-replaced", "urn": urn},
+        {"op": "replace", "urn": urn, "diffs": ["networks"]},
+    ]
     for order in (steps, steps[::-1]):
         (one,) = disturbances(campus, order)
         assert one.because == ("networks",)
