@@ -76,7 +76,7 @@ def write(directory: Path, addresses: dict[str, str]) -> None:
         "postgresql_settings": {"max_connections": 50, "shared_buffers": "32MB"},
         "kine_binary": str(binary) if binary.is_file() else "",
         "kine_database": {"host": "127.0.0.1", "name": "kine", "user": "kine", "password": "p/w+%@:?#"},
-        "data_transfer_group": "20001",
+        "data_transfer_group_id": 20001,
         "data_transfer_rpc_secret": RPC_SECRET,
         "load_balancer_backends": list(addresses.values()),
         "firewall_accepts": {

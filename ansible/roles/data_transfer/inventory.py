@@ -18,7 +18,7 @@ def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:  #
     }
     if settings.tenant is not None:
         tenant = next(tenant for tenant in site.platform.tenants if tenant.name == settings.tenant)
-        found["data_transfer_group"] = str(tenant.group_id)
+        found["data_transfer_group_id"] = tenant.group_id
         if settings.export is not None:
             found["data_transfer_source"] = f"nfs.{site.domain}:/{settings.export}"
             found["data_transfer_subfolder"] = tenant.name
