@@ -71,7 +71,9 @@ class NfsExport(Model):
     path: Annotated[AbsolutePath, Field(description="Directory on the server.")]
     clients: Annotated[
         tuple[IPNetwork, ...],
-        Field(description="Networks that may mount it beside the site's nodes and transfer nodes; never a pod network."),
+        Field(
+            description="Networks that may mount it beside the site's nodes and transfer nodes; never a pod network."
+        ),
     ] = ()
     read_only: Annotated[StrictBool, Field(description="Whether clients may only read.")] = False
     root: Annotated[

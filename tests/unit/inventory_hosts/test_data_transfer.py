@@ -11,6 +11,7 @@ from types import ModuleType
 import pytest
 
 from strata.inventory.role_variables import role_variables
+from strata.inventory.topology import secret
 from strata.models import Site, SiteError, load_site
 from strata.roles import DIRECTORY, roles
 
@@ -52,7 +53,7 @@ def test_downloads_go_to_the_tenant_s_folder_of_the_export(tmp_path: Path) -> No
     assert found["data_transfer_source"] == "nfs.metal.example.org:/datasets"
     assert found["data_transfer_subfolder"] == "climate"
     assert found["data_transfer_group_id"] == 20001
-    assert str(found["data_transfer_rpc_secret"]) == "{{ lookup('strata_secret', 'data_transfer_rpc_secret') }}"
+    assert found["data_transfer_rpc_secret"] == secret("data_transfer_rpc_secret")
 
 
 def test_without_an_export_the_folder_is_the_node_s_own(tmp_path: Path) -> None:
@@ -67,7 +68,7 @@ def test_the_nfs_server_is_set_up_first_and_admits_transfer_nodes(tmp_path: Path
     assert order.index("nfs_server") < order.index("data_transfer")
     exports = role_variables("nfs_server", written(tmp_path, WITHOUT_POOR), None)["nfs_server_exports"]
     assert isinstance(exports, list)
-    assert exports[0]["clients"] == ["192.0.2.4/32", "192.0.2.1/32"]
+    assert exports[0]["clients"] == ["192.0.2.1/32", "192.0.2.4/32"]
     assert roles()["data_transfer"].ports == ()
 
 

@@ -22,7 +22,12 @@ SECONDS = 60
 SCRIPT = f"""
 set -eu
 directory=$(mktemp -d)
-trap 'kill "$server" || true; data-transfer remove {NAME} >/dev/null || true; $own rm -f "$file"; rm -r "$directory"' EXIT
+finish() {{
+    kill "$server" || true
+    data-transfer remove {NAME} >/dev/null || true
+    $own rm -f "$file"
+    rm -r "$directory"
+}}
 head -c 1000000 /dev/urandom >"$directory/data"
 sum=$(sha256sum "$directory/data" | cut -d' ' -f1)
 folder=$(sed -n 's/^dir=//p' /etc/aria2/aria2.conf)
@@ -31,6 +36,7 @@ file=$folder/{NAME}
 own="setpriv --reuid=aria2 --regid=$(stat --format=%g "$folder") --clear-groups"
 python3 -u -m http.server 0 --bind 127.0.0.1 --directory "$directory" >"$directory/log" 2>&1 &
 server=$!
+trap finish EXIT
 port=$(timeout 10 sh -c "until sed -n 's/.* port \\([0-9]*\\) .*/\\1/p' '$directory/log' | grep .; do sleep 0.1; done")
 echo "http://127.0.0.1:$port/data {NAME} $sum" | data-transfer add
 timeout {SECONDS} sh -c 'until data-transfer list | grep "^\\(complete\\|error\\) .* {NAME}"; do sleep 0.2; done'
