@@ -111,6 +111,13 @@ class Role(RoleModel):
     ] = "assigned"
     hosts: Annotated[Literal["one", "several"], Field(description="How many hosts of a site may have it.")] = "several"
     packages: Annotated[tuple[Package, ...], Field(description="Debian packages.")] = ()
+    packages_in_image: Annotated[
+        bool,
+        Field(
+            description="Whether the lab's node image contains the packages. false: the role base installs them where "
+            "the role is, as on any other host."
+        ),
+    ] = True
     container_packages: Annotated[
         tuple[Package, ...], Field(description="Debian packages on hosts that are containers (lab, molecule).")
     ] = ()
@@ -121,6 +128,10 @@ class Role(RoleModel):
     ports: Annotated[tuple[Port, ...], Field(description="TCP ports that it opens to other machines.")] = ()
     dns_names: Annotated[tuple[Name, ...], Field(description="Names below the site's domain where it responds.")] = ()
     needs: Annotated[Needs, Field(description="What must be there for it to work.")] = Needs()
+    after: Annotated[
+        tuple[RoleName, ...],
+        Field(description="Roles that it does without, and that run before it where a site has them."),
+    ] = ()
     data: Annotated[
         str | None,
         Field(description="Data that is lost with its host; removing or replacing such a host requires approval."),
@@ -165,7 +176,7 @@ def roles(directory: Path = DIRECTORY) -> Mapping[str, Role]:
     for name, role in found.items():
         clients = {client for port in role.ports for client in port.clients} - {HOSTS, NODES, PODS}
         runs_on = role.runs_on if isinstance(role.runs_on, tuple) else ()
-        named = (*role.needs.on_host, *role.needs.on_site, *runs_on, *sorted(clients))
+        named = (*role.needs.on_host, *role.needs.on_site, *role.after, *runs_on, *sorted(clients))
         for other in named:
             if other not in found:
                 known = ", ".join(found)
@@ -185,8 +196,9 @@ def _depth(name: str, found: Mapping[str, Role], above: tuple[str, ...] = ()) ->
             fix="break the circle",
             see="a-role-cannot-be-used",
         )
-    needs = found[name].needs
-    return max((1 + _depth(other, found, (*above, name)) for other in (*needs.on_host, *needs.on_site)), default=0)
+    role = found[name]
+    before = (*role.needs.on_host, *role.needs.on_site, *role.after)
+    return max((1 + _depth(other, found, (*above, name)) for other in before), default=0)
 
 
 def _read(file: Path) -> Role:

@@ -21,6 +21,9 @@ NETWORK = "198.18.12.0/24"
 FRIENDS = "198.18.12.0/25"
 """The containers and the deployment host; the rest of the network is refused by the firewall."""
 
+RPC_SECRET = "molecule-rpc-secret"
+"""Of aria2, in containers that live for a test."""
+
 
 def write(directory: Path, addresses: dict[str, str]) -> None:
     """One file for all hosts, one for each, a client certificate and the authority.
@@ -47,7 +50,9 @@ def write(directory: Path, addresses: dict[str, str]) -> None:
     common = {
         "strata_site": "molecule",
         "strata_domain": DOMAIN,
-        **host_variables(("nfs_server", "postgresql", "kine", "registry", "load_balancer", "firewall")),
+        **host_variables(
+            ("nfs_server", "postgresql", "kine", "registry", "load_balancer", "data_transfer", "firewall")
+        ),
         "base_releases": list(DEBIAN_RELEASES),
         "base_ca": authority,
         "base_hosts": [{"name": n, "address": a} for n, a in addresses.items()],
@@ -71,6 +76,8 @@ def write(directory: Path, addresses: dict[str, str]) -> None:
         "postgresql_settings": {"max_connections": 50, "shared_buffers": "32MB"},
         "kine_binary": str(binary) if binary.is_file() else "",
         "kine_database": {"host": "127.0.0.1", "name": "kine", "user": "kine", "password": "p/w+%@:?#"},
+        "data_transfer_group_id": 20001,
+        "data_transfer_rpc_secret": RPC_SECRET,
         "load_balancer_backends": list(addresses.values()),
         "firewall_accepts": {
             "all": [{"name": n, "protocol": "", "ports": "", "ipv4": [FRIENDS], "ipv6": []} for n in ("ssh", "hosts")]
@@ -85,6 +92,8 @@ def write(directory: Path, addresses: dict[str, str]) -> None:
             "registry_push_users": htpasswd({"operator": "push"}),
             "registry_certificate": certificate("registry", [f"registry.{DOMAIN}"], [address]),
         }
+        if address != first:  # a folder of its own on one host, that of a tenant on the other's export here
+            own |= {"data_transfer_source": f"{first}:/data", "data_transfer_subfolder": "research"}
         (directory / f"{name}.yml").write_text(yaml.safe_dump(own))
 
 

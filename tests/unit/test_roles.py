@@ -48,7 +48,9 @@ def test_what_a_role_names_is_there(name: str) -> None:
 def test_roles_run_after_those_that_they_need() -> None:
     order = list(roles())
     for name, role in roles().items():
-        assert all(order.index(other) < order.index(name) for other in (*role.needs.on_host, *role.needs.on_site))
+        assert all(
+            order.index(other) < order.index(name) for other in (*role.needs.on_host, *role.needs.on_site, *role.after)
+        )
 
 
 def test_hosts_have_the_roles_that_come_with_theirs() -> None:
@@ -79,6 +81,7 @@ def test_every_key_is_described() -> None:
         ("packages: [Not A Package]\n", "packages.0"),
         ("needs: {on_site: [nothing]}\n", "there is no role nothing"),
         ("needs: {on_site: [greeter]}\n", "greeter → greeter"),
+        ("after: [nothing]\n", "there is no role nothing"),
         ("units: [\n", "did not find expected node content"),
     ],
 )

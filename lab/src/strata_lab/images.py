@@ -27,8 +27,9 @@ _CONTROLLER = ("procps", "openssh-client", "nftables")  # the network agent runs
 
 
 def role_packages() -> list[str]:
-    """Debian packages of all roles on a node, which is a container."""
-    return sorted({p for role in roles().values() for p in (*role.packages, *role.container_packages)})
+    """Debian packages in the nodes' image, for containers: of all roles that do not keep theirs out of it."""
+    there = [role for role in roles().values() if role.packages_in_image]
+    return sorted({package for role in there for package in (*role.packages, *role.container_packages)})
 
 
 def controller_packages() -> list[str]:

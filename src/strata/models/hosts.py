@@ -71,7 +71,9 @@ class NfsExport(Model):
     path: Annotated[AbsolutePath, Field(description="Directory on the server.")]
     clients: Annotated[
         tuple[IPNetwork, ...],
-        Field(description="Networks that may mount it beside the site's nodes and batch hosts; never a pod network."),
+        Field(
+            description="Networks that may mount it beside the site's nodes and transfer nodes; never a pod network."
+        ),
     ] = ()
     read_only: Annotated[StrictBool, Field(description="Whether clients may only read.")] = False
     root: Annotated[
@@ -175,6 +177,30 @@ class Backup(Model):
     ] = 30
 
 
+class DataTransfer(Model):
+    """Downloads of data sets on the site's transfer nodes, with aria2."""
+
+    layer: ClassVar[str] = "hosts"
+    consumers: ClassVar[tuple[str, ...]] = ("role data_transfer",)
+    path: Annotated[AbsolutePath, Field(description="Folder of the downloads, or where the export is mounted.")] = Path(
+        "/srv/data-transfer"
+    )
+    export: Annotated[
+        DnsLabel | None,
+        Field(
+            description="NFS export of the site with `tenants: true`; downloads go to the tenant's folder in it. "
+            "Default: a folder of the transfer node itself."
+        ),
+    ] = None
+    tenant: Annotated[
+        DnsLabel | None,
+        Field(
+            description="Tenant whose group_id reads the downloads and may queue them, beside the operators. Needed "
+            "with `export`. Default: the operators alone."
+        ),
+    ] = None
+
+
 class Operator(Model):
     """A person who logs in on the site's hosts, with keys only."""
 
@@ -220,6 +246,9 @@ class Hosts(Model):
     )
     registry: Annotated[Registry, Field(description="Who may pull from the registry, beside the nodes.")] = Registry()
     backup: Annotated[Backup | None, Field(description="Daily backups; needs hosts with the role backup.")] = None
+    data_transfer: Annotated[
+        DataTransfer | None, Field(description="Downloads; needs hosts with the role data_transfer.")
+    ] = None
     ssh_user: Annotated[
         LoginName,
         Field(description="Login name on all hosts; one other than root becomes root by sudo without a password."),

@@ -8,6 +8,7 @@ from strata.models.checks import (
     accelerators,
     backup,
     capacity,
+    data_transfer,
     gpu_pools,
     kolla,
     kubespray,
@@ -33,7 +34,21 @@ def cross_check(site: Site, directory: Path) -> list[Finding]:
         directory: where the site file is; paths in it are relative to that.
     """
     findings: list[Finding] = []
-    own = (names, networks, accelerators, gpu_pools, capacity, kolla, kubespray, roles, slurm, state, storage, backup)
+    own = (
+        names,
+        networks,
+        accelerators,
+        gpu_pools,
+        capacity,
+        kolla,
+        kubespray,
+        roles,
+        slurm,
+        state,
+        storage,
+        data_transfer,
+        backup,
+    )
     for module in own:
         findings += module.check(site)
     return findings + list(services.check(site, directory))

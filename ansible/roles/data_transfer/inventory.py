@@ -1,0 +1,25 @@
+"""Variables of the role data_transfer."""
+
+from __future__ import annotations
+
+from strata.inventory.topology import secret
+from strata.models import Site
+from strata.site.outputs import CloudOutputs
+
+
+def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:  # noqa: ARG001  # one signature for all roles
+    """Folder, group and the secret of aria2; nothing for a site without the section."""
+    settings = site.hosts.data_transfer
+    if settings is None:
+        return {}
+    found: dict[str, object] = {
+        "data_transfer_path": str(settings.path),
+        "data_transfer_rpc_secret": secret("data_transfer_rpc_secret"),
+    }
+    if settings.tenant is not None:
+        tenant = next(tenant for tenant in site.platform.tenants if tenant.name == settings.tenant)
+        found["data_transfer_group_id"] = tenant.group_id
+        if settings.export is not None:
+            found["data_transfer_source"] = f"nfs.{site.domain}:/{settings.export}"
+            found["data_transfer_subfolder"] = tenant.name
+    return found
