@@ -34,11 +34,11 @@ SOURCE = "https://data.example.org/iris.csv"
 
 
 @pytest.fixture
-def hub(running_hub: Hub) -> Hub:
-    """The hub, without datasets."""
-    if "strata_configuration" in running_hub.server.sql("SELECT tablename FROM pg_tables", running_hub.database):
-        running_hub.server.sql("DELETE FROM strata_configuration", running_hub.database)
-    return running_hub
+def hub(running_hub: Hub) -> Iterator[Hub]:
+    """The hub, without datasets before and after."""
+    running_hub.clear()
+    yield running_hub
+    running_hub.clear()
 
 
 def register(hub: Hub, name: str, **dataset: Any) -> None:
@@ -332,12 +332,8 @@ class Start:
         """What the page of the start shows."""
         url = f"{self.hub.url}/api/users/{self.user}/server/progress"
         headers = {"Authorization": f"token {self.hub.operator}"}
-        with requests.Session() as session:
-            stream, end = session.get(url, headers=headers, stream=True, timeout=120), time.monotonic() + 60
-            while stream.status_code == 400:  # not starting yet
-                assert time.monotonic() < end, stream.text
-                time.sleep(0.1)
-                stream = session.get(url, headers=headers, stream=True, timeout=120)
+        with requests.get(url, headers=headers, stream=True, timeout=120) as stream:
+            assert stream.status_code == 200, stream.text
             for line in stream.iter_lines(decode_unicode=True):
                 if line.startswith("data:"):
                     yield json.loads(line.removeprefix("data:"))
@@ -373,6 +369,11 @@ def starting(hub: Hub, user: str, status: int, report: str) -> Iterator[Start]:
         # answers when the server has started, or after 10 s
         request = threading.Thread(target=hub.call, args=(hub.operator, "POST", server, {"profile": "standard"}))
         request.start()
+        end = time.monotonic() + 60
+        # else the page would show the failure of an earlier start
+        while request.is_alive() and not hub.call(hub.operator, "GET", f"/api/users/{user}").json()["pending"]:
+            assert time.monotonic() < end, "no start"
+            time.sleep(0.05)
         yield start
         request.join()
     finally:
