@@ -8,11 +8,11 @@ import http.client
 import json
 import os
 import ssl
-import sys
 import time
 import urllib.error
 import urllib.request
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import IO, Any
 
@@ -21,8 +21,8 @@ CONNECTION_SECONDS = 10.0
 PARALLEL = 16
 PART = 2**20
 OK = 200
-LONGEST_REASON = 150
-"""Kubernetes cuts the reports of all containers of a pod at 12 KiB, and of one at 4 KiB."""
+LONGEST_REASON, LONGEST_REPORT = 200, 4096
+"""Characters; Kubernetes cuts a container's report."""
 LATE = "no response in time"
 NOTE = "UNREACHABLE.txt"
 """In the folder of a dataset that is not there."""
@@ -54,8 +54,7 @@ def download(dataset: dict[str, Any], directory: Path, limits: dict[str, Any]) -
         UnreachableError: no response, another status than 200, too much, too late, or another digest.
     """
     tls = ssl.create_default_context()
-    if limits["authorities"]:
-        tls.load_verify_locations(cadata=limits["authorities"])
+    tls.load_verify_locations(cadata=limits["authorities"])
     opener = urllib.request.build_opener(_NoDowngrade, urllib.request.HTTPSHandler(context=tls))
     request = urllib.request.Request(dataset["source"], headers={"User-Agent": "strata-datasets"})  # noqa: S310  # https
     digest, size, partial = hashlib.sha256(), 0, directory / f".{dataset['file']}"
@@ -106,30 +105,48 @@ def main(given: dict[str, Any]) -> int:
     Returns:
         1 if a required dataset is unreachable, which keeps the server from starting; else 0.
     """
+    seconds, directory = given["limits"]["seconds"], Path(given["directory"])
+    limits = {**given["limits"], "end": time.monotonic() + seconds}
 
-    limits = {**given["limits"], "end": time.monotonic() + given["limits"]["seconds"]}
-
-    def fetch(dataset: dict[str, Any]) -> str | None:
-        directory = Path(given["directory"], dataset["name"])
-        directory.mkdir(exist_ok=True)
+    def fetch(dataset: dict[str, Any]) -> str:
+        folder = directory / dataset["name"]
+        folder.mkdir(exist_ok=True)
         # of an earlier try
-        (directory / NOTE).unlink(missing_ok=True)
+        (folder / NOTE).unlink(missing_ok=True)
         try:
-            download(dataset, directory, limits)
+            download(dataset, folder, limits)
         except UnreachableError as error:
-            reason = str(error)[:LONGEST_REASON]
-            (directory / NOTE).write_text(f"{dataset['source']}: {reason}\n")
-            return reason
-        return None
+            return str(error)
+        return ""
 
-    datasets = given["datasets"]
-    with ThreadPoolExecutor(PARALLEL) as pool:
-        reasons = list(pool.map(fetch, datasets))
-    failed = [(one, reason) for one, reason in zip(datasets, reasons, strict=True) if reason is not None]
-    report = [{"name": one["name"], "required": one["required"], "reason": reason} for one, reason in failed]
-    Path(given["report"]).write_text(json.dumps(report))
-    return int(any(one["required"] for one, _ in failed))
+    pool = ThreadPoolExecutor(PARALLEL)
+    running = {one["name"]: pool.submit(fetch, one) for one in given["datasets"]}
+    # names that nothing resolves, and responses by the byte, outlast the limits of a connection
+    wait(running.values(), timeout=seconds + 1)
+    reasons = {name: future.result() if future.done() else LATE for name, future in running.items()}
+    failed = {one["name"]: one for one in given["datasets"] if reasons[one["name"]]}
+    for name, one in failed.items():
+        (directory / name / NOTE).write_text(f"{one['source']}: {reasons[name]}\n")
+    Path(given["report"]).write_text(report(failed, reasons))
+    return int(any(one["required"] for one in failed.values()))
+
+
+def report(failed: Mapping[str, Mapping[str, Any]], reasons: Mapping[str, str]) -> str:
+    """JSON for the hub, as long as a container's report may be.
+
+    Args:
+        failed: datasets by name.
+        reasons: by name.
+    """
+    longest = LONGEST_REASON
+    while True:
+        entries = [{"name": n, "required": d["required"], "reason": reasons[n][:longest]} for n, d in failed.items()]
+        text = json.dumps(entries)
+        if len(text) <= LONGEST_REPORT:
+            return text
+        longest -= 10
 
 
 if __name__ == "__main__":
-    sys.exit(main(json.loads(os.environ["DATASETS"])))
+    # without waiting for downloads that are late
+    os._exit(main(json.loads(os.environ["DATASETS"])))
