@@ -22,7 +22,7 @@ MOST_BYTES = 64 * 1024
 
 
 class _TenantHandler(APIHandler):
-    """Refuses everyone but the tenant's administrators."""
+    """Admits the tenant's administrators or members, and nobody else."""
 
     def initialize(self, limits: Mapping[str, Limits]) -> None:
         """Called by tornado with the limits of each tenant."""
