@@ -25,6 +25,10 @@ def check(settings: JupyterHub, site: Site, _: Path) -> Iterator[Finding]:
     yield from duplicates((p.name, (*KEY, "profiles", i, "name")) for i, p in enumerate(settings.profiles))
     for name in ("groups", "administrators", "images"):
         yield from duplicates((value, (*KEY, name, i)) for i, value in enumerate(getattr(settings, name)))
+    if (settings.datasets.download_seconds or 0) >= settings.start_seconds:
+        why = f"servers have {settings.start_seconds} s to start (start_seconds)"
+        fix = f"less than {settings.start_seconds}"
+        yield Finding((*KEY, "datasets", "download_seconds"), why, fix, ((*KEY, "start_seconds"),))
     for index, profile in enumerate(settings.profiles):
         key: KeyPath = (*KEY, "profiles", index)
         for name in ("tenants", "groups", "users"):

@@ -63,6 +63,23 @@ class Culling(Model):
     ] = None
 
 
+class Datasets(Model):
+    """Downloads of the datasets that tenants register, when a server starts."""
+
+    layer: ClassVar[str] = "platform"
+    maximum_size: Annotated[
+        Size, Field(description="Largest dataset that is downloaded. The node's disk holds a copy per server.")
+    ] = Size.parse("2 GiB")
+    download_seconds: Annotated[
+        Count | None,
+        Unit("seconds"),
+        Field(
+            description="Time for the downloads of a server; datasets that need longer are unreachable. "
+            "Default: half of `start_seconds`."
+        ),
+    ] = None
+
+
 class JupyterHub(Model):
     """JupyterLab for each user, with a home on NFS and accelerators, at https://<hostname>.<domain>/."""
 
@@ -98,6 +115,7 @@ class JupyterHub(Model):
             "at /shared/<tenant>. Default: no shared folders."
         ),
     ] = None
+    datasets: Annotated[Datasets, Field(description="Datasets that tenants register.")] = Datasets()
     homes_size: Annotated[
         Size, Field(description="Capacity of the volume with all homes; an NFS server may not enforce it.")
     ] = Size.parse("10 GiB")

@@ -56,15 +56,19 @@ EXTRA_CONFIG = """\
 from strata_hub import profile_list, server_tenant
 from strata_hub.api import handlers
 from strata_hub.configuration import Limits
+from strata_hub.datasets import Downloads
 from strata_hub.metrics import serve
 from strata_hub.pods import pod_hook
+from strata_hub.spawner import DatasetSpawner
 profiles, access = get_config("singleuser.profileList"), get_config("custom.profileAccess")
 tenants, accelerators = get_config("custom.tenants"), get_config("custom.accelerators")
 limits = {tenant["name"]: Limits(**tenant["limits"]) for tenant in tenants}
 c.KubeSpawner.profile_list = profile_list(profiles, access)
 c.KubeSpawner.modify_pod_hook = pod_hook(
-    tenants, profiles, access, limits, accelerators, get_config("custom.sharedFolders")
+    tenants, profiles, access, limits, accelerators, get_config("custom.sharedFolders"),
+    Downloads(**get_config("custom.downloads")),
 )
+c.JupyterHub.spawner_class = DatasetSpawner
 c.JupyterHub.extra_handlers = handlers(limits)
 serve(get_config("custom.metricsPort"))
 """
@@ -90,6 +94,7 @@ def values(context: ServiceContext[JupyterHub]) -> Values:
             "accelerators": _accelerators(context),
             "metricsPort": METRICS.port,
             "sharedFolders": _shared_folders(context),
+            "downloads": _downloads(context),
             **batch.custom(context.provide(BATCH), context.site),
         },
         "hub": _hub(context, f"https://{host['host']}"),
@@ -145,8 +150,12 @@ def _hub(context: ServiceContext[JupyterHub], url: str) -> Values:
                 "admin_access": False,
                 "template_vars": {"announcement": _announcement(hub.culling)},
                 "custom_scopes": {
-                    _scope(tenant): {"description": f"Configure the servers of tenant {tenant.name}"}
+                    scope: {"description": f"{what} of tenant {tenant.name}"}
                     for tenant in context.site.platform.tenants
+                    for scope, what in (
+                        (_scope(tenant), "Configure the servers"),
+                        (_datasets_scope(tenant), "Read the datasets"),
+                    )
                 },
             },
             "Authenticator": {"auto_login": True, "admin_users": list(hub.administrators)},
@@ -179,6 +188,10 @@ def _hub(context: ServiceContext[JupyterHub], url: str) -> Values:
             VERIFY_SERVICE: {"services": [VERIFY_SERVICE], "scopes": _verify_scopes()},
             **{
                 f"configure-{tenant.name}": {"groups": [administrators_group(tenant.name)], "scopes": [_scope(tenant)]}
+                for tenant in context.site.platform.tenants
+            },
+            **{
+                f"datasets-{tenant.name}": {"groups": [tenant_group(tenant.name)], "scopes": [_datasets_scope(tenant)]}
                 for tenant in context.site.platform.tenants
             },
         },
@@ -215,6 +228,11 @@ def _time(seconds: int) -> str:
 def _scope(tenant: Tenant) -> str:
     """Of the tenant's administrators; what their servers' tokens do not have."""
     return f"custom:tenant-configuration:{tenant.name}"
+
+
+def _datasets_scope(tenant: Tenant) -> str:
+    """Of the tenant's members; what their servers' tokens do not have."""
+    return f"custom:tenant-datasets:{tenant.name}"
 
 
 def _verify_scopes() -> list[str]:
@@ -346,6 +364,16 @@ def _shared_folders(context: ServiceContext[JupyterHub]) -> Values:
     claims = context.provide(need)
     folders = {t.name: {"claim": claims[t.name], "group": t.group_id} for t in tenants}
     return {"folders": folders, "users": {VERIFY_USER: tenants[0].name}}
+
+
+def _downloads(context: ServiceContext[JupyterHub]) -> Values:
+    """What init containers may download, and the CA of the site's own services."""
+    hub = context.settings
+    return {
+        "bytes": hub.datasets.maximum_size.bytes,
+        "seconds": hub.datasets.download_seconds or max(1, hub.start_seconds // 2),
+        "authorities": context.secrets.ca,
+    }
 
 
 def _access(hub: JupyterHub) -> Values:

@@ -102,6 +102,11 @@ class Hub:
         assert response.status_code == 201, response.text
         return str(response.json()["token"])
 
+    def clear(self) -> None:
+        """Deletes configurations and datasets."""
+        if "strata_configuration" in self.server.sql("SELECT tablename FROM pg_tables", self.database):
+            self.server.sql("DELETE FROM strata_configuration", self.database)
+
     def put(self, user: str, path: str, body: Any) -> requests.Response:
         return self.call(self.token(user), "PUT", f"/api/tenants/{path}", body)
 

@@ -20,8 +20,7 @@ pytestmark = pytest.mark.xdist_group("jupyterhub-hub")
 @pytest.fixture
 def hub(running_hub: Hub) -> Hub:
     """The hub, without configurations."""
-    if "strata_configuration" in running_hub.server.sql("SELECT tablename FROM pg_tables", running_hub.database):
-        running_hub.server.sql("DELETE FROM strata_configuration", running_hub.database)
+    running_hub.clear()
     return running_hub
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+from collections.abc import Awaitable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from jupyterhub.proxy import Proxy
+from jupyterhub.utils import exponential_backoff
 from kubernetes_asyncio.client import ApiClient
-from kubespawner import KubeSpawner
+from strata_hub.spawner import DatasetSpawner
 
 c = get_config()  # type: ignore[name-defined]  # noqa: F821  # JupyterHub defines it
 DIRECTORY = Path(os.environ["HUB_DIRECTORY"])
@@ -25,18 +29,44 @@ def get_config(key: str) -> Any:
     return found
 
 
-class RecordingSpawner(KubeSpawner):
-    """Writes the pod that it would create."""
+class RecordingSpawner(DatasetSpawner):  # type: ignore[misc]
+    """Writes the pod that it would create. With a file <user>.kubernetes, it waits for the pod in that file, as
+    KubeSpawner does for the one in Kubernetes."""
 
-    async def start(self) -> None:
+    events = ({"type": "Normal", "message": "Started container notebook", "lastTimestamp": "now"},)
+    events_enabled = True
+
+    def start(self) -> Awaitable[Any]:
+        self._start_future = asyncio.ensure_future(self._start())
+        return self._start_future
+
+    async def _start(self) -> Any:
         await self.load_user_options()
         pod = self.modify_pod_hook(self, await self.get_pod_manifest())
         content = json.dumps(ApiClient().sanitize_for_serialization(pod))
         (DIRECTORY / f"{self.user.name}.pod").write_text(content)
-        raise RuntimeError("the pod is recorded, not created")
+        if not self._kubernetes.exists():
+            raise RuntimeError("the pod is recorded, not created")
+        await exponential_backoff(lambda: self.is_pod_running(self._pod), "the pod does not run", timeout=120)
+        return self._pod["url"]
 
-    async def poll(self) -> int:
-        return 0
+    @property
+    def _kubernetes(self) -> Path:
+        return DIRECTORY / f"{self.user.name}.kubernetes"
+
+    @property
+    def _pod(self) -> Any:
+        return json.loads(self._kubernetes.read_text())
+
+    @property
+    def pod_reflector(self) -> Any:
+        return SimpleNamespace(pods={f"{self.namespace}/{self.pod_name}": self._pod})
+
+    async def _start_watching_events(self) -> None:
+        """There is no Kubernetes."""
+
+    async def poll(self) -> int | None:
+        return None if self._kubernetes.exists() else 0
 
     async def stop(self, now: bool = False) -> None:
         """Nothing was started."""
@@ -57,7 +87,6 @@ class NoProxy(Proxy):
 
 c.JupyterHub.update(
     proxy_class=NoProxy,
-    spawner_class=RecordingSpawner,
     authenticator_class="jupyterhub.auth.DummyAuthenticator",
     db_url=GIVEN["database"],
     hub_bind_url=GIVEN["url"],
@@ -74,5 +103,5 @@ c.JupyterHub.update(
 c.Authenticator.allow_all = True
 c.KubeSpawner.environment = VALUES["singleuser"]["extraEnv"]
 c.KubeSpawner.image = "registry.example.org/notebook:1"
-c.KubeSpawner.events_enabled = False
 exec(VALUES["hub"]["extraConfig"]["strata"])  # noqa: S102  # extraConfig is Python by definition
+c.JupyterHub.spawner_class = RecordingSpawner

@@ -1,4 +1,4 @@
-"""The hub's API for the administrators of tenants."""
+"""The hub's API for the administrators of tenants; members read its datasets."""
 
 from __future__ import annotations
 
@@ -9,37 +9,61 @@ from typing import Any
 from jupyterhub.apihandlers.base import APIHandler
 from tornado import web
 
+from strata_hub import datasets
 from strata_hub.configuration import GROUP_NAME, InvalidConfigurationError, Limits, validate
 from strata_hub.store import Store
 
 PATH = r"/api/tenants/([^/]+)"
 SCOPE = "custom:tenant-configuration:{}"
 """Of a tenant's administrators. Tokens that users request have it; those of their servers do not."""
+READ_SCOPE = "custom:tenant-datasets:{}"
+"""Of a tenant's members; likewise."""
 MOST_BYTES = 64 * 1024
 
 
 class _TenantHandler(APIHandler):
-    """Refuses everyone but the tenant's administrators."""
+    """Admits the tenant's administrators or members, and nobody else."""
 
     def initialize(self, limits: Mapping[str, Limits]) -> None:
         """Called by tornado with the limits of each tenant."""
         self._limits = limits
 
     def store(self, tenant: str) -> Store:
-        """The tenant's configurations.
+        """What the tenant's administrators write.
 
         Raises:
             HTTPError: 403 for all others, whether the tenant exists or not.
         """
+        return self._store(tenant, (SCOPE,), "does not administer", f"/tenants/{tenant}/admins")
+
+    def readable(self, tenant: str) -> Store:
+        """What the tenant's members read.
+
+        Raises:
+            HTTPError: 403 for all others, whether the tenant exists or not.
+        """
+        return self._store(tenant, (SCOPE, READ_SCOPE), "is no member of", f"/tenants/{tenant}")
+
+    def _store(self, tenant: str, scopes: tuple[str, ...], why: str, group: str) -> Store:
         if self.current_user is None:
             raise web.HTTPError(403, "no login and no token; fix: Authorization: token TOKEN, from /hub/token")
-        if tenant not in self._limits or SCOPE.format(tenant) not in self.expanded_scopes:
+        if tenant not in self._limits or not {scope.format(tenant) for scope in scopes} & set(self.expanded_scopes):
             raise web.HTTPError(
                 403,
-                f"{self.current_user.name} does not administer tenant {tenant}; "
-                f"fix: a token of a user whose last login was in the group /tenants/{tenant}/admins",
+                f"{self.current_user.name} {why} tenant {tenant}; "
+                f"fix: a token of a user whose last login was in the group {group}",
             )
         return Store(self.db, tenant)
+
+    def body(self) -> Any:
+        """The request's JSON.
+
+        Raises:
+            HTTPError: 400: it is too long, or no JSON.
+        """
+        if len(self.request.body) > MOST_BYTES:
+            raise web.HTTPError(400, f"body: {len(self.request.body)} bytes; fix: at most {MOST_BYTES}")
+        return self.get_json_body()
 
     def reply(self, value: object) -> None:
         """Writes JSON."""
@@ -73,10 +97,7 @@ class ConfigurationHandler(_TenantHandler):
 
     def put(self, tenant: str, kind: str, name: str = "") -> None:
         """Replaces the configuration."""
-        store = self.store(tenant)
-        if len(self.request.body) > MOST_BYTES:
-            raise web.HTTPError(400, f"body: {len(self.request.body)} bytes; fix: at most {MOST_BYTES}")
-        value = self.get_json_body()
+        store, value = self.store(tenant), self.body()
         try:
             _check_name(kind, name)
             validate(kind, value, self._limits[tenant])
@@ -88,6 +109,40 @@ class ConfigurationHandler(_TenantHandler):
     def delete(self, tenant: str, kind: str, name: str = "") -> None:
         """Removes the configuration."""
         self.store(tenant).write((kind, name), None, self.current_user.name)
+        self.set_status(204)
+
+
+class DatasetsHandler(_TenantHandler):
+    """All datasets of a tenant."""
+
+    def get(self, tenant: str) -> None:
+        """By name."""
+        self.reply(datasets.of(self.readable(tenant)))
+
+
+class DatasetHandler(_TenantHandler):
+    """One dataset."""
+
+    def get(self, tenant: str, name: str) -> None:
+        """The dataset."""
+        found = datasets.of(self.readable(tenant))
+        if name not in found:
+            raise web.HTTPError(404, f"tenant {tenant} has no dataset {name[:63]}")
+        self.reply(found[name])
+
+    def put(self, tenant: str, name: str) -> None:
+        """Registers the dataset, or replaces it."""
+        store, value = self.store(tenant), self.body()
+        try:
+            datasets.validate(name, value, datasets.of(store))
+        except InvalidConfigurationError as error:
+            raise web.HTTPError(400, f"tenant {tenant}, datasets/{name[:63]}: {error}") from None
+        store.write((datasets.KIND, name), value, self.current_user.name)
+        self.reply(value)
+
+    def delete(self, tenant: str, name: str) -> None:
+        """Removes the dataset from the next servers."""
+        self.store(tenant).write((datasets.KIND, name), None, self.current_user.name)
         self.set_status(204)
 
 
@@ -110,4 +165,6 @@ def handlers(limits: Mapping[str, Limits]) -> list[tuple[str, type[web.RequestHa
         (rf"{PATH}/configuration/changes", ChangesHandler, arguments),
         (rf"{PATH}/configuration/(tenant)", ConfigurationHandler, arguments),
         (rf"{PATH}/configuration/(groups|users)/([^/]+)", ConfigurationHandler, arguments),
+        (rf"{PATH}/datasets", DatasetsHandler, arguments),
+        (rf"{PATH}/datasets/([^/]+)", DatasetHandler, arguments),
     ]

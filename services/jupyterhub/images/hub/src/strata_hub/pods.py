@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from strata_hub import TENANT_LABEL, Profile, tenant_label
+from strata_hub import TENANT_LABEL, Profile, datasets, tenant_label
 from strata_hub.configuration import Limits, bytes_of, effective
 from strata_hub.store import Store
 
@@ -25,15 +25,17 @@ def pod_hook(
     limits: Mapping[str, Limits],
     accelerators: Mapping[str, Any],
     shared: Mapping[str, Any],
+    downloads: datasets.Downloads,
 ) -> Callable[[Any, Any], Any]:
     """The function that KubeSpawner calls with each pod before it creates it: the tenant's label, and the configuration
-    of that tenant only, also for a user of several.
+    and datasets of that tenant only, also for a user of several.
 
     Args:
         tenants: as `tenant_label` takes them, as well as `profiles` and `access`.
         limits: by tenant.
         accelerators: as `configure` takes them.
         shared: `folders`, by tenant: `claim` and `group`; `users`: tenants of users who are in none.
+        downloads: what the site allows of datasets.
     """
     label = tenant_label(tenants, profiles, access)
     groups_of = {one["name"]: one["group"] for one in tenants}
@@ -43,8 +45,9 @@ def pod_hook(
         name = pod.metadata.labels.get(TENANT_LABEL)
         if name is not None:
             user, groups = spawner.user.name, {group.name for group in spawner.user.groups}
-            stored = Store(spawner.db, name).all()
-            configure(pod, effective(stored, user, groups, groups_of[name], limits[name]), accelerators)
+            store, image = Store(spawner.db, name), pod.spec.containers[0].image
+            configure(pod, effective(store.all(), user, groups, groups_of[name], limits[name]), accelerators)
+            datasets.mount(pod, image, datasets.of(store), downloads)
         member_of = name or shared["users"].get(spawner.user.name)
         folder = shared["folders"].get(member_of)
         if folder is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-FOLDERS = (Path("/shared"),)
+FOLDERS = (Path("/shared"), Path("/datasets"))
 UMASK = 0o002
 """The group of a shared folder may write what a server creates there. The home admits its user only."""
 

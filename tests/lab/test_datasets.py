@@ -1,0 +1,160 @@
+"""Datasets in a member's notebook: a good one, one that is optional and missing, one that is required and missing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import requests
+
+from strata.access.https import site_session
+from strata.access.users import add_user, remove_user
+from strata.catalogue.issuer import Issuer
+from strata.errors import UserError
+from strata.inventory.services import published_services
+from strata.site.context import SiteContext
+from strata_services.jupyterhub.needs import NAMESPACE
+from strata_services.jupyterhub.service import SERVICE
+
+from .healing import eventually
+from .notebooks import PAGE_SECONDS, User
+
+pytestmark = pytest.mark.long
+NAME = "datasets-ada"
+"""Always the same: JupyterHub keeps a record of each user who ever logged in."""
+GOOD, MISSING = "strata-test-good", "strata-test-missing"
+STOP_SECONDS = 120.0
+READ = f"""
+import hashlib, json, os, pathlib
+good = pathlib.Path("/datasets/{GOOD}/logo")
+try:
+    good.with_name("new").write_text("")
+    written = True
+except OSError as error:
+    written = error.strerror
+print(json.dumps({{
+    "sha256": hashlib.sha256(good.read_bytes()).hexdigest(),
+    "written": written,
+    "link": os.path.realpath(pathlib.Path.home() / "datasets"),
+    "missing": [file.name for file in pathlib.Path("/datasets/{MISSING}").iterdir()],
+}}))
+"""
+
+
+@dataclass(frozen=True)
+class Administrator:
+    """A principal investigator of the first tenant.
+
+    Args:
+        user: with a session at the hub.
+        tenant: name of the tenant.
+        token: of the hub's API.
+        profile: that the user starts.
+    """
+
+    user: User
+    tenant: str
+    token: str
+    profile: str
+
+    def call(self, method: str, path: str, body: Any = None, *, stream: bool = False) -> requests.Response:
+        """A request to the hub's API."""
+        headers = {"Authorization": f"token {self.token}"}
+        return self.user.http.request(
+            method, f"{self.user.hub}hub/api{path}", json=body, headers=headers, timeout=PAGE_SECONDS, stream=stream
+        )
+
+    def register(self, name: str, **dataset: Any) -> None:
+        """Of the tenant."""
+        response = self.call("PUT", f"/tenants/{self.tenant}/datasets/{name}", dataset)
+        assert response.status_code == 200, response.text
+
+    def delete(self, name: str) -> None:
+        """Of the tenant."""
+        assert self.call("DELETE", f"/tenants/{self.tenant}/datasets/{name}").status_code == 204
+
+    def start(self) -> list[dict[str, Any]]:
+        """Starts the server; returns what the page of the start shows."""
+        path = f"/users/{self.user.name}/server"
+        response = self.call("POST", path, {"profile": self.profile})
+        assert response.status_code in (201, 202), response.text
+        stream = self.call("GET", f"{path}/progress", stream=True)
+        assert stream.status_code == 200, stream.text
+        lines = (line for line in stream.iter_lines(decode_unicode=True) if line.startswith("data:"))
+        return [json.loads(line.removeprefix("data:")) for line in lines]
+
+    def stop(self) -> None:
+        """Returns when neither server nor pod is left."""
+        self.call("DELETE", f"/users/{self.user.name}/server")
+        eventually(
+            lambda: not self.call("GET", f"/users/{self.user.name}").json()["servers"] and not self.user.pods(),
+            STOP_SECONDS,
+            "the server has stopped",
+        )
+
+
+@pytest.fixture
+def ada(context: SiteContext, own_issuer: Issuer, kubectl: Callable[..., str]) -> Iterator[Administrator]:
+    """An administrator of the first tenant, without a server; no dataset of the test is left."""
+    site, settings = context.site, SERVICE.of(context.site)
+    if settings is None or not site.platform.tenants or own_issuer.users is None:
+        pytest.skip(f"site {site.name} has no notebooks, no tenants, or users of another issuer")
+    tenant = site.platform.tenants[0].name
+    (hub,) = (one.url for one in published_services(site) if one.key == SERVICE.key)
+    with ExitStack() as stack:
+        with suppress(UserError):
+            remove_user(context, NAME)  # of an interrupted run
+        password = add_user(context, NAME, f"{NAME}@{site.domain}", [tenant], [tenant])
+        stack.callback(remove_user, context, NAME)
+        user = User(NAME, stack.enter_context(site_session(context)), hub, kubectl)
+        user.log_in(own_issuer, password)
+        forgery = next(one.value for one in user.http.cookies if one.name == "_xsrf" and one.path == "/hub/")
+        made = user.http.post(
+            f"{hub}hub/api/users/{NAME}/tokens", json={"expires_in": 3600},
+            headers={"X-XSRFToken": forgery or ""}, timeout=PAGE_SECONDS,
+        )  # fmt: skip
+        assert made.status_code == 201, made.text
+        found = Administrator(user, tenant, made.json()["token"], settings.profiles[0].name)
+        for name in (GOOD, MISSING):
+            stack.callback(found.delete, name)
+        stack.callback(found.stop)
+        found.stop()
+        yield found
+
+
+def test_datasets_are_in_the_notebook_or_named(ada: Administrator, kubectl: Callable[..., str]) -> None:
+    """The good one is read-only; a missing one is named on the page of the start, which it ends only if required."""
+    hub = ada.user.hub
+    content = ada.user.http.get(f"{hub}hub/logo", timeout=PAGE_SECONDS).content
+    digest = hashlib.sha256(content).hexdigest()
+    ada.register(GOOD, source=f"{hub}hub/logo", sha256=digest, required=True)
+    ada.register(MISSING, source=f"{hub}hub/no-such-page")
+    begin = time.monotonic()
+    events = ada.start()
+    print(f"server with two datasets: {time.monotonic() - begin:.1f} s")
+    named = f"Unreachable datasets: {MISSING}: 404 Not Found"
+    assert named in [event["message"] for event in events]
+    assert events[-1].get("ready"), events[-1]
+    (pod,) = (found["metadata"]["name"] for found in ada.user.pods())
+    command = ("exec", f"--namespace={NAMESPACE.name}", pod, "--container=notebook", "--", "python3", "-c", READ)
+    assert json.loads(kubectl(*command)) == {
+        "sha256": digest,
+        "written": "Read-only file system",
+        "link": "/datasets",
+        "missing": ["UNREACHABLE.txt"],
+    }
+    ada.stop()
+
+    ada.register(MISSING, source=f"{hub}hub/no-such-page", required=True)
+    begin = time.monotonic()
+    *_, failed = ada.start()
+    print(f"server without a required dataset: {time.monotonic() - begin:.1f} s")
+    assert failed.get("failed"), failed
+    assert f"required datasets are unreachable: {MISSING}: 404 Not Found" in failed["message"]
+    ada.stop()
