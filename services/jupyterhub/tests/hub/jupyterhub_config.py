@@ -26,17 +26,23 @@ def get_config(key: str) -> Any:
 
 
 class RecordingSpawner(KubeSpawner):
-    """Writes the pod that it would create."""
+    """Writes the pod that it would create; where a test has written an address, the server of that address runs."""
 
-    async def start(self) -> None:
+    @property
+    def _address(self) -> Path:
+        return DIRECTORY / f"{self.user.name}.address"
+
+    async def start(self) -> tuple[str, int]:
+        if self._address.exists():
+            return "127.0.0.1", int(self._address.read_text())
         await self.load_user_options()
         pod = self.modify_pod_hook(self, await self.get_pod_manifest())
         content = json.dumps(ApiClient().sanitize_for_serialization(pod))
         (DIRECTORY / f"{self.user.name}.pod").write_text(content)
         raise RuntimeError("the pod is recorded, not created")
 
-    async def poll(self) -> int:
-        return 0
+    async def poll(self) -> int | None:
+        return None if self._address.exists() else 0
 
     async def stop(self, now: bool = False) -> None:
         """Nothing was started."""
@@ -56,7 +62,6 @@ class NoProxy(Proxy):
 
 
 c.JupyterHub.update(
-    proxy_class=NoProxy,
     spawner_class=RecordingSpawner,
     authenticator_class="jupyterhub.auth.DummyAuthenticator",
     db_url=GIVEN["database"],
@@ -76,3 +81,4 @@ c.KubeSpawner.environment = VALUES["singleuser"]["extraEnv"]
 c.KubeSpawner.image = "registry.example.org/notebook:1"
 c.KubeSpawner.events_enabled = False
 exec(VALUES["hub"]["extraConfig"]["strata"])  # noqa: S102  # extraConfig is Python by definition
+c.JupyterHub.proxy_class = NoProxy
