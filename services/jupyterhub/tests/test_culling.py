@@ -347,13 +347,21 @@ def test_reading_is_no_activity_and_changes_are(jupyterlab: Lab) -> None:
 def test_page_that_nobody_uses_is_no_activity(jupyterlab: Lab, window: Browser) -> None:
     """With a notebook and its kernel, over several polls of JupyterLab; a computation without output is activity."""
     spec = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    cell = {"cell_type": "code", "id": "a", "source": CODE, "metadata": {}, "outputs": [], "execution_count": None}
+    cell: dict[str, Any] = {
+        "cell_type": "code",
+        "id": "a",
+        "source": CODE,
+        "metadata": {},
+        "outputs": [],
+        "execution_count": None,
+    }
     notebook = {"cells": [cell], "metadata": spec, "nbformat": 4, "nbformat_minor": 5}
     jupyterlab.call("PUT", "api/contents/n.ipynb", {"type": "notebook", "format": "json", "content": notebook})
     window.visit(f"{jupyterlab.url}/lab/tree/n.ipynb?token=lab")
     editor = window.find(".jp-Notebook .cm-content", SECONDS)
 
     def idle() -> bool:
+        kernel: dict[str, Any]
         (kernel,) = jupyterlab.call("GET", "api/kernels") or ({"execution_state": "none", "connections": 0},)
         return kernel["execution_state"] == "idle" and kernel["connections"] > 0
 
