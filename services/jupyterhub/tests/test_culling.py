@@ -361,9 +361,8 @@ def test_page_that_nobody_uses_is_no_activity(jupyterlab: Lab, window: Browser) 
     editor = window.find(".jp-Notebook .cm-content", SECONDS)
 
     def idle() -> bool:
-        kernel: dict[str, Any]
-        (kernel,) = jupyterlab.call("GET", "api/kernels") or ({"execution_state": "none", "connections": 0},)
-        return kernel["execution_state"] == "idle" and kernel["connections"] > 0
+        kernels = jupyterlab.call("GET", "api/kernels")
+        return bool(kernels) and kernels[0]["execution_state"] == "idle" and kernels[0]["connections"] > 0
 
     until(idle, "no kernel")
 
