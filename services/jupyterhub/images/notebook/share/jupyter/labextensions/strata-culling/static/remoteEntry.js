@@ -62,9 +62,15 @@
 
     // an idle page is mostly one in the background: its tab shows the time
     function mark(title) {
-      if (prefix && document.title.startsWith(prefix)) document.title = document.title.slice(prefix.length);
+      const previous = prefix;
       prefix = title;
-      if (prefix) document.title = prefix + document.title;
+      if (previous && document.title.startsWith(previous)) document.title = document.title.slice(previous.length);
+      restore();
+    }
+
+    // JupyterLab writes the title anew when its panels change
+    function restore() {
+      if (prefix && !document.title.startsWith(prefix)) document.title = prefix + document.title;
     }
 
     async function request(method) {
@@ -117,6 +123,7 @@
       if (Date.now() - reported > REPORT_PAUSE * SECOND) keep();
     }
 
+    new MutationObserver(restore).observe(document.head, { subtree: true, childList: true, characterData: true });
     for (const kind of INPUT) document.addEventListener(kind, onInput, { capture: true, passive: true });
     keep(); // who opens the page is there
   }
