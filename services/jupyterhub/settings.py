@@ -55,7 +55,7 @@ class Culling(Model):
     idle_seconds: Annotated[
         Count, Unit("seconds"), Field(description="Stop a server without activity for this long.")
     ] = 3600
-    check_seconds: Annotated[Count, Unit("seconds"), Field(description="Time between two checks.")] = 60
+    check_seconds: Annotated[Count, Unit("seconds"), Field(description="Time between two checks.")] = 30
     maximum_age_seconds: Annotated[
         Count | None,
         Unit("seconds"),

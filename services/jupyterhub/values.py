@@ -14,7 +14,7 @@ from strata.catalogue.needs.hostname import INGRESS_CONTROLLER
 from strata.catalogue.service import ServiceContext, Values, image
 from strata.models.platform import Tenant
 from strata.roles import port
-from strata_services.jupyterhub import batch
+from strata_services.jupyterhub import batch, culling
 from strata_services.jupyterhub.needs import (
     BATCH,
     DATABASE,
@@ -30,7 +30,7 @@ from strata_services.jupyterhub.needs import (
     hostname,
     shared_folders,
 )
-from strata_services.jupyterhub.settings import Culling, JupyterHub, Profile
+from strata_services.jupyterhub.settings import JupyterHub, Profile
 
 HTTPS = port("load_balancer", "https")
 KUBERNETES_API = port("kube_control_plane", "kubernetes-api")
@@ -116,12 +116,7 @@ def values(context: ServiceContext[JupyterHub]) -> Values:
             "pause": {"image": _image(image(context.pushed, "pause"))},
         },
         "ingress": {"enabled": True, "ingressClassName": host["className"], "hosts": [host["host"]]},
-        "cull": {
-            "enabled": True,
-            "timeout": hub.culling.idle_seconds,
-            "every": hub.culling.check_seconds,
-            "maxAge": hub.culling.maximum_age_seconds or 0,
-        },
+        "cull": culling.values(hub.culling),
     }
 
 
@@ -148,7 +143,7 @@ def _hub(context: ServiceContext[JupyterHub], url: str) -> Values:
             "JupyterHub": {
                 "authenticator_class": "generic-oauth",
                 "admin_access": False,
-                "template_vars": {"announcement": _announcement(hub.culling)},
+                "template_vars": {"announcement": culling.announcement(hub.culling)},
                 "custom_scopes": {
                     scope: {"description": f"{what} of tenant {tenant.name}"}
                     for tenant in context.site.platform.tenants
@@ -174,7 +169,7 @@ def _hub(context: ServiceContext[JupyterHub], url: str) -> Values:
         # slow starts are no reason for the hub to end itself
         "consecutiveFailureLimit": 0,
         **limits,
-        "extraConfig": {"strata": EXTRA_CONFIG + (batch.CONFIG if queue else "")},
+        "extraConfig": {"strata": EXTRA_CONFIG + culling.CONFIG + (batch.CONFIG if queue else "")},
         "extraEnv": {
             "PGPASSWORD": {"valueFrom": {"secretKeyRef": database.password.value}},
             "OAUTH_CLIENT_SECRET": {"valueFrom": {"secretKeyRef": access.secret.value}},
@@ -211,18 +206,6 @@ def _hub(context: ServiceContext[JupyterHub], url: str) -> Values:
             ],
         },
     }
-
-
-def _announcement(culling: Culling) -> str:
-    """On all pages of the hub: when servers are stopped."""
-    text = f"Your server stops after {_time(culling.idle_seconds)} without activity"
-    if culling.maximum_age_seconds is not None:
-        text += f", and {_time(culling.maximum_age_seconds)} after its start"
-    return f"{text}. Files in your home stay."
-
-
-def _time(seconds: int) -> str:
-    return f"{seconds // 60} min" if seconds % 60 == 0 else f"{seconds} s"
 
 
 def _scope(tenant: Tenant) -> str:
@@ -284,7 +267,7 @@ def _proxy(context: ServiceContext[JupyterHub]) -> Values:
 def _singleuser(context: ServiceContext[JupyterHub]) -> Values:
     hub = context.settings
     queue = context.provide(BATCH)
-    environment = batch.server_environment(queue)
+    environment = {**culling.server_environment(hub.culling), **batch.server_environment(queue)}
     balancer = {"to": [_address(context.address("load_balancer"))], "ports": [_tcp(HTTPS)]}
     return {
         "image": _image(context.images["notebook"]),
@@ -306,7 +289,7 @@ def _singleuser(context: ServiceContext[JupyterHub]) -> Values:
             "egress": [balancer, *batch.server_egress(queue)],
         },
         "profileList": [_profile(context, profile) for profile in hub.profiles],
-        **({"extraEnv": environment} if environment else {}),
+        "extraEnv": environment,
     }
 
 

@@ -276,7 +276,7 @@ def test_site_without_a_batch_system_has_nothing_of_it(values_of: ValuesOf, site
     text = json.dumps(values).lower()
     assert "batch" not in text
     assert "condor" not in text
-    assert "extraEnv" not in values["singleuser"]
+    assert values["singleuser"]["extraEnv"].keys() == {"JUPYTERHUB_ACTIVITY_INTERVAL"}
 
 
 def test_notebooks_have_the_hubs_version() -> None:

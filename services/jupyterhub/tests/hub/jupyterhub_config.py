@@ -31,7 +31,7 @@ def get_config(key: str) -> Any:
 
 class RecordingSpawner(DatasetSpawner):  # type: ignore[misc]
     """Writes the pod that it would create. With a file <user>.kubernetes, it waits for the pod in that file, as
-    KubeSpawner does for the one in Kubernetes."""
+    KubeSpawner does for the one in Kubernetes; with <user>.address, the server at that port of the machine runs."""
 
     events = ({"type": "Normal", "message": "Started container notebook", "lastTimestamp": "now"},)
     events_enabled = True
@@ -41,6 +41,8 @@ class RecordingSpawner(DatasetSpawner):  # type: ignore[misc]
         return self._start_future
 
     async def _start(self) -> Any:
+        if self._address.exists():
+            return "127.0.0.1", int(self._address.read_text())
         await self.load_user_options()
         pod = self.modify_pod_hook(self, await self.get_pod_manifest())
         content = json.dumps(ApiClient().sanitize_for_serialization(pod))
@@ -49,6 +51,10 @@ class RecordingSpawner(DatasetSpawner):  # type: ignore[misc]
             raise RuntimeError("the pod is recorded, not created")
         await exponential_backoff(lambda: self.is_pod_running(self._pod), "the pod does not run", timeout=120)
         return self._pod["url"]
+
+    @property
+    def _address(self) -> Path:
+        return DIRECTORY / f"{self.user.name}.address"
 
     @property
     def _kubernetes(self) -> Path:
@@ -66,7 +72,7 @@ class RecordingSpawner(DatasetSpawner):  # type: ignore[misc]
         """There is no Kubernetes."""
 
     async def poll(self) -> int | None:
-        return None if self._kubernetes.exists() else 0
+        return None if self._address.exists() or self._kubernetes.exists() else 0
 
     async def stop(self, now: bool = False) -> None:
         """Nothing was started."""
@@ -86,7 +92,6 @@ class NoProxy(Proxy):
 
 
 c.JupyterHub.update(
-    proxy_class=NoProxy,
     authenticator_class="jupyterhub.auth.DummyAuthenticator",
     db_url=GIVEN["database"],
     hub_bind_url=GIVEN["url"],
@@ -104,4 +109,4 @@ c.Authenticator.allow_all = True
 c.KubeSpawner.environment = VALUES["singleuser"]["extraEnv"]
 c.KubeSpawner.image = "registry.example.org/notebook:1"
 exec(VALUES["hub"]["extraConfig"]["strata"])  # noqa: S102  # extraConfig is Python by definition
-c.JupyterHub.spawner_class = RecordingSpawner
+c.JupyterHub.update(spawner_class=RecordingSpawner, proxy_class=NoProxy)

@@ -1,4 +1,4 @@
-"""Extension of Jupyter's server: folders, and a token of the batch system, which it renews before it expires."""
+"""Extensions of Jupyter's server: culling, folders, and a token of the batch system, renewed before it expires."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FORBIDDEN = 403
 
 
 def _jupyter_server_extension_points() -> list[dict[str, str]]:
-    return [{"module": __name__}]
+    return [{"module": __name__}, {"module": f"{__name__}.culling"}]
 
 
 def _load_jupyter_server_extension(server: Any) -> None:
