@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from strata.access.https import site_session
-from strata.access.users import add_user, remove_user
 from strata.catalogue.issuer import Issuer
-from strata.errors import UserError
-from strata.inventory.services import published_services
 from strata.site.context import SiteContext
 from strata.site.outputs import ImageOutputs
 from strata_services.accounting.service import SERVICE as ACCOUNTING
@@ -27,12 +23,11 @@ from .batch import execution_points, jobs
 from .commands import strata_json
 from .full_site import MIB, reserved
 from .healing import eventually
-from .notebooks import User
+from .notebooks import User, new_user
 
 pytestmark = pytest.mark.long
 JOBS = 40
 NAMES = ("night-ada", "night-bob", "night-carol")
-"""Always the same: JupyterHub keeps a record of each user who ever logged in."""
 JOB_MEMORY = 128
 POINT_MEMORY = (JOB_MEMORY + 96) * MIB
 """With the daemons of an execution point; as many as notebooks come are evicted: each reserves more than half of it."""
@@ -58,17 +53,10 @@ def users(
             pytest.skip(f"site {site.name} has no platform.services.{service.key}")
     if not site.platform.tenants or own_issuer.users is None:
         pytest.skip(f"site {site.name} has no tenants, or users of another issuer")
-    (hub,) = (one.url for one in published_services(site) if one.key == JUPYTERHUB.key)
     with ExitStack() as stack:
         found = []
         for name in NAMES:
-            with suppress(UserError):
-                remove_user(context, name)  # of an interrupted run
-            password = add_user(context, name, f"{name}@{site.domain}", [site.platform.tenants[0].name], [])
-            stack.callback(remove_user, context, name)
-            user = User(name, stack.enter_context(site_session(context)), hub, kubectl)
-            user.stop()
-            stack.callback(user.stop)
+            user, password = stack.enter_context(new_user(context, kubectl, name, site.platform.tenants[0].name))
             user.log_in(own_issuer, password)
             found.append(user)
         yield found
