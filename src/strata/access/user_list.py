@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from strata.access.users import Account, add_user, list_users, problem_of, remove_user
+from strata.access.users import Account, RequestRefused, add_user, list_users, problem_of, remove_user
 from strata.errors import UserError
 from strata.models.problems import printable, shorten
 
@@ -115,8 +115,8 @@ def add_users(context: SiteContext, file: Path, rows: Sequence[Row], progress: P
             progress.update(f"adding users: {len(passwords)} of {len(rows)}")
             passwords[row.user.name] = add_user(context, row.user)
     except BaseException as error:
-        # what an interrupted request did is not known
-        maybe = [*passwords, rows[len(passwords)].user.name]
+        # what a request did that was interrupted or not answered is not known
+        maybe = [*passwords, *([] if isinstance(error, RequestRefused) else [rows[len(passwords)].user.name])]
         try:
             _remove(context, maybe)
         except UserError as second:

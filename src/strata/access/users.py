@@ -26,6 +26,10 @@ def list_users(context: SiteContext) -> list[dict[str, Any]]:
     return list(_request(context, {"action": "list"})["users"])
 
 
+class RequestRefused(UserError):
+    """The issuer did not do what was requested, and changed nothing."""
+
+
 @dataclass(frozen=True)
 class Account:
     """A user to be added.
@@ -110,7 +114,7 @@ def _request(context: SiteContext, request: dict[str, Any]) -> dict[str, Any]:
     except ValueError:
         raise _unanswered(context, done.stderr.strip()[-500:]) from None
     if problem := answer.get("problem"):
-        raise UserError(
+        raise RequestRefused(
             str(problem), fix=f"`strata users list {context.site.name}` has the users", see="users-cannot-be-managed"
         )
     return dict(answer)

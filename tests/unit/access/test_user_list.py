@@ -154,6 +154,14 @@ def test_a_failure_on_the_way_leaves_nobody(
     assert issuer.names == ["old"]
 
 
+def test_a_user_whom_another_added_meanwhile_stays(issuer: Issuer, context: SiteContext, tmp_path: Path) -> None:
+    file = written(tmp_path, "name\nada\nbob\n")
+    issuer.refused, issuer.error = "bob", users.RequestRefused("user bob exists already")
+    with pytest.raises(UserError, match="bob exists already"):
+        add_users(context, file, read_user_list(file, [], []), Silent())
+    assert issuer.names == ["old", "bob"]
+
+
 def test_users_who_cannot_be_removed_again_are_named(issuer: Issuer, context: SiteContext, tmp_path: Path) -> None:
     file = written(tmp_path, "name\nada\nbob\ncarol\n")
     issuer.refused, issuer.removable = "bob", False
