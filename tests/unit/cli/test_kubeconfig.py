@@ -57,7 +57,6 @@ def test_it_leads_to_the_cluster_and_the_issuer(context: SiteContext) -> None:
 
 
 def test_the_only_tenant_s_namespace_is_the_default(context: SiteContext) -> None:
-    assert "namespace" not in user_kubeconfig(context)["contexts"][0]["context"]
     platform = context.site.platform.model_copy(update={"tenants": context.site.platform.tenants[:1]})
     one = replace(context, site=context.site.model_copy(update={"platform": platform}))
     assert user_kubeconfig(one)["contexts"][0]["context"]["namespace"] == "research"
