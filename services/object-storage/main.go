@@ -15,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/versity/versitygw/auth"
 	"github.com/versity/versitygw/backend/meta"
 	"github.com/versity/versitygw/backend/posix"
 	"github.com/versity/versitygw/embedgw"
@@ -36,6 +37,14 @@ type settings struct {
 	secretKey string // file
 	region    string
 	listen    string
+}
+
+// oneKey refuses other keys with 403 InvalidAccessKeyId; versitygw's own service responds with 404, which clients take for
+// an object that is not there.
+type oneKey struct{ auth.IAMService }
+
+func (oneKey) GetUserAccount(string) (auth.Account, error) {
+	return auth.Account{}, auth.ErrNoSuchUser
 }
 
 func main() {
@@ -99,6 +108,7 @@ func run(s settings) error {
 	err = embedgw.RunVersityGW(ctx, backend, &embedgw.Config{
 		RootUserAccess:    s.bucket,
 		RootUserSecret:    key,
+		IAMService:        oneKey{auth.NewIAMServiceSingle(auth.Account{Access: s.bucket, Secret: key})},
 		Region:            s.region,
 		Ports:             []string{s.listen},
 		MaxConnections:    connections,

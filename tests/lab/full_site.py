@@ -9,11 +9,14 @@ from contextlib import contextmanager
 
 from strata.image_reference import ImageReference
 from strata.verify.pods import PodRequest, delete, status
+from strata.verify.waiting import settled
 
 from .healing import eventually
 
 FACTORS = {"m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 MIB = 2**20
+ENDING_SECONDS = 300.0
+"""For execution points that have no job any longer, servers of stopped notebooks, CronJobs."""
 SPARE = 16 * MIB
 """Less than any notebook reserves; the sum of what pods request is rounded."""
 
@@ -45,9 +48,23 @@ def free(kubectl: Callable[..., str]) -> dict[str, tuple[float, float]]:
     return {node: (left["cpu"], left["memory"]) for node, left in found.items()}
 
 
+def ending(kubectl: Callable[..., str]) -> list[str]:
+    """Pods of Jobs, and those that are being deleted: their room is not free yet, and will be soon."""
+    return [
+        f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+        for pod in json.loads(kubectl("get", "pods", "--all-namespaces", "--output=json"))["items"]
+        if pod["spec"].get("nodeName")
+        and pod["status"]["phase"] not in ("Succeeded", "Failed")
+        and (
+            "deletionTimestamp" in pod["metadata"]
+            or any(owner["kind"] == "Job" for owner in pod["metadata"].get("ownerReferences", ()))
+        )
+    ]
+
+
 @contextmanager
 def reserved(kubectl: Callable[..., str], image: ImageReference, cpus: float, memory: int, most: int) -> Iterator[int]:
-    """Reserves the memory of all nodes without taints, but for pods of a size.
+    """Reserves the memory of all nodes without taints, but for pods of a size, once those that end have ended.
 
     Args:
         kubectl: of the operator.
@@ -59,6 +76,8 @@ def reserved(kubectl: Callable[..., str], image: ImageReference, cpus: float, me
     Yields:
         how many fit.
     """
+    last = settled(lambda: ending(kubectl), lambda found: not found, ENDING_SECONDS)
+    assert not last, f"these pods did not end: {', '.join(last)}"
     left, names = most, []
     try:
         for node, (cpu, size) in sorted(free(kubectl).items()):

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import json
 import time
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from strata.verify.pods import Kubectl
-from strata_services.htcondor.needs import EXECUTE_NAMESPACE, JOB_PRIORITY, NAMESPACE
+from strata_services.htcondor.needs import EXECUTE_NAMESPACE, JOB_PRIORITY
+from strata_services.htcondor.queue import COMPLETED, HELD, Queue, opened_queue
 from strata_services.htcondor.service import SERVICE
-from strata_services.htcondor.values import access_point
 
 if TYPE_CHECKING:
     from strata.models import Site
     from strata.site.context import SiteContext
 
-COMPLETED, REMOVED, HELD = 4, 3, 5
 JOB_SECONDS = 400.0
 """Of a short job from its submission to its end, with a new execution point."""
 SECRETS = "/condor/secrets/tokens/execute /secrets/tokens/execute /proc/1/environ"
@@ -35,27 +33,15 @@ should_transfer_files = YES
 {more}
 queue
 """
-Pool = Callable[..., str]
 
 
 @pytest.fixture(scope="module")
-def pool(context: SiteContext, kubectl: Kubectl) -> Iterator[Pool]:
-    """`pool("condor_q", "-all", user="research.alice")` → its output, on the access point; `input` goes to job.sub."""
+def queue(context: SiteContext, kubectl: Kubectl) -> Iterator[Queue]:
+    """The pool's job queue."""
     if SERVICE.of(context.site) is None:
         pytest.skip(f"site {context.site.name} has no platform.services.{SERVICE.key}")
-    directory = f"/tmp/check-{uuid.uuid4().hex[:8]}"  # noqa: S108  # of the container
-    pod = ("exec", f"--namespace={NAMESPACE.name}", "htcondor-access-point-0", "--container=condor")
-
-    def run(*command: str, user: str | None = None, text: str = "") -> str:
-        prefix = () if user is None else ("condor-as", user)
-        enter = f"mkdir -p {directory} && cd {directory} && "
-        if text:
-            kubectl(*pod, "--stdin", "--", "sh", "-c", f"{enter}cat > job.sub", input=text)
-        # without standard input: one that ends at once may be left open, and a reader waits forever
-        return kubectl(*pod, "--", "sh", "-c", f'{enter}exec "$@"', "sh", *prefix, *command)
-
-    yield run
-    kubectl(*pod, "--", "rm", "-rf", directory)
+    with opened_queue(kubectl, context.site) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")
@@ -66,51 +52,44 @@ def user(site: Site) -> str:
     return f"{site.platform.tenants[0].name}.strata-verify"
 
 
-def submit(pool: Pool, site: Site, user: str, more: str = "") -> str:
+def submit(queue: Queue, user: str, more: str = "") -> str:
     """Submits the job; returns its cluster."""
-    text = JOB.format(secrets=SECRETS, more=more)
-    printed = pool("condor_submit", "-terse", "-spool", "-name", access_point(site), "job.sub", user=user, text=text)
-    return printed.strip().splitlines()[-1].partition(".")[0]
+    return queue.submit(user, JOB.format(secrets=SECRETS, more=more))
 
 
-def job(pool: Pool, cluster: str) -> dict[str, Any]:
-    """The job's ClassAd, in the queue."""
-    found = json.loads(pool("condor_q", "-all", cluster, "-json") or "[]")
-    return dict(found[0]) if found else {}
-
-
-def test_the_pool_refuses_clients_without_its_tokens(pool: Pool, user: str) -> None:
+def test_the_pool_refuses_clients_without_its_tokens(queue: Queue, user: str) -> None:
     """The access point answers a member's token, and no client without one."""
     ping = ("condor_ping", "-type", "schedd", "-verbose", "WRITE")
-    assert user in pool(*ping, user=user)
+    assert user in queue.run(*ping, user=user)
     without = ("env", "_CONDOR_SEC_TOKEN_DIRECTORY=/nonexistent", "sh", "-c", '"$@" 2>&1 || true', "sh")
-    assert "Failed to authenticate using IDTOKENS" in pool(*without, *ping, user=user)
+    assert "Failed to authenticate using IDTOKENS" in queue.run(*without, *ping, user=user)
 
 
-def test_a_job_runs_once_in_a_pod_of_its_own(pool: Pool, site: Site, kubectl: Kubectl, user: str) -> None:
+def test_a_job_runs_once_in_a_pod_of_its_own(queue: Queue, kubectl: Kubectl, user: str) -> None:
     """A member's job runs once, in a pod made for it with the batch priority, and reads no token of the pool."""
-    cluster = submit(pool, site, user)
+    cluster = submit(queue, user)
     try:
         points: dict[str, dict[str, Any]] = {}
         end = time.monotonic() + JOB_SECONDS
         while True:
             listed = json.loads(kubectl("get", "pods", "--namespace", EXECUTE_NAMESPACE.name, "--output", "json"))
             points |= {point["metadata"]["name"]: point for point in listed["items"]}
-            if (ad := job(pool, cluster)).get("JobStatus") == COMPLETED:
+            (ad,) = queue.jobs(cluster)
+            if ad["JobStatus"] == COMPLETED:
                 break
-            assert ad.get("JobStatus") != HELD or ad.get("HoldReasonCode") == 16, ad.get("HoldReason")
-            assert time.monotonic() < end, f"the job has the status {ad.get('JobStatus')} after {JOB_SECONDS:.0f} s"
+            assert ad["JobStatus"] != HELD or ad.get("HoldReasonCode") == 16, ad.get("HoldReason")
+            assert time.monotonic() < end, f"the job has the status {ad['JobStatus']} after {JOB_SECONDS:.0f} s"
             time.sleep(1)
         tenant, _, name = user.partition(".")
         assert (ad["AcctGroup"], ad["AcctGroupUser"], ad["NumJobStarts"], ad["ExitCode"]) == (tenant, name, 1, 0)
-        pool("condor_transfer_data", "-name", access_point(site), cluster, user=user)
-        account, host = pool("cat", "out").split()
+        queue.run("condor_transfer_data", "-name", queue.name, cluster, user=user)
+        account, host = queue.run("cat", "out").split()
         assert account == "slot1"
         pod = points[host]
         assert pod["spec"]["priorityClassName"] == JOB_PRIORITY.level
         assert pod["metadata"]["labels"]["strata.dev/tenant"] == tenant
     finally:
-        pool("condor_rm", "-name", access_point(site), cluster, user=user)
+        queue.remove(cluster, user=user)
 
 
 @pytest.mark.parametrize(
@@ -123,13 +102,13 @@ def test_a_job_runs_once_in_a_pod_of_its_own(pool: Pool, site: Site, kubectl: Ku
         ("request_gpus = 1000", "quota"),
     ],
 )
-def test_jobs_that_the_pool_cannot_run_are_refused(pool: Pool, site: Site, user: str, more: str, reason: str) -> None:
+def test_jobs_that_the_pool_cannot_run_are_refused(queue: Queue, user: str, more: str, reason: str) -> None:
     """The access point refuses jobs that would run on itself or read its files, and jobs beyond the tenant's quota."""
     with pytest.raises(AssertionError, match=reason):
-        submit(pool, site, user, more)
+        submit(queue, user, more)
 
 
-def test_a_stranger_submits_no_job(pool: Pool, site: Site) -> None:
+def test_a_stranger_submits_no_job(queue: Queue) -> None:
     """The access point refuses jobs of tenants that the site does not have."""
     with pytest.raises(AssertionError, match="no tenant"):
-        submit(pool, site, "no-such-tenant.eve")
+        submit(queue, "no-such-tenant.eve")

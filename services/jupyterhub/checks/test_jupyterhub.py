@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
-import ssl
 import time
 import uuid
 from collections.abc import Iterator
@@ -13,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import requests
-import websocket
 
-from strata.access.https import load_balancer_address, trusted_authorities
 from strata.catalogue.site import batch_server
 from strata.verify.pods import Kubectl, PodRequest, run
 from strata.verify.waiting import settled
+from strata_services.jupyterhub.kernel import MESSAGE_SECONDS, Server
 from strata_services.jupyterhub.needs import HUB_PRIORITY, NAMESPACE, USER_PRIORITY, VERIFY_TOKEN, VERIFY_USER
 from strata_services.jupyterhub.service import SERVICE
 from strata_services.jupyterhub.settings import JupyterHub
@@ -27,13 +24,9 @@ if TYPE_CHECKING:
     from strata.site.context import SiteContext
     from strata.site.outputs import ImageOutputs
 
-HTTPS = 443
 STOP_SECONDS = 180.0
 """In which a server and its pod have ended."""
-MESSAGE_SECONDS = 180.0
-"""For one answer of the hub or message of a kernel, which starts on a busy node."""
 USER_PATH = f"/hub/api/users/{VERIFY_USER}"
-SERVER_PATH = f"/user/{VERIFY_USER}"
 PODS = ("get", "pods", "--namespace", NAMESPACE.name, "--output", "json", "--selector")
 WRITTEN = "strata-verify.txt"
 COMPUTE = f"""
@@ -109,15 +102,13 @@ class Hub:
         http: finds the site's names.
         host: name of the hub.
         token: of the hub's service for checks.
-        address: of the load balancer.
-        authorities: PEM file of the CA of the hub's certificate; True for the public ones.
+        context: the site.
     """
 
     http: requests.Session
     host: str
     token: str
-    address: str
-    authorities: str | bool
+    context: SiteContext
 
     def call(self, method: str, path: str, body: object = None) -> requests.Response:
         """A request with the token."""
@@ -155,37 +146,7 @@ class Hub:
 
     def run(self, code: str) -> str:
         """What a kernel of the user's server prints."""
-        kernel = self.call("POST", f"{SERVER_PATH}/api/kernels", {"name": "python3"})
-        assert kernel.status_code == 201, kernel.text
-        channels = f"wss://{self.host}{SERVER_PATH}/api/kernels/{kernel.json()['id']}/channels"
-        tls = ssl.create_default_context(cafile=self.authorities if isinstance(self.authorities, str) else None)
-        connection = socket.create_connection((self.address, HTTPS), timeout=MESSAGE_SECONDS)
-        with tls.wrap_socket(connection, server_hostname=self.host) as secured:
-            header = [f"Authorization: token {self.token}"]
-            kernel_socket = websocket.create_connection(
-                channels, socket=secured, header=header, timeout=MESSAGE_SECONDS
-            )
-            return _execute(kernel_socket, code)
-
-
-def _execute(kernel: websocket.WebSocket, code: str) -> str:
-    """Runs code by Jupyter's messages; returns standard output."""
-    request = uuid.uuid4().hex
-    header = {"msg_id": request, "msg_type": "execute_request", "session": request, "username": "", "version": "5.3"}
-    content = {"code": code, "silent": False, "store_history": False, "allow_stdin": False}
-    message = {"channel": "shell", "header": header, "parent_header": {}, "metadata": {}, "content": content}
-    kernel.send(json.dumps(message))
-    text = ""
-    while True:
-        answer = json.loads(kernel.recv())
-        if answer["parent_header"].get("msg_id") != request:
-            continue
-        kind, content = answer["msg_type"], answer["content"]
-        assert kind != "error", content
-        if kind == "stream":
-            text += content["text"]
-        if kind == "status" and content["execution_state"] == "idle":
-            return text
+        return Server(self.http, self.host, VERIFY_USER, self.token).run(self.context, code)
 
 
 @pytest.fixture(scope="module")
@@ -202,7 +163,7 @@ def hub(context: SiteContext, settings: JupyterHub, http: requests.Session) -> I
     """The hub, with a user for checks."""
     host = f"{settings.hostname}.{context.site.domain}"
     token = context.secrets.get(VERIFY_TOKEN.name)
-    found = Hub(http, host, token, load_balancer_address(context), trusted_authorities(context))
+    found = Hub(http, host, token, context)
     assert found.call("POST", USER_PATH).status_code in (201, 409)
     found.stop()  # of an interrupted run
     yield found

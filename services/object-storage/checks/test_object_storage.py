@@ -8,17 +8,15 @@ from collections.abc import Callable
 
 import pytest
 import requests
-from botocore.auth import S3SigV4Auth
-from botocore.awsrequest import AWSRequest
-from botocore.credentials import Credentials
 
-from strata.catalogue.needs.bucket import ACCESS_KEY, SECRET_KEY, S3Endpoint, bucket_key, s3_endpoint
+from strata.catalogue.needs.bucket import S3Endpoint, bucket_key, s3_endpoint
 from strata.models import Site
 from strata.models.platform import Tenant
 from strata.site.context import SiteContext
 from strata.site.outputs import ImageOutputs
 from strata.verify import pods
 from strata.verify.pods import Kubectl, PodRequest
+from strata_services.object_storage.client import request
 from strata_services.object_storage.service import SERVICE
 
 Ask = Callable[..., requests.Response]
@@ -53,12 +51,9 @@ def ask(storage: S3Endpoint, http: requests.Session, context: SiteContext) -> As
     def call(
         method: str, bucket: str, key: str = "", data: bytes = b"", signed_by: str | None = None
     ) -> requests.Response:
-        url = f"{storage.url}/{bucket}/{key}"
-        request = AWSRequest(method, url, {"x-amz-content-sha256": hashlib.sha256(data).hexdigest()}, data)
-        if (owner := bucket if signed_by is None else signed_by) != "":
-            found = bucket_key(context.secrets, storage, owner)
-            S3SigV4Auth(Credentials(found[ACCESS_KEY], found[SECRET_KEY]), "s3", storage.region).add_auth(request)
-        return http.request(method, url, data=data, headers=dict(request.headers.items()), timeout=120)
+        owner = bucket if signed_by is None else signed_by
+        own = bucket_key(context.secrets, storage, owner) if owner else None
+        return request(http, storage, own, method, f"{bucket}/{key}", data)
 
     return call
 
@@ -99,9 +94,9 @@ def test_object_is_a_file_of_the_tenant(
     key, content = f"strata-verify-{secrets.token_hex(4)}", secrets.token_bytes(BIG)
     name, command = f"verify-{key[-8:]}", ["python3", "-c", READ, f"/volume/{key}"]
     identity = (USER, tenant.group_id)
-    request = PodRequest(name, images.images["pod-base"], command, claim=settings.export, identity=identity)
+    reader = PodRequest(name, images.images["pod-base"], command, claim=settings.export, identity=identity)
     try:
         assert ask("PUT", tenant.name, key, content).status_code == 200
-        assert pods.run(kubectl, tenant.name, request)[0].strip() == hashlib.sha256(content).hexdigest()
+        assert pods.run(kubectl, tenant.name, reader)[0].strip() == hashlib.sha256(content).hexdigest()
     finally:
         ask("DELETE", tenant.name, key)

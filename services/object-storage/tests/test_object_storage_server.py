@@ -112,6 +112,16 @@ def test_nothing_else_opens(server: Server, attempt: Callable[[Server], object])
         attempt(server)
 
 
+@pytest.mark.parametrize(("key", "secret"), [("another", KEY), (BUCKET, "another"), ("another", "another")])
+def test_another_key_is_refused_as_such(server: Server, key: str, secret: str) -> None:
+    """Not with 404, which a client takes for an object that is not there."""
+    (server.folder / "present.txt").write_text("one")
+    for name in ("present.txt", "absent.txt"):
+        with pytest.raises(ClientError) as refused:
+            server.client(key, secret).get_object(Bucket=BUCKET, Key=name)
+        assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 403
+
+
 def test_without_a_key_nothing_is_served(server: Server) -> None:
     (server.folder / "private.txt").write_text("private")
     for method, path in (("GET", "private.txt"), ("GET", ""), ("PUT", "new.txt"), ("DELETE", "private.txt")):

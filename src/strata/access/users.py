@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
 from typing import Any
 
 from strata.access.kubectl import Unanswered, run_kubectl
@@ -25,15 +26,44 @@ def list_users(context: SiteContext) -> list[dict[str, Any]]:
     return list(_request(context, {"action": "list"})["users"])
 
 
-def add_user(context: SiteContext, name: str, email: str, tenants: list[str], administered: list[str]) -> str:
-    """Adds a user.
+class RequestRefused(UserError):
+    """The issuer did not do what was requested, and changed nothing."""
+
+
+@dataclass(frozen=True)
+class Account:
+    """A user to be added.
 
     Args:
-        context: the site.
         name: that the user logs in with.
         email: the user's address; empty: none.
         tenants: that the user is a member of.
         administered: tenants that the user is a principal investigator of.
+    """
+
+    name: str
+    email: str = ""
+    tenants: tuple[str, ...] = ()
+    administered: tuple[str, ...] = ()
+
+
+def problem_of(context: SiteContext, user: Account) -> tuple[str, str] | None:
+    """Why a user cannot be one of the site, and the fix; None for no reason."""
+    if re.fullmatch(LOGIN_PATTERN[1:-1], user.name) is None:
+        rule = "lower-case letters, digits, dashes and underscores, at most 32, beginning with a letter"
+        return f"{user.name!r} cannot be the name of a user: it must be {rule}", "for instance ada"
+    if user.email and EMAIL.fullmatch(user.email) is None:
+        return f"{user.email!r} is no e-mail address", "for instance ada@example.org"
+    known = [tenant.name for tenant in context.site.platform.tenants]
+    for tenant in (*user.tenants, *user.administered):
+        if tenant not in known:
+            names = ", ".join(known) or "it has none: add one to platform.tenants"
+            return f"site {context.site.name} has no tenant {tenant}", names
+    return None
+
+
+def add_user(context: SiteContext, user: Account) -> str:
+    """Adds a user.
 
     Returns:
         The password for the first login, at which the user sets another.
@@ -41,19 +71,11 @@ def add_user(context: SiteContext, name: str, email: str, tenants: list[str], ad
     Raises:
         UserError: the site has no issuer of its own, it does not answer, or it refuses.
     """
-    if re.fullmatch(LOGIN_PATTERN[1:-1], name) is None:
-        rule = "lower-case letters, digits, dashes and underscores, at most 32, beginning with a letter"
-        raise UserError(f"{name!r} cannot be the name of a user: it must be {rule}", fix="for instance ada")
-    if email and EMAIL.fullmatch(email) is None:
-        raise UserError(f"--email {email!r} is no address", fix="for instance ada@example.org")
-    known = [tenant.name for tenant in context.site.platform.tenants]
-    for tenant in (*tenants, *administered):
-        if tenant not in known:
-            names = ", ".join(known) or "it has none: add one to platform.tenants"
-            raise UserError(f"site {context.site.name} has no tenant {tenant}", fix=names)
+    if problem := problem_of(context, user):
+        raise UserError(problem[0], fix=problem[1], see="users-cannot-be-managed")
     password = new_secret()[:PASSWORD_LENGTH]
-    details = {"email": email, "tenants": tenants, "principal_investigator_of": administered}
-    _request(context, {"action": "add", "name": name, "password": password, **details})
+    groups = {"tenants": list(user.tenants), "principal_investigator_of": list(user.administered)}
+    _request(context, {"action": "add", "name": user.name, "password": password, "email": user.email, **groups})
     return password
 
 
@@ -92,7 +114,7 @@ def _request(context: SiteContext, request: dict[str, Any]) -> dict[str, Any]:
     except ValueError:
         raise _unanswered(context, done.stderr.strip()[-500:]) from None
     if problem := answer.get("problem"):
-        raise UserError(
+        raise RequestRefused(
             str(problem), fix=f"`strata users list {context.site.name}` has the users", see="users-cannot-be-managed"
         )
     return dict(answer)

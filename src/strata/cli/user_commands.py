@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -82,7 +84,18 @@ def list_(site: SiteArgument, as_json: JsonOption = False) -> None:
 @users_app.command()
 def add(
     site: SiteArgument,
-    name: NameArgument,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", help="Name that the user logs in with.", show_default="those of --from"),
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="FILE",
+            help="Add the users of a CSV file, all or none: name, email, tenants, principal_investigator_of.",
+        ),
+    ] = None,
     email: Annotated[str, typer.Option("--email", help="Address of the user.", show_default="none")] = "",
     tenants: Annotated[
         list[str] | None,
@@ -103,11 +116,29 @@ def add(
         ),
     ] = None,
 ) -> None:
-    """Add a user. Prints a password for the first login, at which the user sets another."""
-    from strata.access.users import add_user
+    """Add users. Prints passwords for the first login, at which users set others; of a file, as CSV with the names."""
+    from strata.access.user_list import add_users, read_user_list
+    from strata.access.users import Account, add_user
+    from strata.errors import UserError
 
     context = load_context(site)
-    _print_password(context, name, add_user(context, name, email, tenants or [], administered or []))
+    given = (tuple(tenants or ()), tuple(administered or ()))
+    if file is None:
+        if name is None:
+            raise UserError("no user is named", fix="a NAME, or --from FILE for several")
+        _print_password(context, name, add_user(context, Account(name, email, *given)))
+        return
+    if name is not None or email:
+        raise UserError("--from FILE has names and addresses of its own", fix="leave out NAME and --email")
+    rows = read_user_list(file, *given)
+    console = Console(stderr=True)
+    with console.status("adding users") as status:
+        passwords = add_users(context, file, rows, status)
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(("name", "password"))
+    writer.writerows(passwords.items())
+    said = f"{len(passwords)} users were added; each logs in once with the password{_where(context)}, and sets another"
+    console.print(f"{said}; they are shown only now", highlight=False, soft_wrap=True)
 
 
 @users_app.command()
@@ -132,10 +163,13 @@ def remove(site: SiteArgument, name: NameArgument, yes: YesOption = False) -> No
 
 def _print_password(context: SiteContext, name: str, password: str) -> None:
     """The password alone on standard output, and who it is for on the other."""
+    print(password)
+    said = f"{name} logs in once with this password{_where(context)}, and sets another; it is shown only now"
+    Console(stderr=True).print(said, highlight=False, soft_wrap=True)
+
+
+def _where(context: SiteContext) -> str:
     from strata.catalogue.site import issuer
 
     own = issuer(context.site)
-    print(password)
-    where = f" at {own.url}/account" if own else ""
-    said = f"{name} logs in once with this password{where} or any service, and sets another; it is shown only now"
-    Console(stderr=True).print(said, highlight=False, soft_wrap=True)
+    return f" at {own.url}/account or any service" if own else ""

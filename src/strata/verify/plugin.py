@@ -21,7 +21,7 @@ from strata.access.kubectl import run_kubectl
 from strata.access.openstack import connect
 from strata.access.route import ROOT, route
 from strata.access.ssh import host_addresses
-from strata.access.users import add_user, remove_user
+from strata.access.users import Account, add_user, remove_user
 from strata.models import Site, find_site
 from strata.site.context import SiteContext
 from strata.site.outputs import CloudOutputs, ImageOutputs
@@ -227,7 +227,7 @@ def new_user(context: SiteContext, own_issuer: Issuer) -> Iterator[NewUser]:
     def add(tenant: str) -> tuple[str, str]:
         name = f"check-{uuid.uuid4().hex[:8]}"
         names.append(name)
-        return name, add_user(context, name, f"{name}@{context.site.domain}", [tenant], [])
+        return name, add_user(context, Account(name, f"{name}@{context.site.domain}", (tenant,)))
 
     yield add
     for name in names:

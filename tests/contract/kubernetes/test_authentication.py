@@ -113,7 +113,7 @@ def cluster(
 def with_tenants(server: ApiServer) -> None:
     """Two tenants as the platform deploys them."""
     site = state_of(SITES["lab"]).site
-    (first,) = site.platform.tenants
+    first, *_ = site.platform.tenants
     for name in (OWN, OTHER):
         values = json.dumps(tenant.values(site, first.model_copy(update={"name": name})))
         chart = str(REPOSITORY / "helm/tenant")

@@ -46,7 +46,7 @@ def context(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SiteContext:
 
 
 def test_the_password_goes_by_standard_input(pod: Pod, context: SiteContext) -> None:
-    password = users.add_user(context, "ada", "ada@example.org", [], ["research"])
+    password = users.add_user(context, users.Account("ada", "ada@example.org", administered=("research",)))
     assert len(password) >= 12
     assert not any(password in argument for argument in pod.arguments)
     assert pod.request == {
@@ -64,7 +64,7 @@ def test_the_password_goes_by_standard_input(pod: Pod, context: SiteContext) -> 
     ("name", "email", "tenants", "said"),
     [
         ("Ada L", "", [], "cannot be the name of a user"),
-        ("ada", "nowhere", [], "is no address"),
+        ("ada", "nowhere", [], "is no e-mail address"),
         ("ada", "", ["law"], "has no tenant law"),
     ],
 )
@@ -72,7 +72,7 @@ def test_a_mistake_is_told_before_anything_is_asked(
     pod: Pod, context: SiteContext, name: str, email: str, tenants: list[str], said: str
 ) -> None:
     with pytest.raises(UserError, match=said) as refused:
-        users.add_user(context, name, email, tenants, [])
+        users.add_user(context, users.Account(name, email, tuple(tenants)))
     assert refused.value.fix
     assert not pod.arguments
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,7 @@ def context(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SiteContext:
 
 
 def test_it_leads_to_the_cluster_and_the_issuer(context: SiteContext) -> None:
-    content = user_kubeconfig(context)
+    content = user_kubeconfig(context, "research")
     (cluster,) = content["clusters"]
     assert cluster["cluster"] == {"server": "https://10.77.0.12:6443", "certificate-authority-data": CA}
     (entry,) = content["contexts"]
@@ -53,6 +54,12 @@ def test_it_leads_to_the_cluster_and_the_issuer(context: SiteContext) -> None:
     assert KEY not in str(content)
     device = user_kubeconfig(context, device=True)["users"][0]["user"]["exec"]["args"]
     assert device == [*plugin["args"], "--grant-type=device-code", "--skip-open-browser"]
+
+
+def test_the_only_tenant_s_namespace_is_the_default(context: SiteContext) -> None:
+    platform = context.site.platform.model_copy(update={"tenants": context.site.platform.tenants[:1]})
+    one = replace(context, site=context.site.model_copy(update={"platform": platform}))
+    assert user_kubeconfig(one)["contexts"][0]["context"]["namespace"] == "research"
 
 
 def test_a_server_at_a_floating_ip_is_checked_by_its_name(context: SiteContext) -> None:

@@ -192,9 +192,11 @@ def test_releases_follow_the_site() -> None:
     names = [r.name for r in table]
     namespaces = {service.namespace_of(site) for service in installed(site)}
     made = [need.release for need in service_namespaces(site)]
-    per_tenant = [need.release("research") for _, need in needed(site, TenantNamespaces)]
+    tenants = [tenant.name for tenant in site.platform.tenants]
+    per_tenant = [need.release(name) for _, need in needed(site, TenantNamespaces) for name in tenants]
+    own_tenants = [f"tenant-{name}" for name in tenants]
     assert {f"namespace-{name}" for name in namespaces - {"strata-system"}} <= set(made)
-    assert names == ["cluster-base", "traefik", *made, "tenant-research", "shared-volumes", *own, *per_tenant]
+    assert names == ["cluster-base", "traefik", *made, *own_tenants, "shared-volumes", *own, *per_tenant]
     assert {r.namespace for r in table} == {"kube-system", "strata-system", "traefik"} | namespaces
     tenant_release = table[names.index("tenant-research")]
     assert tenant_release.namespace == "strata-system", "a tenant's release is stored outside of its namespace"

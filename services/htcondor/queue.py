@@ -1,0 +1,73 @@
+"""HTCondor's commands on the access point, by kubectl: as the pool's administrator, and as members of tenants."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from strata_services.htcondor.needs import NAMESPACE
+from strata_services.htcondor.values import access_point
+
+if TYPE_CHECKING:
+    from strata.models import Site
+
+RUNNING, REMOVED, COMPLETED, HELD = 2, 3, 4, 5
+"""JobStatus."""
+POD = ("exec", f"--namespace={NAMESPACE.name}", "htcondor-access-point-0", "--container=condor")
+DESCRIPTION = "job.sub"
+
+
+@dataclass(frozen=True)
+class Queue:
+    """The pool's job queue.
+
+    Args:
+        kubectl: of the operator; raises where a command fails.
+        name: of the schedd.
+        directory: in the access point's container, where commands run.
+    """
+
+    kubectl: Callable[..., str]
+    name: str
+    directory: str
+
+    def run(self, *command: str, user: str = "") -> str:
+        """Output of a command: with the token of `TENANT.USER`, or the pool's without."""
+        # without standard input: one that ends at once may be left open, and a reader waits forever
+        script = f'mkdir -p {self.directory} && cd {self.directory} && exec "$@"'
+        return self.kubectl(*POD, "--", "sh", "-c", script, "sh", *(("condor-as", user) if user else ()), *command)
+
+    def submit(self, user: str, description: str) -> str:
+        """Submits jobs as `condor_submit -spool` does; returns the cluster."""
+        script = f"mkdir -p {self.directory} && cat >{self.directory}/{DESCRIPTION}"
+        self.kubectl(*POD, "--stdin", "--", "sh", "-c", script, input=description)
+        printed = self.run("condor_submit", "-terse", "-spool", "-name", self.name, DESCRIPTION, user=user)
+        return printed.strip().splitlines()[-1].partition(".")[0]
+
+    def jobs(self, *constraint: str) -> list[dict[str, Any]]:
+        """ClassAds of the jobs in the queue, those that wait to be fetched too.
+
+        Args:
+            constraint: as of condor_q: a cluster, `TENANT.USER`, or none for all.
+        """
+        found: list[dict[str, Any]] = json.loads(self.run("condor_q", "-all", *constraint, "-json") or "[]")
+        return found
+
+    def remove(self, *constraint: str, user: str) -> None:
+        """Removes the user's jobs, finished ones included; none is no error."""
+        if self.jobs(*constraint):
+            self.run("condor_rm", "-name", self.name, *constraint, user=user)
+
+
+@contextmanager
+def opened_queue(kubectl: Callable[..., str], site: Site) -> Iterator[Queue]:
+    """The queue of the site's pool, with a directory that is removed at the end."""
+    directory = f"/tmp/queue-{uuid.uuid4().hex[:8]}"  # noqa: S108  # of the container
+    try:
+        yield Queue(kubectl, access_point(site), directory)
+    finally:
+        kubectl(*POD, "--", "rm", "-rf", directory)

@@ -1,0 +1,82 @@
+"""A kernel of a running server, as JupyterLab uses it: for checks and tests."""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import websocket
+
+from strata.access.https import load_balancer_address, trusted_authorities
+
+if TYPE_CHECKING:
+    import requests
+
+    from strata.site.context import SiteContext
+
+HTTPS = 443
+MESSAGE_SECONDS = 180.0
+"""For one answer of the server or message of a kernel, which starts on a busy node."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """A user's running server.
+
+    Args:
+        http: finds the site's names.
+        host: name of the hub.
+        user: whose server it is.
+        token: of the hub, with access to the server.
+    """
+
+    http: requests.Session
+    host: str
+    user: str
+    token: str
+
+    def run(self, context: SiteContext, code: str) -> str:
+        """What a new kernel prints."""
+        path, authorization = f"{self.host}/user/{self.user}/api/kernels", f"token {self.token}"
+        started = self.http.post(
+            f"https://{path}",
+            json={"name": "python3"},
+            headers={"Authorization": authorization},
+            timeout=MESSAGE_SECONDS,
+        )
+        assert started.status_code == 201, started.text
+        authorities = trusted_authorities(context)
+        tls = ssl.create_default_context(cafile=authorities if isinstance(authorities, str) else None)
+        connection = socket.create_connection((load_balancer_address(context), HTTPS), timeout=MESSAGE_SECONDS)
+        with tls.wrap_socket(connection, server_hostname=self.host) as secured:
+            kernel = websocket.create_connection(
+                f"wss://{path}/{started.json()['id']}/channels",
+                socket=secured,
+                header=[f"Authorization: {authorization}"],
+                timeout=MESSAGE_SECONDS,
+            )
+            return _execute(kernel, code)
+
+
+def _execute(kernel: websocket.WebSocket, code: str) -> str:
+    """Runs code by Jupyter's messages; returns standard output."""
+    request = uuid.uuid4().hex
+    header = {"msg_id": request, "msg_type": "execute_request", "session": request, "username": "", "version": "5.3"}
+    content = {"code": code, "silent": False, "store_history": False, "allow_stdin": False}
+    message = {"channel": "shell", "header": header, "parent_header": {}, "metadata": {}, "content": content}
+    kernel.send(json.dumps(message))
+    text = ""
+    while True:
+        answer = json.loads(kernel.recv())
+        if answer["parent_header"].get("msg_id") != request:
+            continue
+        kind, content = answer["msg_type"], answer["content"]
+        assert kind != "error", content
+        if kind == "stream":
+            text += content["text"]
+        if kind == "status" and content["execution_state"] == "idle":
+            return text
