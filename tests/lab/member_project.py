@@ -64,6 +64,8 @@ def member_project(context: SiteContext, cloud: Connection, directory: Path, ins
     try:
         identity.assign_project_role_to_user(project, user, identity.find_role("member"))
         cloud.set_compute_quotas(project.id, instances=instances)
+        # neutron counts a group that is being created twice for a moment: of the default of 10 too many for 9 at once
+        cloud.set_network_quotas(project.id, security_group=20)
         auth = {"auth_url": entry["auth"]["auth_url"]}
         own = {**auth, "username": NAME, "password": password, "project_id": project.id}
         rest = {key: value for key, value in entry.items() if key not in ("auth", "auth_type")}

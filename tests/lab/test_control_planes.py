@@ -138,7 +138,7 @@ def test_one_control_plane_becomes_three_and_one_is_lost_and_replaced(
     assert absence[0] < AWAY_SECONDS
     kubectl(place, "create", "namespace", "written-without-it")
 
-    up(three, "--yes", environment=place.environment)
+    up(three, environment=place.environment)
     assert set(ready(place)) == {*CONTROL_PLANES, WORKER}
     kubectl(place, "get", "namespace", "written-without-it")
     assert up(three, "--thorough", environment=place.environment)["changed"] == 0
