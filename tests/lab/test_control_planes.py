@@ -51,6 +51,8 @@ def site_file(context: SiteContext, directory: Path, control_planes: set[str]) -
     kept = {"edge-1", "storage-1", WORKER, *control_planes}
     cloud["instances"] = [instance for instance in cloud["instances"] if instance["name"] in kept]
     for instance in cloud["instances"]:
+        # one alone is reached at its own
+        instance["floating_ip"] = instance["name"] in {"edge-1", *(control_planes if len(control_planes) == 1 else ())}
         instance["roles"] = [role for role in instance["roles"] if role != "nfs_server"]
     file = directory / NAME / "site.yaml"
     file.parent.mkdir(exist_ok=True)
