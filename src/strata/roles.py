@@ -67,6 +67,10 @@ class Port(RoleModel):
         Literal["ssh", "kubernetes_api", "https", "registry"] | None,
         Field(description="Key of `access:` in site.yaml whose networks may connect."),
     ] = None
+    when: Annotated[
+        Literal["balanced_api"] | None,
+        Field(description="balanced_api: only where the role load_balancer forwards to several API servers."),
+    ] = None
 
     @model_validator(mode="after")
     def _open_to_some_client(self) -> Self:

@@ -14,7 +14,7 @@ import pytest
 import requests
 
 from strata.access.https import site_session
-from strata.access.users import add_user, remove_user
+from strata.access.users import Account, add_user, remove_user
 from strata.catalogue.issuer import Issuer
 from strata.errors import UserError
 from strata.inventory.services import published_services
@@ -110,7 +110,7 @@ def ada(context: SiteContext, own_issuer: Issuer, kubectl: Callable[..., str]) -
     with ExitStack() as stack:
         with suppress(UserError):
             remove_user(context, NAME)  # of an interrupted run
-        password = add_user(context, NAME, f"{NAME}@{site.domain}", [tenant], [tenant])
+        password = add_user(context, Account(NAME, f"{NAME}@{site.domain}", (tenant,), (tenant,)))
         stack.callback(remove_user, context, NAME)
         user = User(NAME, stack.enter_context(site_session(context)), hub, kubectl)
         user.log_in(own_issuer, password)

@@ -4,10 +4,8 @@ credential, existing flavors, image and external network; then it goes and leave
 from __future__ import annotations
 
 import json
-import secrets
 import shutil
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -15,82 +13,30 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from strata.models import find_site
 from strata.site.context import SiteContext
 
 from .commands import strata, up
+from .member_project import NAME, Place, campus_in_the_lab, member_project
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("existing-cloud")]
-NAME = "campus"
-INSTANCES = 5
+INSTANCES = 7
 """Quota and number of instances: one that needs more would not come up."""
-
-
-@dataclass(frozen=True)
-class Place:
-    """The project, and the environment in which campus is deployed there.
-
-    Args:
-        project: its id.
-        environment: state directory and clouds.yaml of its own.
-    """
-
-    project: str
-    environment: Mapping[str, str]
 
 
 @pytest.fixture(scope="module")
 def place(context: SiteContext, cloud: Connection, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """A project with a member; both are removed afterwards."""
-    if not context.provider.owns_cloud:
-        pytest.skip(f"site {context.site.name} is no lab: its cloud is not ours to make projects in")
-    import openstack
-
-    directory = tmp_path_factory.mktemp(NAME)
-    password = secrets.token_urlsafe(24)
-    identity: Any = cloud.identity
-    network: Any = cloud.network
-    entry = yaml.safe_load(context.paths.clouds_file.read_text())["clouds"][context.provider.cloud_entry]
-    project = identity.create_project(name=NAME, domain_id="default")
-    user = identity.create_user(
-        name=NAME, password=password, default_project_id=project.id, domain_id=project.domain_id
-    )
-    environment = {"STRATA_STATE_DIR": str(directory), "OS_CLIENT_CONFIG_FILE": str(directory / "clouds.yaml")}
-    try:
-        identity.assign_project_role_to_user(project, user, identity.find_role("member"))
-        cloud.set_compute_quotas(project.id, instances=INSTANCES)
-        auth = {"auth_url": entry["auth"]["auth_url"]}
-        own = {**auth, "username": NAME, "password": password, "project_id": project.id}
-        rest = {key: value for key, value in entry.items() if key not in ("auth", "auth_type")}
-        with openstack.connection.Connection(**rest, auth={**own, "user_domain_id": project.domain_id}) as member:
-            keystone: Any = member.identity
-            credential = keystone.create_application_credential(user=user.id, name="strata")
-        auth |= {"application_credential_id": credential.id, "application_credential_secret": credential.secret}
-        clouds = {"clouds": {NAME: {**rest, "auth_type": "v3applicationcredential", "auth": auth}}}
-        Path(environment["OS_CLIENT_CONFIG_FILE"]).write_text(yaml.safe_dump(clouds))
-        yield Place(str(project.id), environment)
-    finally:
-        if (directory / NAME).exists():
-            strata("destroy", NAME, "--yes", environment=environment)
-        for group in network.security_groups(project_id=project.id):
-            network.delete_security_group(group)
-        identity.delete_user(user)
-        identity.delete_project(project)
+    with member_project(context, cloud, tmp_path_factory.mktemp(NAME), INSTANCES) as found:
+        yield found
 
 
 @pytest.fixture
 def site_file(context: SiteContext, tmp_path: Path) -> Path:
-    """campus as the lab can have it: its deployment host is the gateway, and its GPUs have no driver. With a page."""
-    content = yaml.safe_load(find_site(NAME).read_text())
-    cloud = context.site.cloud
-    assert cloud is not None
-    assert cloud.control_network is not None
-    gateway = str(cloud.control_network[1])
-    content["access"] |= {key: [f"{gateway}/32"] for key in ("ssh", "kubernetes_api", "registry")}
-    content["cluster"]["gpu_nodes"] = {"device_plugin": "built-in"}
+    """campus as the lab can have it, with a page."""
+    content = campus_in_the_lab(context)
     content["platform"]["services"] = {"portal": {"contact": f"operators@{content['domain']}"}}
     file = tmp_path / NAME / "site.yaml"
     file.parent.mkdir()
@@ -110,8 +56,8 @@ def test_plan_up_again_and_destroy(place: Place, cloud: Connection, site_file: P
     assert {s.status for s in servers} == {"ACTIVE"}
     assert len(servers) == INSTANCES
     addresses = {ip.floating_ip_address for ip in network.ips(project_id=place.project)}
-    assert len(addresses) == 2
-    kubeconfig = yaml.safe_load((Path(place.environment["STRATA_STATE_DIR"]) / NAME / "kubeconfig").read_text())
+    assert len(addresses) == 1  # the load balancer's, also for the API of the three control planes
+    kubeconfig = yaml.safe_load((place.state / "kubeconfig").read_text())
     assert urlsplit(kubeconfig["clusters"][0]["cluster"]["server"]).hostname in addresses
     verified = strata("verify", site_file, environment=place.environment)
     assert verified.returncode == 0, verified.stdout[-5000:]
@@ -129,9 +75,8 @@ def test_a_lost_state_is_adopted_and_up_changes_nothing(place: Place, cloud: Con
     environment = place.environment
     up(site_file, "--layer", "cloud", environment=environment)
     ids = _ids(place, cloud)
-    state = Path(environment["STRATA_STATE_DIR"]) / NAME
     for lost in ("pulumi", "outputs"):
-        shutil.rmtree(state / lost)
+        shutil.rmtree(place.state / lost)
     refused = strata("up", site_file, "--layer", "cloud", environment=environment)
     assert refused.returncode != 0
     assert f"`strata adopt {NAME}` imports them" in refused.stderr, refused.stderr

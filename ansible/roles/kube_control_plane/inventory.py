@@ -9,7 +9,7 @@ from strata.inventory.kubernetes import cluster_of, endpoint, image_repository
 from strata.inventory.ports import DATASTORE
 from strata.inventory.topology import certificate
 from strata.models import Site
-from strata.site.hosts import address_of, hosts_with, outside_of
+from strata.site.hosts import address_of, api_host, balanced_api, hosts_with
 from strata.site.outputs import CloudOutputs
 from strata.site.paths import SitePaths
 from strata.toolchain import bin_directory, load_versions
@@ -33,8 +33,7 @@ def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
             "endpoints": [endpoint(host.address, DATASTORE) for host in hosts_with("kine", site, outputs)],
             **{part: Template(f"{{{{ ({client}).{part} }}}}") for part in ("ca", "certificate", "private_key")},
         }
-    outside = outside_of("kube_control_plane", site, outputs)
-    inside = address_of("kube_control_plane", site, outputs)
+    api = api_host(site, outputs)
     return {
         "kube_control_plane_kubectl": str(bin_directory() / "kubectl"),
         "kube_control_plane_version": versions["kubeadm"].version,
@@ -46,7 +45,8 @@ def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
         "kube_control_plane_datastore": datastore,
         "kube_control_plane_kubeconfig": str(SitePaths(site.name).kubeconfig),
         "kube_control_plane_issuer": _issuer(site, outputs),
-        **({"kube_control_plane_external_address": outside} if outside != inside else {}),
+        **({"kube_control_plane_api_address": api.address} if api and balanced_api(site) else {}),
+        **({"kube_control_plane_external_address": api.outside} if api and api.outside != api.address else {}),
     }
 
 

@@ -14,7 +14,7 @@ from strata.site.openings import BASTION, EVERY_HOST, Opening, behind_bastion, n
 def security_group_arguments(site: Site, cloud: Cloud) -> dict[str, SecurityGroupArgs]:
     """The group of every instance, `nodes`, and one for each role that listens or connects to one that does."""
     used = {role for instance in cloud.instances for role in instance.roles} | {EVERY_HOST}
-    accepted = dict(openings())
+    accepted = dict(openings(site))
     if site.hosts.bastion is not None:
         accepted, outside = behind_bastion(accepted)
         if site.hosts.bastion in {instance.name for instance in cloud.instances}:

@@ -15,7 +15,7 @@ from strata.inventory.clients import OPERATOR_SECRET
 from strata.layers import Layer, Step, StepResult
 from strata.progress import Progress
 from strata.site.context import SiteContext
-from strata.site.hosts import hosts_with, outside_of
+from strata.site.hosts import api_host, hosts_with, outside_of
 from strata.site.outputs import CloudOutputs, ClusterOutputs
 from strata.site.support import refusal
 
@@ -215,9 +215,10 @@ def cluster_step(context: SiteContext, thorough: bool) -> Callable[[Progress], S
 
         result = playbook(progress)
         wait_for_system_pods(context, progress)
-        control = outside_of("kube_control_plane", context.site, context.cloud_outputs)
+        api = api_host(context.site, context.cloud_outputs)
+        assert api is not None, "the playbook connected to it"
         version = load_versions().tools["kubectl"].version
-        ClusterOutputs(api_endpoint=f"https://{control}:6443", kubernetes_version=version).save(context.paths)
+        ClusterOutputs(api_endpoint=f"https://{api.outside}:6443", kubernetes_version=version).save(context.paths)
         return result
 
     return run

@@ -109,7 +109,8 @@ def _number(port: Port) -> str:
 
 
 def _clients(port: Port) -> list[str]:
-    return [*port.clients, *([f"`access.{port.access}`"] if port.access else [])]
+    several = ["with several control planes"] if port.when == "balanced_api" else []
+    return [*port.clients, *([f"`access.{port.access}`"] if port.access else []), *several]
 
 
 def _runs_on(role: Role) -> str:

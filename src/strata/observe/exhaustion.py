@@ -138,7 +138,7 @@ def _full(words: list[str]) -> Iterator[FullFileSystem]:
 
 
 def _taken(roles: Iterable[str], listening: Mapping[int, tuple[int, str, str]]) -> Iterator[TakenPort]:
-    needed = ((port.unit, port.port) for role in roles for port in all_roles()[role].ports)
+    needed = ((port.unit, port.port) for role in roles for port in all_roles()[role].ports if port.when is None)
     for unit, port in dict.fromkeys(needed):
         if unit is not None and port in listening:
             pid, process, holder = listening[port]

@@ -67,6 +67,21 @@ def outside_of(role: str, site: Site, outputs: CloudOutputs | None) -> str | Non
     return found[0].outside if found else None
 
 
+def balanced_api(site: Site) -> bool:
+    """Whether clients reach the API servers through the load balancer: several control planes by kubeadm."""
+    if site.cluster is None or site.cluster.installer != "kubeadm":
+        return False
+    roles_of_hosts = [instance.roles for instance in site.cloud.instances] if site.cloud else []
+    roles_of_hosts += [machine.roles for machine in site.hosts.machines]
+    return sum("kube_control_plane" in assigned for assigned in roles_of_hosts) > 1
+
+
+def api_host(site: Site, outputs: CloudOutputs | None) -> Host | None:
+    """The host at whose port 6443 clients reach the API server; None before the cloud layer made it."""
+    found = hosts_with("load_balancer" if balanced_api(site) else "kube_control_plane", site, outputs)
+    return found[0] if found else None
+
+
 def ingress_nodes(site: Site, outputs: CloudOutputs | None) -> tuple[Host, ...]:
     """The nodes that run the ingress controller: those without taints."""
     tainted = site.cluster is not None and bool(site.cluster.gpu_nodes.taints)

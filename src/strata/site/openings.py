@@ -9,6 +9,7 @@ from ipaddress import IPv4Network, IPv6Network
 
 from strata.models import Site
 from strata.roles import HOSTS, KUBERNETES_ROLES, NODES, PODS, roles
+from strata.site.hosts import balanced_api
 
 EVERY_HOST = "nodes"
 """The group of every host; as a client, every host of the site."""
@@ -43,14 +44,15 @@ PING = Opening("ping", None, (EVERY_HOST,), "ssh", protocol="icmp")
 CLUSTER = Opening("cluster", None, KUBERNETES_ROLES, protocol=None)
 
 
-def openings() -> Mapping[str, tuple[Opening, ...]]:
+def openings(site: Site) -> Mapping[str, tuple[Opening, ...]]:
     """Group to what its members accept: the ports of the roles, ping, and everything between nodes."""
     found: dict[str, list[Opening]] = {EVERY_HOST: [], **{name: [CLUSTER] for name in KUBERNETES_ROLES}}
     groups = {HOSTS: (EVERY_HOST,), NODES: KUBERNETES_ROLES, PODS: ()}
     for name, role in roles().items():
         # a security group's name comes from the role in site.yaml that brings this one along
         servers = role.runs_on if isinstance(role.runs_on, tuple) else (EVERY_HOST if role.runs_on == "all" else name,)
-        for server, port in itertools.product(servers, role.ports):
+        ports = [port for port in role.ports if port.when is None or balanced_api(site)]
+        for server, port in itertools.product(servers, ports):
             covered = KUBERNETES_ROLES if server in KUBERNETES_ROLES else ()
             clients = (own for client in port.clients for own in groups.get(client, (client,)))
             remaining = tuple(client for client in dict.fromkeys(clients) if client not in covered)

@@ -45,10 +45,6 @@ class Place:
     def write_files(self) -> None:
         """Writes the site file and clouds.yaml."""
         content = yaml.safe_load(find_site("campus").read_text()) | {"name": SITE}
-        content["cloud"]["server_groups"] = [{"name": "control", "policy": "anti-affinity"}]
-        for instance in content["cloud"]["instances"]:
-            if "kube_control_plane" in instance["roles"]:
-                instance["server_group"] = "control"
         self.file.write_text(yaml.safe_dump(content))
         auth = {
             "auth_url": f"{self.cloud.url}/v3",

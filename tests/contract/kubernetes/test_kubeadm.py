@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from cryptography import x509
 
 from strata.toolchain import bin_directory
 
@@ -25,6 +26,7 @@ CONTROL_PLANE: Mapping[str, object] = {
     "kubernetes_common_garbage_collection": 300,
     "kubernetes_common_patches_directory": "/etc/kubernetes/patches",
     "kube_control_plane_address": "10.77.0.6",
+    "kube_control_plane_api_address": "10.77.0.6",
     "kube_control_plane_alternative_names": ["api.example.org"],
     "kube_control_plane_cluster_name": "platform",
     "kube_control_plane_version": "1.35.4",
@@ -36,6 +38,7 @@ CONTROL_PLANE: Mapping[str, object] = {
     "kube_control_plane_issuer": {"url": "https://login.lab.strata.test/realms/strata"},
     "_kube_control_plane_authentication_directory": "/etc/kubernetes/authentication",
     "_kube_control_plane_addons": True,
+    "_kube_control_plane_several": False,
     "_kube_control_plane_patch_files": [],
 }
 HOST_ALIASES = [{"ip": "10.77.0.5", "hostnames": ["login.lab.strata.test"]}]
@@ -194,6 +197,35 @@ def test_other_patches_are_another_configuration(render: Render) -> None:
         for content in ("one", "two")
     }
     assert len(texts) == 2
+
+
+def test_several_control_planes_elect_a_leader_and_are_one_endpoint(
+    render: Render, kubeadm: Kubeadm, configuration: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """Their configuration of the cluster is the same, and the certificate of each is good for the endpoint."""
+    common = {**CONTROL_PLANE, "kube_control_plane_api_address": "10.77.0.4", "_kube_control_plane_several": True}
+    found = []
+    for name, address in (("control-1", "10.77.0.6"), ("control-2", "10.77.0.7")):
+        variables = {**common, "inventory_hostname": name, "kube_control_plane_address": address}
+        text = render("kube_control_plane/templates/kubeadm.yaml.j2", variables)
+        file = configuration(text)
+        assert kubeadm("config", "validate", "--config", str(file)).returncode == 0
+        found.append(documents(text))
+        certificates = tmp_path / name
+        file.write_text(text.replace("clusterName:", f"certificatesDir: {certificates}\nclusterName:"))
+        for certificate in ("ca", "apiserver"):
+            done = kubeadm("init", "phase", "certs", certificate, "--config", str(file))
+            assert done.returncode == 0, done.stderr
+        issued = x509.load_pem_x509_certificate((certificates / "apiserver.crt").read_bytes())
+        names = issued.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        assert {"10.77.0.4", address} <= {str(ip) for ip in names.get_values_for_type(x509.IPAddress)}
+        assert {name, "kubernetes", "api.example.org"} <= set(names.get_values_for_type(x509.DNSName))
+    first, second = found
+    assert first["ClusterConfiguration"] == second["ClusterConfiguration"]
+    assert first["ClusterConfiguration"]["controlPlaneEndpoint"] == "10.77.0.4:6443"
+    for component in ("controllerManager", "scheduler"):
+        arguments = {a["name"]: a["value"] for a in first["ClusterConfiguration"][component]["extraArgs"]}
+        assert arguments["leader-elect"] == "true"
 
 
 def test_kubeadm_would_refuse_a_key_that_it_does_not_know(

@@ -17,7 +17,7 @@ from strata.site.context import SiteContext
 from strata.site.outputs import CloudOutputs, InstanceOutput
 
 EDGE, WORKER, CONTROL = "10.79.0.10", "10.79.0.11", "10.79.0.12"
-OUTSIDE, API = "203.0.113.7", "203.0.113.8"
+OUTSIDE = "203.0.113.7"
 
 
 @pytest.fixture
@@ -26,11 +26,11 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SiteContext:
     monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
     found = SiteContext.load(find_site("campus"))
     instances = {
-        name: InstanceOutput(id=name, name=name, address=address, flavor="f", roles=(role,), floating_ip=outside)
-        for name, address, role, outside in (
-            ("edge-1", EDGE, "registry", OUTSIDE),
-            ("control-1", CONTROL, "kube_control_plane", API),
-            ("worker-1", WORKER, "kube_node", None),
+        name: InstanceOutput(id=name, name=name, address=address, flavor="f", roles=roles, floating_ip=outside)
+        for name, address, roles, outside in (
+            ("edge-1", EDGE, ("registry", "load_balancer"), OUTSIDE),
+            ("control-1", CONTROL, ("kube_control_plane",), None),
+            ("worker-1", WORKER, ("kube_node",), None),
         )
     }
     CloudOutputs(instances=instances, networks={}).save(found.paths.create())
@@ -78,7 +78,7 @@ def test_clients_outside_connect_to_floating_ips(context: SiteContext) -> None:
     """Images are pushed there, with a certificate for it; the kubeconfig names it."""
     assert registry_address(context) == OUTSIDE
     variables = build_inventory(context.site, context.cloud_outputs, context.site_file).variables
-    assert variables["kube_control_plane"]["kube_control_plane_external_address"] == API
+    assert variables["kube_control_plane"]["kube_control_plane_external_address"] == OUTSIDE
     certificate = str(variables["registry"]["registry_certificate"])
     assert repr([EDGE, OUTSIDE, "127.0.0.1"]) in certificate
 

@@ -10,7 +10,7 @@ import pytest
 from strata.cloud.ports import security_group_arguments
 from strata.models import load_site
 from strata.models.access import Access
-from strata.roles import FILE, Port, roles
+from strata.roles import FILE, Port, port, roles
 from strata.site.openings import EVERY_HOST
 from strata.site.paths import REPOSITORY
 
@@ -61,6 +61,22 @@ def test_security_groups_of_the_lab() -> None:
     assert sum(len(group.ingress) for group in groups.values()) == sum(len(rules) for rules in LAB.values())
     assert next(iter(groups)) == EVERY_HOST
     assert groups["load_balancer"].name == "lab-load-balancer"
+
+
+def test_several_api_servers_are_open_to_the_load_balancer_and_it_to_nodes_and_users() -> None:
+    site = load_site(REPOSITORY / "inventories" / "campus" / "site.yaml")
+    assert site.cloud is not None
+    groups = security_group_arguments(site, site.cloud)
+    open_to = {
+        name: {rule.source or rule.group for rule in groups[name].ingress if rule.port == port("kube_control_plane")}
+        for name in ("load_balancer", "kube_control_plane", "kube_node")
+    }
+    users = str(site.access.kubernetes_api[0])
+    assert open_to == {
+        "load_balancer": {"kube_control_plane", "kube_node", users},
+        "kube_control_plane": {"load_balancer", users},
+        "kube_node": set(),
+    }
 
 
 def test_networks_that_a_port_can_be_opened_to_are_those_of_access() -> None:

@@ -105,9 +105,9 @@ def test_a_cloud_in_order_passes_and_its_image_is_recorded(
             "cloud.external_network",
             "net-1, net-2",
         ),
-        (replace(CLOUD, quota={"instances": Allowance(10, 8)}), "cloud.project", "5 more instances are needed"),
-        (replace(CLOUD, quota={"cores": Allowance(10, 0)}), "cloud.project", "12 more cores are needed"),
-        (replace(CLOUD, quota={"floatingip": Allowance(3, 3)}), "cloud.project", "2 more floating IPs are needed"),
+        (replace(CLOUD, quota={"instances": Allowance(10, 8)}), "cloud.project", "7 more instances are needed"),
+        (replace(CLOUD, quota={"cores": Allowance(10, 0)}), "cloud.project", "16 more cores are needed"),
+        (replace(CLOUD, quota={"floatingip": Allowance(3, 3)}), "cloud.project", "1 more floating IPs are needed"),
     ],
 )
 def test_each_difference_names_its_key_and_records_nothing(
@@ -199,17 +199,17 @@ def test_what_exists_already_needs_no_quota(context: SiteContext) -> None:
     """A run that ended half way is resumed within the quota that it has used up."""
     cloud = model(context)
     everything = existing_cloud.needs(context, cloud, Counter())
-    assert everything["instances"] == 5
-    assert everything["memory"] == 4 * 2048 + 4096
-    assert (everything["router"], everything["floatingip"]) == (1, 2)
+    assert everything["instances"] == 7
+    assert everything["memory"] == 6 * 2048 + 4096
+    assert (everything["router"], everything["floatingip"]) == (1, 1)
     made = Counter(
         {("Instance", "edge-1"): 1, ("Port", "edge-1"): 1, ("Router", "router"): 1, ("FloatingIp", "edge-1"): 1}
     )
     rest = existing_cloud.needs(context, cloud, made)
-    assert rest["instances"] == 4
+    assert rest["instances"] == 6
     assert rest["port"] == everything["port"] - 1
     assert "router" not in rest
-    assert rest["floatingip"] == 1
+    assert "floatingip" not in rest
 
 
 def test_refused_credentials_name_the_entry(

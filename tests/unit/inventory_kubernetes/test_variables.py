@@ -14,7 +14,7 @@ from strata.inventory.role_variables import role_host_variables, role_variables
 from strata.models import Site, load_site
 from strata.models.platform import ExternalIssuer, Ingress, IngressCertificate
 from strata.roles import PODS, roles
-from strata.site.hosts import hosts, running_roles
+from strata.site.hosts import api_host, hosts, running_roles
 from strata.site.outputs import CloudOutputs, ImageOutputs, InstanceOutput
 from strata.site.paths import REPOSITORY, SitePaths
 from strata.toolchain import load_versions
@@ -232,3 +232,27 @@ def test_every_site_has_variables_before_its_cloud_stands(file: Path) -> None:
     other = load_site(file)
     for role in CLUSTER:
         assert isinstance(role_variables(role, other, None), dict)
+
+
+CAMPUS = (("registry", "load_balancer"), ("kine",), *([("kube_control_plane",)] * 3), ("kube_node",))
+
+
+def test_several_control_planes_have_the_load_balancers_address() -> None:
+    """Certificates, kubeconfigs and outputs name it; one control plane is reached at its own."""
+    campus = load_site(REPOSITORY / "inventories" / "campus" / "site.yaml")
+    found = outputs(*CAMPUS)
+    assert role_variables("kube_control_plane", campus, found)["kube_control_plane_api_address"] == "10.77.0.10"
+    servers = role_variables("load_balancer", campus, found)["load_balancer_api_servers"]
+    assert servers == {"host-2": "10.77.0.12", "host-3": "10.77.0.13", "host-4": "10.77.0.14"}
+    host = api_host(campus, found)
+    assert host is not None
+    assert host.name == "host-0"
+
+
+def test_one_control_plane_is_reached_at_its_own_address(site: Site) -> None:
+    found = outputs(*LAB, ("load_balancer",))
+    assert "kube_control_plane_api_address" not in role_variables("kube_control_plane", site, found)
+    assert role_variables("load_balancer", site, found)["load_balancer_api_servers"] == {}
+    host = api_host(site, found)
+    assert host is not None
+    assert host.name == "host-1"

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from strata.models import Problem, SiteError, load_site
+from strata.site.paths import REPOSITORY
 
 from .conftest import LAB
 
@@ -17,6 +18,9 @@ Edit = tuple[str, str]
 SMALL = "{name: cpu.small, vcpus: 2, memory: 2 GiB, disk: 20 GiB}"
 WORKER = "{name: worker-1, flavor: cpu.medium, image: debian-12, network: platform, roles: [kube_node]}"
 GPU = "{name: gpu-worker-1, flavor: gpu.v100.1, image: debian-12, network: platform, roles: [kube_node, gpu_node]}"
+CONTROL_PLANES = "\n    - ".join(
+    WORKER.replace("worker-1", name).replace("kube_node", "kube_control_plane") for name in ("control-2", "control-3")
+)
 SECOND = f"\n    - {GPU.replace('gpu-worker-1', 'gpu-worker-2').replace('v100.1', 'v100.2')}"
 NETWORK = "{name: platform, cidr: 10.77.0.0/24}"
 POOL = "{name: platform, cidr: 10.77.0.0/24, allocation_pool: {start: 10.77.0.20, end: 10.77.0.22}}"
@@ -421,9 +425,30 @@ CASES: dict[str, tuple[Sequence[Edit], str, str, str, str]] = {
     "two control planes by kubeadm": (
         [(WORKER, WORKER.replace("[kube_node]", "[kube_control_plane]"))],
         "cloud.instances[2].roles",
-        "already on control-1; installer: kubeadm",
-        "installer: kubespray",
+        "the role kube_control_plane is on 2 hosts: control-1, worker-1",
+        "1, 3 or 5 control planes",
         "worker-1",
+    ),
+    "the load balancer of three control planes on one of them": (
+        [
+            (WORKER, CONTROL_PLANES.replace("[kube_control_plane]", "[kube_control_plane, load_balancer]", 1)),
+            ("registry, load_balancer]", "registry]"),
+        ],
+        "cloud.instances[2].roles",
+        "both load_balancer and kube_control_plane listen at port 6443",
+        "give another host the role load_balancer",
+        "control-2",
+    ),
+    "three control planes with an etcd on each": (
+        [
+            (WORKER, CONTROL_PLANES),
+            ("postgresql, kine, registry", "postgresql, registry"),
+            ("datastore: kine", "datastore: etcd"),
+        ],
+        "cluster.datastore",
+        "several control planes by kubeadm need a datastore outside of them",
+        "datastore: kine, or installer: kubespray",
+        "datastore: etcd",
     ),
     "GPU node that is no node": (
         [
@@ -646,6 +671,16 @@ def test_mistake(site_file: Callable[..., Path], problems_of: Callable[[Path], S
     assert fix in problem.fix
     assert problem.line is not None
     assert in_line in file.read_text().splitlines()[problem.line - 1]
+
+
+def test_several_control_planes_need_a_load_balancer(
+    site_file: Callable[..., Path], problems_of: Callable[[Path], Sequence[Problem]]
+) -> None:
+    campus = (REPOSITORY / "inventories" / "campus" / "site.yaml").read_text()
+    (problem,) = problems_of(site_file(("[registry, load_balancer]", "[registry]"), text=campus))
+    assert problem.key == "cloud.instances[3].roles"
+    assert "several control planes need a host with the role load_balancer" in problem.why
+    assert problem.fix == "give a host the role load_balancer"
 
 
 def test_the_lab_has_no_mistake(site_file: Callable[..., Path]) -> None:

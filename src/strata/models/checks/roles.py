@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping
 
 from strata.catalogue.needs.database import databases
 from strata.models.checks.finding import INSTANCES, MACHINES, Finding, Host, hosts
+from strata.models.cluster import Cluster
 from strata.models.site import Site
 from strata.models.yaml_events import KeyPath
 from strata.roles import Role, Section, roles
 
+CONTROL_PLANES = (1, 3, 5)
 SOURCES: tuple[KeyPath, ...] = (INSTANCES, MACHINES)
 
 
@@ -71,11 +73,7 @@ def _cluster(site: Site, by_role: Mapping[str, list[Host]]) -> Iterator[Finding]
         if "kube_node" not in by_role:  # else told with the node
             yield Finding(("cluster",), why, "give a host the role kube_control_plane", SOURCES)
     if site.cluster.installer == "kubeadm":
-        control = by_role.get("kube_control_plane", [])
-        for host in control[1:]:
-            why = f"kube_control_plane is already on {control[0].name}; installer: kubeadm sets up one control plane"
-            fix = "remove kube_control_plane here, or installer: kubespray"
-            yield Finding((*host.path, "roles"), why, fix, (("cluster",),))
+        yield from _control_planes(site.cluster, by_role)
     if site.cluster.datastore == "kine" and "kine" not in by_role:
         yield Finding(
             path,
@@ -87,3 +85,25 @@ def _cluster(site: Site, by_role: Mapping[str, list[Host]]) -> Iterator[Finding]
         yield Finding(
             path, f"is etcd, and {by_role['kine'][0].name} has the role kine", "datastore: kine, or remove the role"
         )
+
+
+def _control_planes(cluster: Cluster, by_role: Mapping[str, list[Host]]) -> Iterator[Finding]:
+    """Several, by kubeadm: a number that survives the loss of one, a datastore outside, one address in front."""
+    control = by_role.get("kube_control_plane", [])
+    if len(control) < 2:
+        return
+    path: KeyPath = (*control[1].path, "roles")
+    if len(control) not in CONTROL_PLANES:
+        why = f"the role kube_control_plane is on {len(control)} hosts: {', '.join(host.name for host in control)}"
+        yield Finding((*control[-1].path, "roles"), why, "1, 3 or 5 control planes", SOURCES)
+    if cluster.datastore != "kine":
+        why = f"is {cluster.datastore}; several control planes by kubeadm need a datastore outside of them"
+        yield Finding(("cluster", "datastore"), why, "datastore: kine, or installer: kubespray", SOURCES)
+    balancers = by_role.get("load_balancer", [])
+    if not balancers:
+        why = "several control planes need a host with the role load_balancer, at which clients reach their API"
+        yield Finding(path, why, "give a host the role load_balancer", SOURCES)
+    for host in balancers:
+        if "kube_control_plane" in host.roles:
+            why = "both load_balancer and kube_control_plane listen at port 6443 where there are several control planes"
+            yield Finding((*host.path, "roles"), why, "give another host the role load_balancer")

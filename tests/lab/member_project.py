@@ -1,0 +1,97 @@
+"""A project of the lab's cloud as an operator of another cloud has one: with a member's application credential."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from strata.models import find_site
+from strata.site.context import SiteContext
+
+from .commands import strata
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+
+NAME = "campus"
+
+
+@dataclass(frozen=True)
+class Place:
+    """The project, and the environment in which campus is deployed there.
+
+    Args:
+        project: its id.
+        environment: state directory and clouds.yaml of its own.
+        state: the site's state directory.
+    """
+
+    project: str
+    environment: Mapping[str, str]
+    state: Path
+
+
+@contextmanager
+def member_project(context: SiteContext, cloud: Connection, directory: Path, instances: int) -> Iterator[Place]:
+    """A project with a member; the site in it, both and their objects are removed afterwards.
+
+    Args:
+        context: the lab.
+        cloud: its cloud, as administrator.
+        directory: for state and clouds.yaml.
+        instances: the quota.
+    """
+    if not context.provider.owns_cloud:
+        pytest.skip(f"site {context.site.name} is no lab: its cloud is not ours to make projects in")
+    import openstack
+
+    password = secrets.token_urlsafe(24)
+    identity: Any = cloud.identity
+    network: Any = cloud.network
+    entry = yaml.safe_load(context.paths.clouds_file.read_text())["clouds"][context.provider.cloud_entry]
+    project = identity.create_project(name=NAME, domain_id="default")
+    user = identity.create_user(
+        name=NAME, password=password, default_project_id=project.id, domain_id=project.domain_id
+    )
+    environment = {"STRATA_STATE_DIR": str(directory), "OS_CLIENT_CONFIG_FILE": str(directory / "clouds.yaml")}
+    try:
+        identity.assign_project_role_to_user(project, user, identity.find_role("member"))
+        cloud.set_compute_quotas(project.id, instances=instances)
+        # neutron counts a group that is being created twice for a moment: of the default of 10 too many for 9 at once
+        cloud.set_network_quotas(project.id, security_group=20)
+        auth = {"auth_url": entry["auth"]["auth_url"]}
+        own = {**auth, "username": NAME, "password": password, "project_id": project.id}
+        rest = {key: value for key, value in entry.items() if key not in ("auth", "auth_type")}
+        with openstack.connection.Connection(**rest, auth={**own, "user_domain_id": project.domain_id}) as member:
+            keystone: Any = member.identity
+            credential = keystone.create_application_credential(user=user.id, name="strata")
+        auth |= {"application_credential_id": credential.id, "application_credential_secret": credential.secret}
+        clouds = {"clouds": {NAME: {**rest, "auth_type": "v3applicationcredential", "auth": auth}}}
+        Path(environment["OS_CLIENT_CONFIG_FILE"]).write_text(yaml.safe_dump(clouds))
+        yield Place(str(project.id), environment, directory / NAME)
+    finally:
+        if (directory / NAME).exists():
+            strata("destroy", NAME, "--yes", environment=environment)
+        for group in network.security_groups(project_id=project.id):
+            network.delete_security_group(group)
+        identity.delete_user(user)
+        identity.delete_project(project)
+
+
+def campus_in_the_lab(context: SiteContext) -> dict[str, Any]:
+    """The content of campus' site file, with the lab's gateway as its deployment host and GPUs without a driver."""
+    content: dict[str, Any] = yaml.safe_load(find_site(NAME).read_text())
+    cloud = context.site.cloud
+    assert cloud is not None
+    assert cloud.control_network is not None
+    gateway = str(cloud.control_network[1])
+    content["access"] |= {key: [f"{gateway}/32"] for key in ("ssh", "kubernetes_api", "registry")}
+    content["cluster"]["gpu_nodes"] = {"device_plugin": "built-in"}
+    return content
