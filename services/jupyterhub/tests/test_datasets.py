@@ -74,7 +74,8 @@ def test_init_container_is_the_sites_and_restricted(hub: Hub) -> None:
     security = init["securityContext"]
     assert (security["allowPrivilegeEscalation"], security["runAsNonRoot"]) == (False, True)
     assert (security["capabilities"], security["seccompProfile"]) == ({"drop": ["ALL"]}, {"type": "RuntimeDefault"})
-    assert {"name": "datasets", "emptyDir": {}} in spec["volumes"]
+    (volume,) = (volume for volume in spec["volumes"] if volume["name"] == "datasets")
+    assert int(volume["emptyDir"]["sizeLimit"]) > 0, "else a notebook fills the node's disk"
     assert [one["mountPath"] for one in init["volumeMounts"]] == ["/datasets"], "and not the home"
 
 

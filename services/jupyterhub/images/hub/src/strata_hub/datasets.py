@@ -165,8 +165,9 @@ def mount(pod: Any, image: str, datasets: Mapping[str, Mapping[str, Any]], downl
         "securityContext": SECURITY_CONTEXT,
         "volumeMounts": [{"name": CONTAINER, "mountPath": DIRECTORY}],
     }
+    size = downloads.bytes * len(datasets)
     pod.spec.init_containers = [*(pod.spec.init_containers or ()), container]
-    pod.spec.volumes = [*(pod.spec.volumes or ()), {"name": CONTAINER, "emptyDir": {}}]
+    pod.spec.volumes = [*(pod.spec.volumes or ()), {"name": CONTAINER, "emptyDir": {"sizeLimit": str(size)}}]
     server = pod.spec.containers[0]
     server.volume_mounts = [
         *(server.volume_mounts or ()),
