@@ -155,7 +155,7 @@ OPENSTACK, WORKER, CONTROL = "openstack_controller", "gpu_node", "kube_control_p
         (
             *("kube_control_plane", CONTROL),
             {"kube_control_plane_datastore": {"endpoints": ["http://192.0.2.1:2379"]}},
-            "with its datastore over https",
+            "all must begin with https://",
         ),
         ("kube_node", WORKER, {"kube_node_labels": "gpu"}, "unable to convert to dict"),
         ("kube_node", WORKER, {"kube_node_taints": ["gpu:Never"]}, "kube_node_taints has gpu:Never; write key=value"),

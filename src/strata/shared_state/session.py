@@ -19,6 +19,8 @@ from strata.site.paths import SitePaths
 
 SAVE_EVERY = 4
 """Renewals of the lock between two snapshots of a run: a minute."""
+INTERRUPTION = signal.SIGUSR1
+"""What ends a run without its lock: one that a script started in the background ignores SIGINT."""
 
 
 @contextmanager
@@ -120,17 +122,23 @@ class _Keeper(threading.Thread):
                 self.lost = not lease.renew(self._bucket, self._me, count)
                 if self.lost:
                     if not self._done.is_set():
-                        os.kill(os.getpid(), signal.SIGINT)
+                        os.kill(os.getpid(), INTERRUPTION)
                     return
                 if self._saves and count % SAVE_EVERY == 0:
                     self._copy.push()
             except UserError:
                 continue  # the next renewal may succeed; the end of the run reports what does not
 
+    def start(self) -> None:
+        """Begins; from the main thread, which a lost lock interrupts."""
+        self._handler = signal.signal(INTERRUPTION, signal.default_int_handler)
+        super().start()
+
     def stop(self) -> None:
         """Ends the renewals and waits for a snapshot under way."""
         self._done.set()
         self.join()
+        signal.signal(INTERRUPTION, self._handler)
 
     def finish(self) -> None:
         """Saves the state and gives the lock back.

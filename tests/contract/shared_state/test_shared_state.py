@@ -94,7 +94,9 @@ class Team:
         self.monkeypatch.setenv("STATE", self.state(wait_minutes=wait_minutes).model_dump_json())
         self.monkeypatch.setenv("RENEWAL", str(renewal))
         pipe = subprocess.PIPE
-        run = subprocess.Popen([sys.executable, "-c", RUN, name], stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+        # as a script starts it in the background
+        line = ["env", "--ignore-signal=INT", sys.executable, "-c", RUN, name]
+        run = subprocess.Popen(line, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
         self.runs.append(run)
         return run
 
