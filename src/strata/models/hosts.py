@@ -200,6 +200,16 @@ class DataTransfer(Model):
         ),
     ] = None
 
+    @model_validator(mode="after")
+    def _export_of_a_tenant(self) -> Self:
+        if self.export is not None and self.tenant is None:
+            raise PydanticCustomError(
+                "export_tenant",
+                "needs a tenant, whose folder in the export takes the downloads",
+                {"key": "export", "fix": "add tenant: <name>"},
+            )
+        return self
+
 
 class Operator(Model):
     """A person who logs in on the site's hosts, with keys only."""

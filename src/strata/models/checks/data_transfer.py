@@ -29,10 +29,10 @@ def check(site: Site) -> Iterator[Finding]:
             why = "the tenant has no group_id, which the files of its downloads get"
             yield Finding(path, why, f"add group_id to the tenant {settings.tenant}", (TENANTS,))
     if settings.export is not None:
-        yield from _export(site, settings.export, settings.tenant)
+        yield from _export(site, settings.export)
 
 
-def _export(site: Site, name: str, tenant: str | None) -> Iterator[Finding]:
+def _export(site: Site, name: str) -> Iterator[Finding]:
     exports = {export.name: export for export in (site.hosts.nfs.exports if site.hosts.nfs else ())}
     path: KeyPath = (*SECTION, "export")
     if name not in exports:
@@ -42,5 +42,3 @@ def _export(site: Site, name: str, tenant: str | None) -> Iterator[Finding]:
         yield Finding(path, why, f"set tenants: true for {name}, or name another export", (EXPORTS,))
     elif exports[name].read_only:
         yield Finding(path, f"the export {name} is read-only", "remove read_only, or name another export", (EXPORTS,))
-    if tenant is None:
-        yield Finding(path, "needs a tenant, whose folder in the export takes the downloads", "add tenant: <name>")
