@@ -28,7 +28,7 @@ from strata.site.outputs import write_private
 from strata.verify.waiting import settled
 from strata_services.accounting.service import AUDIENCE
 from strata_services.accounting.service import SERVICE as ACCOUNTING
-from strata_services.htcondor.queue import HELD, opened_queue
+from strata_services.htcondor.queue import opened_queue
 from strata_services.htcondor.service import SERVICE as HTCONDOR
 from strata_services.jupyterhub.kernel import Server
 from strata_services.jupyterhub.service import SERVICE as JUPYTERHUB
@@ -58,14 +58,14 @@ while not token.exists():
 schedd = htcondor2.Schedd()
 job = htcondor2.Submit({{
     "executable": "/bin/cat", "transfer_executable": "false", "arguments": "secret", "transfer_input_files": "secret",
-    "output": "out", "should_transfer_files": "YES", "hold": "true",
+    "output": "out", "should_transfer_files": "YES",
     "request_cpus": "1", "request_memory": "64MB", "request_disk": "1MB",
 }})
 submitted = schedd.submit(job, spool=True)
 schedd.spool(submitted)
 print(json.dumps(submitted.cluster()))
 """
-"""The job waits: whether it is safe does not depend on whether it has run."""
+"""Spooled: it stays in the queue when it has run, too."""
 SPY = """
 import json, os, pathlib, socket, tempfile, time, htcondor2
 os.chdir(tempfile.mkdtemp())
@@ -234,11 +234,13 @@ def test_two_tenants(
             spied = eve.run(context, SPY.format(cluster=cluster, nfs=nfs, port=NFS))
             assert spied["shared"] == [theirs.name]
             assert (spied["files"], spied["retrieved"]) == ([], [])
-            assert spied["nfs"] in ("TimeoutError", "ConnectionRefusedError")
+            assert spied["nfs"] in ("TimeoutError", "ConnectionRefusedError", "OSError"), (
+                "OSError: no route to the host"
+            )
             assert spied["remove"] in ("0", "HTCondorException")
             assert spied["release"] in ("0", "HTCondorException")
             (job,) = queue.jobs(cluster)
-            assert (job["JobStatus"], job["Cmd"], job["Owner"]) == (HELD, "/bin/cat", identity), spied
+            assert (job["Cmd"], job["Owner"]) == ("/bin/cat", identity), spied
         finally:
             queue.remove(identity, user=identity)
             bob.run(context, CLEAN.format(tenant=ours.name))

@@ -10,6 +10,7 @@ from typing import Any
 
 import jwt
 import pytest
+import yaml
 
 from strata.catalogue.needs import BatchQueue
 from strata.catalogue.service import Service
@@ -106,6 +107,20 @@ def test_jobs_beyond_a_tenants_share_are_refused(objects_of: ObjectsOf, lab_with
     assert f"SUBMIT_REQUIREMENT_Limits = False || {rule}\n" in with_cards
     without = configuration(objects_of(SERVICE, lab_with(SERVICE)), "access-point")
     assert "(RequestGPUs ?: 0) <= 0)" in without
+
+
+def test_a_site_has_several_tenants(objects_of: ObjectsOf, lab_with: LabWith) -> None:
+    """Unquoted, the second name was a key of its own in the variable, which Kubernetes refuses."""
+    file = lab_with(SERVICE)
+    content = yaml.safe_load(file.read_text())
+    teaching = {"name": "teaching", "quota": {"cpu": 4, "memory": "8 GiB"}, "group_id": 20002}
+    content["platform"]["tenants"].append(teaching)
+    file.write_text(yaml.safe_dump(content))
+    objects = objects_of(SERVICE, file)
+    (point,) = (o for o in objects if o["kind"] == "StatefulSet" and o["metadata"]["name"] == "htcondor-access-point")
+    (tokens,) = (c for c in point["spec"]["template"]["spec"]["containers"] if c["name"] == "tokens")
+    (variable,) = (one for one in tokens["env"] if one["name"] == "STRATA_TENANTS")
+    assert variable == {"name": "STRATA_TENANTS", "value": "research,teaching"}
 
 
 def test_only_pods_that_a_service_names_reach_the_pool(
