@@ -6,7 +6,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,17 +14,13 @@ from urllib.parse import urlsplit
 import pytest
 import requests
 
-from strata.access.https import site_session
-from strata.access.users import Account, add_user, remove_user
 from strata.catalogue.issuer import Issuer
-from strata.errors import UserError
-from strata.inventory.services import published_services
 from strata.site.context import SiteContext
 from strata_services.jupyterhub.needs import NAMESPACE
 from strata_services.jupyterhub.service import SERVICE
 
 from .healing import eventually
-from .notebooks import PAGE_SECONDS, User
+from .notebooks import PAGE_SECONDS, User, new_user
 
 pytestmark = pytest.mark.long
 NAME = "datasets-ada"
@@ -112,21 +108,10 @@ def ada(context: SiteContext, own_issuer: Issuer, kubectl: Callable[..., str]) -
     if settings is None or not site.platform.tenants or own_issuer.users is None:
         pytest.skip(f"site {site.name} has no notebooks, no tenants, or users of another issuer")
     tenant = site.platform.tenants[0].name
-    (hub,) = (one.url for one in published_services(site) if one.key == SERVICE.key)
-    with ExitStack() as stack:
-        with suppress(UserError):
-            remove_user(context, NAME)  # of an interrupted run
-        password = add_user(context, Account(NAME, f"{NAME}@{site.domain}", (tenant,), (tenant,)))
-        stack.callback(remove_user, context, NAME)
-        user = User(NAME, stack.enter_context(site_session(context)), hub, kubectl)
+    made = new_user(context, kubectl, NAME, tenant, administrator=True)
+    with made as (user, password), ExitStack() as stack:
         user.log_in(own_issuer, password)
-        forgery = next(one.value for one in user.http.cookies if one.name == "_xsrf" and one.path == "/hub/")
-        made = user.http.post(
-            f"{hub}hub/api/users/{NAME}/tokens", json={"expires_in": 3600},
-            headers={"X-XSRFToken": forgery or ""}, timeout=PAGE_SECONDS,
-        )  # fmt: skip
-        assert made.status_code == 201, made.text
-        found = Administrator(user, tenant, made.json()["token"], settings.profiles[0].name)
+        found = Administrator(user, tenant, user.token(), settings.profiles[0].name)
         for name in (GOOD, MISSING):
             stack.callback(found.delete, name)
         stack.callback(found.stop)

@@ -234,9 +234,8 @@ def test_two_tenants(
             spied = eve.run(context, SPY.format(cluster=cluster, nfs=nfs, port=NFS))
             assert spied["shared"] == [theirs.name]
             assert (spied["files"], spied["retrieved"]) == ([], [])
-            assert spied["nfs"] in ("TimeoutError", "ConnectionRefusedError", "OSError"), (
-                "OSError: no route to the host"
-            )
+            # OSError: no route to the host
+            assert spied["nfs"] in ("TimeoutError", "ConnectionRefusedError", "OSError")
             assert spied["remove"] in ("0", "HTCondorException")
             assert spied["release"] in ("0", "HTCondorException")
             (job,) = queue.jobs(cluster)

@@ -9,10 +9,10 @@ from typing import Any
 
 from strata.access.openstack import connect
 from strata.adopt.matching import Match, match
-from strata.adopt.project import KINDS, Objects, project_of, read_project
+from strata.adopt.project import KINDS, Objects, of_kind, project_of, read_project
 from strata.adopt.unread import fill_in
 from strata.cloud.clouds_file import entries
-from strata.engine.disruption import Applied, Approval, Disruption, disturbances
+from strata.engine.disruption import REPLACED, Applied, Approval, Disruption, disturbances
 from strata.engine.existing_cloud import answering, check_existing_cloud
 from strata.engine.keys import ensure_ssh_key
 from strata.errors import UserError
@@ -23,8 +23,6 @@ from strata.site.context import SiteContext
 from strata.site.outputs import ExistingObjects
 from strata.stacks.events import urn_name, urn_type
 from strata.stacks.rehearsal import Rehearsal, rehearsal
-
-REPLACED = ("replace", "create-replacement", "delete-replaced")
 
 
 @dataclass(frozen=True)
@@ -140,7 +138,7 @@ def prepare(
         objects = read_project(connection)
         for key, identifier in chosen.items():
             kind = key.partition("/")[0]
-            if identifier not in {o.id for o in objects.get({"router-interface": "port"}.get(kind, kind), ())}:
+            if identifier not in {o.id for o in of_kind(objects, kind)}:
                 raise _not_there(key, identifier, project_of(connection, kind, identifier), cloud)
     with _recorded_images(context, cloud, objects, chosen) as keep:
         check_existing_cloud(context, progress, adopting={o.name for o in objects["instance"]})

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from strata.adopt.project import KINDS, CloudObject, Objects
+from strata.adopt.project import KINDS, CloudObject, Objects, of_kind
 from strata.cloud.ports import security_group_arguments
 from strata.errors import UserError
 from strata.models import Site
@@ -111,7 +111,7 @@ class _Matcher:
             self._ids[kind, creation.name] = found.found.id
 
     def _all(self, kind: str) -> Sequence[CloudObject]:
-        return self._objects.get({"router-interface": "port"}.get(kind, kind), ())
+        return of_kind(self._objects, kind)
 
     def _subnet(self, creation: Creation) -> list[CloudObject]:
         network = self._ids.get(("network", creation.name))

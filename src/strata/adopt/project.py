@@ -62,6 +62,11 @@ Objects = Mapping[str, tuple[CloudObject, ...]]
 """Kind to the project's objects. Interfaces of routers are ports."""
 
 
+def of_kind(objects: Objects, kind: str) -> tuple[CloudObject, ...]:
+    """The objects of one of `KINDS`."""
+    return objects.get("port" if kind == "router-interface" else kind, ())
+
+
 def read_project(connection: Connection) -> Objects:
     """Reads all objects of the project that the credentials are for.
 

@@ -22,6 +22,8 @@ INSTANCE = "openstack:compute/instance:Instance"
 """Type of the resource that stands for a server."""
 KUBERNETES_ROLES = frozenset({"kube_control_plane", "kube_node"})
 _CODE = ("pulumi/cloud", "src/strata/cloud", "versions.yaml")
+REPLACED = ("replace", "create-replacement", "delete-replaced")
+"""Operations of Pulumi's that are part of a replacement."""
 UNKNOWN = ("a resource that it needs is replaced",)
 """Why an instance is replaced that itself does not differ."""
 Effect = Literal["replaced", "rebuilt", "resized"]
@@ -221,7 +223,7 @@ def disturbances(context: SiteContext, steps: Iterable[Mapping[str, Any]]) -> li
 
 
 def _effect(operation: str, because: tuple[str, ...]) -> Effect | None:
-    if operation in ("replace", "create-replacement", "delete-replaced"):
+    if operation in REPLACED:
         return "replaced"
     if operation == "update" and {"imageId", "imageName"} & set(because):
         return "rebuilt"

@@ -11,7 +11,6 @@ from strata.access import user_list, users
 from strata.access.user_list import add_users, read_user_list
 from strata.access.users import Account
 from strata.errors import UserError
-from strata.models import find_site
 from strata.progress import Silent
 from strata.site.context import SiteContext
 
@@ -46,12 +45,6 @@ def issuer(monkeypatch: pytest.MonkeyPatch) -> Issuer:
     found = Issuer()
     monkeypatch.setattr(users, "_request", found)
     return found
-
-
-@pytest.fixture
-def context(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SiteContext:
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
-    return SiteContext.load(find_site("lab"))
 
 
 def written(tmp_path: Path, text: str | bytes) -> Path:

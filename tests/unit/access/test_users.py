@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ import pytest
 from strata.access import users
 from strata.access.kubectl import Unanswered
 from strata.errors import UserError
-from strata.models import find_site
 from strata.site.context import SiteContext
 
 
@@ -37,12 +35,6 @@ def pod(monkeypatch: pytest.MonkeyPatch) -> Pod:
     found = Pod()
     monkeypatch.setattr(users, "run_kubectl", found)
     return found
-
-
-@pytest.fixture
-def context(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SiteContext:
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
-    return SiteContext.load(find_site("lab"))
 
 
 def test_the_password_goes_by_standard_input(pod: Pod, context: SiteContext) -> None:
