@@ -122,11 +122,20 @@ def values_of(state: Callable[[Path], PlatformState]) -> Callable[[Service[Any],
     return of
 
 
-def render(chart: str, values: dict[str, Any]) -> list[dict[str, Any]]:
+def render(chart: str, values: dict[str, Any], namespace: str = "default") -> list[dict[str, Any]]:
     """The objects of a chart, by the real helm."""
     directory = chart_directory(chart) if chart in load_versions().charts else REPOSITORY / "helm" / chart
     done = subprocess.run(
-        [str(Path(sys.executable).with_name("helm")), "template", chart, str(directory), "-f", "-"],
+        [
+            str(Path(sys.executable).with_name("helm")),
+            "template",
+            chart,
+            str(directory),
+            "-f",
+            "-",
+            "--namespace",
+            namespace,
+        ],
         input=json.dumps(values),
         capture_output=True,
         text=True,
@@ -142,3 +151,15 @@ def objects_of(
 ) -> Callable[[Service[Any], Path], list[dict[str, Any]]]:
     """`objects_of(SERVICE, site_file)` → the objects of its release."""
     return lambda service, site_file: render(service.name, values_of(service, site_file))
+
+
+@pytest.fixture
+def releases_of(state: Callable[[Path], PlatformState]) -> Callable[..., dict[str, list[dict[str, Any]]]]:
+    """`releases_of(site_file, CHART, …)` → the objects of the charts' releases, by the release's name."""
+
+    def of(site_file: Path, *charts: str) -> dict[str, list[dict[str, Any]]]:
+        found = state(site_file)
+        chosen = [release for release in releases(found.site) if release.chart in charts]
+        return {release.name: render(release.chart, release.values(found), release.namespace) for release in chosen}
+
+    return of

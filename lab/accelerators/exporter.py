@@ -1,7 +1,8 @@
 """Metrics of simulated cards under the names of NVIDIA's DCGM exporter; every series has strata_simulated="true".
 
 Which cards a node has, and which pod each is allocated to, is real: the former from the PCI devices that the instance
-was given, the latter from the kubelet's checkpoint. Load, temperature, power and clock are made up from that.
+was given, the latter from the kubelet's checkpoint. Load, temperature, power and clock are made up from that. A fault
+is simulated by a file in the device's directory: `xid` with the number of an Xid error, `temperature` in °C.
 """
 
 from __future__ import annotations
@@ -31,6 +32,14 @@ def cards(devices: Path, kinds: dict[str, dict[str, Any]]) -> Iterator[tuple[str
             continue
         if kind := kinds.get(":".join(identifiers)):
             yield directory.name, kind
+
+
+def number(file: Path, default: int) -> int:
+    """The number in a file; the default where there is none."""
+    try:
+        return int(file.read_text())
+    except (OSError, ValueError):
+        return default
 
 
 def holders(checkpoint: Path, pod_logs: Path) -> dict[str, dict[str, str]]:
@@ -66,8 +75,9 @@ def metrics(devices: Path, checkpoint: Path, pod_logs: Path, kinds: dict[str, di
         values = {
             "GPU_UTIL": 80 if busy else 0, "MEM_COPY_UTIL": 40 if busy else 0,
             "FB_USED": used, "FB_FREE": memory - used,
-            "GPU_TEMP": 65 if busy else 35, "POWER_USAGE": 210 if busy else 28, "SM_CLOCK": 1380 if busy else 135,
-            "XID_ERRORS": 0,
+            "GPU_TEMP": number(devices / address / "temperature", 65 if busy else 35),
+            "POWER_USAGE": 210 if busy else 28, "SM_CLOCK": 1380 if busy else 135,
+            "XID_ERRORS": number(devices / address / "xid", 0),
         }  # fmt: skip
         text = ",".join(f"{key}={json.dumps(value)}" for key, value in labels.items())
         for name, value in values.items():

@@ -125,6 +125,7 @@ func (f *nfs) brief() time.Duration { return max(2*time.Second-f.c.down(), time.
 
 // stat requests attributes after writes of this node have reached the server.
 func (f *nfs) stat(h *fuse.InHeader, n *node) (a fuse.Attr, change uint64, st uint32) {
+	before := n.written()
 	if st = f.settle(h, n); st != 0 {
 		return a, 0, st
 	}
@@ -135,6 +136,9 @@ func (f *nfs) stat(h *fuse.InHeader, n *node) (a fuse.Attr, change uint64, st ui
 	d := f.callAs(f.cred(h), h, getattr(new(enc).fh(n.fh)), limit)
 	if d.op(2) {
 		a, change, _ = d.attr()
+	}
+	if d.st == 0 {
+		n.sized(a.Size, before)
 	}
 	if n.id == fuse.FUSE_ROOT_ID {
 		f.mu.Lock()
@@ -206,6 +210,9 @@ func (f *nfs) SetAttr(_ <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrOut) 
 	if d.op(1) {
 		out.Attr, _, _ = d.attr()
 		out.SetTimeout(f.ttl)
+	}
+	if size != nil && d.st == 0 {
+		n.truncated(*size)
 	}
 	return status(d.st)
 }

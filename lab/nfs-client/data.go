@@ -48,7 +48,11 @@ func (f *nfs) open(h *fuse.InHeader, name string, mode, flags uint32, out *fuse.
 			d.u32()
 		}
 	}
-	return f.made(h, d, out)
+	n, st := f.made(h, d, out)
+	if st == fuse.OK && size != nil {
+		n.truncated(0)
+	}
+	return n, st
 }
 
 // handle registers an open file.
@@ -75,6 +79,7 @@ func (f *nfs) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, out *fus
 // Open implements fuse.RawFileSystem; data in the kernel's cache stays if the file has not changed.
 func (f *nfs) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	n := f.node(in.NodeId)
+	before := n.written()
 	if st := f.settle(&in.InHeader, n); st != 0 {
 		return status(st)
 	}
@@ -89,11 +94,14 @@ func (f *nfs) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.S
 		return fuse.EACCES
 	}
 	d.op(1)
-	_, change, _ := d.attr()
+	a, change, _ := d.attr()
 	n.mu.Lock()
 	current := n.change == change && d.st == 0
 	n.change = change
 	n.mu.Unlock()
+	if d.st == 0 {
+		n.sized(a.Size, before)
+	}
 	if current {
 		out.OpenFlags |= fuse.FOPEN_KEEP_CACHE
 	} else {
@@ -137,6 +145,36 @@ func (n *node) busy() bool {
 	return n.tail != nil || n.inflight > 0
 }
 
+// beyond reports whether this client has written more than such attributes tell, which are earlier ones then.
+func (n *node) beyond(size uint64) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.end > size
+}
+
+// written counts the writes of this client.
+func (n *node) written() uint64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.writes
+}
+
+// sized notes the size that the server told, which other clients may have changed, unless a write of ours came after.
+func (n *node) sized(size, writes uint64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.writes == writes {
+		n.end = size
+	}
+}
+
+// truncated notes the size that a truncation of this client left.
+func (n *node) truncated(size uint64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.writes, n.end = n.writes+1, size
+}
+
 // transmit sends the gathered write; n.mu is held. The next fsync or close reports errors.
 func (f *nfs) transmit(n *node, stable uint32) {
 	w := n.tail
@@ -149,7 +187,7 @@ func (f *nfs) transmit(n *node, stable uint32) {
 		st := f.store(n, w, stable)
 		n.mu.Lock()
 		if st != 0 {
-			n.werr = st
+			n.werr, n.end = st, 0
 		} else if stable != 0 {
 			n.dirty = slices.DeleteFunc(n.dirty, func(o *write) bool { return o == w })
 			n.size -= len(w.data)
@@ -237,14 +275,15 @@ func (f *nfs) commit(h *fuse.InHeader, n *node) uint32 {
 // Write implements fuse.RawFileSystem: it gathers adjacent writes, and sends them in the background.
 func (f *nfs) Write(_ <-chan struct{}, in *fuse.WriteIn, data []byte) (uint32, fuse.Status) {
 	hd := f.opened(in.Fh)
-	n, end := hd.n, in.Offset+uint64(len(data))
+	n, off := hd.n, in.Offset
+	// what a page of a mapped file holds belongs where it was, whatever else the file is open for
+	appends := in.Flags&syscall.O_APPEND != 0 && in.WriteFlags&fuse.WRITE_CACHE == 0
 	n.mu.Lock()
 	over := n.size+len(data) > maxDirty
-	again := n.inflight > 0 || n.tail != nil // writes to the same place keep their order
-	if again {
-		again = false
+	again := false
+	if !appends && (n.inflight > 0 || n.tail != nil) { // writes to the same place keep their order
 		for _, w := range append(n.dirty[:len(n.dirty):len(n.dirty)], n.tail) {
-			again = again || w != nil && w.off < end && in.Offset < w.off+uint64(len(w.data))
+			again = again || w != nil && w.off < off+uint64(len(data)) && off < w.off+uint64(len(w.data))
 		}
 	}
 	n.mu.Unlock()
@@ -259,11 +298,16 @@ func (f *nfs) Write(_ <-chan struct{}, in *fuse.WriteIn, data []byte) (uint32, f
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if t := n.tail; t != nil && (t.cr != hd.cr || t.off+uint64(len(t.data)) != in.Offset || len(t.data)+len(data) > f.c.maxIO) {
+	if appends && n.end > off {
+		// the kernel took an earlier size for the latest: it was in the reply of a CREATE that other writes overtook
+		off = n.end
+		go f.server.InodeNotify(n.id, int64(in.Offset), 0) // waits for this reply
+	}
+	if t := n.tail; t != nil && (t.cr != hd.cr || t.off+uint64(len(t.data)) != off || len(t.data)+len(data) > f.c.maxIO) {
 		f.transmit(n, 0)
 	}
 	if n.tail == nil {
-		n.tail = &write{cr: hd.cr, off: in.Offset}
+		n.tail = &write{cr: hd.cr, off: off}
 		w := n.tail
 		time.AfterFunc(time.Second, func() {
 			n.mu.Lock()
@@ -278,7 +322,7 @@ func (f *nfs) Write(_ <-chan struct{}, in *fuse.WriteIn, data []byte) (uint32, f
 	}
 	n.tail.data = append(n.tail.data, data...)
 	n.size += len(data)
-	n.change = 0
+	n.change, n.writes, n.end = 0, n.writes+1, max(n.end, off+uint64(len(data)))
 	if len(n.tail.data) >= f.c.maxIO {
 		f.transmit(n, 0)
 	}

@@ -32,6 +32,8 @@ type node struct {
 	dirty    []*write // sent, not committed
 	size     int      // bytes of both
 	inflight int
+	end      uint64 // the file has at least these bytes, by writes of this client; 0 is unknown
+	writes   uint64 // how many there were, truncations included
 	werr     uint32
 	moved    chan struct{} // closed when inflight decreases
 	lockMu   sync.Mutex
@@ -114,7 +116,7 @@ func (f *nfs) entry(h *fuse.InHeader, fh string, a fuse.Attr, out *fuse.EntryOut
 	}
 	n.refs++
 	f.mu.Unlock()
-	if n.busy() {
+	if n.busy() || n.beyond(a.Size) {
 		if b, _, st := f.stat(h, n); st == 0 {
 			a = b
 		}

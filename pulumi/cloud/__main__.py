@@ -19,8 +19,12 @@ from strata.cloud.project import Project, ProjectArgs
 from strata.cloud.router import Router, RouterArgs
 from strata.cloud.security_group import SecurityGroup
 from strata.cloud.server_group import ServerGroup
+from strata.cloud.virtual_address import VirtualAddress
+from strata.cloud.volume import Volume
 from strata.provider import provider_of
 from strata.pulumi_program import required_cloud, stack_site
+from strata.site.hosts import LOAD_BALANCER
+from strata.site.openings import EVERY_HOST
 from strata.site.paths import SitePaths
 
 site, _ = stack_site()
@@ -43,7 +47,9 @@ networks = {a.name: Network(a.name, a, in_project) for a in arguments.network_ar
 floating_ip = None
 if external_arguments := arguments.external_network_arguments(cloud, provider):
     external = ExternalNetwork("external", external_arguments, in_cloud)
-    routed = {network.name: networks[network.name].subnet_id for network in cloud.networks if not network.existing}
+    routed: dict[str, pulumi.Input[str]] = {}
+    for network in (networks[n.name] for n in cloud.networks if not n.existing):
+        routed |= network.routed_subnets
     interfaces: list[pulumi.Resource] = []
     if routed:
         behind = pulumi.ResourceOptions(provider=project, depends_on=external.ready)
@@ -71,6 +77,7 @@ instances = {
             key_pair=key_pair.name,
             network_id=networks[i.network].id,
             subnet_id=networks[i.network].subnet_id,
+            ipv6_subnet_id=networks[i.network].ipv6_subnet_id,
             security_group_ids=tuple(groups[key].id for key in instance_groups(site, i.name, i.roles) if key in groups),
             metadata=arguments.instance_metadata(site, i.roles),
             roles=i.roles,
@@ -78,6 +85,7 @@ instances = {
             floating_ip=floating_ip if i.floating_ip else None,
             server_group_id=None if i.server_group is None else server_groups[i.server_group].id,
             availability_zone=i.availability_zone,
+            boot_volume=arguments.boot_volume_arguments(i),
         ),
         # the scheduler looks at the aggregates' metadata
         pulumi.ResourceOptions(provider=project, depends_on=aggregates),
@@ -85,5 +93,19 @@ instances = {
     for i in cloud.instances
 }
 
-pulumi.export("instances", {name: instance.outputs for name, instance in instances.items()})
+volumes = {
+    name: {a.name: Volume(a.name, a, instances[name].id, in_project).id for a in found}
+    for name, found in arguments.volume_arguments(site, cloud).items()
+}
+
+virtual_address = None
+if shared := arguments.virtual_address_arguments(site, cloud):
+    own = tuple(groups[key].id for key in (EVERY_HOST, LOAD_BALANCER))
+    virtual_address = VirtualAddress(LOAD_BALANCER, shared, networks[shared.network], own, floating_ip, in_project)
+
+pulumi.export(
+    "instances", {name: instance.outputs | {"volumes": volumes[name]} for name, instance in instances.items()}
+)
 pulumi.export("networks", {name: network.id for name, network in networks.items()})
+if virtual_address is not None and virtual_address.floating_ip is not None:
+    pulumi.export("virtual_floating_ip", virtual_address.floating_ip)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 from urllib.parse import urlsplit
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from strata.catalogue.needs import Audience, BatchQueue, Database, Hostname, MetricsQuery, Need, Priority
 from strata.catalogue.service import Service, ServiceContext, Values
-from strata.models.base import Model
+from strata.models.base import Model, Unit
 from strata.models.types import DnsLabel
 
 DATABASE = Database("accounting")
@@ -19,43 +19,67 @@ METRICS = MetricsQuery()
 BATCH = BatchQueue(("app.kubernetes.io/name=accounting",), monitor=True)
 AUDIENCE = Audience("accounting", path="/measurement")
 HTTPS, HTTP = 443, 80
+Months = Annotated[int, Field(strict=True, ge=12, le=1200)]
+"""At least a year, which the views answer about."""
 Weight = Annotated[int, Field(strict=True, ge=0, le=1_000_000)]
 
 
 class ServiceUnits(Model):
-    """What one hour of a resource counts, in service units; whole numbers, whose ratios matter."""
+    """Service units per hour of a resource: whole numbers; only their ratios matter."""
 
     layer: ClassVar[str] = "platform"
-    core: Annotated[Weight, Field(description="Of one core.")] = 1
-    card: Annotated[Weight, Field(description="Of one card.")] = 2
-    memory_gib: Annotated[Weight, Field(description="Of one GiB of memory.")] = 0
+    core: Annotated[Weight, Field(description="Service units per core and hour.")] = 1
+    card: Annotated[Weight, Field(description="Service units per GPU and hour.")] = 2
+    memory_gib: Annotated[Weight, Field(description="Service units per GiB of memory and hour.")] = 0
 
 
 class Measurements(Model):
-    """Measurements that users send with the tokens of the site's issuer, by tenant."""
+    """Measurements that users send with tokens of the site's issuer, by tenant."""
 
     layer: ClassVar[str] = "platform"
-    hostname: Annotated[DnsLabel, Field(description="Answers at https://<hostname>.<domain>/measurement.")] = (
+    hostname: Annotated[DnsLabel, Field(description="Responds at https://<hostname>.<domain>/measurement.")] = (
         "accounting"
     )
 
 
-class Accounting(Model):
-    """Records of what the site's resources are allocated to and how they are used, for `strata accounting`."""
+class Retention(Model):
+    """How long records are kept, in whole months before the current one."""
 
     layer: ClassVar[str] = "platform"
-    service_units: Annotated[ServiceUnits, Field(description="What an hour of each resource counts.")] = ServiceUnits()
+    usage: Annotated[Months, Unit("months"), Field(description="Hourly usage of pods, energy of GPUs.")] = 24
+    records: Annotated[
+        Months, Unit("months"), Field(description="Pods, batch jobs, instances and nodes, counted from their end.")
+    ] = 60
+    measurements: Annotated[
+        Months | None, Unit("months"), Field(description="Measurements of users. Default: forever.")
+    ] = None
+
+    @model_validator(mode="after")
+    def _usage_is_of_pods(self) -> Self:
+        if self.usage > self.records:
+            raise ValueError(f"usage ({self.usage} months) cannot be kept longer than records ({self.records} months)")
+        return self
+
+
+class Accounting(Model):
+    """Records of the allocation and use of the site's resources, for `strata accounting`."""
+
+    layer: ClassVar[str] = "platform"
+    service_units: Annotated[ServiceUnits, Field(description="Service units per hour of each resource.")] = (
+        ServiceUnits()
+    )
+    retention: Annotated[Retention, Field(description="How long records are kept.")] = Retention()
     prometheus: Annotated[
         str | None,
         Field(
             pattern=r"^https?://[a-z0-9.-]+(:[0-9]{1,5})?(/[!-~]*)?$",
-            description="URL of another Prometheus with the usage of pods, without /api. "
-            "Default: the site's; a site without one records no usage.",
+            description="URL, without /api, of another Prometheus with the usage of pods. "
+            "Default: the site's; without one, usage is not recorded.",
         ),
     ] = None
     measurements: Annotated[
         Measurements | None,
-        Field(description="Take users' measurements over REST; needs an issuer of tokens. Default: none are taken."),
+        Field(description="Accept users' measurements over REST; needs a token issuer. Default: off."),
     ] = None
 
 
@@ -82,6 +106,7 @@ def values(context: ServiceContext[Accounting]) -> Values:
         "database": {**database.values, "existingSecret": database.password.value},
         "tenants": [tenant.name for tenant in context.site.platform.tenants],
         "cardResources": cluster_resources(context.site),
+        "retention": {key: months or 0 for key, months in context.settings.retention.model_dump().items()},
     }
     if url := context.settings.prometheus:
         parts = urlsplit(url)

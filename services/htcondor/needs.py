@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from strata.catalogue.needs import Accelerators, Metrics, Namespace, Need, Priority, Secret, SharedVolume
+from strata.catalogue.needs import (
+    Accelerators,
+    Metrics,
+    Namespace,
+    Need,
+    Priority,
+    Secret,
+    SharedVolume,
+    TenantFolders,
+)
 from strata_services.htcondor.settings import HTCondor
 from strata_services.htcondor.tokens import idtoken
 
@@ -56,9 +65,14 @@ def card(settings: HTCondor) -> Accelerators | None:
     return None if settings.accelerator is None else Accelerators(1, settings.accelerator)
 
 
+def shared_folders(settings: HTCondor) -> TenantFolders | None:
+    """The folders of tenants, if the site shares them with jobs."""
+    return TenantFolders(settings.shared_export, EXECUTE_NAMESPACE.name) if settings.shared_export else None
+
+
 def needs(settings: HTCondor) -> tuple[Need[Any], ...]:
-    """Namespaces, the signing key, a volume, priorities, and cards where jobs may use them."""
-    cards = card(settings)
+    """Namespaces, the signing key, a volume, priorities, and where jobs may use them cards and folders."""
+    optional = (card(settings), shared_folders(settings))
     return (
         NAMESPACE,
         EXECUTE_NAMESPACE,
@@ -68,5 +82,5 @@ def needs(settings: HTCondor) -> tuple[Need[Any], ...]:
         JOB_PRIORITY,
         METRICS,
         spool(settings),
-        *((cards,) if cards else ()),
+        *(need for need in optional if need is not None),
     )

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from strata.catalogue.needs.batch_queue import job_images
 from strata.catalogue.service import Service
 from strata.models.finding import Finding, duplicates
 from strata_services.htcondor.needs import needs, secret_data
 from strata_services.htcondor.settings import HTCondor
-from strata_services.htcondor.values import batch_server, values
+from strata_services.htcondor.values import OWN_IMAGE, batch_server, values
 
 if TYPE_CHECKING:
     from strata.models import Site
@@ -18,12 +19,29 @@ if TYPE_CHECKING:
 
 KEY: KeyPath = ("platform", "services", "htcondor", "tenants")
 QUEUES: KeyPath = ("platform", "services", "htcondor", "queues")
+IMAGES: KeyPath = ("platform", "services", "htcondor", "images")
 TENANTS: KeyPath = ("platform", "tenants")
+
+
+def images_check(settings: HTCondor, site: Site) -> Iterator[Finding]:
+    """Names are used once, and the default is one of them."""
+    given = sorted({OWN_IMAGE, *job_images(site)})
+    for index, one in enumerate(settings.images):
+        if one.name in given:
+            key: KeyPath = (*IMAGES, index, "name")
+            yield Finding(key, f"the pool has an image {one.name} already", "another name")
+    yield from duplicates((one.name, (*IMAGES, i, "name")) for i, one in enumerate(settings.images))
+    names = [*given, *(one.name for one in settings.images)]
+    if settings.default_image is not None and settings.default_image not in names:
+        key = (*IMAGES[:-1], "default_image")
+        why = f"the pool has no image {settings.default_image}"
+        yield Finding(key, why, f"one of {', '.join(names)}", reads=(IMAGES,))
 
 
 def check(settings: HTCondor, site: Site, _: Path) -> Iterator[Finding]:
     """Tenants are those of the site, each once, as queues are; shares do not name cards that jobs cannot have."""
     yield from duplicates((name, (*QUEUES, i)) for i, name in enumerate(settings.queues))
+    yield from images_check(settings, site)
     names = [tenant.name for tenant in site.platform.tenants]
     yield from duplicates((share.name, (*KEY, i, "name")) for i, share in enumerate(settings.tenants))
     for index, share in enumerate(settings.tenants):

@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import cycle
 
-import jwt
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-
 KEY_NAME = "POOL"
 SCRAMBLE = b"\xde\xad\xbe\xef"
 """HTCondor reads files of keys through this mask."""
@@ -23,6 +19,8 @@ def idtoken(signing_key: str, identity: str, trust_domain: str, scopes: Sequence
         trust_domain: TRUST_DOMAIN of the pool.
         scopes: authorizations that the token is limited to, "READ".
     """
+    import jwt  # late, as below: every command loads this module, and this takes as long as reading a site
+
     claims = {
         "iat": 0,
         "iss": trust_domain,
@@ -35,6 +33,9 @@ def idtoken(signing_key: str, identity: str, trust_domain: str, scopes: Sequence
 
 def derived_key(signing_key: str) -> bytes:
     """What HTCondor signs with, of the key named POOL."""
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
     password = bytes(byte ^ mask for byte, mask in zip(signing_key.encode("ascii"), cycle(SCRAMBLE), strict=False))
     # the key POOL counts twice, as it did in pools with passwords
     return HKDF(SHA256(), 32, salt=b"htcondor", info=b"master jwt").derive(password * 2)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from strata.catalogue.needs.base import pods_peer
-from strata.catalogue.needs.batch_queue import BatchServer, queue_clients
-from strata.catalogue.service import ServiceContext, Values
+from strata.catalogue.needs.batch_queue import BatchServer, job_images, queue_clients
+from strata.catalogue.service import ServiceContext, Values, image
 from strata_services.htcondor.needs import (
     EXECUTE_NAMESPACE,
     JOB_PRIORITY,
@@ -17,6 +17,7 @@ from strata_services.htcondor.needs import (
     TOKEN_SECRET,
     card,
     daemon_token,
+    shared_folders,
     spool,
 )
 from strata_services.htcondor.settings import HTCondor, TenantShare
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from strata.models import Site
 
 PORT, TOKENS_PORT = 9618, 8080
+OWN_IMAGE = "htcondor"
+"""What jobs give as StrataImage for the pool's own image."""
 PODS = {"app.kubernetes.io/name": "htcondor"}
 
 
@@ -96,11 +99,34 @@ def values(context: ServiceContext[HTCondor]) -> Values:
             "millicpus": settings.millicpus_per_cpu,
             "scratch": f"{settings.scratch.mebibytes}Mi",
             "card": _card(context),
+            "shared": _shared_folders(context),
+            **_images(context),
         },
         "networkPolicy": {"metricsClients": [dict(client) for client in metrics.clients]},
         "podAnnotations": dict(metrics.annotations),
         "priorityClassName": context.provide(PRIORITY),
     }
+
+
+def _images(context: ServiceContext[HTCondor]) -> Values:
+    """Images for jobs; those of the site's registry are what the services' own pods run."""
+    settings, shared = context.settings, job_images(context.site)
+    found = {name: image(context.pushed, short) for name, short in shared.items()}
+    return {
+        "images": {name: f"{one['repository']}@{one['digest']}" for name, one in found.items()}
+        | {one.name: one.image for one in settings.images},
+        "defaultImage": settings.default_image or next(iter(shared), OWN_IMAGE),
+    }
+
+
+def _shared_folders(context: ServiceContext[HTCondor]) -> Values:
+    """By tenant."""
+    need = shared_folders(context.settings)
+    if need is None:
+        return {}
+    claims = context.provide(need)
+    # validation refuses such exports where a tenant has no group
+    return {t.name: {"claim": claims[t.name], "group": t.group_id} for t in context.site.platform.tenants}
 
 
 def _card(context: ServiceContext[HTCondor]) -> Values:

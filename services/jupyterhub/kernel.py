@@ -6,7 +6,7 @@ import json
 import socket
 import ssl
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import websocket
@@ -37,29 +37,41 @@ class Server:
     http: requests.Session
     host: str
     user: str
-    token: str
+    token: str = field(repr=False)
 
     def run(self, context: SiteContext, code: str) -> str:
         """What a new kernel prints."""
-        path, authorization = f"{self.host}/user/{self.user}/api/kernels", f"token {self.token}"
+        return self.execute(context, self.start_kernel(), code)
+
+    def start_kernel(self) -> str:
+        """Starts a kernel; returns its id."""
         started = self.http.post(
-            f"https://{path}",
-            json={"name": "python3"},
-            headers={"Authorization": authorization},
-            timeout=MESSAGE_SECONDS,
+            f"https://{self._path}", json={"name": "python3"}, headers=self._headers, timeout=MESSAGE_SECONDS
         )
         assert started.status_code == 201, started.text
+        return str(started.json()["id"])
+
+    def execute(self, context: SiteContext, kernel: str, code: str) -> str:
+        """What a running kernel prints."""
         authorities = trusted_authorities(context)
         tls = ssl.create_default_context(cafile=authorities if isinstance(authorities, str) else None)
         connection = socket.create_connection((load_balancer_address(context), HTTPS), timeout=MESSAGE_SECONDS)
         with tls.wrap_socket(connection, server_hostname=self.host) as secured:
-            kernel = websocket.create_connection(
-                f"wss://{path}/{started.json()['id']}/channels",
+            channels = websocket.create_connection(
+                f"wss://{self._path}/{kernel}/channels",
                 socket=secured,
-                header=[f"Authorization: {authorization}"],
+                header=[f"{name}: {value}" for name, value in self._headers.items()],
                 timeout=MESSAGE_SECONDS,
             )
-            return _execute(kernel, code)
+            return _execute(channels, code)
+
+    @property
+    def _path(self) -> str:
+        return f"{self.host}/user/{self.user}/api/kernels"
+
+    @property
+    def _headers(self) -> dict[str, str]:
+        return {"Authorization": f"token {self.token}"}
 
 
 def _execute(kernel: websocket.WebSocket, code: str) -> str:

@@ -9,17 +9,20 @@ from strata.catalogue.needs import (
     Accelerators,
     BatchQueue,
     Client,
+    DaskClusters,
     Database,
     Hostname,
     Metrics,
     Namespace,
     Need,
+    NfsFolder,
     Priority,
     Secret,
     SharedVolume,
+    TenantBuckets,
     TenantFolders,
 )
-from strata_services.jupyterhub.settings import JupyterHub, Profile
+from strata_services.jupyterhub.settings import DatasetFolder, JupyterHub, Profile
 
 NAMESPACE = Namespace("jupyterhub", pod_security="restricted")
 DATABASE = Database("jupyterhub")
@@ -27,8 +30,10 @@ USER_ID = 1000
 """Of all users' processes, in containers and on the volume with the homes."""
 HUB_PRIORITY = Priority("platform")
 USER_PRIORITY = Priority("interactive")
-BATCH = BatchQueue(("component=singleuser-server",), ("component=hub",))
-"""Servers submit jobs; the hub requests the tokens for them."""
+BATCH = BatchQueue(("component=singleuser-server",), ("component=hub",), images=("notebook",))
+"""Servers submit jobs, which run in their image; the hub requests the tokens for them."""
+BUCKETS = TenantBuckets("component=singleuser-server")
+"""Servers download datasets from their tenant's bucket."""
 METRICS = Metrics(port=9091)
 """Of the hub, on a port of its own: the proxy publishes all paths of the hub's port."""
 VERIFY_SERVICE = "verify"
@@ -41,6 +46,14 @@ def _hexadecimal() -> str:
     return secrets.token_hex(32)
 
 
+DASK = DaskClusters(
+    user=VERIFY_USER,
+    token_key="hub.services.dask-gateway.apiToken",  # noqa: S106  # the key of an entry
+    servers="component=singleuser-server",
+    hub="component=hub",
+    hub_port=8081,
+    hub_service="hub",
+)
 VERIFY_TOKEN = Secret("jupyterhub_verify_token", f"hub.services.{VERIFY_SERVICE}.apiToken", _hexadecimal)
 HUB_SECRETS = (
     Secret("jupyterhub_cookie_secret", "hub.config.JupyterHub.cookie_secret", _hexadecimal),
@@ -60,6 +73,11 @@ def homes(settings: JupyterHub) -> SharedVolume:
 def shared_folders(settings: JupyterHub) -> TenantFolders | None:
     """The folders of tenants, if the site shares them with servers."""
     return TenantFolders(settings.shared_export) if settings.shared_export else None
+
+
+def dataset_folder(folder: DatasetFolder) -> NfsFolder:
+    """The volume of a folder that datasets may name."""
+    return NfsFolder(f"dataset-{folder.name}", folder.path, folder.server or "")
 
 
 def hostname(settings: JupyterHub) -> Hostname:
@@ -83,7 +101,7 @@ def accelerators(profile: Profile) -> Accelerators | None:
 
 
 def needs(settings: JupyterHub) -> tuple[Need[Any], ...]:
-    """A namespace for users' pods, the database, homes, the site's login, a name, the batch system."""
+    """A namespace for users' pods, the database, homes, the site's login, a name, the batch system, datasets."""
     optional = (shared_folders(settings), *map(accelerators, settings.profiles))
     found = dict.fromkeys(need for need in optional if need is not None)
     return (
@@ -93,9 +111,12 @@ def needs(settings: JupyterHub) -> tuple[Need[Any], ...]:
         USER_PRIORITY,
         METRICS,
         BATCH,
+        BUCKETS,
+        DASK,
         homes(settings),
         client(settings),
         hostname(settings),
         *HUB_SECRETS,
         *found,
+        *map(dataset_folder, settings.datasets.nfs),
     )

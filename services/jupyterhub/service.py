@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from strata.catalogue.service import Service
 from strata.models.finding import Finding, duplicates
+from strata_services.jupyterhub import datasets
 from strata_services.jupyterhub.needs import needs
 from strata_services.jupyterhub.settings import JupyterHub
 from strata_services.jupyterhub.values import values
@@ -25,10 +26,7 @@ def check(settings: JupyterHub, site: Site, _: Path) -> Iterator[Finding]:
     yield from duplicates((p.name, (*KEY, "profiles", i, "name")) for i, p in enumerate(settings.profiles))
     for name in ("groups", "administrators", "images"):
         yield from duplicates((value, (*KEY, name, i)) for i, value in enumerate(getattr(settings, name)))
-    if (settings.datasets.download_seconds or 0) >= settings.start_seconds:
-        why = f"servers have {settings.start_seconds} s to start (start_seconds)"
-        fix = f"less than {settings.start_seconds}"
-        yield Finding((*KEY, "datasets", "download_seconds"), why, fix, ((*KEY, "start_seconds"),))
+    yield from datasets.check(settings, site)
     for index, profile in enumerate(settings.profiles):
         key: KeyPath = (*KEY, "profiles", index)
         for name in ("tenants", "groups", "users"):
@@ -49,5 +47,6 @@ SERVICE = Service(
     needs=needs,
     check=check,
     values=values,
+    secret_data=datasets.secret_data,
     pod_annotations=("hub.annotations", "proxy.annotations"),
 )

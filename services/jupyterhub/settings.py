@@ -8,7 +8,7 @@ from pydantic import Field
 
 from strata.models.accelerators import AcceleratorCounts
 from strata.models.base import Model, Unit
-from strata.models.types import Count, DnsLabel, LoginName, Size
+from strata.models.types import AbsolutePath, BucketName, Count, DnsLabel, HttpsUrl, IPNetwork, LoginName, Size
 
 Group = Annotated[str, Field(min_length=1, max_length=255)]
 """As the issuer's claim `groups` has it."""
@@ -17,7 +17,7 @@ Image = Annotated[str, Field(pattern=r"^[\w.-]+(:[0-9]+)?/[\w./:@-]+$", max_leng
 
 
 class Profile(Model):
-    """What a user chooses when a server starts; open to all users unless it names tenants, groups or users."""
+    """A choice of users who start a server; open to all users unless it lists tenants, groups or users."""
 
     layer: ClassVar[str] = "platform"
     name: Annotated[DnsLabel, Field(description="Name of the profile, unique.")]
@@ -27,11 +27,13 @@ class Profile(Model):
     description: Annotated[str, Field(max_length=500, description="Text below the title.")] = ""
     cpu: Annotated[Count, Unit("CPUs"), Field(description="CPUs that a server may use.")] = 2
     guaranteed_millicpus: Annotated[
-        Count, Unit("thousandths of a CPU"), Field(description="CPU time that is reserved for a server.")
+        Count, Unit("thousandths of a CPU"), Field(description="CPU time reserved for a server.")
     ] = 100
-    memory: Annotated[Size, Field(description="Memory that a server may use; beyond it, its largest kernel is killed.")]
+    memory: Annotated[
+        Size, Field(description="Memory that a server may use; if it exceeds this, its largest kernel is killed.")
+    ]
     guaranteed_memory: Annotated[
-        Size | None, Field(description="Memory that is reserved for a server. Default: all of `memory`.")
+        Size | None, Field(description="Memory reserved for a server. Default: all of `memory`.")
     ] = None
     accelerators: Annotated[
         AcceleratorCounts,
@@ -49,35 +51,91 @@ class Profile(Model):
 
 
 class Culling(Model):
-    """When servers are stopped; homes stay."""
+    """When servers are stopped; homes are kept."""
 
     layer: ClassVar[str] = "platform"
     idle_seconds: Annotated[
-        Count, Unit("seconds"), Field(description="Stop a server without activity for this long.")
+        Count, Unit("seconds"), Field(description="Time after which a server without activity is stopped.")
     ] = 3600
-    check_seconds: Annotated[Count, Unit("seconds"), Field(description="Time between two checks.")] = 30
+    check_seconds: Annotated[Count, Unit("seconds"), Field(description="Time between checks.")] = 30
     maximum_age_seconds: Annotated[
         Count | None,
         Unit("seconds"),
-        Field(description="Stop a server after this time, active or not. Default: never."),
+        Field(description="Time after which a server is stopped even if it is active. Default: never."),
     ] = None
 
 
+class DatasetEndpoint(Model):
+    """An S3 endpoint with a key, which the operator provides: the secrets `dataset_<name>_access_key` and
+    `dataset_<name>_secret_key`."""
+
+    layer: ClassVar[str] = "platform"
+    name: Annotated[DnsLabel, Field(description="Name of the endpoint in datasets, unique.")]
+    url: Annotated[HttpsUrl, Field(description="URL of the endpoint, for path-style requests.")]
+    region: Annotated[
+        str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$", description="Region that requests are signed for.")
+    ] = "us-east-1"
+    buckets: Annotated[
+        tuple[BucketName, ...], Field(min_length=1, description="Buckets that the tenants may read with the key.")
+    ]
+    tenants: Annotated[
+        tuple[DnsLabel, ...], Field(description="Tenants whose datasets may name the endpoint. Default: all.")
+    ] = ()
+
+
+class DatasetFolder(Model):
+    """A folder of an NFS server, which servers mount read-only."""
+
+    layer: ClassVar[str] = "platform"
+    name: Annotated[
+        DnsLabel, Field(max_length=40, description="Name of the folder in datasets, `nfs://<name>`; unique.")
+    ]
+    server: Annotated[
+        str | None,
+        Field(
+            pattern=r"^[A-Za-z0-9]([A-Za-z0-9.:-]{0,251}[A-Za-z0-9])?$",
+            description="Name or address of the server, as nodes and pods resolve it. Default: the site's NFS server.",
+        ),
+    ] = None
+    path: Annotated[
+        AbsolutePath,
+        Field(description="Folder, as clients mount it; on the site's server, /<export> or a folder below it."),
+    ]
+    tenants: Annotated[
+        tuple[DnsLabel, ...], Field(description="Tenants whose datasets may name the folder. Default: all.")
+    ] = ()
+
+
 class Datasets(Model):
-    """Downloads of the datasets that tenants register, when a server starts."""
+    """Datasets that tenants register: allowed sources, and limits of the downloads when a server starts."""
 
     layer: ClassVar[str] = "platform"
     maximum_size: Annotated[
-        Size, Field(description="Largest dataset that is downloaded. The node's disk holds a copy per server.")
+        Size, Field(description="Maximum size of a downloaded dataset. The node's disk stores one copy per server.")
     ] = Size.parse("2 GiB")
     download_seconds: Annotated[
         Count | None,
         Unit("seconds"),
         Field(
-            description="Time for the downloads of a server; datasets that need longer are unreachable. "
+            description="Time limit for the downloads of a server; datasets that take longer are unreachable. "
             "Default: half of `start_seconds`."
         ),
     ] = None
+    s3: Annotated[
+        tuple[DatasetEndpoint, ...],
+        Field(description="S3 endpoints with keys, besides the site's own and public ones, which need no entry."),
+    ] = ()
+    nfs: Annotated[
+        tuple[DatasetFolder, ...],
+        Field(description="NFS folders that tenants may use. Nodes mount them as root, so tenants cannot use others."),
+    ] = ()
+    networks: Annotated[
+        tuple[IPNetwork, ...],
+        Field(
+            description="Private networks that users' servers may reach, on port 443 and the ports of `s3`. "
+            "Public addresses need no entry."
+        ),
+    ] = ()
 
 
 class JupyterHub(Model):
@@ -86,26 +144,31 @@ class JupyterHub(Model):
     layer: ClassVar[str] = "platform"
     hostname: Annotated[DnsLabel, Field(description="Responds at https://<hostname>.<domain>.")] = "jupyter"
     profiles: Annotated[
-        tuple[Profile, ...], Field(min_length=1, description="What users choose from; the first is the default.")
+        tuple[Profile, ...],
+        Field(min_length=1, description="Profiles for users to choose from; the first is the default."),
     ] = (Profile(name="standard", title="2 CPUs, 2 GiB", memory=Size.parse("2 GiB")),)
     images: Annotated[
         tuple[Image, ...],
-        Field(description="Images that tenants may configure for servers; one that ends with / allows all below it."),
+        Field(
+            description="Images that tenants may configure for servers; an entry that ends with / allows all below it."
+        ),
     ] = ()
     groups: Annotated[
         tuple[Group, ...], Field(description="Groups of the issuer that may log in, besides the site's tenants.")
     ] = ()
     administrators: Annotated[
         tuple[LoginName, ...],
-        Field(description="Users who see and stop all servers; they cannot open them."),
+        Field(description="Users who can see and stop all servers, but cannot open them."),
     ] = ()
     start_seconds: Annotated[
         Count,
         Unit("seconds"),
-        Field(description="How long a server may wait for free resources and for its image."),
+        Field(description="Maximum time that a server waits for free resources and for its image."),
     ] = 300
     maximum_servers: Annotated[
-        Count | None, Unit("servers"), Field(description="Servers of all users at one time. Default: no limit.")
+        Count | None,
+        Unit("servers"),
+        Field(description="Maximum number of running servers; further ones queue. Default: no limit."),
     ] = None
     culling: Annotated[Culling, Field(description="When servers are stopped.")] = Culling()
     shared_export: Annotated[

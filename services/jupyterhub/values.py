@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from ipaddress import ip_address
 from pathlib import Path
 
 from strata.catalogue.issuer import GROUPS_CLAIM, USERNAME_CLAIM, administrators_group, tenant_group
-from strata.catalogue.needs.base import pods_peer
 from strata.catalogue.needs.client import ClientAccess
-from strata.catalogue.needs.database import DatabaseAccess
 from strata.catalogue.needs.hostname import INGRESS_CONTROLLER
 from strata.catalogue.service import ServiceContext, Values, image
 from strata.models.platform import Tenant
 from strata.roles import port
-from strata_services.jupyterhub import batch, culling
+from strata_services.jupyterhub import batch, culling, dask, datasets
 from strata_services.jupyterhub.needs import (
     BATCH,
+    DASK,
     DATABASE,
     HUB_PRIORITY,
     METRICS,
@@ -30,10 +27,15 @@ from strata_services.jupyterhub.needs import (
     hostname,
     shared_folders,
 )
+from strata_services.jupyterhub.network import CLOSED, address, database_rule, issuer_rules, tcp
 from strata_services.jupyterhub.settings import JupyterHub, Profile
 
 HTTPS = port("load_balancer", "https")
 KUBERNETES_API = port("kube_control_plane", "kubernetes-api")
+REFRESH_SECONDS = 60
+"""How old a user's groups may be when the hub checks a right."""
+SILENCE_SECONDS = 900
+"""The same while the issuer does not respond: other services accept its tokens for as long."""
 CA_FILES = Path("/etc/strata")
 IMAGE_CA = "/etc/ssl/certs/ca-certificates.crt"
 RESTRICTED: Values = {
@@ -43,33 +45,35 @@ RESTRICTED: Values = {
     "runAsNonRoot": True,
     "seccompProfile": {"type": "RuntimeDefault"},
 }
-CLOSED: Values = {
-    "cloudMetadataServer": False,
-    "dnsPortsCloudMetadataServer": False,
-    "dnsPortsKubeSystemNamespace": True,
-    "dnsPortsPrivateIPs": False,
-    "nonPrivateIPs": False,
-    "privateIPs": False,
-}
-"""Of a NetworkPolicy: DNS, and what its rules name."""
 EXTRA_CONFIG = """\
 from strata_hub import profile_list, server_tenant
 from strata_hub.api import handlers
 from strata_hub.configuration import Limits
 from strata_hub.datasets import Downloads
+from strata_hub.kubernetes import wait_for_kubernetes
+from strata_hub.login import SiteAuthenticator
 from strata_hub.metrics import serve
 from strata_hub.pods import pod_hook
-from strata_hub.spawner import DatasetSpawner
+from strata_hub.quota import titles_of
+from strata_hub.waiting import SiteSpawner
+wait_for_kubernetes()
+sources = get_config("custom.datasetSources")
 profiles, access = get_config("singleuser.profileList"), get_config("custom.profileAccess")
 tenants, accelerators = get_config("custom.tenants"), get_config("custom.accelerators")
 limits = {tenant["name"]: Limits(**tenant["limits"]) for tenant in tenants}
 c.KubeSpawner.profile_list = profile_list(profiles, access)
 c.KubeSpawner.modify_pod_hook = pod_hook(
     tenants, profiles, access, limits, accelerators, get_config("custom.sharedFolders"),
-    Downloads(**get_config("custom.downloads")),
+    Downloads(**get_config("custom.downloads")), sources,
 )
-c.JupyterHub.spawner_class = DatasetSpawner
-c.JupyterHub.extra_handlers = handlers(limits)
+c.JupyterHub.authenticator_class = SiteAuthenticator
+c.SiteAuthenticator.update(get_config("custom.login"))
+c.JupyterHub.spawner_class = SiteSpawner
+c.SiteSpawner.update(
+    titles=titles_of(accelerators), idle_seconds=get_config("cull.timeout"),
+    maximum_servers=get_config("custom.maximumServers"),
+)
+c.JupyterHub.extra_handlers = handlers(limits, sources)
 serve(get_config("custom.metricsPort"))
 """
 """Python at the end of the hub's configuration; the module is in the image."""
@@ -93,8 +97,12 @@ def values(context: ServiceContext[JupyterHub]) -> Values:
             ],
             "accelerators": _accelerators(context),
             "metricsPort": METRICS.port,
+            # not the chart's limit, which refuses servers
+            "maximumServers": hub.maximum_servers or 0,
             "sharedFolders": _shared_folders(context),
-            "downloads": _downloads(context),
+            "downloads": datasets.downloads(context),
+            "login": {"silence_seconds": SILENCE_SECONDS, "unknown_users": [VERIFY_USER]},
+            "datasetSources": datasets.sources(context),
             **batch.custom(context.provide(BATCH), context.site),
         },
         "hub": _hub(context, f"https://{host['host']}"),
@@ -131,11 +139,10 @@ def _hub(context: ServiceContext[JupyterHub], url: str) -> Values:
     database = context.provide(DATABASE)
     access = context.provide(client(hub))
     metrics = context.provide(METRICS)
-    queue = context.provide(BATCH)
+    queue, gateway = context.provide(BATCH), context.provide(DASK)
     address = f"postgresql+psycopg2://{database.name}@{database.host}:{database.port}/{database.name}"
     tls = f"sslmode=verify-full&sslrootcert={_ca('database')}"
     files = {"database-ca.pem": database.ca} | ({"issuer-ca.pem": access.ca} if access.ca is not None else {})
-    limits = {} if hub.maximum_servers is None else {"activeServerLimit": hub.maximum_servers}
     return {
         "image": _image(context.images["hub"]),
         "existingSecret": context.service.secret_name,
@@ -153,7 +160,14 @@ def _hub(context: ServiceContext[JupyterHub], url: str) -> Values:
                     )
                 },
             },
-            "Authenticator": {"auto_login": True, "admin_users": list(hub.administrators)},
+            "Authenticator": {
+                "auto_login": True,
+                "admin_users": list(hub.administrators),
+                # encrypted in the database, with the user's tokens of the issuer
+                "enable_auth_state": True,
+                "auth_refresh_age": REFRESH_SECONDS,
+                "refresh_pre_spawn": True,
+            },
             "GenericOAuthenticator": _login(context, access, url),
             "KubeSpawner": {
                 # a server may need a minute to respond on a busy node
@@ -168,7 +182,6 @@ def _hub(context: ServiceContext[JupyterHub], url: str) -> Values:
         "concurrentSpawnLimit": 0,
         # slow starts are no reason for the hub to end itself
         "consecutiveFailureLimit": 0,
-        **limits,
         "extraConfig": {"strata": EXTRA_CONFIG + culling.CONFIG + (batch.CONFIG if queue else "")},
         "extraEnv": {
             "PGPASSWORD": {"valueFrom": {"secretKeyRef": database.password.value}},
@@ -178,8 +191,9 @@ def _hub(context: ServiceContext[JupyterHub], url: str) -> Values:
         "extraFiles": {n: {"mountPath": str(CA_FILES / n), "stringData": text} for n, text in files.items()},
         "extraVolumes": [{"name": "tmp", "emptyDir": {}}],
         "extraVolumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108  # of the container
-        "services": {VERIFY_SERVICE: {}},
+        "services": {VERIFY_SERVICE: {}, **dask.services(gateway)},
         "loadRoles": {
+            **dask.roles(gateway),
             VERIFY_SERVICE: {"services": [VERIFY_SERVICE], "scopes": _verify_scopes()},
             **{
                 f"configure-{tenant.name}": {"groups": [administrators_group(tenant.name)], "scopes": [_scope(tenant)]}
@@ -195,14 +209,18 @@ def _hub(context: ServiceContext[JupyterHub], url: str) -> Values:
         "extraPodSpec": {"priorityClassName": context.provide(HUB_PRIORITY)},
         "annotations": dict(metrics.annotations),
         "networkPolicy": {
-            "ingress": [{"from": list(metrics.clients), "ports": [_tcp(METRICS.port)]}],
+            "ingress": [
+                {"from": list(metrics.clients), "ports": [tcp(METRICS.port)]},
+                *dask.hub_ingress(gateway, DASK.hub_port),
+            ],
             "egressAllowRules": CLOSED,
             "egress": [
-                _database_rule(database),
-                *_issuer_rules(access),
+                database_rule(database),
+                *issuer_rules(access),
                 # Kubernetes' API: the port of its Service, and of the node behind it
-                {"ports": [_tcp(HTTPS), _tcp(KUBERNETES_API)]},
+                {"ports": [tcp(HTTPS), tcp(KUBERNETES_API)]},
                 *batch.hub_egress(queue),
+                *datasets.hub_egress(hub),
             ],
         },
     }
@@ -224,7 +242,7 @@ def _verify_scopes() -> list[str]:
 
 
 def _login(context: ServiceContext[JupyterHub], access: ClientAccess, url: str) -> Values:
-    """Logins at the issuer; its claim `groups` becomes the user's groups at each login."""
+    """Logins at the issuer; its claim `groups` becomes the user's groups, at each login and later."""
     hub = context.settings
     return {
         "client_id": access.id,
@@ -266,9 +284,13 @@ def _proxy(context: ServiceContext[JupyterHub]) -> Values:
 
 def _singleuser(context: ServiceContext[JupyterHub]) -> Values:
     hub = context.settings
-    queue = context.provide(BATCH)
-    environment = {**culling.server_environment(hub.culling), **batch.server_environment(queue)}
-    balancer = {"to": [_address(context.address("load_balancer"))], "ports": [_tcp(HTTPS)]}
+    queue, gateway = context.provide(BATCH), context.provide(DASK)
+    environment = {
+        **culling.server_environment(hub.culling),
+        **batch.server_environment(queue),
+        **dask.server_environment(gateway),
+    }
+    balancer = {"to": [address(context.address("load_balancer"))], "ports": [tcp(HTTPS)]}
     return {
         "image": _image(context.images["notebook"]),
         "uid": USER_ID,
@@ -286,7 +308,12 @@ def _singleuser(context: ServiceContext[JupyterHub]) -> Values:
         "cloudMetadata": {"blockWithIptables": False},
         "networkPolicy": {
             "egressAllowRules": {**CLOSED, "nonPrivateIPs": True},
-            "egress": [balancer, *batch.server_egress(queue)],
+            "egress": [
+                balancer,
+                *batch.server_egress(queue),
+                *datasets.server_egress(context),
+                *dask.egress(gateway),
+            ],
         },
         "profileList": [_profile(context, profile) for profile in hub.profiles],
         "extraEnv": environment,
@@ -349,16 +376,6 @@ def _shared_folders(context: ServiceContext[JupyterHub]) -> Values:
     return {"folders": folders, "users": {VERIFY_USER: tenants[0].name}}
 
 
-def _downloads(context: ServiceContext[JupyterHub]) -> Values:
-    """What init containers may download, and the CA of the site's own services."""
-    hub = context.settings
-    return {
-        "bytes": hub.datasets.maximum_size.bytes,
-        "seconds": hub.datasets.download_seconds or max(1, hub.start_seconds // 2),
-        "authorities": context.secrets.ca,
-    }
-
-
 def _access(hub: JupyterHub) -> Values:
     """Who may start each profile that is not open to all; the checks may start any."""
     return {
@@ -376,23 +393,3 @@ def _tolerations(context: ServiceContext[JupyterHub]) -> list[Values]:
     needed = [need for need in map(accelerators, context.settings.profiles) if need is not None]
     found = [dict(toleration) for need in needed for toleration in context.provide(need).tolerations]
     return [toleration for index, toleration in enumerate(found) if toleration not in found[:index]]
-
-
-def _tcp(port: int | str) -> Values:
-    return {"port": port, "protocol": "TCP"}
-
-
-def _address(address: str) -> Values:
-    return {"ipBlock": {"cidr": f"{address}/{ip_address(address).max_prefixlen}"}}
-
-
-def _database_rule(database: DatabaseAccess) -> Values:
-    return {"to": [_address(database.host)], "ports": [_tcp(database.port)]}
-
-
-def _issuer_rules(access: ClientAccess) -> Iterator[Values]:
-    """Of an issuer in the cluster, or one outside on other ports than 443."""
-    if access.pods:
-        yield {"to": [pods_peer(access.namespace, access.pods)], "ports": [_tcp("http")]}
-    if access.ports:
-        yield {"ports": [_tcp(port) for port in access.ports]}

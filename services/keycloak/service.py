@@ -39,13 +39,17 @@ ADMIN_SECRET = Secret("keycloak_admin_client_secret", key="admin-client-secret",
 
 
 class Keycloak(Model):
-    """Keycloak, the OpenID Connect issuer of a site without an identity provider: users, groups, clients."""
+    """Keycloak, the OpenID Connect issuer for sites without an identity provider: users, groups, clients."""
 
     layer: ClassVar[str] = "platform"
-    hostname: Annotated[DnsLabel, Field(description="Answers at https://<hostname>.<domain>/realms/<realm>.")] = "login"
+    hostname: Annotated[DnsLabel, Field(description="Responds at https://<hostname>.<domain>/realms/<realm>.")] = (
+        "login"
+    )
     realm: Annotated[
         DatabaseName,
-        Field(description="Name of the realm, part of the `iss` claim; another name is another realm, without users."),
+        Field(
+            description="Name of the realm, part of the `iss` claim; a changed name creates a new realm without users."
+        ),
     ] = "strata"
 
 
@@ -183,7 +187,7 @@ def values(context: ServiceContext[Keycloak]) -> Values:
         "realm": context.settings.realm,
         "existingSecret": context.service.secret_name,
         "database": database.values,
-        # the chart has Keycloak started anew for a new password, not for new clients and users
+        # the chart restarts Keycloak for a new password, not for new clients and users
         "podAnnotations": {**metrics.annotations, "checksum/password": fingerprint(context.secrets, password)},
         "priorityClassName": context.provide(PRIORITY),
         "service": {"port": PORT},

@@ -33,14 +33,14 @@ MAXIMUM_CHARACTERS = 1_000_000
 
 
 class Catalogue(Model):
-    """Where the ML Hub's models come from; exactly one key."""
+    """Source of the ML Hub's models; exactly one key."""
 
     layer: ClassVar[str] = "platform"
     file: Annotated[SiteFile | None, Field(description="JSON file, relative to the site file.")] = None
     hugging_face: Annotated[
         Count | None,
         Unit("models"),
-        Field(description="Take so many models from the Hugging Face API, the most downloaded first."),
+        Field(description="Number of models to load from the Hugging Face API, the most downloaded first."),
     ] = None
 
     @model_validator(mode="after")
@@ -58,9 +58,9 @@ class MlHub(Model):
     """Searchable catalogue of models, the ML Hub API, at https://<hostname>.<domain>/v3/ml-hub."""
 
     layer: ClassVar[str] = "platform"
-    hostname: Annotated[DnsLabel, Field(description="Answers at https://<hostname>.<domain>.")] = "ml-hub"
-    replicas: Annotated[Count, Unit("pods"), Field(description="Pods that answer.")] = 1
-    catalogue: Annotated[Catalogue, Field(description="Where its models come from.")]
+    hostname: Annotated[DnsLabel, Field(description="Responds at https://<hostname>.<domain>.")] = "ml-hub"
+    replicas: Annotated[Count, Unit("pods"), Field(description="Number of pods.")] = 1
+    catalogue: Annotated[Catalogue, Field(description="Source of the models.")]
 
 
 def _hostname(settings: MlHub) -> Hostname:

@@ -27,6 +27,7 @@ from strata.catalogue.needs.bucket import (
     key_findings,
     required_endpoint,
     service_buckets,
+    tenant_clients,
 )
 from strata.catalogue.service import Service, ServiceContext, Values
 from strata.models.base import Model
@@ -51,15 +52,13 @@ Region = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")]
 
 
 class External(Model):
-    """An S3 endpoint of the organisation: Ceph RGW, SeaweedFS, a cloud. The operator creates buckets and keys there."""
+    """An S3 endpoint of the organization: Ceph RGW, SeaweedFS, a cloud. The operator creates buckets and keys there."""
 
     layer: ClassVar[str] = "platform"
-    url: Annotated[HttpsUrl, Field(description="Of the endpoint, for path-style requests.")]
+    url: Annotated[HttpsUrl, Field(description="URL of the endpoint, for path-style requests.")]
     ca_file: Annotated[
         SiteFile | None,
-        Field(
-            description="PEM file of the CA that signed its certificate, relative to the site file. Default: public."
-        ),
+        Field(description="PEM file of the CA of its certificate, relative to the site file. Default: public CAs."),
     ] = None
 
 
@@ -68,12 +67,12 @@ class ObjectStorage(Model):
 
     layer: ClassVar[str] = "platform"
     hostname: Annotated[DnsLabel, Field(description="Buckets are at https://<hostname>.<domain>/<bucket>.")] = "s3"
-    region: Annotated[Region, Field(description="Region that clients sign for.")] = "us-east-1"
+    region: Annotated[Region, Field(description="Region for which clients sign requests.")] = "us-east-1"
     export: Annotated[
         DnsLabel, Field(description="NFS export with `tenants: true`, whose folders are the tenants' buckets.")
     ] = "tenants"
     external: Annotated[
-        External | None, Field(description="Endpoint outside of the site, in place of Strata's servers.")
+        External | None, Field(description="Endpoint outside of the site, instead of Strata's servers.")
     ] = None
 
 
@@ -123,7 +122,10 @@ def buckets(context: ServiceContext[ObjectStorage]) -> list[Values]:
             "name": tenant.name,
             "group": tenant.group_id or USER_ID,
             "claim": claims[tenant.name],
-            "clients": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": tenant.name}}}],
+            "clients": [
+                {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": tenant.name}}},
+                *tenant_clients(context.site, tenant.name),
+            ],
         }
         for tenant in context.site.platform.tenants
     ]

@@ -24,7 +24,7 @@ HTTPS = port("load_balancer", "https")
 
 
 class Portal(Model):
-    """The site's front page at https://<domain>/: services, their state, how to begin, where to ask."""
+    """The site's front page at https://<domain>/: services and their state, first steps, contact."""
 
     layer: ClassVar[str] = "platform"
     title: Annotated[
@@ -35,13 +35,13 @@ class Portal(Model):
     )
     contact: Annotated[
         EmailAddress | HttpsUrl | None,
-        Field(description="Where users ask: an address or the URL of a help desk. Default: the page names none."),
+        Field(description="E-mail address, or URL of a help desk, for questions of users. Default: none."),
     ] = None
     documentation: Annotated[
         HttpsUrl | None,
         Field(
-            description="Where this repository's files are published, for instance "
-            "https://git.example.org/strata/blob/main; the page then links the how-tos. Default: no links."
+            description="URL at which this repository's files are published, for instance "
+            "https://git.example.org/strata/blob/main; the page then links to the guides. Default: no links."
         ),
     ] = None
 

@@ -27,13 +27,17 @@ CADVISOR_KEEP = (
     "spec_(cpu_quota|cpu_period|cpu_shares|memory_limit_bytes))|machine_(cpu_cores|memory_bytes)"
 )
 KUBELET_KEEP = (
-    "kubelet_(running_pods|running_containers|volume_stats_.+|node_name|pleg_relist_duration_seconds_(sum|count))|"
+    "kubelet_(running_pods|running_containers|volume_stats_.+|node_name|certificate_manager_client_ttl_seconds|"
+    "pleg_relist_duration_seconds_(sum|count))|"
     "process_(cpu_seconds_total|resident_memory_bytes)"
 )
 API_SERVER_KEEP = (
     "apiserver_(request_total|request_duration_seconds_(sum|count)|current_inflight_requests|storage_objects)|"
     "(etcd|apiserver_storage)_request_duration_seconds_(sum|count)|process_(cpu_seconds_total|resident_memory_bytes)"
 )
+QUOTA_KEEP = "apiserver_admission_controller_admission_duration_seconds_count;ResourceQuota"
+"""Of the admission plugins, the one that refuses what exceeds a quota."""
+PROBES_KEEP = "prober_probe_total"
 COREDNS_KEEP = "coredns_(dns_(requests|responses)_total|cache_.+_total|forward_.+_(sum|count|total))|process_.+"
 
 
@@ -42,6 +46,7 @@ def cluster_jobs() -> list[Config]:
     return [
         _nodes("kubelet", "/metrics", KUBELET_KEEP),
         _nodes("cadvisor", "/metrics/cadvisor", CADVISOR_KEEP),
+        _nodes("probes", "/metrics/probes", PROBES_KEEP),
         {
             "job_name": "apiserver",
             "scheme": "https",
@@ -53,7 +58,9 @@ def cluster_jobs() -> list[Config]:
                 {"source_labels": ["__meta_kubernetes_service_name"], "regex": "kubernetes", "action": "keep"},
                 {"target_label": "namespace", "replacement": "default"},
             ],
-            "metric_relabel_configs": [_keep(API_SERVER_KEEP)],
+            "metric_relabel_configs": [
+                {"source_labels": [NAME, "name"], "regex": f"({API_SERVER_KEEP});.*|{QUOTA_KEEP}", "action": "keep"}
+            ],
         },
         {
             "job_name": "coredns",
@@ -104,6 +111,14 @@ def host_job(hosts: Mapping[str, str]) -> Config:
         "static_configs": [
             {"targets": [_target(address, NODE_EXPORTER)], "labels": {"instance": name, "node": name}}
             for name, address in sorted(hosts.items())
+        ],
+        # of the five states of a unit, the two that tell
+        "metric_relabel_configs": [
+            {
+                "source_labels": [NAME, "state"],
+                "regex": "node_systemd_unit_state;(activating|deactivating|inactive)",
+                "action": "drop",
+            }
         ],
     }
 

@@ -16,6 +16,7 @@ from strata.catalogue.site import installed
 from strata.models.base import Model, Unit
 from strata.models.types import Count, DnsLabel, Size
 from strata.roles import port
+from strata_services.prometheus_server.alerts import with_runbooks
 from strata_services.prometheus_server.scrape import (
     COREDNS,
     KUBELET,
@@ -42,11 +43,11 @@ class PrometheusServer(Model):
     """Prometheus with the metrics of hosts, nodes, pods, accelerators and services, recording rules and alerts."""
 
     layer: ClassVar[str] = "platform"
-    retention: Annotated[Count, Unit("days"), Field(description="Days that samples are kept.")] = 7
-    scrape_interval: Annotated[Count, Unit("seconds"), Field(description="Seconds between two samples.")] = 30
-    storage: Annotated[Size, Field(description="Size of the volume for samples; the oldest go when it fills up.")] = (
-        Size.parse("10 GiB")
-    )
+    retention: Annotated[Count, Unit("days"), Field(description="Number of days to keep samples.")] = 7
+    scrape_interval: Annotated[Count, Unit("seconds"), Field(description="Time between two samples.")] = 30
+    storage: Annotated[
+        Size, Field(description="Size of the volume for samples; the oldest are deleted when it fills up.")
+    ] = Size.parse("10 GiB")
     storage_class: Annotated[
         DnsLabel | None,
         Field(
@@ -62,9 +63,9 @@ def needs(_: PrometheusServer) -> tuple[Need[Any], ...]:
 
 
 def rule_files(site: Site) -> dict[str, str]:
-    """Rules of Prometheus and of the site's services, `rules/*.yaml` in their folders, by file name."""
+    """Rules of Prometheus and of the site's services, `rules/*.yaml` in their folders, by file name, with runbooks."""
     return {
-        f"{service.name}-{file.name}": file.read_text()
+        f"{service.name}-{file.name}": with_runbooks(file.read_text())
         for service in installed(site)
         for file in sorted(service.folder.glob("rules/*.yaml"))
     }

@@ -80,3 +80,9 @@ class Playbook:
 
 HOSTS = Playbook("hosts", Layer.HOSTS, "base")
 CLUSTER = Playbook("cluster", Layer.CLUSTER, "kubernetes_common", pulls_images=True)
+NODES_GROUP = "nodes"
+"""Inventory group of the cluster's nodes, whatever makes them nodes."""
+NODES = Playbook("nodes", Layer.CLUSTER, NODES_GROUP)
+"""What Strata's roles add to nodes that another installer made."""
+KUBESPRAY = Playbook("kubespray", Layer.CLUSTER, NODES_GROUP)
+"""The playbooks of Kubespray: `strata.kubespray` finds the file, and records what it left on the nodes."""

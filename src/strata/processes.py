@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,6 +24,27 @@ def bind_to_parent(command: Sequence[str | Path]) -> list[str | Path]:
     """The command, so that it is told to end when this process is killed; what it started itself may run on."""
     setpriv = shutil.which("setpriv")
     return [*([setpriv, "--pdeathsig", "TERM"] if setpriv else []), *command]
+
+
+def start_followed(
+    command: Sequence[str | Path], directory: Path, environment: Mapping[str, str]
+) -> subprocess.Popen[str]:
+    """Starts a command that ends when this process is killed, with its output and errors as one stream.
+
+    Args:
+        command: program and arguments.
+        directory: where it runs.
+        environment: all of it.
+    """
+    return subprocess.Popen(
+        bind_to_parent(command),
+        cwd=directory,
+        env=dict(environment),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
 
 
 @contextmanager

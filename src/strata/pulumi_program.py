@@ -1,4 +1,4 @@
-"""How both Pulumi programs begin: the stack's name is the site's, and a user's mistake is shown without a traceback."""
+"""How both Pulumi programs begin: the stack's name is the site's, and a user's error is shown without a traceback."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Result = TypeVar("Result")
 
 
 def without_traceback(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Turns a user's mistake into the error that Pulumi shows without a traceback."""
+    """Turns a user's error into the one that Pulumi shows without a traceback."""
 
     @functools.wraps(function)
     def run(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
@@ -41,7 +41,7 @@ def stack_site() -> tuple[Site, Path]:
     """The stack's site, from inventories/<stack>/site.yaml or the file that $STRATA_SITE_FILE names.
 
     Raises:
-        pulumi.RunError: a mistake in the file, or it describes another site than the stack.
+        pulumi.RunError: an error in the file, or it describes another site than the stack.
     """
     stack = pulumi.get_stack()
     given = os.environ.get(SITE_FILE_VARIABLE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -22,6 +22,9 @@ KUBERNETES_ROLES = ("kube_control_plane", "kube_node")
 HOSTS, NODES, PODS = "hosts", "nodes", "pods"
 """Clients of a port that are no roles."""
 
+Condition = Literal["archived_postgresql", "balanced_api", "replicated_postgresql", "virtual_address", "volumes"]
+"""What a site may be: with `hosts.backup.postgresql`, with several control planes behind its load balancer, with
+several PostgreSQL servers, with `hosts.load_balancer`, with volumes of instances."""
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,62}$")]
 RoleName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
 UnitName = Annotated[str, Field(pattern=r"^[A-Za-z0-9:_.@*-]+$")]
@@ -44,6 +47,9 @@ class ServiceUnit(RoleModel):
     restart: Annotated[
         bool, Field(description="Whether Strata adds Restart=on-failure, for a unit of Debian without it.")
     ] = False
+    unless: Annotated[
+        RoleName | None, Field(description="Role that runs the service in its place where a host has both.")
+    ] = None
 
     @property
     def file(self) -> str:
@@ -68,8 +74,11 @@ class Port(RoleModel):
         Field(description="Key of `access:` in site.yaml whose networks may connect."),
     ] = None
     when: Annotated[
-        Literal["balanced_api"] | None,
-        Field(description="balanced_api: only where the role load_balancer forwards to several API servers."),
+        Condition | None,
+        Field(
+            description="balanced_api, replicated_postgresql: only where the role load_balancer forwards to several "
+            "API servers, to several PostgreSQL servers."
+        ),
     ] = None
 
     @model_validator(mode="after")
@@ -113,6 +122,14 @@ class Role(RoleModel):
             "hosts.machines. A list: hosts with one of these roles. Only an assigned role may be named in site.yaml."
         ),
     ] = "assigned"
+    when: Annotated[
+        Condition | None,
+        Field(
+            description="replicated_postgresql: only where several hosts have the role postgresql. "
+            "archived_postgresql: only with hosts.backup.postgresql. virtual_address: only with hosts.load_balancer. "
+            "volumes: only where instances have volumes."
+        ),
+    ] = None
     hosts: Annotated[Literal["one", "several"], Field(description="How many hosts of a site may have it.")] = "several"
     packages: Annotated[tuple[Package, ...], Field(description="Debian packages.")] = ()
     packages_in_image: Annotated[
@@ -157,9 +174,9 @@ class Role(RoleModel):
         """Number of a port, of the first one without a name."""
         return next(port.port for port in self.ports if name in (None, port.name))
 
-    def ports_for(self, client: str) -> tuple[int, ...]:
-        """Numbers of the ports that list a client."""
-        return tuple(port.port for port in self.ports if client in port.clients)
+    def ports_for(self, client: str, conditions: Collection[Condition] = ()) -> tuple[int, ...]:
+        """Numbers of the ports that list a client, on a site that meets these conditions."""
+        return tuple(port.port for port in self.ports if client in port.clients and port.when in (None, *conditions))
 
     @model_validator(mode="after")
     def _units_of_ports(self) -> Self:
@@ -231,14 +248,24 @@ def machine_roles() -> tuple[str, ...]:
     return tuple(name for name, role in roles().items() if role.runs_on == "machines")
 
 
-def roles_of(assigned: tuple[str, ...]) -> tuple[str, ...]:
-    """Every role that runs on a host with these roles in site.yaml, in the order in which they run."""
+def roles_of(assigned: tuple[str, ...], conditions: Collection[Condition] = ()) -> tuple[str, ...]:
+    """Every role that runs on a host with these roles in site.yaml, in the order in which they run.
+
+    Args:
+        assigned: roles of the host in site.yaml.
+        conditions: those that the site meets.
+    """
     return tuple(
         name
         for name, role in roles().items()
         if name in assigned
-        or role.runs_on == "all"
-        or (isinstance(role.runs_on, tuple) and not set(role.runs_on).isdisjoint(assigned))
+        or (
+            role.when in (None, *conditions)
+            and (
+                role.runs_on == "all"
+                or (isinstance(role.runs_on, tuple) and not set(role.runs_on).isdisjoint(assigned))
+            )
+        )
     )
 
 
@@ -254,7 +281,9 @@ def clients_of(role: str) -> tuple[str, ...]:
 
 def units_of(names: Iterable[str]) -> tuple[str, ...]:
     """The units that the roles of a host run, each once."""
-    return tuple(dict.fromkeys(unit.name for name in names for unit in roles()[name].units))
+    there = tuple(names)
+    units = (unit for name in there for unit in roles()[name].units if unit.unless not in there)
+    return tuple(dict.fromkeys(unit.name for unit in units))
 
 
 def kernel_names(names: Iterable[str]) -> dict[str, str]:

@@ -16,7 +16,7 @@ from strata.site.paths import REPOSITORY
 
 FILE = REPOSITORY / "docs" / "troubleshooting.md"
 GAP = "…"
-"""Stands in a quoted message for what differs."""
+"""Replaces what differs in a quoted message."""
 QUOTED = re.compile(r"``\s?(.+?)\s?``|`([^`]+)`")
 """Code in a line of Markdown; two back quotes around what has one in it."""
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import resource
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from strata.models import Problem, SiteError, load_site
+from strata_bench import strata_command
 
 LONGEST_SECONDS = 3.0
 """Processor time in which an input is answered, right or wrong; other work on the machine does not count."""
@@ -105,15 +104,7 @@ def strata(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
 
     def call(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
         state = tmp_path / "state"
-        done = subprocess.run(
-            [str(Path(sys.executable).parent / "strata"), *map(str, arguments)],
-            env={**os.environ, "STRATA_STATE_DIR": str(state), "COLUMNS": "200"},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=180,
-        )
-        assert "Traceback" not in done.stderr, done.stderr
+        done = strata_command.strata(*arguments, environment={"STRATA_STATE_DIR": str(state), "COLUMNS": "200"})
         assert not state.exists() or not list(state.iterdir()), "a wrong site must touch nothing"
         return done
 

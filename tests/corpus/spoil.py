@@ -9,6 +9,7 @@ that no right site has side by side.
 from __future__ import annotations
 
 import copy
+import functools
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -88,6 +89,12 @@ def dotted(path: Path) -> str:
     return "".join(f"[{s}]" if isinstance(s, int) else f".{s}" for s in path).removeprefix(".")
 
 
+@functools.cache
+def _text(value: str) -> str:
+    """A text in quotes; every spoilt site writes nearly the same ones."""
+    return json.dumps(value, ensure_ascii=False)
+
+
 class Writer:
     """Writes YAML with a key or a list entry per line, and knows their lines."""
 
@@ -104,7 +111,7 @@ class Writer:
     def _mapping(self, data: dict[str, Any], path: Path, indent: int) -> None:
         for key, value in data.items():
             for _ in range(2 if (*path, key) == self._twice else 1):
-                self.lines.append(" " * indent + f"{json.dumps(key, ensure_ascii=False)}:")
+                self.lines.append(" " * indent + f"{_text(key)}:")
                 self.places[(*path, key)] = len(self.lines)
                 self._value(value, (*path, key), indent + 2)
 
@@ -117,7 +124,7 @@ class Writer:
                 self.places[(*path, index)] = len(self.lines) + (1 if isinstance(entry, dict | list) and entry else 0)
                 self._value(entry, (*path, index), indent + 2)
         else:
-            self.lines[-1] += " " + json.dumps(value, ensure_ascii=False)
+            self.lines[-1] += f" {_text(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
 
 
 class Spoiler:
@@ -185,7 +192,7 @@ class Spoiler:
             writer = Writer(self._site, twice=path)
             yield Spoilt(f"{dotted(path)} twice", writer.text, dotted(path), writer.places[path], "duplicate", "remove")
         if required:
-            site = copy.deepcopy(self._site)
+            site = self._copied(path)
             del self._parent(site, path)[path[-1]]
             writer = Writer(site)
             place = writer.places[path[:-1]]
@@ -239,7 +246,9 @@ class Spoiler:
             if "maxLength" in part:
                 yield "a" * (part["maxLength"] + 1)
             for word in part.get("enum", ()):
-                yield from (word.upper(), f"{word}s", f" {word}")
+                yield from (word.upper(), f"{word}s", f" {word}") if isinstance(word, str) else (f"{word}s",)
+            if numbers := [n for n in part.get("enum", ()) if isinstance(n, int)]:
+                yield from (min(numbers) - 1, max(numbers) + 1)
             for example in part.get("examples", ()):
                 yield from (f"{example} ", f"-{example}", f"{example}{example}", example.lower())
 
@@ -248,9 +257,19 @@ class Spoiler:
         return Spoilt(title, writer.text, dotted(path), writer.places[path], why, fix)
 
     def _with(self, path: Path, value: Any) -> dict[str, Any]:
-        site = copy.deepcopy(self._site)
+        site = self._copied(path)
         self._parent(site, path)[path[-1]] = value
         return site
+
+    def _copied(self, path: Path) -> dict[str, Any]:
+        """The site, of which only what holds the path is copied: thousands of whole copies take minutes."""
+        site: Any = copy.copy(self._site)
+        holder = site
+        for step in path[:-1]:
+            holder[step] = copy.copy(holder[step])
+            holder = holder[step]
+        copied: dict[str, Any] = site
+        return copied
 
     def _there(self, path: Path) -> bool:
         parent = self._parent(self._site, path)

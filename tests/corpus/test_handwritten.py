@@ -8,7 +8,9 @@ with `valid` are files that look wrong and are right.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -30,7 +32,7 @@ SAMPLE = (
     "utf-16",
     "value-with-cyrillic-letter",
 )
-"""Cases that the real command is asked too; a process costs more than a hundred files."""
+"""Cases that the command line is asked too."""
 
 
 def test_there_are_many() -> None:
@@ -64,7 +66,7 @@ def compare(found: Sequence[Problem], expected: list[dict[str, str | int | None]
 
 @pytest.mark.parametrize("case", SAMPLE)
 def test_command_line(case: str, strata: Callable[..., subprocess.CompletedProcess[str]]) -> None:
-    """The real command: status 2, nothing on standard output, every problem on standard error."""
+    """Status 2, nothing on standard output, every problem on standard error."""
     file = SITES / f"{case}.yaml"
     expected = json.loads((SITES / f"{case}.json").read_text())
     done = strata("validate", file)
@@ -75,6 +77,16 @@ def test_command_line(case: str, strata: Callable[..., subprocess.CompletedProce
         assert place in done.stderr
         assert entry["why"] in done.stderr
         assert entry["fix"] in done.stderr
+
+
+def test_installed_program(strata: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path) -> None:
+    """As a process of its own, which the other tests save, it ends and prints as they see it."""
+    line = ("validate", str(SITES / f"{SAMPLE[0]}.yaml"))
+    environment = {**os.environ, "STRATA_STATE_DIR": str(tmp_path / "state"), "COLUMNS": "200"}
+    program = Path(sys.executable).with_name("strata")
+    done = subprocess.run([program, *line], env=environment, capture_output=True, text=True, check=False)
+    wanted = strata(*line)
+    assert (done.returncode, done.stdout, done.stderr) == (wanted.returncode, wanted.stdout, wanted.stderr)
 
 
 @pytest.mark.parametrize("case", SAMPLE[:4])

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,11 +56,21 @@ def strata_json(context: SiteContext, command: str, *options: str) -> tuple[int,
     return done.returncode, json.loads(done.stdout) if done.stdout.strip() else {}, done.stderr
 
 
+def accounted(context: SiteContext, begin: datetime) -> dict[str, Any]:
+    """What accounting answers about the time since then, to the minute."""
+    form = "%Y-%m-%dT%H:%M"
+    window = ("--from", begin.strftime(form), "--to", (datetime.now(UTC) + timedelta(minutes=1)).strftime(form))
+    status, answer, error = strata_json(context, "accounting", *window)
+    assert status == 0, error
+    return answer
+
+
 def up(file: Path, *options: str, environment: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Brings the site up as the file says; must succeed."""
+    """Brings the site up as the file says; must succeed. Prints how long it took."""
     done = strata("up", file, "--no-verify", "--json", *options, environment=environment)
     assert done.returncode == 0, done.stderr or done.stdout
     found: dict[str, Any] = json.loads(done.stdout)
+    print(f"up {' '.join((file.parent.name, *options))}: {found['seconds']:.0f} s, {found['changed']} changed")
     return found
 
 

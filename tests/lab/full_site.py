@@ -10,8 +10,7 @@ from contextlib import contextmanager
 from strata.image_reference import ImageReference
 from strata.verify.pods import PodRequest, delete, status
 from strata.verify.waiting import settled
-
-from .healing import eventually
+from strata_bench.waiting import eventually
 
 FACTORS = {"m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 MIB = 2**20

@@ -8,6 +8,7 @@ from typing import Any
 
 from strata.access.podman import podman
 from strata.site.context import SiteContext
+from strata_bench.waiting import eventually
 from strata_lab.controller import container_name
 
 from .commands import strata_json, up
@@ -27,23 +28,6 @@ def nothing_left_over(context: SiteContext) -> bool:
     assert answer["leftovers_unknown"] is None
     assert answer["leftovers"] == []
     return True
-
-
-def eventually(what: Callable[[], bool], seconds: float, text: str) -> float:
-    """Asks again and again; returns after how many seconds it was so. An error counts as "not yet".
-
-    Raises:
-        AssertionError: it never was.
-    """
-    begin, last = time.monotonic(), ""
-    while True:
-        try:
-            if what():
-                return time.monotonic() - begin
-        except Exception as error:  # whatever is in the way now may be gone in a moment
-            last = f": {error}"[:600]
-        assert time.monotonic() - begin < seconds, f"not within {seconds:.0f} s: {text}{last}"
-        time.sleep(0.3)
 
 
 def in_controller(context: SiteContext, *command: str) -> str:

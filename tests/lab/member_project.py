@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,8 +85,14 @@ def member_project(context: SiteContext, cloud: Connection, directory: Path, ins
         identity.delete_project(project)
 
 
-def campus_in_the_lab(context: SiteContext) -> dict[str, Any]:
-    """The content of campus' site file, with the lab's gateway as its deployment host and GPUs without a driver."""
+def campus_in_the_lab(context: SiteContext, instances: Container[str] | None = None) -> dict[str, Any]:
+    """The content of campus' site file, with the lab's gateway as its deployment host and GPUs without a driver.
+
+    Args:
+        context: the lab.
+        instances: names of those to keep. A control plane that is the only one gets a floating IP, at which it is
+            reached. Default: all.
+    """
     content: dict[str, Any] = yaml.safe_load(find_site(NAME).read_text())
     cloud = context.site.cloud
     assert cloud is not None
@@ -94,4 +100,10 @@ def campus_in_the_lab(context: SiteContext) -> dict[str, Any]:
     gateway = str(cloud.control_network[1])
     content["access"] |= {key: [f"{gateway}/32"] for key in ("ssh", "kubernetes_api", "registry")}
     content["cluster"]["gpu_nodes"] = {"device_plugin": "built-in"}
+    if instances is not None:
+        kept = [instance for instance in content["cloud"]["instances"] if instance["name"] in instances]
+        content["cloud"]["instances"] = kept
+        control_planes = [instance for instance in kept if "kube_control_plane" in instance["roles"]]
+        if len(control_planes) == 1:
+            control_planes[0]["floating_ip"] = True
     return content

@@ -15,9 +15,9 @@ from strata.inventory.services import published_services
 from strata.site.context import SiteContext
 from strata.site.hosts import hosts
 from strata.verify import pods
+from strata_bench.waiting import eventually
 
 from .commands import psql
-from .healing import eventually
 from .scarce import image, registry
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import copy
 import json
 import subprocess
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,12 +30,13 @@ from strata.inventory.topology import database_secret
 from strata.site.context import SiteContext
 from strata.site.outputs import ImageOutputs
 from strata.verify.waiting import settled
+from strata_bench.waiting import eventually
 from strata_services.portal.service import SERVICE as PORTAL
 
 from .authentication import reached, served_certificate
 from .commands import psql, strata, strata_json, up
 from .editing import edit
-from .healing import eventually, nothing_left_over
+from .healing import nothing_left_over
 from .killing import kill_at, workers
 from .workload import WORKLOAD, start, where
 
@@ -77,7 +78,7 @@ class Changed:
     plan: str
     key_file: Path
     serial: int
-    password: str
+    password: str = field(repr=False)
     started: str
     nodes: set[str]
     servers: dict[str, str]
@@ -322,7 +323,8 @@ def test_data_that_nobody_named_stays(context: SiteContext, tmp_path: Path) -> N
     def less(content: dict[str, Any]) -> None:
         content["hosts"]["nfs"]["exports"][0]["name"] = "another"
         content["platform"]["tenants"] = []
-        for service in content["platform"]["services"].values():  # none may name a tenant that is gone
+        for service in content["platform"]["services"].values():  # none may name a tenant or an export that is gone
+            service.pop("datasets", None)
             for profile in service.get("profiles", []):
                 profile.pop("tenants", None)
 

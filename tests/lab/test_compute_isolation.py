@@ -16,6 +16,7 @@ import pytest
 
 from strata.site.context import SiteContext
 
+from .lab_site import require_lab
 from .tenants import BUILD_SECONDS, Machine, Tenant, small_flavor, tenant, wait_until
 
 if TYPE_CHECKING:
@@ -108,11 +109,10 @@ class Place:
 @pytest.fixture(scope="module")
 def place(context: SiteContext, cloud: Connection) -> Iterator[Place]:
     """A small instance with user data, removed after the last test."""
+    require_lab(context)  # instances are looked into by podman
     site = context.site
     assert site.cloud is not None
     assert site.cloud.control_network is not None
-    if site.cloud.deployment != "lab":
-        pytest.skip(f"site {site.name} is no lab: instances are looked into by podman")
     # of the range for tests between machines, another part for each site
     part = f"198.19.{site.cloud.control_network.network_address.packed[1]}"
     image = cloud.image.find_image(site.cloud.images[0].name, ignore_missing=False)

@@ -18,15 +18,15 @@ import yaml
 
 from strata.site.context import SiteContext
 from strata.toolchain import bin_directory
+from strata_bench.waiting import eventually
 
 from .commands import strata, up
-from .healing import eventually
 from .member_project import NAME, Place, campus_in_the_lab, member_project
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
 
-pytestmark = [pytest.mark.long, pytest.mark.xdist_group("existing-cloud")]
+pytestmark = pytest.mark.long
 CONTROL_PLANES = {"control-1", "control-2", "control-3"}
 WORKER = "worker-1"
 INSTANCES = 6
@@ -44,15 +44,11 @@ def place(context: SiteContext, cloud: Connection, tmp_path_factory: pytest.Temp
 
 def site_file(context: SiteContext, directory: Path, control_planes: set[str]) -> Path:
     """campus with these control planes, a worker, and no more than they need."""
-    content = campus_in_the_lab(context)
+    content = campus_in_the_lab(context, {"edge-1", "storage-1", WORKER, *control_planes})
     del content["hosts"]["nfs"], content["platform"]
     cloud = content["cloud"]
     cloud["flavors"] = cloud["flavors"][:1]
-    kept = {"edge-1", "storage-1", WORKER, *control_planes}
-    cloud["instances"] = [instance for instance in cloud["instances"] if instance["name"] in kept]
     for instance in cloud["instances"]:
-        # one alone is reached at its own
-        instance["floating_ip"] = instance["name"] in {"edge-1", *(control_planes if len(control_planes) == 1 else ())}
         instance["roles"] = [role for role in instance["roles"] if role != "nfs_server"]
     file = directory / NAME / "site.yaml"
     file.parent.mkdir(exist_ok=True)

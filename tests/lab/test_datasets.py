@@ -1,4 +1,4 @@
-"""Datasets in a member's notebook: a good one, one that is optional and missing, one that is required and missing."""
+"""Datasets in a member's notebook: from HTTPS, S3 and NFS, optional ones that are missing, a required one that is."""
 
 from __future__ import annotations
 
@@ -7,25 +7,29 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 import requests
+from testinfra.host import Host
 
 from strata.catalogue.issuer import Issuer
+from strata.catalogue.needs.bucket import SECRET_KEY, bucket_key, s3_endpoint
+from strata.catalogue.needs.shared_volume import export_paths
 from strata.site.context import SiteContext
+from strata.site.hosts import hosts_with
+from strata_bench.waiting import eventually
 from strata_services.jupyterhub.needs import NAMESPACE
 from strata_services.jupyterhub.service import SERVICE
-
-from .healing import eventually
-from .notebooks import PAGE_SECONDS, User, new_user
+from strata_services.jupyterhub.user import PAGE_SECONDS, User, new_user
+from strata_services.object_storage.client import request
 
 pytestmark = pytest.mark.long
 NAME = "datasets-ada"
 """Always the same: JupyterHub keeps a record of each user who ever logged in."""
-GOOD, MISSING = "strata-test-good", "strata-test-missing"
+GOOD, MISSING, BUCKET, FOLDER = (f"strata-test-{kind}" for kind in ("good", "missing", "bucket", "folder"))
+CONTENT = b"length,width\n5.1,3.5\n"
 NOWHERE = "https://datasets.invalid/missing"
 STOP_SECONDS = 120.0
 LOOK = """
@@ -36,16 +40,12 @@ try:
     written = "yes"
 except OSError as error:
     written = error.strerror
-files = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in folder.iterdir()}
+files = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in folder.iterdir() if file.is_file()}
 print(json.dumps({"files": files, "written": written, "link": os.path.realpath(pathlib.Path.home() / "datasets")}))
 """
-RESOLVE = """
-import socket, sys
-try:
-    socket.getaddrinfo(sys.argv[1], 443)
-    print("yes")
-except OSError:
-    print("no")
+ENVIRONMENT = """
+import os, sys
+print("yes" if sys.argv[1] in str(dict(os.environ)) else "no")
 """
 
 
@@ -62,7 +62,7 @@ class Administrator:
 
     user: User
     tenant: str
-    token: str
+    token: str = field(repr=False)
     profile: str
 
     def call(self, method: str, path: str, body: Any = None, *, stream: bool = False) -> requests.Response:
@@ -112,7 +112,7 @@ def ada(context: SiteContext, own_issuer: Issuer, kubectl: Callable[..., str]) -
     with made as (user, password), ExitStack() as stack:
         user.log_in(own_issuer, password)
         found = Administrator(user, tenant, user.token(), settings.profiles[0].name)
-        for name in (GOOD, MISSING):
+        for name in (GOOD, MISSING, BUCKET, FOLDER):
             stack.callback(found.delete, name)
         stack.callback(found.stop)
         found.stop()
@@ -145,12 +145,6 @@ def test_an_unreachable_dataset_is_named_and_ends_the_start_only_if_it_is_requir
 
 def test_a_dataset_is_in_the_notebook_and_read_only(ada: Administrator, kubectl: Callable[..., str]) -> None:
     """One of the site's own addresses: no other is sure to respond."""
-    host = str(urlsplit(ada.user.hub).hostname)
-    ada.start()
-    known = in_notebook(ada, kubectl, RESOLVE, host)
-    ada.stop()
-    if known != "yes":
-        pytest.skip(f"pods do not resolve {host}: the site's names are in no DNS")
     content = ada.user.http.get(f"{ada.user.hub}hub/logo", timeout=PAGE_SECONDS).content
     digest = hashlib.sha256(content).hexdigest()
     ada.register(GOOD, source=f"{ada.user.hub}hub/logo", sha256=digest, required=True)
@@ -158,6 +152,45 @@ def test_a_dataset_is_in_the_notebook_and_read_only(ada: Administrator, kubectl:
     assert events[-1].get("ready"), events[-1]
     found = json.loads(in_notebook(ada, kubectl, LOOK, f"/datasets/{GOOD}"))
     assert (found["files"], found["written"]) == ({"logo": digest}, "Read-only file system")
+
+
+def test_the_tenants_bucket_and_a_folder_on_nfs_are_in_the_notebook(
+    ada: Administrator, context: SiteContext, kubectl: Callable[..., str], site_host: Callable[[str], Host]
+) -> None:
+    """Read-only; objects that are missing do not stop the start, and the notebook has no key."""
+    endpoint, settings = s3_endpoint(context.site), SERVICE.of(context.site)
+    folders = [
+        one
+        for one in (settings.datasets.nfs if settings else ())
+        if not one.server and (not one.tenants or ada.tenant in one.tenants)
+    ]
+    if endpoint is None or not folders:
+        pytest.skip(f"site {context.site.name} has no S3 endpoint, or no datasets.nfs of tenant {ada.tenant}")
+    folder, key = folders[0], bucket_key(context.secrets, endpoint, ada.tenant)
+    path = f"{ada.tenant}/{BUCKET}/below/iris.csv"
+    export = export_paths(context.site)[folder.path.parts[1]].joinpath(*folder.path.parts[2:])
+    server = site_host(hosts_with("nfs_server", context.site, context.cloud_outputs)[0].name)
+    digest = hashlib.sha256(CONTENT).hexdigest()
+    with ExitStack() as stack:
+        assert request(ada.user.http, endpoint, key, "PUT", path, CONTENT).status_code == 200
+        stack.callback(request, ada.user.http, endpoint, key, "DELETE", path)
+        server.check_output("printf %%s %s > %s", CONTENT.decode(), f"{export}/{FOLDER}")
+        stack.callback(server.check_output, "rm %s", f"{export}/{FOLDER}")
+        ada.register(BUCKET, source=f"s3://{ada.tenant}/{BUCKET}/", required=True)
+        ada.register(MISSING, source=f"s3://{ada.tenant}/{MISSING}/")
+        ada.register(FOLDER, source=f"nfs://{folder.name}", required=True)
+        begin = time.monotonic()
+        events = ada.start()
+        print(f"server with a bucket and a folder: {time.monotonic() - begin:.1f} s")
+        assert events[-1].get("ready"), events
+        named = f"Unreachable datasets: {MISSING}: no object has the prefix"
+        assert named in [event["message"] for event in events], events
+        found = json.loads(in_notebook(ada, kubectl, LOOK, f"/datasets/{BUCKET}/below"))
+        assert (found["files"], found["written"]) == ({"iris.csv": digest}, "Read-only file system")
+        found = json.loads(in_notebook(ada, kubectl, LOOK, f"/datasets/{FOLDER}"))
+        assert (found["files"].get(FOLDER), found["written"]) == (digest, "Read-only file system")
+        assert in_notebook(ada, kubectl, ENVIRONMENT, key[SECRET_KEY]) == "no"
+        ada.stop()
 
 
 def in_notebook(ada: Administrator, kubectl: Callable[..., str], program: str, argument: str) -> str:

@@ -22,16 +22,17 @@ from strata.models import Site
 from strata.site.context import SiteContext
 from strata.site.hosts import hosts_with, ingress_nodes
 from strata.verify.pods import running_pods
+from strata_bench.waiting import eventually
 from strata_services.ml_hub.service import SERVICE
 
 from .healing import (
-    eventually,
     in_controller,
     kill,
     killed_and_restarted,
     nothing_left_over,
     wait_for_restart,
 )
+from .lab_site import require_lab
 from .questions import (
     QUESTIONS,
     HostServices,
@@ -57,10 +58,9 @@ ATTEMPTS = 5
 
 
 @pytest.fixture(scope="module", autouse=True)
-def lab_only(site: Site) -> None:
+def lab_only(context: SiteContext, site: Site) -> None:
     """Other sites are not ours to break."""
-    if site.cloud is None or site.cloud.deployment != "lab":
-        pytest.skip(f"site {site.name} is no lab")
+    require_lab(context)
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ import pytest
 import yaml
 
 from strata.access.kubectl import run_kubectl
-from strata.access.podman import SITE_LABEL
 from strata.catalogue.site import issuer
 from strata.models.accelerators import CATALOGUE
 from strata.site.context import SiteContext
@@ -23,11 +22,12 @@ from strata.site.paths import SitePaths
 from strata.verify.waiting import settled
 from strata_services.jupyterhub.kernel import Server
 from strata_services.jupyterhub.service import SERVICE as JUPYTERHUB
+from strata_services.jupyterhub.user import User, session
 
 from .commands import strata, up
 from .healing import nothing_left_over
 from .identities import identities
-from .notebooks import User, session
+from .second_site import traces
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -79,7 +79,7 @@ def test_hackathon(
     assert up(site_file)["changed"] == 0
     gone = strata("destroy", site_file, "--yes")
     assert gone.returncode == 0, gone.stderr
-    assert left() == []
+    assert traces(NAME) == []
     after = identities(context, cloud, kubectl, without="")
     changed = {part for part in before.keys() | after.keys() if before.get(part) != after.get(part)}
     assert not changed, {part: (before.get(part), after.get(part)) for part in sorted(changed)}
@@ -140,19 +140,3 @@ def cards(user: User) -> dict[str, int]:
     limits = [one["resources"].get("limits", {}) for one in pod["spec"]["containers"]]
     counts = {kind: sum(int(one.get(card.resource, 0)) for one in limits) for kind, card in CATALOGUE.items()}
     return {kind: count for kind, count in counts.items() if count}
-
-
-def left() -> list[str]:
-    """What there is of the site on this machine."""
-    commands = {
-        "container": ["podman", "ps", "--all", f"--filter=label={SITE_LABEL}={NAME}", "--format={{.Names}}"],
-        "network": ["podman", "network", "ls", f"--filter=label={SITE_LABEL}={NAME}", "--format={{.Name}}"],
-        "volume": ["podman", "volume", "ls", f"--filter=label={SITE_LABEL}={NAME}", "--format={{.Name}}"],
-        "packet filter": ["nft", "list", "tables"],
-    }
-    found = [f"state {path}" for path in [SitePaths(NAME).root] if path.exists()]
-    for kind, command in commands.items():
-        lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-        found += [f"{kind} {line}" for line in lines if kind != "packet filter" or f"strata-{NAME}" in line]
-    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
-    return found + [f"mount {line.split()[4]}" for line in mounts if f"strata-{NAME}" in line]

@@ -17,8 +17,7 @@ from strata.catalogue.needs.hostname import INGRESS_CLASS
 from strata.site.context import SiteContext
 from strata.site.outputs import ImageOutputs
 from strata.verify.pods import Kubectl
-
-from .healing import eventually
+from strata_bench.waiting import eventually
 
 UPLOAD_SECONDS = 75
 """Longer than 60 s, which Traefik allows a request by default."""

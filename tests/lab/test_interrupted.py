@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from strata.access.podman import podman, site_containers
-from strata.models import Site
 from strata.site.context import SiteContext
 from strata.site.hosts import hosts_with
+from strata_bench.waiting import eventually
 from strata_lab.podman_service import socket_path
 
 from .commands import psql, strata, strata_json, strata_line
-from .healing import eventually, nothing_left_over, up_again
+from .healing import nothing_left_over, up_again
+from .lab_site import require_lab
 from .orphans import orphans
 
 if TYPE_CHECKING:
@@ -31,10 +32,9 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def lab_only(site: Site) -> None:
+def lab_only(context: SiteContext) -> None:
     """Other sites are not ours to break."""
-    if site.cloud is None or site.cloud.deployment != "lab":
-        pytest.skip(f"site {site.name} is no lab")
+    require_lab(context)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -19,12 +19,13 @@ import yaml
 from strata.access.podman import container_status, podman, site_containers, site_networks, site_volumes
 from strata.site.context import SiteContext
 from strata.site.paths import state_directory
+from strata_bench.waiting import eventually
 from strata_lab.container_recovery import LEASES
 from strata_lab.controller import container_name
 from strata_lab.ports import EVERYWHERE
 
 from .commands import strata, strata_json, strata_line, up
-from .healing import eventually
+from .lab_site import require_lab
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -42,8 +43,7 @@ def second(context: SiteContext, tmp_path_factory: pytest.TempPathFactory) -> It
 
     Meanwhile the first site's `up` runs: both succeed, and there is nothing to do for the first one.
     """
-    if context.site.cloud is None or context.site.cloud.deployment != "lab":
-        pytest.skip(f"site {context.site.name} is no lab")
+    require_lab(context)
     directory = tmp_path_factory.mktemp("sites")
     done = strata("new", NAME, "--like", context.site_file, "--directory", directory)
     assert done.returncode == 0, done.stderr

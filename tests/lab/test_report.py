@@ -6,6 +6,7 @@ import datetime
 import hashlib
 import importlib.metadata
 import json
+import re
 import secrets
 import time
 from collections import Counter
@@ -33,6 +34,7 @@ from strata_bench.browser import Browser, browser
 from strata_bench.inspect import look_at
 
 from .commands import strata, strata_json
+from .lab_site import require_lab
 from .pages import WIDTH, header, places, rows, text
 
 if TYPE_CHECKING:
@@ -131,8 +133,8 @@ def test_the_page_says_who_has_which_card(
 ) -> None:
     """Kind, address, hypervisor and instance of each card are those that the hosts and nova say; the rest is free."""
     declared = context.site.cloud
-    if declared is None or declared.deployment != "lab":
-        pytest.skip("only a lab's hosts have their cards in a directory")
+    require_lab(context)  # its hosts have their cards in a directory
+    assert declared is not None
     flavors, where = {f.name: f.accelerators for f in declared.flavors}, on_hypervisors(cloud)
     held: set[tuple[str, str, str, str]] = set()
     for instance in declared.instances:
@@ -214,7 +216,8 @@ def test_status_says_what_runs(
     """Each object of the site file is in the answer with the state that nova, systemd, Kubernetes or Helm says, and
     the exit status follows from these; the report's model is the same."""
     declared = context.site.cloud
-    if declared is None or declared.deployment != "lab" or context.site.cluster is None:
+    require_lab(context)
+    if declared is None or context.site.cluster is None:
         pytest.skip("the site has not all layers")
     servers = {s.name: s.status for s in cloud.compute.servers(all_projects=True)}
     hypervisors = {h.name: h.state for h in cloud.compute.hypervisors(details=True)}
@@ -232,12 +235,33 @@ def test_status_says_what_runs(
             conditions = {c["type"]: c["status"] for c in nodes[instance.name]["status"]["conditions"]}
             found[f"node {instance.name}"] = "Ready" if conditions["Ready"] == "True" else "not ready"
     found |= {f"release {r['name']}": r["status"] for r in listed}
+    pods = ready_pods(kubectl)
+    found |= {name: f"{ready} ready" for name, (ready, _) in pods.items()}
     status, told, _ = strata_json(context, "status", "--no-drift")
     assert told["site"] == context.site.name
-    assert {o["object"]: o["found"] for o in told["objects"]} == found
-    healthy = set(found.values()) <= {"ACTIVE", "up", "present", "active", "Ready", "deployed"}
+    # `0 of 1 ready: why`
+    assert {o["object"]: re.sub(r"^(\d+) of \d+ ready.*", r"\1 ready", o["found"]) for o in told["objects"]} == found
+    others = {state for name, state in found.items() if name not in pods}
+    healthy = others <= {"ACTIVE", "up", "present", "active", "Ready", "deployed"} and all(
+        ready >= desired for ready, desired in pods.values()
+    )
     assert (status, told["healthy"]) == ((0, True) if healthy else (1, False))
     assert {o["object"] for o in told["objects"]} == {o.object for o in report.objects}
+
+
+def ready_pods(kubectl: Callable[..., str]) -> dict[str, tuple[int, int]]:
+    """Ready and desired pods of each workload of a release or of kube-system, by its name in `strata status`."""
+    found = {}
+    for kind in ("deployment", "statefulset", "daemonset"):
+        for item in json.loads(kubectl("get", kind, "--all-namespaces", "--output=json"))["items"]:
+            metadata, status = item["metadata"], item["status"]
+            release = metadata.get("annotations", {}).get("meta.helm.sh/release-name")
+            if release is None and metadata["namespace"] != "kube-system":
+                continue
+            ready = status.get("numberReady" if kind == "daemonset" else "readyReplicas", 0)
+            desired = status["desiredNumberScheduled"] if kind == "daemonset" else item["spec"]["replicas"]
+            found[f"{release}: {kind} {metadata['name']}" if release else f"{kind} {metadata['name']}"] = ready, desired
+    return found
 
 
 def test_watch_sends_frames_down_a_pipe(context: SiteContext, holder: str) -> None:

@@ -19,10 +19,12 @@ import pytest
 
 from strata.site.context import SiteContext
 from strata.verify.pods import Kubectl
+from strata_bench.waiting import eventually
 
 from .commands import psql, strata, up
 from .editing import edit
-from .healing import eventually, in_controller
+from .healing import in_controller
+from .lab_site import require_lab
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -137,8 +139,8 @@ def place(
 ) -> Iterator[Place]:
     """The site as the edited file says; afterwards, whatever happened, as its own file says."""
     site = context.site
-    if site.cloud is None or site.cloud.deployment != "lab":
-        pytest.skip(f"site {site.name} is no lab: its hypervisors are not ours")
+    require_lab(context)
+    assert site.cloud is not None
     if RESIZED not in {i.name for i in site.cloud.instances}:
         pytest.skip(f"site {site.name} has no instance {RESIZED}")
     directory = tmp_path_factory.mktemp("resize")

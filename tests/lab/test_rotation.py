@@ -21,6 +21,7 @@ from strata_services.keycloak.service import ADMIN_SECRET, SIGNING_KEY
 from .authentication import attempts, served_certificates
 from .commands import strata, strata_json
 from .healing import up_again
+from .lab_site import require_lab
 
 pytestmark = pytest.mark.long
 
@@ -61,8 +62,7 @@ def values(context: SiteContext) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def turned(context: SiteContext, site: Site) -> Turned:
     """The site after rotating and renewing all, and `up`."""
-    if site.cloud is None or site.cloud.deployment != "lab":
-        pytest.skip(f"site {site.name} is no lab")
+    require_lab(context)
     before, certificates = values(context), dict(context.secrets.certificates())
     served = served_certificates(context)
     try:

@@ -14,16 +14,16 @@ import pytest
 import yaml
 
 from strata.access.podman import podman, site_containers, site_networks
-from strata.models import Site
 from strata.site.context import SiteContext
 from strata.site.hosts import hosts_with
 from strata.site.paths import SitePaths
+from strata_bench.waiting import eventually
 from strata_lab.memory import available
 from strata_lab.network.container import container_name as network_agent
 from strata_lab.network.metadata import PROXY_PORT
 
 from .commands import strata, strata_json, strata_line
-from .healing import eventually
+from .lab_site import require_lab
 from .scarce import (
     fill,
     is_whole,
@@ -45,10 +45,9 @@ STORAGE = "/var/lib/docker-registry"
 
 
 @pytest.fixture(scope="module", autouse=True)
-def lab_only(site: Site) -> None:
+def lab_only(context: SiteContext) -> None:
     """Other sites are not ours to starve."""
-    if site.cloud is None or site.cloud.deployment != "lab":
-        pytest.skip(f"site {site.name} is no lab")
+    require_lab(context)
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from strata.access.podman import PodmanError
-from strata.models import Site
 from strata.site.context import SiteContext
 
 from .healing import in_controller
+from .lab_site import require_lab
 
 FIRST, SECOND = "schema_test_first", "schema_test_second"
 DIRECTORY = "/tmp/schema-test"  # noqa: S108  # of the controller's container
@@ -20,10 +20,9 @@ SAME = ("placement", "glance", "keystone", "neutron", "nova", "nova_api")
 
 
 @pytest.fixture
-def databases(context: SiteContext, site: Site) -> Iterator[SiteContext]:
+def databases(context: SiteContext) -> Iterator[SiteContext]:
     """Two databases that nobody uses, empty; removed afterwards."""
-    if site.cloud is None or site.cloud.deployment != "lab":
-        pytest.skip(f"site {site.name} has no controller of its own")
+    require_lab(context)
     drop = f"DROP DATABASE IF EXISTS {FIRST}; DROP DATABASE IF EXISTS {SECOND};"
     create = f"CREATE DATABASE {FIRST} CHARACTER SET latin2; CREATE DATABASE {SECOND} CHARACTER SET utf8mb3;"
     in_controller(context, "mkdir", "--parents", DIRECTORY)
@@ -94,10 +93,9 @@ def test_no_answer_is_not_empty(databases: SiteContext) -> None:
 
 
 @pytest.mark.parametrize("name", SAME)
-def test_what_is_kept_is_what_the_site_has(context: SiteContext, site: Site, name: str) -> None:
+def test_what_is_kept_is_what_the_site_has(context: SiteContext, name: str) -> None:
     """The tables of the running site and those of the file are the same, to the last column."""
-    if site.cloud is None or site.cloud.deployment != "lab":
-        pytest.skip(f"site {site.name} has no controller of its own")
+    require_lab(context)
     tables = in_controller(context, "mariadb-dump", "--no-data", "--no-tablespaces", "--skip-dump-date", name)
     unit = "nova" if name == "nova_api" else name
     start = in_controller(context, "grep", "prepare_schema.sh", f"/etc/systemd/system/{unit}-schema.service")

@@ -30,6 +30,7 @@ from strata.site.secrets.store import new_secret
 from strata.verify.pods import Kubectl
 
 from .commands import strata_line
+from .lab_site import is_lab, require_lab
 from .needles import Needles, helm_release
 from .processes import Watched, read, watched
 
@@ -103,11 +104,12 @@ def up(context: SiteContext, needles: Needles, tmp_path_factory: pytest.TempPath
 def test_no_process_of_an_up_shows_a_secret(context: SiteContext, up: Watched, needles: Needles) -> None:
     """No command line and no environment on this machine holds a secret while `up` runs every playbook and program."""
     assert up.status == 0, up.output[-3000:]
-    if context.site.cloud is not None and context.site.cloud.deployment == "lab" and context.site.cluster is not None:
+    cloud = context.site.cloud
+    if is_lab(context) and cloud is not None and context.site.cluster is not None:
         unseen = PROGRAMS - up.words
         assert unseen == set(), "too few were seen for the answer to say anything"
         interpreters = sum(INTERPRETER in line for line in up.elsewhere)
-        assert interpreters > len(context.site.cloud.instances), "Ansible's modules were not seen on every machine"
+        assert interpreters > len(cloud.instances), "Ansible's modules were not seen on every machine"
     assert up.leaks == {}
     assert needles.found(up.output) == set()
 
@@ -257,8 +259,7 @@ def test_images_hold_no_secret(
 @pytest.fixture(scope="module")
 def machines(context: SiteContext) -> dict[str, str]:
     """The controller and the instances that run on this machine: container to host name."""
-    if context.site.cloud is None or context.site.cloud.deployment != "lab":
-        pytest.skip("the site's machines are not on this one")
+    require_lab(context)
     found = {}
     for container in objects(context, "ps"):
         done = subprocess.run(["podman", "exec", container, "hostname"], capture_output=True, text=True, check=False)

@@ -18,6 +18,7 @@ from strata.site.hosts import hosts_with
 
 from .commands import up
 from .editing import edit
+from .lab_site import require_lab
 
 if TYPE_CHECKING:
     from testinfra.host import Host
@@ -31,8 +32,7 @@ STALE_SECONDS = 40.0
 @pytest.fixture
 def stale(context: SiteContext, site: Site, site_host: Callable[[str], Host]) -> Iterator[Callable[[], None]]:
     """Stops each node's kube-proxy; what is called has them go on."""
-    if site.cloud is None or site.cloud.deployment != "lab":
-        pytest.skip(f"site {site.name} is no lab")
+    require_lab(context)
     with ExitStack() as stack:
         for node in hosts_with("kube_node", site, context.cloud_outputs):
             host = site_host(node.name)

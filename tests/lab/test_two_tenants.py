@@ -7,7 +7,7 @@ import json
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -32,11 +32,11 @@ from strata_services.htcondor.queue import opened_queue
 from strata_services.htcondor.service import SERVICE as HTCONDOR
 from strata_services.jupyterhub.kernel import Server
 from strata_services.jupyterhub.service import SERVICE as JUPYTERHUB
+from strata_services.jupyterhub.user import User, new_user
 from strata_services.object_storage.client import request as s3_request
 from strata_services.object_storage.service import SERVICE as OBJECT_STORAGE
 
 from .commands import strata_json
-from .notebooks import User, new_user
 
 MEASUREMENT = "two-tenants.loss"
 RECORDED_SECONDS = 180.0
@@ -108,8 +108,8 @@ class Member:
 
     user: User
     tenant: Tenant
-    token: str
-    access: str
+    token: str = field(repr=False)
+    access: str = field(repr=False)
     kubeconfig: Path
 
     def configuration(self, method: str, tenant: Tenant, path: str, body: object = None) -> requests.Response:

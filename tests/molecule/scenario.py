@@ -13,8 +13,9 @@ from pathlib import Path
 
 from strata.access.podman import SITE_LABEL, podman
 from strata.access.ssh import wait_for_ssh
+from strata.engine.installers import cluster_tools
 from strata.engine.keys import ensure_ssh_key
-from strata.engine.layers import CLUSTER_TOOLS, pod_images_step
+from strata.engine.layers import pod_images_step
 from strata.images.pod_images import ensure_site_bases
 from strata.models.compute import Hypervisor
 from strata.models.hosts import Machine
@@ -36,7 +37,7 @@ def create(context: SiteContext) -> None:
     ensure_ssh_key(context.paths)
     assert context.secrets.ca
     if context.site.cluster is not None:
-        ensure(CLUSTER_TOOLS, Silent())
+        ensure(cluster_tools(context), Silent())
         ensure_site_bases(context.site, Silent())
     if context.site.hosts.machines:
         host.prepare(context.site.name)

@@ -56,7 +56,7 @@ def write(directory: Path, addresses: dict[str, str]) -> None:
         "base_releases": list(DEBIAN_RELEASES),
         "base_ca": authority,
         "base_hosts": [{"name": n, "address": a} for n, a in addresses.items()],
-        "base_service_names": [{"name": n, "address": first} for n in ("registry", "hello")],
+        "base_service_names": [{"name": f"{n}.{DOMAIN}", "address": first} for n in ("registry", "hello")],
         "base_users": [{"name": "ada", "keys": ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIMolecule ada"], "sudo": True}],
         "nfs_server_exports": [
             {"name": "data", "path": "/srv/nfs/data", "folders": [{"name": "research", "group_id": 20001}]},

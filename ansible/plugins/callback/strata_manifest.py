@@ -1,4 +1,4 @@
-"""Keeps, for `strata status`, what a playbook put on the hosts of a site."""
+"""Records what a playbook put on the hosts of a site and, for its next run, which handlers did not run."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from ansible import context
+from ansible.playbook.handler import Handler
 from ansible.plugins.callback import CallbackBase
 
-from strata.drift import baseline
+from strata.drift import baseline, handlers
 from strata.site.paths import SitePaths
 
 DOCUMENTATION = """
 name: strata_manifest
 type: aggregate
-short_description: records managed files and units of a site's hosts
-description: Files that copy and template put there, units that systemd_service starts; see strata.drift.baseline.
+short_description: records managed files, units and pending handlers of a site's hosts
+description:
+  - Files that copy and template put there, units that systemd_service starts; see strata.drift.baseline.
+  - A task whose handlers did not run in an earlier run counts as changed; see strata.drift.handlers.
 """
 
 FILE_TASKS = ("copy", "template")
@@ -33,10 +36,13 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no ty
     def __init__(self) -> None:
         super().__init__()
         self._runs: dict[tuple[str, str], Path] = {}
+        self._pending: handlers.PendingHandlers | None = None
+        self._conditions: dict[str, Any] = {}
 
     def v2_playbook_on_play_start(self, play: Any) -> None:
         """Notes from here on belong to the play's playbook; of plays on no site nothing is noted."""
         os.environ.pop(baseline.RUN_VARIABLE, None)
+        self._pending = None
         arguments = context.CLIARGS
         if arguments.get("check") or arguments.get("syntax"):
             return
@@ -48,11 +54,42 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no ty
         run = SitePaths(str(site)).root / "manifests" / f".run-{os.getpid()}" / playbook
         self._runs[str(site), playbook] = run
         os.environ[baseline.RUN_VARIABLE] = str(run)
+        self._pending = handlers.PendingHandlers(SitePaths(str(site)), playbook)
+
+    def v2_runner_on_start(self, host: Any, task: Any) -> None:
+        """Before Ansible forks the worker of one host, which has the task as it is now."""
+        if self._pending is None or not task.notify or isinstance(task, Handler):
+            return
+        condition = self._conditions.setdefault(task._uuid, task.changed_when)
+        name, place = task.get_name(), host.get_name()
+        interrupted = self._pending.begin(place, name)
+        task.changed_when = [True] if interrupted else condition
+        if interrupted:
+            self._display.display(f"{place}: {name} counts as changed: its handlers did not run in an earlier run")
+
+    def v2_playbook_on_notify(self, handler: Any, host: Any) -> None:
+        """Not when a task notifies it, but when the host's handlers begin."""
+        if self._pending is not None:
+            self._pending.notify(host.get_name(), handler._uuid)
+
+    def v2_runner_on_skipped(self, result: Any) -> None:
+        """A task whose condition does not apply."""
+        self._ended(result, changed=False)
 
     def v2_runner_on_ok(self, result: Any) -> None:
-        """A task without a loop."""
+        """A task, of which a loop's rounds are noted on their own."""
+        self._ended(result, changed=result.is_changed())
         if not result.task.loop:
             self._note(result)
+
+    def _ended(self, result: Any, *, changed: bool) -> None:
+        if self._pending is None:
+            return
+        host, task = result.host.get_name(), result.task
+        if isinstance(task, Handler):
+            self._pending.handled(host, task._uuid)
+        elif task.notify:
+            self._pending.end(host, task.get_name(), changed=changed)
 
     def v2_runner_item_on_ok(self, result: Any) -> None:
         """One round of a loop."""
@@ -82,5 +119,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no ty
         partial = tags != ("all",) or bool(arguments.get("skip_tags") or arguments.get("start_at_task"))
         for (site, playbook), run in self._runs.items():
             baseline.finish(SitePaths(site), playbook, run, failed, partial=partial)
+            if not failed and not partial:
+                handlers.finish(SitePaths(site), playbook, stats.processed)
             if run.parent.is_dir() and not any(run.parent.iterdir()):
                 run.parent.rmdir()

@@ -11,7 +11,7 @@ from strata.site.outputs import CloudOutputs
 
 
 def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
-    """What the hosts of each group accept; `all` stands for every host."""
+    """What the hosts of each group accept; `all` means every host."""
     accepted = dict(openings(site))
     if site.hosts.bastion is not None:
         accepted, accepted[BASTION] = behind_bastion(accepted)

@@ -6,16 +6,18 @@ from strata.catalogue.needs.database import KINE_DATABASE
 from strata.inventory.ports import DATASTORE, POSTGRESQL
 from strata.inventory.topology import database_secret, secret, service_certificate
 from strata.models import Site
-from strata.site.hosts import hosts_with
+from strata.site.hosts import address_of, hosts_with, replicated_postgresql
 from strata.site.outputs import CloudOutputs
 from strata.toolchain import bin_directory
+
+LOOPBACK = "127.0.0.1"
 
 
 def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
     """kine beside its database where both are on one host, else at the database's address."""
-    servers = hosts_with("postgresql", site, outputs)
-    beside = bool(servers) and all("postgresql" in host.roles for host in hosts_with("kine", site, outputs))
-    database = "127.0.0.1" if beside or not servers else servers[0].address
+    server = address_of("postgresql", site, outputs)
+    beside = all("postgresql" in host.roles for host in hosts_with("kine", site, outputs))
+    database = LOOPBACK if server is None or (beside and not replicated_postgresql(site)) else server
     return {
         "kine_binary": str(bin_directory() / "kine"),
         "kine_port": DATASTORE,

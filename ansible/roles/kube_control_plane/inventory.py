@@ -7,6 +7,7 @@ from strata.catalogue.issuer import GROUPS_CLAIM, USERNAME_CLAIM
 from strata.inventory import Template
 from strata.inventory.kubernetes import cluster_of, endpoint, image_repository
 from strata.inventory.ports import DATASTORE
+from strata.inventory.services import service_names
 from strata.inventory.topology import certificate
 from strata.models import Site
 from strata.site.hosts import address_of, api_host, balanced_api, hosts_with
@@ -45,6 +46,7 @@ def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
         "kube_control_plane_datastore": datastore,
         "kube_control_plane_kubeconfig": str(SitePaths(site.name).kubeconfig),
         "kube_control_plane_issuer": _issuer(site, outputs),
+        "kube_control_plane_names": service_names(site, outputs),
         **({"kube_control_plane_api_address": api.address} if api and balanced_api(site) else {}),
         **({"kube_control_plane_external_address": api.outside} if api and api.outside != api.address else {}),
     }

@@ -27,6 +27,7 @@ def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
             "password": secret(NODES_SECRET),
         }
     return {
+        "kubernetes_common_version": versions["kubelet"].version,
         "kubernetes_common_binaries": {name: str(binaries / name) for name in ("kubeadm", "kubelet")},
         "kubernetes_common_registry": registry,
         "kubernetes_common_pause_image": f"{image_repository(site, outputs)}/pause:{versions['pause'].version}",

@@ -11,11 +11,12 @@ from strata.site.outputs import CloudOutputs
 
 
 def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
-    """The exports, open to hosts that mount them; volumes of services, open to the cluster's nodes."""
+    """The exports, open to hosts that mount them; volumes of services and claims, open to the cluster's nodes."""
     clients = host_networks_with(NFS_ROLES, site, outputs)
     nodes = host_networks_with(SERVICE_ROLES, site, outputs)
     exports = site.hosts.nfs.exports if site.hosts.nfs else ()
-    named = [_export(site, export, clients) for export in exports]
+    claims = site.platform.storage_class.export if site.platform.storage_class else None
+    named = [_export(site, export, nodes if export.name == claims else clients) for export in exports]
     return {"nfs_server_exports": [*named, *(_volume(site, need, nodes) for _, need in service_volumes(site))]}
 
 

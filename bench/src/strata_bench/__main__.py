@@ -28,26 +28,28 @@ app = typer.Typer(
 
 @app.command()
 def bench(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Which; see --list.")] = None,
-    list_them: Annotated[bool, typer.Option("--list", help="Say what can be measured.")] = False,
-    runs: Annotated[int, typer.Option("--runs", "-n", min=1, help="How often each thing is measured.")] = 3,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="Benchmarks to run; see --list.")
+    ] = None,
+    list_them: Annotated[bool, typer.Option("--list", help="List the benchmarks.")] = False,
+    runs: Annotated[int, typer.Option("--runs", "-n", min=1, help="Number of measurements.")] = 3,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Write docs/benchmarks.md and its picture.")] = False,
-    save: Annotated[Path | None, typer.Option("--save", help="Keep the results as JSON in this file too.")] = None,
+    save: Annotated[Path | None, typer.Option("--save", help="Also store the results as JSON in this file.")] = None,
     add: Annotated[
-        list[Path] | None, typer.Option("--add", help="Take in results that --save kept earlier; may be repeated.")
+        list[Path] | None, typer.Option("--add", help="Include earlier results that --save stored. Repeatable.")
     ] = None,
     site: Annotated[
-        str | None, typer.Option("--site", help="Measure on this running site in the place of a throw-away lab.")
+        str | None, typer.Option("--site", help="Measure on this running site instead of a temporary lab.")
     ] = None,
     allow_changes: Annotated[
-        bool, typer.Option("--allow-changes", help="That site may be stopped, destroyed and re-created.")
+        bool, typer.Option("--allow-changes", help="Allow that site to be stopped, destroyed and re-created.")
     ] = False,
 ) -> None:
-    """Measure how long things take: minimum, median and maximum of some runs, and where the time goes.
+    """Run benchmarks: minimum, median and maximum of several runs, and where the time is spent.
 
-    Without a NAME, and without --add, everything that needs no site is measured. `layers`, `instances` and `pods`
-    make a lab of their own with free networks, and destroy it; each takes many minutes.
+    Without a NAME and without --add, runs all benchmarks that need no site. The others
+    create a temporary lab with free networks and destroy it; each takes many minutes.
     """
     from strata.models import find_site
     from strata_bench.document import write
@@ -56,7 +58,7 @@ def bench(
     if list_them:
         table = Table("name", "what", "needs", box=None)
         for one in BENCHMARKS.values():
-            table.add_row(one.name, one.what, "nothing" if one.needs == "nothing" else "a lab, made and destroyed")
+            table.add_row(one.name, one.what, "nothing" if one.needs == "nothing" else "a temporary lab")
         Console().print(table)
         return
     if unknown := [name for name in names or [] if name not in BENCHMARKS]:

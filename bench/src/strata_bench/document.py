@@ -7,22 +7,16 @@ from pathlib import Path
 
 from strata.site.paths import REPOSITORY
 from strata_bench.breakdown import tree
+from strata_bench.catalogue import BENCHMARKS
 from strata_bench.flame import flame
+from strata_bench.layers import WHAT
 from strata_bench.model import Measure, Results
+from strata_bench.site import LAYERS
 
 DOCUMENT = REPOSITORY / "docs" / "benchmarks.md"
 PICTURE = "images/benchmarks.svg"
 FLOOR = Path(__file__).parent / "floor.md"
 """What people wrote about the figures; put into the document as it is."""
-TITLES = {
-    "validate": "Reading a site (`strata validate`)",
-    "plan": "Planning a site (`strata plan --offline`)",
-    "inventory": "Ansible's inventory of a site",
-    "report": "The page of a site (`strata report --offline`)",
-    "layers": "Layers (`strata up --layer`)",
-    "instances": "Instances",
-    "pods": "Pods",
-}
 SHARED_LOAD = 0.5
 """Above this load before the start, others were at work on the machine."""
 
@@ -57,7 +51,7 @@ def _lines(results: Results) -> Iterator[str]:
         yield f"Not measured this time: {', '.join(missing)}."
     for name in dict.fromkeys(m.benchmark for m in results.measures):
         yield ""
-        yield f"## {TITLES.get(name, name)}"
+        yield f"## {BENCHMARKS[name].title if name in BENCHMARKS else name}"
         yield ""
         yield from _table([m for m in results.measures if m.benchmark == name])
     if FLOOR.exists():
@@ -79,10 +73,6 @@ def _lines(results: Results) -> Iterator[str]:
 
 def _missing(results: Results) -> list[str]:
     """What `scripts/bench` can measure and these results have not."""
-    from strata_bench.catalogue import BENCHMARKS
-    from strata_bench.layers import WHAT
-    from strata_bench.site import LAYERS
-
     there = {m.benchmark for m in results.measures}
     found = [f"`{name}`" for name in BENCHMARKS if name not in there]
     if "layers" in there:

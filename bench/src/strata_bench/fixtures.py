@@ -21,11 +21,24 @@ GIVES_WAY = 5
 
 
 @pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in the same hook
+@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With pytest-xdist (`--dist loadgroup`), what asks for the API server stays on one worker: one is enough."""
+    """With pytest-xdist (`--dist loadgroup`), what asks for the API server stays on one worker: one is enough.
+
+    So do the tests of a module that share a fixture and are in no group: it is set up once.
+    """
     for item in items:
         if "api_server" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("api-server"))
+        elif item.get_closest_marker("xdist_group") is None and _shares(item):
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+
+
+def _shares(item: pytest.Item) -> bool:
+    """Whether a test asks for a fixture of its module's scope; those of the running site have a group of their own."""
+    information = getattr(item, "_fixtureinfo", None)
+    found = information.name2fixturedefs if information else {}
+    return "context" not in found and any(definitions[-1].scope == "module" for definitions in found.values())
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -1,4 +1,4 @@
-"""An HTTPS server of a test, with a CA of its own."""
+"""Servers of a test, in the background: any, and one with HTTPS and a CA of its own."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from socketserver import BaseServer
+from typing import TypeVar
 
 from strata.site.outputs import write_private
 from strata.site.secrets import pki
+
+Server = TypeVar("Server", bound=BaseServer)
 
 
 @dataclass(frozen=True)
@@ -20,6 +24,17 @@ class HttpsServer:
 
     port: int
     ca: str
+
+
+@contextmanager
+def in_background(server: Server) -> Iterator[Server]:
+    """Answers requests meanwhile; the server is closed afterwards."""
+    with server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
 
 
 @contextmanager
@@ -39,10 +54,7 @@ def https_server(
     write_private(directory / "tls.pem", issued.certificate + issued.private_key)
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(directory / "tls.pem")
-    with ThreadingHTTPServer((address, 0), handler) as server:
-        server.socket = tls.wrap_socket(server.socket, server_side=True)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            yield HttpsServer(server.server_port, ca)
-        finally:
-            server.shutdown()
+    server = ThreadingHTTPServer((address, 0), handler)
+    server.socket = tls.wrap_socket(server.socket, server_side=True)
+    with in_background(server):
+        yield HttpsServer(server.server_port, ca)

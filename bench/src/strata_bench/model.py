@@ -101,12 +101,14 @@ class Benchmark:
 
     Args:
         name: typed on the command line.
+        title: heading in docs/benchmarks.md.
         what: one line.
         needs: the layer that must stand, `site` for a lab that it brings up itself, or `nothing`.
         run: measures.
     """
 
     name: str
+    title: str
     what: str
     needs: str
     run: Callable[[Bench], Iterable[Measure]]

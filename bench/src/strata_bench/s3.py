@@ -6,7 +6,7 @@ import contextlib
 import subprocess
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import requests
@@ -33,7 +33,7 @@ class S3Server:
     url: str
     folder: Path
     bucket: str
-    secret_key: str
+    secret_key: str = field(repr=False)
 
 
 def find_s3_server() -> Path | None:

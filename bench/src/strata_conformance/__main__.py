@@ -30,22 +30,22 @@ app = typer.Typer(
 
 @app.command()
 def conformance(
-    site: Annotated[str, typer.Option("--site", help="Name or file of the running site.")] = "lab",
-    suite: Annotated[Suite, typer.Option("--suite", help="Which specs.")] = Suite.CONFORMANCE,
+    site: Annotated[str, typer.Option("--site", help="Name of the running site, or path of its file.")] = "lab",
+    suite: Annotated[Suite, typer.Option("--suite", help="Specs to run.")] = Suite.CONFORMANCE,
     focus: Annotated[
-        str | None, typer.Option("--focus", metavar="REGEX", help="Only specs of the suite whose names it matches.")
+        str | None, typer.Option("--focus", metavar="REGEX", help="Run only specs whose names match.")
     ] = None,
     serial: Annotated[
         bool, typer.Option("--serial", help="Also run the serial and disruptive specs, one at a time.")
     ] = False,
-    processes: Annotated[int, typer.Option("--processes", "-n", min=1, help="How many specs run in parallel.")] = 4,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Run again what has passed on this cluster.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the specs; no cluster is needed.")] = False,
+    processes: Annotated[int, typer.Option("--processes", "-n", min=1, help="Number of parallel processes.")] = 4,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Repeat specs that passed on this cluster.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list the specs; needs no cluster.")] = False,
 ) -> None:
     """Run Kubernetes' own end-to-end tests on a site's cluster and compare the failures with the expected ones.
 
-    The first run builds the tests and their images. The same command resumes an interrupted run, and repeats failed
-    specs; what has passed on this cluster is not run again. Exits 1 if the failures are not the expected ones.
+    The first run builds the tests and their images. The same command resumes an interrupted run and repeats failed
+    specs, but not those that passed on this cluster. Exits 1 if the failures differ from the expected ones.
     """
     lines = Lines()
     with ending_in_order():

@@ -29,9 +29,29 @@ spec:
       securityContext:
         seccompProfile:
           type: RuntimeDefault
+      initContainers:
+        # the daemons, for the job's image; the starter gives the job the groups of slot1. The provisioner sets TENANT_GROUP
+        - name: programs
+          {{- include "htcondor.image" . | nindent 10 }}
+          command: [sh, -euc]
+          args:
+            - |
+              cp --archive /opt/condor/. /programs
+              [ -z "${TENANT_GROUP:-}" ] || echo "tenant:x:$TENANT_GROUP:slot1" >>/programs/etc/group
+          securityContext:
+            runAsUser: 0
+            {{- include "htcondor.restricted" . | nindent 12 }}
+          resources: {requests: {cpu: 10m, memory: 16Mi}, limits: {memory: 64Mi}}
+          volumeMounts:
+            - {name: programs, mountPath: /programs}
       containers:
+        # the provisioner sets the image of the job
         - name: condor
           {{- include "htcondor.image" . | nindent 10 }}
+          command: [/opt/condor/bin/condor-entrypoint]
+          args: [/opt/condor/sbin/condor_master, -f]
+          env:
+            - {name: CONDOR_CONFIG, value: /opt/condor/etc/condor_config}
           # root without rights on the node: the starter needs another user for the job than its own
           securityContext:
             runAsUser: 0
@@ -50,6 +70,9 @@ spec:
             {{- include "htcondor.mounts" . | nindent 12 }}
             {{- include "htcondor.scratchMounts" "condor" | nindent 12 }}
             - {name: execute, mountPath: /condor/execute}
+            - {name: programs, mountPath: /opt/condor, readOnly: true}
+            - {name: programs, mountPath: /etc/passwd, subPath: etc/passwd, readOnly: true}
+            - {name: programs, mountPath: /etc/group, subPath: etc/group, readOnly: true}
       volumes:
         - name: config
           configMap: {name: {{ include "htcondor.fullname" . }}-execution-point}
@@ -61,5 +84,7 @@ spec:
               - {key: execute-token, path: tokens/execute}
         - name: execute
           emptyDir: {sizeLimit: {{ .Values.execute.scratch }}}
+        - name: programs
+          emptyDir: {sizeLimit: 128Mi}
         {{- include "htcondor.scratch" "condor" | nindent 8 }}
 {{- end -}}

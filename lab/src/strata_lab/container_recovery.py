@@ -29,7 +29,7 @@ def reconcile(site: str) -> list[str]:
         site: nothing else may start containers of this site meanwhile, unless its controller runs.
 
     Returns:
-        Names of the containers that podman took for running, and of those that were there by half.
+        Names of the containers that podman took for running, and of those that were partially created.
 
     Raises:
         PodmanError: podman refused.

@@ -28,6 +28,7 @@ from strata.access.podman import (
 )
 from strata.cloud.clouds_file import entries
 from strata.errors import UserError
+from strata.images.build import remove_cut_off_builds
 from strata.models import Site
 from strata.progress import Progress
 from strata.retry import wait_until
@@ -71,7 +72,7 @@ class InstanceStatus:
 
 @dataclass(frozen=True)
 class LabStatus:
-    """What of a lab site stands.
+    """What of a lab site runs.
 
     Args:
         controller: podman's status of the controller; None where there is none.
@@ -184,6 +185,7 @@ def destroy(site: Site, paths: SitePaths, progress: Progress) -> bool:
                 fix = f"podman {kind} rm --force {' '.join(names)}"
                 raise UserError(str(error), fix=fix, see="an-image-cannot-be-built") from error
             changed = True
+    changed = bool(remove_cut_off_builds()) or changed
     container_recovery.forget_networks(site.name)
     paths.clouds_file.unlink(missing_ok=True)
     if left := host.restore(site.name):
@@ -192,7 +194,7 @@ def destroy(site: Site, paths: SitePaths, progress: Progress) -> bool:
 
 
 def status(site: Site, paths: SitePaths) -> LabStatus:
-    """What stands now."""
+    """What runs now."""
     instances = []
     for container in list_containers("--filter", f"label={SITE_LABEL}={site.name}"):
         labels = container["Labels"]

@@ -63,7 +63,7 @@ def prepare(site: str) -> bool:
         changed = False
         for controller in missing_controllers():
             _mount(controller)
-            # after a reboot it stands in the record and is not mounted
+            # after a reboot it is in the record and is not mounted
             record.mounted = sorted({*record.mounted, controller})
             changed = True
         before = FORWARDING.read_text().strip()

@@ -10,7 +10,7 @@ from strata.site.context import SiteContext
 
 
 class HypervisorOccupied(Refused):
-    """A hypervisor is to go, and instances that stay run on it."""
+    """A hypervisor is removed from site.yaml, and instances that stay run on it."""
 
     see = "a-hypervisor-cannot-leave"
 

@@ -7,3 +7,4 @@ from strata.site.paths import REPOSITORY
 LAB = REPOSITORY / "lab"
 PLAYBOOKS = LAB / "ansible" / "playbooks"
 ROLES = LAB / "ansible" / "roles"
+NVIDIA = LAB / "nvidia"

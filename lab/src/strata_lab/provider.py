@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from strata.findings import Drift, OrphanedResource
 from strata.layers import Layer, Playbook, Step
 from strata.models.accelerators import CATALOGUE
-from strata.models.cloud import Cloud, Image
-from strata.models.compute import Hypervisor
+from strata.models.cloud import Cloud
+from strata.models.compute import Hypervisor, Image
 from strata.progress import Progress
-from strata.provider.base import ImageUpload, Subnet
+from strata.provider.base import SIMULATED_CARDS, ImageUpload, Subnet
 from strata.provider.deployment_host import Problem
 from strata.provider.own_cloud import OwnCloudProvider
 from strata.site.hosts import Host
@@ -39,6 +39,8 @@ class LabProvider(OwnCloudProvider):
 
     owns_cloud = True
     simulates_accelerators = True
+    pci_directories = (SIMULATED_CARDS,)  # an instance without cards must not count the machine's own
+    kernel_nfs = False
     contents = "all containers, data and secrets"
     playbooks = (Playbook("openstack", Layer.CLOUD, GROUP, PLAYBOOKS, before_cloud=True, sources=SOURCES),)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from strata.engine.layers import playbook_step
+from strata.engine.playbook_step import playbook_step
 from strata.layers import Layer, Step, StepResult
 from strata.models.cloud import Cloud
 from strata.progress import Progress

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import secrets
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
@@ -28,7 +29,8 @@ from strata_services.accounting.service import AUDIENCE, SERVICE
 RECORDED_SECONDS = 180.0
 """How long a record may take, in seconds."""
 RUN_SECONDS = 2
-PASSWORD = "a-password-of-the-user"  # noqa: S105  # of a user that exists for a check
+PASSWORD = secrets.token_hex(16)
+"""Of a user that exists for a check."""
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +94,7 @@ class Member:
 
     name: str
     tenant: str
-    token: str
+    token: str = field(repr=False)
     url: str
     http: requests.Session
 

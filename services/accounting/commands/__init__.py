@@ -36,12 +36,12 @@ def accounting(
     csv: Annotated[
         Path | None, typer.Option("--csv", metavar="DIRECTORY", help="Write one CSV file per table.")
     ] = None,
-    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write one page with pictures.")] = None,
+    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write an HTML page with charts.")] = None,
     collect: Annotated[bool, typer.Option("--collect", help="Record the cloud's instances first.")] = False,
 ) -> None:
     """Show how a site's resources were allocated and used, and by whom."""
     from strata.errors import UserError
-    from strata_services.accounting.commands.answers import ask
+    from strata_services.accounting.commands.answers import ask, incomplete_before
     from strata_services.accounting.commands.cloud import collect_instances
     from strata_services.accounting.commands.connection import connect
     from strata_services.accounting.service import SERVICE
@@ -67,6 +67,9 @@ def accounting(
         if collect:
             count = collect_instances(context, connection)
             Console(stderr=True).print(f"recorded {count} instances of the cloud", highlight=False)
+        if (before := incomplete_before(connection, since)) is not None:
+            text = f"records before {before:%Y-%m-%d} were removed (platform.services.{SERVICE.key}.retention)"
+            Console(stderr=True).print(f"{text}: answers about earlier times are incomplete", highlight=False)
         answers = ask(connection, context.site.name, since, until, tenant, settings.service_units)
     if as_json:
         json.dump(answers.model_dump(mode="json"), sys.stdout, indent=1)

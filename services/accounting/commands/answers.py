@@ -98,6 +98,23 @@ class OneCardTasks(Row):
     memory_gib_p95: float | None
 
 
+class Batches(Row):
+    """Jobs that a user submitted under one name: what they held at most at one time, from the first start on."""
+
+    tenant: str
+    username: str
+    batch: str
+    tasks: int
+    tasks_at_once: int
+    cpus_at_once: float
+    cards_at_once: int
+    memory_gib_at_once: float
+    received_gib: float
+    cpu_hours_used: float
+    starts: datetime
+    ends: datetime
+
+
 class Sessions(Row):
     """Notebooks in a month."""
 
@@ -120,10 +137,27 @@ class Answers(Row):
     energy: tuple[Energy, ...]
     work: tuple[Work, ...]
     one_card_tasks: tuple[OneCardTasks, ...]
+    batches: tuple[Batches, ...]
     sessions: tuple[Sessions, ...]
 
 
 RowT = TypeVar("RowT", bound=Row)
+
+
+def incomplete_before(connection: Connection, start: datetime) -> datetime | None:
+    """Until when records of a window were removed because of their age; None if none were.
+
+    Args:
+        connection: of the database's owner.
+        start: of the window.
+    """
+    with connection.cursor() as cursor:
+        # a site that was last brought up by an earlier release has no such table
+        if cursor.execute("SELECT to_regclass('removed')").fetchone() == (None,):
+            return None
+        cursor.execute("SELECT max(before) FROM removed WHERE record <> 'measurements' AND before > %s", (start,))
+        row = cursor.fetchone()
+    return row[0] if row else None
 
 
 def ask(
@@ -164,6 +198,7 @@ def ask(
                 for row in rows(Work, "work", "level DESC, tenant NULLS LAST, username NULLS LAST, kind", *window)
             ),
             one_card_tasks=rows(OneCardTasks, "one_card_tasks", "level DESC, tenant NULLS LAST, kind", *window),
+            batches=rows(Batches, "batches", "starts, tenant, username, batch", *window),
             sessions=rows(Sessions, "sessions", "month", *window),
         )
 

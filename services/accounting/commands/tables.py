@@ -15,6 +15,7 @@ from strata_services.accounting.commands.answers import Answers, Row
 
 PLATFORM = "(platform)"
 """Holder of the platform's own pods."""
+FORMULA = ("=", "+", "-", "@")
 Cell = str | int | float | None
 
 
@@ -41,6 +42,7 @@ def tables(answers: Answers) -> tuple[Answer, ...]:
         _idle(answers),
         _work(answers, "pod", "Who uses the platform to do what: pods"),
         _work(answers, "job", "Batch jobs, which ran inside pods of kind batch"),
+        _batches(answers),
         _one_card(answers),
     )
 
@@ -120,6 +122,27 @@ def _work(answers: Answers, level: str, title: str) -> Answer:
         if row.level == level
     )
     return Answer(title, ("tenant", "user", "kind", "tasks", "hours", "CPU h", "card h", "service units"), rows)
+
+
+def _batches(answers: Answers) -> Answer:
+    rows = tuple(
+        (
+            row.tenant,
+            row.username,
+            row.batch,
+            row.tasks,
+            row.tasks_at_once,
+            row.cpus_at_once,
+            row.cards_at_once,
+            row.memory_gib_at_once,
+            row.received_gib * 1024,
+            (row.ends - row.starts).total_seconds() / 60,
+        )
+        for row in answers.batches
+    )
+    at_once = ("jobs at once", "CPUs", "cards", "memory GiB")
+    columns = ("tenant", "user", "batch", "jobs", *at_once, "data MiB", "minutes")
+    return Answer("Batches of jobs, by their names, and what they held at one time", columns, rows)
 
 
 def _one_card(answers: Answers) -> Answer:
@@ -220,7 +243,13 @@ def write_csv(answers: Answers, directory: Path) -> int:
             with (directory / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
                 writer = csv.DictWriter(file, list(kind.model_fields))
                 writer.writeheader()
-                writer.writerows(row.model_dump(mode="json") for row in rows)
+                writer.writerows(_cells(row) for row in rows)
     except OSError as error:
         raise UserError(f"--csv {directory}: {error.strerror}", fix="a directory that you may write to") from None
     return len(lists)
+
+
+def _cells(row: Row) -> dict[str, object]:
+    """Texts as texts: a spreadsheet computes what begins like a formula, and users name their batches."""
+    found = row.model_dump(mode="json")
+    return {key: f"'{cell}" if isinstance(cell, str) and cell[:1] in FORMULA else cell for key, cell in found.items()}

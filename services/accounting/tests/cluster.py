@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import threading
 import time
 import uuid
 from collections.abc import Iterator
@@ -12,6 +11,8 @@ from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+
+from strata_bench.https_server import in_background
 
 PAGE = 2
 Object = dict[str, Any]
@@ -170,10 +171,6 @@ def serving(cluster: Cluster) -> Iterator[None]:
             """Says nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
     cluster.url = f"http://127.0.0.1:{server.server_port}"
-    try:
+    with in_background(server):
         yield
-    finally:
-        server.shutdown()
-        server.server_close()

@@ -157,13 +157,19 @@ def test_every_table_and_picture_is_drawn(answers: Answers, tmp_path: Path) -> N
         assert (table.title in page) == bool(table.rows)
     assert page.count("<svg") == page.count("</svg>")
     assert ("<rect" in page) == bool(answers.allocation)
-    assert write_csv(answers, tmp_path) == 7
+    assert write_csv(answers, tmp_path) == 8
     assert (tmp_path / "work.csv").read_text().count("\n") == len(answers.work) + 1
 
 
 def test_a_page_shows_names_as_they_are(answers: Answers) -> None:
     evil = answers.model_copy(update={"site": "<script>alert(1)</script>"})
     assert "<script>" not in render_page(evil)
+
+
+def test_a_spreadsheet_computes_no_name(answers: Answers, tmp_path: Path) -> None:
+    evil = answers.work[0].model_copy(update={"username": "=1+1"})
+    write_csv(answers.model_copy(update={"work": (evil,)}), tmp_path)
+    assert ",'=1+1," in (tmp_path / "work.csv").read_text()
 
 
 ZERO = datetime(2025, 6, 1, tzinfo=UTC)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 import psycopg
 import pytest
 
+from strata_bench.https_server import in_background
 from strata_bench.services import PostgreSQL, service_python
 
 from .cluster import Cluster, ended, node, pod, serving
@@ -110,7 +110,7 @@ def test_pods_are_recorded_as_what_they_are(
         pod("research", "stolen", labels={"strata.dev/tenant": "teaching", "strata.dev/user": "bob"}),
         pod("hub", "unknown", labels={"strata.dev/tenant": "nobody"}),
         pod("research", "execute", priorityClassName="batch", requests={"cpu": "1e0", "memory": "1G"}),
-        pod("teaching", "dask", labels={"dask.org/component": "worker"}),
+        pod("teaching", "dask", labels={"gateway.dask.org/cluster": "c0ffee"}),
         pod("research", "with-init", requests=half, initContainers=init, overhead={"cpu": "10m"}),
         pod("research", "waiting", node=None, requests={"cpu": "4"}),
         ended(pod("research", "done"), "2026-11-22T10:30:00Z"),
@@ -282,11 +282,9 @@ def prometheus() -> Iterator[Prometheus]:
             """Says nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
     found.url = f"http://127.0.0.1:{server.server_port}"
-    yield found
-    server.shutdown()
-    server.server_close()
+    with in_background(server):
+        yield found
 
 
 def test_usage_is_recorded_by_the_hour(

@@ -14,6 +14,9 @@ import psycopg
 import pytest
 
 from strata_bench.services import PostgreSQL, service_python
+from strata_services.accounting.commands.answers import ask
+from strata_services.accounting.commands.tables import tables
+from strata_services.accounting.service import ServiceUnits
 
 from .records import Records, migrated_database
 
@@ -131,8 +134,49 @@ def test_jobs_are_recorded_as_what_they_were(reading: Reading) -> None:
     day, gib = timedelta(days=1), 2**30
     # the hours between two runs do not count
     start = END - timedelta(seconds=600)
-    assert ran == ("ada", 4.0, 2 * gib, 1, None, END - day, start, END, 1200.0, 2**20, 0)
-    assert removed == ("ada", 4.0, 2 * gib, 1, None, END - day, None, END, None, None, None)
+    assert ran == ("ada", 4.0, 2 * gib, 1, None, END - day, start, END, 1200.0, 2**20, 0, None, 0)
+    assert removed == ("ada", 4.0, 2 * gib, 1, None, END - day, None, END, None, None, None, None, None)
+
+
+def test_no_attribute_that_an_owner_chose_stops_the_record(reading: Reading) -> None:
+    """Values beyond the columns' types are bounded; the jobs after it are recorded too."""
+    numbers: dict[str, Any] = dict.fromkeys(
+        ("BytesRecvd", "RequestMemory", "RequestGPUs", "RequestCpus", "ResidentSetSize_RAW"), 1e300
+    )
+    times: dict[str, Any] = {"QDate": 10**40, "RemoteWallClockTime": float("inf"), "RemoteUserCpu": float("nan")}
+    hostile = job(1, **numbers, **times, ExitCode=2**40, JobBatchName="\x1b[31mred\x00" + 300 * "x")
+    late = job(2, CompletionDate=1e18, EnteredCurrentStatus=float("inf"), RemoteWallClockTime=1e18)
+    reading.put([job(4), job(3, RemoteWallClockTime=1e18), late, hostile], [])
+    reading.until(lambda: len(reading.jobs()) == 4)
+    bounded, without_end, long, usual = reading.jobs()
+    assert bounded[4:6] == (2**63 - 1, 2**31 - 1)
+    assert bounded[-3:] == (None, f"[31mred{248 * 'x'}", 2**53)
+    assert (without_end[2], *without_end[8:10]) == ("ada", None, None)
+    assert long[8] == datetime(1970, 1, 1, tzinfo=UTC)
+    assert usual[9] == END
+
+
+def test_jobs_of_one_name_are_a_batch(reading: Reading) -> None:
+    """Two of its three jobs overlap, the only one of another took no second; another user's batch of the same name is
+    another one."""
+    infer: dict[str, Any] = {"JobBatchName": "infer", "BytesRecvd": 2**29}
+    ends = [END - timedelta(seconds=seconds) for seconds in (0, 300, 3000)]
+    jobs = [job(number, at, **infer) for number, at in enumerate(ends)]
+    short = job(7, JobBatchName="train", RemoteWallClockTime=0.0)
+    of_bob = job(4, **infer, AcctGroupUser="bob")
+    reading.put([*jobs, of_bob, job(5), job(6, END + timedelta(days=2), **infer), short], [])
+    reading.until(lambda: len(reading.jobs()) == 7)
+    window = (END - timedelta(days=1), END + timedelta(days=1))
+    answers = ask(reading.connection, "lab", *window, None, ServiceUnits())
+    ada, train, bob = sorted(answers.batches, key=lambda one: (one.username, one.batch))
+    assert (train.tasks, train.tasks_at_once, train.cpus_at_once, train.cards_at_once) == (1, 1, 4.0, 1)
+    assert (ada.tenant, ada.username, ada.batch, ada.tasks, ada.tasks_at_once) == ("research", "ada", "infer", 3, 2)
+    assert (ada.cpus_at_once, ada.cards_at_once, ada.memory_gib_at_once) == (8.0, 2, 4.0)
+    assert (ada.received_gib, ada.cpu_hours_used) == (1.5, 1.0)
+    assert (ada.starts, ada.ends) == (END - timedelta(seconds=3600), END)
+    assert (bob.username, bob.tasks, bob.tasks_at_once) == ("bob", 1, 1)
+    (table,) = (one for one in tables(answers) if one.title.startswith("Batches"))
+    assert table.rows[0] == ("research", "ada", "infer", 3, 2, 8.0, 2, 4.0, 1536.0, 60.0)
 
 
 def test_every_job_stands_once_through_restarts(reading: Reading) -> None:

@@ -232,3 +232,8 @@ def test_an_instance_has_one_size_at_a_time(fresh: Records) -> None:
         with pytest.raises(psycopg.errors.ExclusionViolation):
             connection.execute(insert.encode(), (datetime(2025, 1, 1, 12, tzinfo=UTC), None))
         connection.execute("DELETE FROM instance")
+
+
+def test_each_version_is_one_file() -> None:
+    """Two files with one number would be one version, and one of them never applied."""
+    assert [int(file.name.partition("_")[0]) for file in VERSIONS] == list(range(1, len(VERSIONS) + 1))

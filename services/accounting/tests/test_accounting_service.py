@@ -24,7 +24,7 @@ ObjectsOf = Callable[[Service[Any], Path], list[dict[str, Any]]]
 
 def test_values_name_the_tenants_and_the_cards(lab_with: LabWith, values_of: ValuesOf) -> None:
     values = values_of(SERVICE, lab_with(SERVICE))
-    assert values["tenants"] == ["research"]
+    assert values["tenants"] == ["research", "teaching"]
     assert values["cardResources"] == ["nvidia.com/gpu"]
     assert values["database"]["existingSecret"] == {"name": "accounting-secrets", "key": "accounting_database_password"}
     assert values["priorityClassName"] == "platform"

@@ -12,8 +12,9 @@ import pytest
 
 from strata.catalogue.service import Service
 from strata_services.htcondor.service import SERVICE
+from strata_services.htcondor.values import OWN_IMAGE
 
-from .real_pool import RealPool, running
+from .real_pool import ANOTHER, RealPool, running
 
 QUEUES = ["interactive", "dask", "batch"]
 
@@ -36,6 +37,8 @@ def real_pool(
     if shutil.which("podman") is None:
         pytest.skip("podman is not installed")
     if not pools:
-        objects = objects_of(SERVICE, lab_with(SERVICE, queues=QUEUES, idle_seconds=3600))
+        images = [{"name": ANOTHER, "image": f"registry.example.org/debian@sha256:{64 * '0'}"}]
+        options = {"queues": QUEUES, "images": images, "default_image": OWN_IMAGE}
+        objects = objects_of(SERVICE, lab_with(SERVICE, idle_seconds=3600, **options))
         pools.append(stack.enter_context(running(objects, tmp_path_factory.mktemp("pool"))))
     return pools[0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +22,7 @@ from strata.retry import wait_until
 from strata_services.htcondor.needs import EXECUTE, SCOPES, USER_ID
 from strata_services.htcondor.service import SERVICE
 from strata_services.htcondor.tokens import idtoken
+from strata_services.htcondor.values import OWN_IMAGE
 
 DOMAIN = "lab.strata.test"
 ACCESS_POINT = f"access-point@{DOMAIN}"
@@ -34,8 +37,18 @@ LOOPBACK = {
     "NETWORK_INTERFACE": "127.0.0.1",
     "FULL_HOSTNAME": "localhost",
 }
+PROGRAMS = "/opt/condor"
+"""The daemons of an execution point, in any image."""
+ANOTHER = "debian"
+GROUP = 20001
+"""Of the tenant's folder."""
 RIGHTS = ("--cap-drop=all", "--cap-add=CHOWN,DAC_OVERRIDE,FOWNER,KILL,SETGID,SETUID")
 """Of an execution point, as the chart's."""
+
+
+def another_image() -> str:
+    """A Debian with another C library and without HTCondor and its users."""
+    return ensure_pod_bases(["12"], Silent())["12"].reference
 
 
 def image() -> str:
@@ -52,12 +65,12 @@ class RealPool:
 
     Args:
         container: its name.
-        evict: replaces the execution point by another.
+        evict: replaces the execution point by another; `evict("debian")` by one of another image.
         points: name of the container of the execution point.
     """
 
     container: str
-    evict: Callable[[], None]
+    evict: Callable[..., None]
     points: Sequence[str]
 
     def run(self, *command: str, user: str = "", files: Mapping[str, str] | None = None) -> tuple[int, str]:
@@ -136,6 +149,13 @@ def _configuration(objects: Sequence[Mapping[str, Any]], *parts: str) -> dict[st
     return {name: text for data in found for name, text in data.items()}
 
 
+def _init_container(objects: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The command that prepares an execution point's pod."""
+    job = json.loads(_configuration(objects, "provisioner")["job.json"])
+    (programs,) = job["spec"]["template"]["spec"]["initContainers"]
+    return [*programs["command"], *programs["args"]]
+
+
 @contextmanager
 def running(objects: Sequence[Mapping[str, Any]], directory: Path) -> Iterator[RealPool]:
     """Runs the pool.
@@ -144,10 +164,10 @@ def running(objects: Sequence[Mapping[str, Any]], directory: Path) -> Iterator[R
         objects: the chart's.
         directory: for configuration and secrets.
     """
-    name, using = f"strata-test-htcondor-{uuid.uuid4().hex[:8]}", image()
+    name, own = f"strata-test-htcondor-{uuid.uuid4().hex[:8]}", image()
     points: list[str] = []
 
-    def start(container: str, part: str, *options: str, **settings: str) -> None:
+    def start(container: str, part: str, *options: str, command: Sequence[str] = (own,), **settings: str) -> None:
         folders = (
             f"--volume={directory}/{part}:/etc/condor/config.d:ro",
             f"--volume={directory}/{part}-secrets:/secrets:ro",
@@ -163,21 +183,47 @@ def running(objects: Sequence[Mapping[str, Any]], directory: Path) -> Iterator[R
             *folders,
             *given,
             *options,
-            using,
+            *command,
         )
 
-    def execution_point() -> None:
+    def execution_point(named: str = OWN_IMAGE) -> None:
         for old in points:
             podman("stop", "--time=10", old)
         points[:] = [f"{name}-{uuid.uuid4().hex[:4]}"]
         settings = {"NUM_CPUS": "1", "MEMORY": "128", "STRATA_TENANT": "research", "SHARED_PORT_PORT": "9619"}
-        start(points[0], "execute", f"--network=container:{name}", "--user=0:0", *RIGHTS, **settings)
+        programs = (f"{directory}/programs/etc/{file}:/etc/{file}:ro" for file in ("passwd", "group"))
+        start(
+            points[0],
+            "execute",
+            f"--network=container:{name}",
+            "--user=0:0",
+            *RIGHTS,
+            "--read-only",
+            "--tmpfs=/tmp:mode=1777",
+            "--env=FROM_THE_IMAGE=1",
+            f"--env=CONDOR_CONFIG={PROGRAMS}/etc/condor_config",
+            f"--volume={directory}/programs:{PROGRAMS}:ro",
+            f"--volume={directory}/shared:/shared/research",
+            *(f"--volume={one}" for one in programs),
+            f"--entrypoint={PROGRAMS}/bin/condor-entrypoint",
+            command=(images[named], f"{PROGRAMS}/sbin/condor_master", "-f"),
+            STRATA_IMAGE=named,
+            **settings,
+        )
 
     token = idtoken(KEY, f"{EXECUTE}@{DOMAIN}", DOMAIN, SCOPES[EXECUTE])
     _files(directory / "daemons", _configuration(objects, "central-manager", "access-point"))
     _files(directory / "daemons-secrets", {"keys/POOL": KEY})
     _files(directory / "execute", _configuration(objects, "execution-point"))
     _files(directory / "execute-secrets", {"tokens/execute": token})
+    images = {OWN_IMAGE: own, ANOTHER: another_image()}
+    (directory / "programs").mkdir()
+    (directory / "shared").mkdir()
+    os.chown(directory / "shared", 0, GROUP)
+    (directory / "shared").chmod(0o2770)
+    mounts = ("--network=none", "--user=0:0", f"--volume={directory}/programs:/programs", f"--env=TENANT_GROUP={GROUP}")
+    shell, *command = _init_container(objects)
+    podman("run", "--rm", *LIMITS, *mounts, f"--entrypoint={shell}", own, *command)
     daemons = "MASTER COLLECTOR NEGOTIATOR SCHEDD"
     try:
         start(name, "daemons", "--network=none", f"--user={USER_ID}:{USER_ID}", "--cap-drop=all", DAEMON_LIST=daemons)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .real_pool import ACCESS_POINT, COMPLETED, HELD, KEY, RealPool
+from .real_pool import ACCESS_POINT, ANOTHER, COMPLETED, GROUP, HELD, KEY, RealPool
 
 pytestmark = pytest.mark.xdist_group("htcondor-pool")
 EVE = "research.eve"
@@ -49,6 +49,49 @@ def test_a_job_takes_the_execution_point_of_a_later_queue(real_pool: RealPool) -
     assert real_pool.ad(batch, "ExitCode", "NumShadowStarts", "StrataQueue") == ["0", "2", "batch"]
     with pytest.raises(AssertionError, match="the pool has no queue night; its queues: interactive, dask, batch"):
         real_pool.submit('+StrataQueue = "night"')
+
+
+def test_a_job_runs_in_the_image_that_it_names(real_pool: RealPool) -> None:
+    """In a Debian with another C library, without HTCondor: as a user of its own, with what the image sets."""
+    script = shell(". /etc/os-release; echo $VERSION_ID; id -un; echo $FROM_THE_IMAGE; cat given")
+    more = 'transfer_input_files = given\noutput = out\n+StrataImage = "debian"'
+    cluster = real_pool.submit(script + more, given="its input")
+    try:
+        real_pool.evict(ANOTHER)
+        real_pool.until(cluster, COMPLETED)
+        real_pool.output("condor_transfer_data", *AT, cluster, user="research.ada")
+        assert real_pool.output("cat", "out").split("\n") == ["12", "slot1", "1", "its input", ""]
+        other = real_pool.submit(shell("true"))
+        assert real_pool.ad(other, "StrataImage") == ["htcondor"]
+    finally:
+        real_pool.evict()
+    real_pool.until(other, COMPLETED)
+    with pytest.raises(AssertionError, match="the pool has no image windows; its images: debian, notebook, htcondor"):
+        real_pool.submit('+StrataImage = "windows"')
+
+
+def test_a_job_writes_to_the_folder_of_its_tenant(real_pool: RealPool) -> None:
+    """As a user of its own, in the tenant's group, which the folder's files have. HTCondor sets the umask to 022."""
+    write = "umask 002; mkdir new; echo 1 > new/file; stat -c %g:%a new new/file"
+    cluster = real_pool.submit(shell(f"id -G; umask; cd /shared/research; {write}") + "output = out\nerror = err")
+    real_pool.until(cluster, COMPLETED)
+    real_pool.output("condor_transfer_data", *AT, cluster, user="research.ada")
+    assert real_pool.output("sh", "-c", "cat out err").split("\n") == [
+        f"10002 {GROUP}", "0022", f"{GROUP}:2775", f"{GROUP}:664", "",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("asked", "lease"), [("", "600"), ("job_lease_duration = 3600", "3600")])
+def test_a_job_of_a_lost_execution_point_is_idle_again_after_its_lease(
+    real_pool: RealPool, asked: str, lease: str
+) -> None:
+    """10 minutes, unless the job requests another one; clients have HTCondor's default, as in notebooks."""
+    assert real_pool.output("condor_config_val", "JOB_DEFAULT_LEASE_DURATION") == "2400\n"
+    cluster = real_pool.submit(f"{shell('true')}{asked}")
+    assert real_pool.ad(cluster, "JobLeaseDuration") == [lease]
+    for interval in ("ALIVE_INTERVAL", "STARTER_UPDATE_INTERVAL"):
+        # the rest of the lease is left for the access point to restart
+        assert int(real_pool.output("condor_config_val", interval)) <= int(lease) / 6
 
 
 def test_a_dag_is_refused(real_pool: RealPool) -> None:

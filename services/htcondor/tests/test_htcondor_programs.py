@@ -17,6 +17,7 @@ import requests
 from strata_services.htcondor.service import SERVICE
 
 TEMPLATE = {"metadata": {}, "spec": {"template": {"metadata": {}, "spec": {"containers": [{"name": "condor"}]}}}}
+IMAGES = {"": "registry/condor@sha256:1", "torch": "registry/torch@sha256:2"}
 CARD = {"resource": "nvidia.com/gpu", "nodeSelector": {"pool": "gpu"}, "tolerations": [{"operator": "Exists"}]}
 
 
@@ -92,7 +93,7 @@ def cluster(api: Api) -> Any:
     """The provisioner's client of it."""
     from strata_condor.kubernetes import Kubernetes  # type: ignore[import-not-found]  # as above
 
-    return Kubernetes("execute", TEMPLATE, CARD, 100, api.url, account=None)
+    return Kubernetes("execute", TEMPLATE, CARD, 100, IMAGES, api.url, account=None)
 
 
 def pool(plan: Any, maximum: int = 10, **tenants: Any) -> Any:
@@ -152,18 +153,32 @@ def test_the_queue_is_read_by_shape() -> None:
 
     found = snapshot(
         [
-            Ad(AcctGroup="a", JobStatus=1, RequestCpus=2, RequestMemory=200, RequestGPUs=1, EnteredCurrentStatus=50),
+            Ad(
+                AcctGroup="a",
+                JobStatus=1,
+                RequestCpus=2,
+                RequestMemory=200,
+                RequestGPUs=1,
+                EnteredCurrentStatus=50,
+                StrataImage="own",
+            ),
             Ad(AcctGroup="a", JobStatus=1, RequestCpus=2, RequestMemory=256, RequestGPUs=1, EnteredCurrentStatus=70),
             Ad(AcctGroup="a", JobStatus=1, RequestMemory=object(), EnteredCurrentStatus=60),
             Ad(AcctGroup="b", JobStatus=2, RemoteHost="slot1@execute-b-1a2b3c4d-x7k2p"),
             Ad(AcctGroup="b", JobStatus=5, HoldReasonCode=1),
             Ad(AcctGroup="b", JobStatus=5, HoldReasonCode=16),
-        ]
+            Ad(AcctGroup="b", JobStatus=1, StrataImage="torch", EnteredCurrentStatus=80),
+        ],
+        "own",
     )
-    assert found.idle == {Shape("a", 2, 256, 1): 2, Shape("a", 1, 128): 1}
+    assert found.idle == {
+        Shape("a", 2, 256, 1, "own"): 2,
+        Shape("a", 1, 128, 0, "own"): 1,
+        Shape("b", 1, 128, 0, "torch"): 1,
+    }
     assert found.busy == {"execute-b-1a2b3c4d"}
-    assert found.jobs == {("a", "idle"): 3, ("b", "running"): 1, ("b", "held"): 1}
-    assert found.idle_since == {"a": 50}
+    assert found.jobs == {("a", "idle"): 3, ("b", "idle"): 1, ("b", "running"): 1, ("b", "held"): 1}
+    assert found.idle_since == {"a": 50, "b": 80}
     priorities: list[dict[str, Any]] = [
         {"Name": "a", "IsAccountingGroup": True, "Priority": 500.0},
         {"Name": "a.ada@lab", "Priority": 2.0},
@@ -188,6 +203,33 @@ def test_a_point_has_what_its_job_requests(cluster: Any, plan: Any) -> None:
     assert "execute" not in json.dumps(TEMPLATE), "the template is copied"
 
 
+def test_a_point_has_the_folder_of_its_tenant_only(cluster: Any, plan: Any) -> None:
+    cluster.shared = {"research": {"claim": "tenants-research", "group": 20001}}
+    cluster.template["spec"]["template"]["spec"]["initContainers"] = [{"name": "programs"}]
+    spec = cluster.manifest(plan.Shape("research", 1, 128))["spec"]["template"]["spec"]
+    assert spec["volumes"] == [{"name": "shared", "persistentVolumeClaim": {"claimName": "tenants-research"}}]
+    assert spec["containers"][0]["volumeMounts"] == [{"name": "shared", "mountPath": "/shared/research"}]
+    assert spec["initContainers"][0]["env"] == [{"name": "TENANT_GROUP", "value": "20001"}]
+    assert "shared" not in json.dumps(cluster.manifest(plan.Shape("teaching", 1, 128)))
+
+
+def test_a_point_runs_the_image_that_its_job_names(api: Api, cluster: Any, plan: Any) -> None:
+    shape = plan.Shape("a", 1, 128, 0, "torch")
+    cluster.create(shape)
+    (job,) = api.jobs.values()
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == IMAGES["torch"]
+    assert {"name": "_CONDOR_STRATA_IMAGE", "value": "torch"} in container["env"]
+    (point,) = cluster.points()
+    assert point.shape == shape
+    # it is not for jobs of another image, and an image that is gone from the pool gets none
+    limits = {"a": plan.Limits(8, 8192)}
+    other = plan.Shape("a", 1, 128)
+    assert plan.Pool(10, limits, tuple(IMAGES)).plan({other: 1}, [point], {}).create == (other,)
+    found = plan.Pool(10, limits).plan({shape: 1}, [], {})
+    assert (found.create, found.refused) == ((), (shape,))
+
+
 def test_the_provisioner_goes_on_where_another_was_killed(api: Api, cluster: Any, plan: Any) -> None:
     from strata_condor.provisioner import Provisioner, Settings  # type: ignore[import-not-found]  # as above
     from strata_condor.queue import Snapshot
@@ -196,7 +238,7 @@ def test_the_provisioner_goes_on_where_another_was_killed(api: Api, cluster: Any
     queue = Snapshot(Counter({shape: 2}), jobs=Counter({("a", "idle"): 2}))
 
     def started() -> Any:
-        settings = Settings("access-point@lab", 5, pool(plan), cluster)
+        settings = Settings("access-point@lab", "", 5, pool(plan), cluster)
         return Provisioner(settings, lambda: queue, dict)
 
     first = started()

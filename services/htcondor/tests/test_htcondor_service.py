@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from strata.catalogue.needs import BatchQueue
+from strata.catalogue.needs.shared_volume import volumes
 from strata.catalogue.service import Service
 from strata.models import SiteError, load_site
 from strata.platform.releases import PlatformState, releases, service_context
@@ -22,6 +23,7 @@ from strata_services.htcondor.needs import EXECUTE_NAMESPACE, NAMESPACE, SIGNING
 from strata_services.htcondor.service import SERVICE
 from strata_services.htcondor.tokens import derived_key, idtoken
 
+TORCH = f"registry.example.org/torch@sha256:{64 * '1'}"
 ValuesOf = Callable[[Service[Any], Path], dict[str, Any]]
 ObjectsOf = Callable[[Service[Any], Path], list[dict[str, Any]]]
 LabWith = Callable[..., Path]
@@ -42,11 +44,12 @@ def execution_point(objects: list[dict[str, Any]]) -> dict[str, Any]:
 
 def test_shares_are_the_tenants_quotas_unless_the_site_sets_others(values_of: ValuesOf, lab_with: LabWith) -> None:
     quota = {"name": "research", "cpus": 8, "memory": 16384, "cards": 1, "priorityFactor": 1}
-    assert values_of(SERVICE, lab_with(SERVICE, accelerator="v100"))["tenants"] == [quota]
-    assert values_of(SERVICE, lab_with(SERVICE))["tenants"] == [{**quota, "cards": 0}]
+    teaching = {"name": "teaching", "cpus": 4, "memory": 4096, "cards": 0, "priorityFactor": 1}
+    assert values_of(SERVICE, lab_with(SERVICE, accelerator="v100"))["tenants"] == [quota, teaching]
+    assert values_of(SERVICE, lab_with(SERVICE))["tenants"] == [{**quota, "cards": 0}, teaching]
     share = {"name": "research", "cpus": 2, "memory": "1 GiB", "priority_factor": 3}
     found = values_of(SERVICE, lab_with(SERVICE, accelerator="v100", tenants=[share]))["tenants"]
-    assert found == [{"name": "research", "cpus": 2, "memory": 1024, "cards": 1, "priorityFactor": 3}]
+    assert found == [{"name": "research", "cpus": 2, "memory": 1024, "cards": 1, "priorityFactor": 3}, teaching]
 
 
 def test_execution_points_have_the_batch_priority_and_only_their_own_token(
@@ -65,6 +68,36 @@ def test_execution_points_have_the_batch_priority_and_only_their_own_token(
     assert set(context["capabilities"]["add"]) <= {"CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID"}
     assert (context["allowPrivilegeEscalation"], context["readOnlyRootFilesystem"]) == (False, True)
     assert spec["terminationGracePeriodSeconds"] > 2 + 2
+
+
+def test_jobs_have_the_folders_of_tenants_in_their_namespace(
+    values_of: ValuesOf, objects_of: ObjectsOf, lab_with: LabWith
+) -> None:
+    site_file = lab_with(SERVICE, shared_export="tenants")
+    assert values_of(SERVICE, site_file)["execute"]["shared"] == {
+        "research": {"claim": "tenants-research", "group": 20001},
+        "teaching": {"claim": "tenants-teaching", "group": 20002},
+    }
+    settings = configuration(objects_of(SERVICE, site_file), "provisioner")
+    assert '"shared":{"research":{"claim":"tenants-research","group":20001}' in settings
+    claims = {(v.namespace, v.claim, v.path) for v in volumes(load_site(site_file))}
+    assert ("htcondor-execute", "tenants-research", "/tenants/research") in claims
+
+
+def test_jobs_run_in_the_notebooks_image_or_one_of_the_sites(
+    values_of: ValuesOf, context_of: Callable[..., Any], lab_with: LabWith
+) -> None:
+    site_file = lab_with(SERVICE, images=[{"name": "torch", "image": TORCH}])
+    found = values_of(SERVICE, site_file)["execute"]
+    notebook = context_of(SERVICE, site_file).pushed["jupyterhub-notebook"]
+    assert found["images"] == {"notebook": str(notebook), "torch": TORCH}
+    assert found["defaultImage"] == "notebook"
+    content = yaml.safe_load(site_file.read_text())
+    for key in ("jupyterhub", "dask_gateway"):
+        content["platform"]["services"].pop(key, None)
+    site_file.write_text(yaml.safe_dump(content))
+    found = values_of(SERVICE, site_file)["execute"]
+    assert (found["images"], found["defaultImage"]) == ({"torch": TORCH}, "htcondor")
 
 
 def test_the_signing_key_stays_in_the_namespace_without_jobs(state: StateOf, lab_with: LabWith) -> None:
@@ -103,20 +136,18 @@ def test_a_token_is_htcondors_own() -> None:
 
 def test_jobs_beyond_a_tenants_share_are_refused(objects_of: ObjectsOf, lab_with: LabWith) -> None:
     with_cards = configuration(objects_of(SERVICE, lab_with(SERVICE, accelerator="v100")), "access-point")
-    rule = '(AcctGroup == "research" && RequestCpus <= 8 && RequestMemory <= 16384 && (RequestGPUs ?: 0) <= 1)'
-    assert f"SUBMIT_REQUIREMENT_Limits = False || {rule}\n" in with_cards
+    rules = [
+        '(AcctGroup == "research" && RequestCpus <= 8 && RequestMemory <= 16384 && (RequestGPUs ?: 0) <= 1)',
+        '(AcctGroup == "teaching" && RequestCpus <= 4 && RequestMemory <= 4096 && (RequestGPUs ?: 0) <= 0)',
+    ]
+    assert f"SUBMIT_REQUIREMENT_Limits = False || {' || '.join(rules)}\n" in with_cards
     without = configuration(objects_of(SERVICE, lab_with(SERVICE)), "access-point")
-    assert "(RequestGPUs ?: 0) <= 0)" in without
+    assert "(RequestGPUs ?: 0) <= 1)" not in without
 
 
 def test_a_site_has_several_tenants(objects_of: ObjectsOf, lab_with: LabWith) -> None:
     """Unquoted, the second name was a key of its own in the variable, which Kubernetes refuses."""
-    file = lab_with(SERVICE)
-    content = yaml.safe_load(file.read_text())
-    teaching = {"name": "teaching", "quota": {"cpu": 4, "memory": "8 GiB"}, "group_id": 20002}
-    content["platform"]["tenants"].append(teaching)
-    file.write_text(yaml.safe_dump(content))
-    objects = objects_of(SERVICE, file)
+    objects = objects_of(SERVICE, lab_with(SERVICE))
     (point,) = (o for o in objects if o["kind"] == "StatefulSet" and o["metadata"]["name"] == "htcondor-access-point")
     (tokens,) = (c for c in point["spec"]["template"]["spec"]["containers"] if c["name"] == "tokens")
     (variable,) = (one for one in tokens["env"] if one["name"] == "STRATA_TENANTS")
@@ -161,6 +192,10 @@ def test_a_reader_of_the_queue_gets_what_it_asks_for(lab_with: LabWith, state: S
         ({"tenants": [{"name": "research"}, {"name": "research"}]}, "duplicate: research"),
         ({"tenants": [{"name": "research", "cards": 1}]}, "no cards without `accelerator`"),
         ({"accelerator": "a100"}, "needs 1 × a100"),
+        ({"images": [{"name": "notebook", "image": TORCH}]}, "the pool has an image notebook already"),
+        ({"images": [{"name": "torch", "image": TORCH}, {"name": "torch", "image": TORCH}]}, "duplicate: torch"),
+        ({"images": [{"name": "torch", "image": "registry.example.org/torch:latest"}]}, "images[0].image"),
+        ({"default_image": "torch"}, "the pool has no image torch"),
     ],
 )
 def test_it_refuses(lab_with: LabWith, settings: dict[str, Any], finding: str) -> None:

@@ -6,7 +6,7 @@ import json
 import time
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -107,7 +107,7 @@ class Hub:
 
     http: requests.Session
     host: str
-    token: str
+    token: str = field(repr=False)
     context: SiteContext
 
     def call(self, method: str, path: str, body: object = None) -> requests.Response:

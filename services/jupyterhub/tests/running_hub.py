@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import secrets
 import subprocess
-import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,16 +16,21 @@ from typing import Any
 
 import requests
 
+from strata_bench.https_server import in_background
+from strata_bench.module_file import load_module
 from strata_bench.services import PostgreSQL, free_port, service_python
 from strata_services.htcondor.service import SERVICE as HTCONDOR
 from strata_services.jupyterhub.service import SERVICE
 
+from .issuer import Issuer
+
 START_SECONDS = 300
 SECRET = "sesame"
+SERVICE_TOKEN = "token-of-dask-gateway"
 IMAGES = ("registry.example.org/ml:2", "registry.example.org/research/")
-BIOLOGY = {"name": "biology", "quota": {"cpu": 2, "memory": "4 GiB"}, "group_id": 20002}
+BIOLOGY = {"name": "biology", "quota": {"cpu": 2, "memory": "4 GiB"}, "group_id": 20003}
 GROUPS = {
-    "/tenants/research": ["ada", "bob", "carol", "both", "ann@example.org"],
+    "/tenants/research": ["ada", "bob", "carol", "both", "ann@example.org", "impatient"],
     "/tenants/research/admins": ["ada"],
     "/tenants/research/students": ["carol"],
     "/tenants/biology": ["eve", "mallory", "both"],
@@ -39,6 +41,34 @@ PROFILES = [
     {"name": "v100", "memory": "2 GiB", "accelerators": {"v100": 1}, "users": ["operator"]},
 ]
 
+ENDPOINTS = [
+    {
+        "name": "open-data",
+        "url": "https://s3.example.org",
+        "region": "eu-1",
+        "buckets": ["sky"],
+        "tenants": ["research"],
+    },
+    {"name": "genomes", "url": "https://s3.example.net", "buckets": ["genomes"], "tenants": ["biology"]},
+]
+"""S3 endpoints of datasets."""
+ENDPOINT_SECRETS = [f"dataset_{name}_{kind}_key" for name in ("open_data", "genomes") for kind in ("access", "secret")]
+
+
+def loopback() -> str:
+    """An address of this machine that no other test uses, for servers whose port is fixed."""
+    return f"127.{secrets.randbelow(254) + 1}.{secrets.randbelow(254) + 1}.{secrets.randbelow(253) + 2}"
+
+
+NFS, NFS_DOWN = loopback(), loopback()
+FOLDERS = [
+    {"name": "climate", "server": NFS, "path": "/exports/climate", "tenants": ["research"]},
+    {"name": "archive", "server": NFS_DOWN, "path": "/exports/archive", "tenants": ["research"]},
+    {"name": "genomes", "server": NFS, "path": "/exports/genomes", "tenants": ["biology"]},
+    {"name": "reference", "path": "/data/reference"},
+]
+"""Folders on NFS of datasets."""
+
 
 class Pool:
     """The issuer of tokens, without HTCondor: a token is the arguments of condor_token_create."""
@@ -47,28 +77,23 @@ class Pool:
         program = directory / "condor_token_create"
         program.write_text('#!/bin/sh\necho "$@"\n')
         program.chmod(0o755)
-        file = HTCONDOR.folder / "src" / "strata_condor" / "tokens.py"
-        spec = importlib.util.spec_from_file_location("strata_condor_tokens", file)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[spec.name] = module  # dataclasses look it up
-        spec.loader.exec_module(module)
+        module = load_module(HTCONDOR.folder / "src" / "strata_condor" / "tokens.py", "strata_condor_tokens")
         self._module = module
-        self._issuer = module.Issuer(SECRET, ["research", "biology"], "lab", 600, (str(program),))
+        self._program = str(program)
         self._port = free_port()
         self.url = f"http://127.0.0.1:{self._port}/tokens"
 
     @contextmanager
-    def running(self) -> Iterator[None]:
-        """Answers requests."""
-        server: ThreadingHTTPServer = self._module.server(self._issuer, self._port)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        try:
+    def running(self, lifetime: int = 600) -> Iterator[None]:
+        """Answers requests.
+
+        Args:
+            lifetime: of a token, in seconds.
+        """
+        issuer = self._module.Issuer(SECRET, ["research", "biology"], "lab", lifetime, (self._program,))
+        server: ThreadingHTTPServer = self._module.server(issuer, self._port)
+        with in_background(server):
             yield
-        finally:
-            server.shutdown()
-            server.server_close()
 
 
 @dataclass(frozen=True)
@@ -125,16 +150,25 @@ class Hub:
 
 
 @contextmanager
-def started(values: dict[str, Any], directory: Path, postgresql: PostgreSQL, pool: Pool) -> Iterator[Hub]:
-    """Runs a hub with values for the chart, on the database and with the pool."""
-    name, token = "jupyterhub_hook", secrets.token_hex(16)
+def started(
+    values: dict[str, Any],
+    directory: Path,
+    postgresql: PostgreSQL,
+    pool: Pool,
+    name: str = "jupyterhub_hook",
+    issuer: Issuer | None = None,
+) -> Iterator[Hub]:
+    """Runs a hub with values for the chart, on a database of that name and with the pool. Without an issuer, its users
+    are those of GROUPS, without a login."""
+    token = secrets.token_hex(16)
     postgresql.create_database(name, "HUB")
     address = f"{name}:{name}-password@localhost:{postgresql.port}/{name}?sslmode=require"
     url = f"http://127.0.0.1:{free_port()}"
     values["custom"]["metricsPort"] = free_port()
     values["custom"]["batch"]["url"] = pool.url
     given = {
-        "values": values, "groups": GROUPS, "token": token, "url": url,
+        "values": values, "groups": GROUPS, "token": token, "url": url, "issuer": issuer and issuer.url,
+        "services": {"dask-gateway": SERVICE_TOKEN},
         "database": f"postgresql+psycopg2://{address}",
     }  # fmt: skip
     (directory / "hub.json").write_text(json.dumps(given))

@@ -16,22 +16,39 @@ from strata_bench.services import service_python
 from strata_services.jupyterhub.needs import VERIFY_USER
 from strata_services.jupyterhub.service import SERVICE
 
+from .image_code import run_code
 from .running_hub import SECRET, Hub
 
 pytestmark = pytest.mark.xdist_group("jupyterhub-hub")
 EXTENSION = """
-import asyncio, logging, os, sys, strata_notebook
+import asyncio, logging, os, sys
+from strata_notebook import batch
 async def run():
     logging.basicConfig(stream=sys.stdout, level=logging.WARNING)
-    kept = asyncio.create_task(strata_notebook.keep(os.environ, logging.getLogger("jupyter")))
-    written = strata_notebook.Path(os.environ[strata_notebook.DIRECTORY], "token")
-    while not kept.done() and not written.exists():
+    kept = asyncio.create_task(batch.keep(os.environ, logging.getLogger("jupyter")))
+    written = batch.Path(os.environ[batch.DIRECTORY], "token")
+    while not written.exists():
         print("", flush=True)
         await asyncio.sleep(0.05)
     print("ended" if kept.done() else "kept")
 asyncio.run(run())
 """
-"""What Jupyter's server does with the extension, until it has a token or none can be had."""
+"""What Jupyter's server does with the extension, until it has a token."""
+RENEWAL = """
+import asyncio, logging, os
+from strata_notebook import batch
+async def run():
+    kept = asyncio.create_task(batch.keep(os.environ, logging.getLogger("jupyter")))
+    written = batch.Path(os.environ[batch.DIRECTORY], "token")
+    times = []
+    while len(times) < 2:
+        if written.exists() and written.stat().st_mtime not in times:
+            times.append(written.stat().st_mtime)
+        await asyncio.sleep(0.05)
+    print(times[1] - times[0])
+asyncio.run(run())
+"""
+"""Prints the seconds between the first token and the next."""
 
 
 @pytest.fixture
@@ -107,7 +124,7 @@ def test_pool_that_is_down_stops_no_server(running_hub: Hub) -> None:
         assert request(running_hub, token, "bob").status_code == 201
 
 
-def extension(hub: Hub, user: str, directory: Path) -> subprocess.Popen[str]:
+def extension(hub: Hub, user: str, directory: Path, program: str = EXTENSION) -> subprocess.Popen[str]:
     """The extension with the environment of a server."""
     environment = {
         "PYTHONPATH": str(SERVICE.folder / "images" / "notebook" / "src"),
@@ -116,7 +133,7 @@ def extension(hub: Hub, user: str, directory: Path) -> subprocess.Popen[str]:
         "JUPYTERHUB_USER": user,
         "_CONDOR_SEC_TOKEN_DIRECTORY": str(directory),
     }
-    command = [str(service_python("jupyterhub/images/hub")), "-B", "-c", EXTENSION]
+    command = [str(service_python("jupyterhub/images/hub")), "-B", "-c", program]
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
 
 
@@ -129,15 +146,72 @@ def test_server_writes_its_token_for_htcondor(hub: Hub, tmp_path: Path) -> None:
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
 
 
-def test_server_without_a_token_runs_on(running_hub: Hub, tmp_path: Path) -> None:
-    """It reports why, asks again where the pool is down, and not where the user is in no tenant."""
-    process = extension(running_hub, "bob", tmp_path / "tokens")
+def test_token_is_renewed_before_it_expires(running_hub: Hub, tmp_path: Path) -> None:
+    """A notebook that runs longer than its token submits jobs all the time, also where tokens are short-lived."""
+    lifetime = 40
+    with running_hub.pool.running(lifetime):
+        process = extension(running_hub, "bob", tmp_path / "tokens", RENEWAL)
+        output, _ = process.communicate(timeout=120)
+    (seconds,) = output.split()
+    assert 0 < float(seconds) < lifetime
+
+
+@pytest.mark.parametrize(
+    ("user", "reason"),
+    [("bob", "the batch system issues no tokens"), ("guest", "guest is in no tenant of the site")],
+)
+def test_server_without_a_token_runs_on(running_hub: Hub, tmp_path: Path, user: str, reason: str) -> None:
+    """It reports why, and asks again: the pool comes back, and users get tenants."""
+    process = extension(running_hub, user, tmp_path / "tokens")
     assert process.stdout is not None
     warning = next(line for line in process.stdout if line.strip())
     process.kill()
     process.communicate()
-    assert "the batch system issues no tokens" in warning
+    assert reason in warning
     assert "next request in 60 s" in warning
-    output, _ = extension(running_hub, "guest", tmp_path / "tokens").communicate(timeout=120)
-    assert "no batch jobs: guest is in no tenant of the site" in output
-    assert output.split()[-1] == "ended"
+
+
+ANSWERS = """
+import asyncio, io, json, os, sys
+from tornado.httpclient import HTTPClientError, HTTPRequest, HTTPResponse
+from strata_notebook import batch
+answers = json.load(sys.stdin)
+notices = []
+async def renew(environment):
+    await asyncio.sleep(0)
+    if notices or batch.TOKEN.expires:
+        notices.append(batch.TOKEN.notice(1000))
+    if not answers:
+        raise asyncio.CancelledError
+    status, content = answers.pop(0)
+    if status == 201:
+        batch.TOKEN.expires = content
+        return 0
+    body = io.BytesIO(json.dumps({"message": content}).encode())
+    raise HTTPClientError(status, "", HTTPResponse(HTTPRequest("http://hub"), status, buffer=body))
+"""
+
+
+def test_page_shows_why_no_jobs_can_be_submitted(tmp_path: Path) -> None:
+    """After the login has ended at once; after other failures when the token is no longer valid."""
+    program = f"""{ANSWERS}
+batch.renew, batch.RETRY_SECONDS, batch.SOONEST_SECONDS = renew, 0, 0
+import logging
+async def run():
+    await asyncio.gather(batch.keep({{}}, logging.getLogger()), return_exceptions=True)
+asyncio.run(run())
+# the answer before is known when the next one is requested
+print(json.dumps(notices))
+"""
+    cases: list[tuple[int, object, object]] = [
+        (201, 2000, None),
+        (503, "down", None),
+        (401, "log in", {"problem": "log in", "login": True, "expires": 2000}),
+        (201, 900, None),
+        (503, "down", {"problem": "down", "login": False, "expires": 900}),
+        (201, 3000, None),
+    ]
+    given = [(status, content) for status, content, _ in cases]
+    done = run_code(program, text=json.dumps(given), image="notebook")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [expected for _, _, expected in cases]

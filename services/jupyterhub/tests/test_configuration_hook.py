@@ -101,6 +101,7 @@ REFUSED = {
     "hub's variable": {"environment": {"JUPYTERHUB_API_URL": "http://evil"}},
     "loader": {"environment": {"LD_PRELOAD": "/home/evil.so"}},
     "batch system": {"environment": {"_CONDOR_COLLECTOR_HOST": "evil"}},
+    "Dask clusters": {"environment": {"DASK_GATEWAY__ADDRESS": "http://evil"}},
     "proxy": {"environment": {"https_proxy": "http://evil"}},
     "not a string": {"environment": {"A": 1}},
     "image": {"image": "docker.io/evil/miner"},

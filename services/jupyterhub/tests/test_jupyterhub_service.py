@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,6 +15,7 @@ import yaml
 from strata.catalogue.service import Service
 from strata.models import SiteError, load_site
 from strata.toolchain import charts
+from strata_bench.module_file import load_module
 from strata_services.jupyterhub.needs import METRICS, VERIFY_USER
 from strata_services.jupyterhub.service import SERVICE
 
@@ -48,6 +48,14 @@ def test_hubs_pages_say_when_servers_stop(values_of: ValuesOf, lab_with: LabWith
     assert variables == {"announcement": text}
 
 
+def test_servers_beyond_the_maximum_queue(values_of: ValuesOf, lab_with: LabWith, site_file: Path) -> None:
+    """The chart's own limit would refuse them."""
+    assert values_of(SERVICE, site_file)["custom"]["maximumServers"] == 0
+    values = values_of(SERVICE, lab_with(SERVICE, maximum_servers=20))
+    assert values["custom"]["maximumServers"] == 20
+    assert "activeServerLimit" not in values["hub"]
+
+
 def test_restricted_profiles_name_groups_of_the_issuer(values_of: ValuesOf, site_file: Path) -> None:
     access = values_of(SERVICE, site_file)["custom"]["profileAccess"]
     assert access == {"v100": {"users": [VERIFY_USER], "groups": ["/tenants/research"]}}
@@ -73,7 +81,7 @@ def test_hub_names_entries_of_its_secret(context_of: Callable[..., Any], values_
 
 def test_members_of_the_sites_tenants_log_in(values_of: ValuesOf, site_file: Path) -> None:
     login = values_of(SERVICE, site_file)["hub"]["config"]["GenericOAuthenticator"]
-    assert login["allowed_groups"] == ["/tenants/research"]
+    assert login["allowed_groups"] == ["/tenants/research", "/tenants/teaching"]
     assert login["oauth_callback_url"] == "https://jupyter.lab.strata.test/hub/oauth_callback"
 
 
@@ -145,13 +153,7 @@ def test_wrong_profiles_are_refused(lab_with: LabWith, profiles: list[Any], why:
 @pytest.fixture(scope="module")
 def module() -> ModuleType:
     """What the hub's image adds to its configuration."""
-    file = SERVICE.folder / "images" / "hub" / "src" / "strata_hub" / "__init__.py"
-    spec = importlib.util.spec_from_file_location("strata_hub", file)
-    assert spec is not None
-    assert spec.loader is not None
-    found = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(found)
-    return found
+    return load_module(SERVICE.folder / "images" / "hub" / "src" / "strata_hub" / "__init__.py", "strata_hub")
 
 
 def test_users_choose_from_their_profiles(module: ModuleType) -> None:
@@ -221,8 +223,9 @@ def test_pods_have_the_label_of_their_users_tenant(
 
 def test_hub_knows_the_sites_tenants(values_of: ValuesOf, site_file: Path) -> None:
     values = values_of(SERVICE, site_file)
-    (tenant,) = values["custom"]["tenants"]
+    tenant, other = values["custom"]["tenants"]
     assert (tenant["name"], tenant["group"]) == ("research", "/tenants/research")
+    assert (other["name"], other["limits"]["accelerators"]) == ("teaching", {})
     assert tenant["limits"] == {"cpu": 8, "memory": 16 * 2**30, "accelerators": {"v100": 1}, "images": []}
     assert values["custom"]["accelerators"]["v100"]["resource"] == "nvidia.com/gpu"
     assert values["hub"]["loadRoles"]["configure-research"] == {
@@ -291,3 +294,16 @@ def test_notebooks_have_the_hubs_version() -> None:
     assert len(versions) == 1
     chart = yaml.safe_load((SERVICE.folder.parents[1] / "lab" / "charts" / "jupyterhub" / "Chart.yaml").read_text())
     assert f'"jupyterhub=={chart["appVersion"]}"' in versions.pop()
+
+
+def test_private_networks_are_closed_but_for_those_that_are_named(values_of: ValuesOf, lab_with: LabWith) -> None:
+    def egress(**settings: Any) -> list[dict[str, Any]]:
+        policy = values_of(SERVICE, lab_with(SERVICE, **settings))["singleuser"]["networkPolicy"]
+        assert policy["egressAllowRules"]["privateIPs"] is False
+        found: list[dict[str, Any]] = policy["egress"]
+        return found
+
+    opened = egress(datasets={"networks": ["10.20.0.0/24"]})
+    (rule,) = (one for one in opened if one not in egress())
+    assert rule["to"] == [{"ipBlock": {"cidr": "10.20.0.0/24"}}]
+    assert [port["port"] for port in rule["ports"]] == [443]

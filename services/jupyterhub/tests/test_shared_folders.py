@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 from strata.catalogue.needs.shared_volume import volumes
 from strata.catalogue.service import Service
 from strata.models import SiteError, load_site
+from strata_bench.module_file import load_module
 from strata_services.jupyterhub.needs import VERIFY_USER
 from strata_services.jupyterhub.service import SERVICE
 
@@ -33,7 +33,7 @@ def folder(hub: Hub, user: str) -> tuple[str | None, list[str], list[int]]:
 @hub_group
 @pytest.mark.parametrize(
     ("user", "tenant", "group"),
-    [("bob", "research", 20001), ("carol", "research", 20001), ("eve", "biology", 20002), ("both", "research", 20001)],
+    [("bob", "research", 20001), ("carol", "research", 20001), ("eve", "biology", 20003), ("both", "research", 20001)],
 )
 def test_server_has_the_folder_of_its_tenant_only(running_hub: Hub, user: str, tenant: str, group: int) -> None:
     assert folder(running_hub, user) == (f"tenants-{tenant}", [f"/shared/{tenant}"], [group])
@@ -51,7 +51,10 @@ def test_claims_exist_in_the_hubs_namespace(
     made = {(one.namespace, one.claim): (one.path, one.group) for one in volumes(load_site(site_file))}
     custom = values_of(SERVICE, site_file)["custom"]["sharedFolders"]
     assert custom == {
-        "folders": {"research": {"claim": "tenants-research", "group": 20001}},
+        "folders": {
+            "research": {"claim": "tenants-research", "group": 20001},
+            "teaching": {"claim": "tenants-teaching", "group": 20002},
+        },
         "users": {VERIFY_USER: "research"},
     }
     assert made["jupyterhub", "tenants-research"] == ("/tenants/research", 20001)
@@ -74,11 +77,7 @@ def test_site_without_the_setting_shares_nothing(
 def notebook() -> Iterator[ModuleType]:
     """What the extension does with folders; the umask is as before afterwards."""
     file = SERVICE.folder / "images" / "notebook" / "src" / "strata_notebook" / "folders.py"
-    spec = importlib.util.spec_from_file_location("strata_notebook_folders", file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = load_module(file, "strata_notebook_folders")
     before = os.umask(0o077)
     yield module
     os.umask(before)

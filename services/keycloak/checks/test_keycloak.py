@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import secrets
+
 import jwt
 import pytest
 import requests
@@ -93,7 +95,7 @@ def test_a_user_logs_in_and_sets_a_password(
     from strata.verify.tokens import Login, LoginRefused
 
     login = Login("account-console", f"{issuer.url}/account/")
-    own = "a-password-of-the-user"
+    own = secrets.token_hex(16)
     if not site.platform.tenants:
         pytest.skip(f"site {site.name} has no tenants")
     name, first = new_user(site.platform.tenants[0].name)

@@ -120,6 +120,17 @@ secrets = _previous_too(directory, "admin-client-secret")
 reconcile(Watched(os.environ["KEYCLOAK_URL"], desired.realm, ADMINISTRATOR, secrets), desired)
 print(json.dumps(changes))
 """
+DISABLE = """
+import os
+from pathlib import Path
+from keycloak_realm.__main__ import ADMINISTRATOR, _previous_too
+from keycloak_realm.api import Api
+
+secrets = _previous_too(Path(os.environ["KEYCLOAK_REALM_DIRECTORY"]), "admin-client-secret")
+api = Api(os.environ["KEYCLOAK_URL"], "strata", ADMINISTRATOR, secrets)
+(user,) = api.get("/users?username=gina&exact=true")
+api.put(f"/users/{user['id']}", {**user, "enabled": False})
+"""
 
 
 def site() -> dict[str, Any]:
@@ -269,6 +280,25 @@ def test_people_log_in_with_their_groups(keycloak: Keycloak) -> None:
     headers = {"Authorization": f"Bearer {again['access_token']}"}
     info = keycloak.browser().get(ENDPOINTS.userinfo, headers=headers, timeout=30).json()
     assert info["groups"] == found["groups"]
+
+
+def test_rights_end_before_the_tokens(restored: Keycloak) -> None:
+    """What JupyterHub's refresh of logins relies on: groups as they are now, nothing for a disabled account."""
+    details = {"email": "gina@lab.strata.test", "tenants": ["biology"], "principal_investigator_of": ["biology"]}
+    assert restored.users("add", name="gina", password="for-one-login", **details) == {}
+    http = restored.browser()
+    tokens = NOTEBOOKS.tokens(http, OWN, "gina", "for-one-login", "a-password-of-her-own")
+    headers = {"Authorization": f"Bearer {tokens['access_token']}"}
+    assert "/tenants/biology" in http.get(ENDPOINTS.userinfo, headers=headers, timeout=30).json()["groups"]
+    restored.site["tenants"] = restored.site["tenants"][:1]
+    restored.reconcile()
+    assert "groups" not in http.get(ENDPOINTS.userinfo, headers=headers, timeout=30).json()
+    form = {"grant_type": "refresh_token", "refresh_token": tokens["refresh_token"]}
+    client = (NOTEBOOKS.client, NOTEBOOKS_SECRET)
+    assert http.post(ENDPOINTS.token, data=form, auth=client, timeout=30).status_code == 200
+    podman("exec", "-i", restored.container, "/usr/bin/python3", "-", text=DISABLE)
+    assert http.get(ENDPOINTS.userinfo, headers=headers, timeout=30).status_code in (400, 401, 403)
+    assert http.post(ENDPOINTS.token, data=form, auth=client, timeout=30).json()["error"] == "invalid_grant"
 
 
 def test_kubectl_gets_an_id_token_with_name_and_groups(keycloak: Keycloak) -> None:

@@ -31,9 +31,9 @@ def _program(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def with_people(site_file: Path, directory: Path) -> Path:
-    """The site with users in its tenant."""
+    """The site with users in its first tenant."""
     content = yaml.safe_load(site_file.read_text())
-    (tenant,) = content["platform"]["tenants"]
+    tenant = content["platform"]["tenants"][0]
     tenant["principal_investigators"] = [{"name": "ada", "email": "ada@lab.strata.test"}]
     tenant["members"] = [{"name": "carol"}]
     (directory / "catalogue.json").write_text((site_file.parent / "catalogue.json").read_text())
@@ -78,9 +78,10 @@ def test_the_program_reads_what_the_service_writes(
     assert (kubectl.secret, kubectl.device, kubectl.service_account) == ("", True, False)
     assert kubectl.optional_audiences == verify.optional_audiences
     assert kubectl.redirect_urls == cluster_login.REDIRECT_URLS
-    (tenant,) = desired.tenants
+    tenant, other = desired.tenants
     assert [person.name for person in tenant.administrators] == ["ada"]
     assert [person.name for person in tenant.members] == ["carol"]
+    assert (other.administrators, other.members) == ((), ())
     assert desired.people["ada"].email == "ada@lab.strata.test"
 
 

@@ -45,8 +45,9 @@ def with_bucket(monkeypatch: pytest.MonkeyPatch) -> Service[Any]:
 
 def test_a_tenants_server_has_its_folder_and_its_group_only(lab: Path, objects_of: ObjectsOf) -> None:
     found = objects_of(SERVICE, lab)
-    (server,) = (item for item in found if item["kind"] == "Deployment")
-    spec = server["spec"]["template"]["spec"]
+    servers = {item["metadata"]["name"]: item for item in found if item["kind"] == "Deployment"}
+    assert set(servers) == {"object-storage-research", "object-storage-teaching"}
+    spec = servers["object-storage-research"]["spec"]["template"]["spec"]
     assert spec["securityContext"]["runAsGroup"] == 20001
     assert "supplementalGroups" not in spec["securityContext"]
     claims = [v["persistentVolumeClaim"]["claimName"] for v in spec["volumes"] if "persistentVolumeClaim" in v]
@@ -72,6 +73,15 @@ def test_a_tenants_pods_get_its_key_and_reach_its_server(lab: Path, state: State
     )
 
 
+def test_a_tenants_bucket_admits_servers_of_its_members_only(lab: Path, objects_of: ObjectsOf) -> None:
+    names = ("NetworkPolicy", "object-storage-research")
+    (policy,) = (one["spec"] for one in objects_of(SERVICE, lab) if (one["kind"], one["metadata"]["name"]) == names)
+    peers = [peer for peer in policy["ingress"][0]["from"] if "jupyterhub" in str(peer)]
+    assert [peer["podSelector"]["matchLabels"] for peer in peers] == [
+        {"component": "singleuser-server", "strata.dev/tenant": "research"}
+    ]
+
+
 def test_a_service_gets_a_bucket(with_bucket: Service[Any], lab: Path, state: StateOf, objects_of: ObjectsOf) -> None:
     context = service_context(with_bucket, state(lab))
     access = context.provide(NOTES)
@@ -79,7 +89,7 @@ def test_a_service_gets_a_bucket(with_bucket: Service[Any], lab: Path, state: St
     assert {access.access_key.key, access.secret_key.key} <= context.secret_data().keys()
     found = objects_of(SERVICE, lab)
     (ingress,) = (item["spec"] for item in found if item["kind"] == "Ingress")
-    assert [path["path"] for path in ingress["rules"][0]["http"]["paths"]] == ["/research", "/notes"]
+    assert [path["path"] for path in ingress["rules"][0]["http"]["paths"]] == ["/research", "/teaching", "/notes"]
     (policy,) = (i["spec"] for i in found if i["kind"] == "NetworkPolicy" and i["metadata"]["name"].endswith("-notes"))
     client = policy["ingress"][0]["from"][1]
     assert client["podSelector"]["matchLabels"] == {"app.kubernetes.io/name": with_bucket.name}
@@ -110,7 +120,8 @@ def test_an_external_endpoint_needs_the_operators_keys(lab_with: Callable[..., P
         load_site(lab_with(SERVICE, external=EXTERNAL))
 
     def provide(content: dict[str, Any]) -> None:
-        names = ("research_bucket_access_key", "research_bucket_secret_key")
+        tenants = [tenant["name"] for tenant in content["platform"]["tenants"]]
+        names = [f"{tenant}_bucket_{part}_key" for tenant in tenants for part in ("access", "secret")]
         content["secrets"] = [{"name": name, "source": "environment"} for name in names]
 
     found = state(edited(lab_with(SERVICE, external=EXTERNAL), provide))

@@ -5,17 +5,34 @@ from __future__ import annotations
 import json
 import shlex
 import subprocess
+from dataclasses import dataclass
 
-from strata.access.ssh import Unreachable, run_ssh
+from strata.access.ssh import UNREACHABLE, Unreachable, run_ssh
 from strata.catalogue.backup_items import backup_items
 from strata.errors import UserError
 from strata.progress import Progress
 from strata.site.context import SiteContext
-from strata.site.hosts import Host, hosts_with
+from strata.site.hosts import POSTGRESQL, Host, archived_postgresql, hosts_with
 
 ROLE = "backup"
 PROGRAM = "/usr/local/sbin/strata-backup"
 UNIT = "strata-backup.service"
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program that backs up a host.
+
+    Args:
+        path: on the host.
+        unit: that runs it.
+    """
+
+    path: str
+    unit: str
+
+
+DUMPS, ARCHIVE = Program(PROGRAM, UNIT), Program("/usr/local/sbin/strata-pgbackrest", "strata-pgbackrest.service")
 LIST_SECONDS = 120.0
 LONGEST_SECONDS = 48 * 3600.0
 """A first backup, or a restore, of homes over a slow line."""
@@ -28,14 +45,15 @@ def back_up(context: SiteContext, progress: Progress) -> None:
         UserError: the site has no backups, or those of a host failed; the others are done.
     """
     failures = []
-    for host in backup_hosts(context):
+    for host, program in programs(context):
         progress.update(f"backing up {host.name}")
         # by its unit: it goes on if the connection ends, and there is never a second one
-        done = _run(context, host, f"systemctl start {UNIT} || {{ {PROGRAM} problems; exit 1; }}", LONGEST_SECONDS)
+        command = f"systemctl start {program.unit} || {{ {program.path} problems; exit 1; }}"
+        done = run(context, host, command, LONGEST_SECONDS)
         if done.returncode != 0:
             failures += [f"{host.name}: {line}" for line in (done.stdout.strip() or done.stderr.strip()).splitlines()]
     if failures:
-        log = f"`journalctl -u {UNIT}` on the host"
+        log = f"`journalctl -u {UNIT} -u {ARCHIVE.unit}` on the host"
         raise UserError("backups failed: " + "; ".join(failures), fix=f"see {log}, fix it, and run the command again")
 
 
@@ -46,10 +64,10 @@ def snapshots(context: SiteContext) -> list[dict[str, str]]:
         UserError: the site has no backups, or a host or its repository cannot be read.
     """
     found: list[dict[str, str]] = []
-    for host in backup_hosts(context):
-        done = _run(context, host, f"{PROGRAM} list", LIST_SECONDS)
+    for host, program in programs(context):
+        done = run(context, host, f"{program.path} list", LIST_SECONDS)
         if done.returncode != 0:
-            raise _failed(host, done.stderr)
+            raise failed(host, done.stderr)
         found += json.loads(done.stdout)
     return sorted(found, key=lambda one: one["time"])
 
@@ -84,10 +102,28 @@ def restore(
     progress.update(f"restoring {item} on {host.name}")
     command = [PROGRAM, "restore", f"--snapshot={snapshot}", f"--what={item}", f"--target={target}"]
     command += ["--overwrite"] * overwrite + ["--dry-run"] * dry_run
-    done = _run(context, host, shlex.join(command), LONGEST_SECONDS)
+    done = run(context, host, shlex.join(command), LONGEST_SECONDS)
     if done.returncode != 0:
-        raise _failed(host, done.stderr)
+        raise failed(host, done.stderr)
     return f"{host.name}: {done.stdout.strip()}"
+
+
+def programs(context: SiteContext) -> tuple[tuple[Host, Program], ...]:
+    """Each host that backs up something, and the program that does.
+
+    Raises:
+        UserError: there is none.
+    """
+    servers = archive_hosts(context)
+    dumped = hosts_with(ROLE, context.site, context.cloud_outputs) if servers else backup_hosts(context)
+    return (*((host, DUMPS) for host in dumped), *((host, ARCHIVE) for host in servers))
+
+
+def archive_hosts(context: SiteContext) -> tuple[Host, ...]:
+    """The PostgreSQL servers that pgBackRest archives; empty without `hosts.backup.postgresql`."""
+    if not archived_postgresql(context.site):
+        return ()
+    return hosts_with(POSTGRESQL, context.site, context.cloud_outputs)
 
 
 def backup_hosts(context: SiteContext) -> tuple[Host, ...]:
@@ -105,15 +141,17 @@ def backup_hosts(context: SiteContext) -> tuple[Host, ...]:
     return found
 
 
-def _run(context: SiteContext, host: Host, command: str, seconds: float) -> subprocess.CompletedProcess[str]:
+def run(context: SiteContext, host: Host, command: str, seconds: float) -> subprocess.CompletedProcess[str]:
+    """Runs a command on a host; one that is not reachable has exit status UNREACHABLE and says why."""
     try:
         # a firewall may drop a connection that is silent for hours
         return run_ssh(context, host.address, command, seconds=seconds, options=["-o", "ServerAliveInterval=30"])
     except Unreachable as error:
-        return subprocess.CompletedProcess(command, 255, "", str(error))
+        return subprocess.CompletedProcess(command, UNREACHABLE, "", str(error))
 
 
-def _failed(host: Host, why: str) -> UserError:
+def failed(host: Host, why: str) -> UserError:
+    """The error of a backup or a restore that failed on a host."""
     return UserError(
         f"backup of {host.name}: {why.strip() or 'no answer'}",
         fix="correct it as docs/backup.md says, and run the command again",

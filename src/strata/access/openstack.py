@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from strata.site.context import SiteContext
 
 if TYPE_CHECKING:
+    from openstack.block_storage.v3.volume import Volume
     from openstack.compute.v2.server import Server
     from openstack.compute.v2.server_group import ServerGroup
     from openstack.connection import Connection
@@ -40,6 +41,25 @@ def server_groups(connection: Connection, context: SiteContext) -> Iterator[Serv
     for group in connection.compute.server_groups(**query):
         if project is not None and group.project_id == project:
             yield group
+
+
+def volumes(connection: Connection, context: SiteContext) -> Iterator[Volume]:
+    """Those of the site's project, where the site file says that the cloud has cinder."""
+    cloud, project = context.site.cloud, project_id(connection, context)
+    if cloud is None or not cloud.block_storage or not has_cinder(connection):
+        return
+    storage: Any = connection.block_storage
+    query = {"all_projects": True} if cloud.administrator else {}
+    for volume in storage.volumes(**query):
+        if project is not None and volume.project_id == project:
+            yield volume
+
+
+def has_cinder(connection: Connection) -> bool:
+    """Whether the catalog of the cloud lists the block storage service."""
+    session: Any = connection.session
+    catalog = session.auth.get_access(session).service_catalog
+    return not {"block-storage", "block-store", "volumev3", "volume"}.isdisjoint(catalog.get_endpoints())
 
 
 def project_id(connection: Connection, context: SiteContext) -> str | None:

@@ -10,9 +10,15 @@ from typing import Any
 
 from strata.errors import UserError
 from strata.processes import unmarked_environment
+from strata.retry import attempts
 
 RUNTIME = "/usr/sbin/runc"
 """crun cannot raise rlimits without CAP_SYS_RESOURCE and is not on every host."""
+
+GONE = "container not known"
+"""`podman ps` lists first and reads each container then; a build's ends meanwhile, and the list fails."""
+LIST_PAUSES = (0.2, 0.5, 1.0, 2.0, 4.0)
+"""Seconds between attempts to list containers while builds end."""
 
 SITE_LABEL = "strata.site"
 """Label of every podman object that belongs to a site."""
@@ -82,13 +88,23 @@ def container_status(name: str) -> str | None:
 
 
 def list_containers(*options: str) -> list[dict[str, Any]]:
-    """What `podman ps --all` knows of containers, also of those that are there by half, which inspect refuses.
+    """What `podman ps --all` knows of containers, also of partially created ones, which inspect refuses.
 
     Args:
         options: filters.
+
+    Raises:
+        PodmanError: podman refused.
     """
-    found: list[dict[str, Any]] | None = json.loads(podman("ps", "--all", "--format", "json", *options) or "[]")
-    return found or []
+    for last in attempts(LIST_PAUSES):
+        try:
+            found: list[dict[str, Any]] | None = json.loads(podman("ps", "--all", "--format", "json", *options) or "[]")
+        except PodmanError as error:
+            if last or GONE not in error.stderr:
+                raise
+        else:
+            return found or []
+    raise AssertionError  # the last attempt returns or raises
 
 
 def partially_created(site: str) -> list[str]:

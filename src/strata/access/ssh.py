@@ -19,8 +19,12 @@ from strata.site.paths import SitePaths
 
 COMMAND_SECONDS = 20.0
 """How long a command may take unless more is asked for."""
+UNREACHABLE = 255
+"""Exit status of ssh itself, which reached no shell."""
 SSH_SECONDS = 120.0
 """How long a fresh instance may take to answer, in seconds."""
+CHANGED_KEY = "Host key verification failed"
+"""What ssh says of a host whose key is not the known one."""
 FORWARD_SECONDS = 10.0
 """How long ssh may take until it forwards a port, in seconds."""
 
@@ -40,7 +44,7 @@ def run_ssh(
     key: Path | None = None,
     root: bool = True,
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a command on a host, whatever its exit status; ssh's own is 255.
+    """Runs a command on a host, whatever its exit status; ssh's own is UNREACHABLE.
 
     Args:
         context: the site.
@@ -143,11 +147,26 @@ def forget_changed_keys(paths: SitePaths, ids: Mapping[str, str]) -> None:
     seen_file = paths.root / "known_instances"
     seen = dict(line.split() for line in seen_file.read_text().splitlines()) if seen_file.exists() else {}
     for address, identifier in ids.items():
-        if seen.get(address) != identifier and paths.known_hosts.exists():
-            subprocess.run(
-                ["ssh-keygen", "-q", "-R", address, "-f", str(paths.known_hosts)], capture_output=True, check=False
-            )
+        if seen.get(address) != identifier:
+            forget_host_key(paths, address)
     write_private(seen_file, "".join(f"{a} {i}\n" for a, i in sorted(ids.items())))
+
+
+def forget_host_key(paths: SitePaths, address: str) -> None:
+    """Removes the known host key of an address; the next connection records the one that it meets.
+
+    Args:
+        paths: the site's.
+        address: of the host, inside the site.
+    """
+    if paths.known_hosts.exists():
+        command = ["ssh-keygen", "-q", "-R", address, "-f", str(paths.known_hosts)]
+        subprocess.run(command, capture_output=True, check=False)
+
+
+def host_key_changed(context: SiteContext, address: str) -> bool:
+    """Whether a host answers with another key than the known one."""
+    return CHANGED_KEY in _ssh(context, address).communicate()[1]
 
 
 def is_known(known_hosts: Path, address: str) -> bool:
@@ -203,7 +222,8 @@ def wait_for_ssh(context: SiteContext, progress: Progress) -> None:
     """Returns when every host answers on SSH.
 
     Raises:
-        UserError: some do not within two minutes; names them and what ssh said.
+        UserError: some do not within two minutes; names them and what ssh said. Or a machine has another host key than
+            the known one, which no wait changes.
     """
     addresses = host_addresses(context)
     outputs = context.cloud_outputs
@@ -219,6 +239,8 @@ def wait_for_ssh(context: SiteContext, progress: Progress) -> None:
         calls = {name: _ssh(context, address) for name, address in addresses.items()}
         for name, call in calls.items():
             said[name] = call.communicate()[1].strip()
+        _refuse_changed_keys(context, {n: a for n, a in addresses.items() if CHANGED_KEY in said[n]})
+        for name, call in calls.items():
             if call.returncode == 0:
                 del addresses[name]
         if addresses and time.monotonic() > end:
@@ -226,9 +248,50 @@ def wait_for_ssh(context: SiteContext, progress: Progress) -> None:
             name = bastion if bastion in addresses else next(iter(addresses))
             silent = ", ".join(f"{n} ({a})" for n, a in addresses.items())
             through = f" behind the bastion {bastion}" if bastion and name != bastion else ""
-            raise UserError(
-                f"no SSH on {silent}{through} after {SSH_SECONDS:.0f} s: {said[name]}",
-                fix=f"add this machine's address to access.ssh; see `openstack console log show {name}`",
-            )
+            fix = _remedy(context, name)
+            raise UserError(f"no SSH on {silent}{through} after {SSH_SECONDS:.0f} s: {said[name]}", fix=fix)
         if addresses:
             time.sleep(0.5)
+
+
+def _refuse_changed_keys(context: SiteContext, addresses: Mapping[str, str]) -> None:
+    """Refuses a host with another key than the known one; the bastion first, through which ssh reaches the others.
+
+    Args:
+        context: the site.
+        addresses: of the hosts for which ssh found another key on its way.
+
+    Raises:
+        UserError: there is one.
+    """
+    if not addresses:
+        return
+    bastion = context.site.hosts.bastion
+    known = host_addresses(context)
+    name = next(iter(addresses))
+    if bastion in known and (bastion in addresses or host_key_changed(context, known[bastion])):
+        name = bastion
+    if name in {machine.name for machine in context.site.hosts.machines}:
+        fix = (
+            f"if it was replaced or installed again: strata up {context.site.name} --replace {name}; "
+            "else another machine responds at its address"
+        )
+    else:
+        fix = (
+            f"compare it with `openstack console log show {name}`; if it is the instance's own: "
+            f"ssh-keygen -R {known[name]} -f {context.paths.known_hosts}; else another machine responds at its address"
+        )
+    raise UserError(
+        f"{name} ({known[name]}) has another SSH host key than the one in {context.paths.known_hosts}", fix=fix
+    )
+
+
+def _remedy(context: SiteContext, name: str) -> str:
+    """What to do about a host that does not answer on SSH."""
+    hosts_section = context.site.hosts
+    if name not in {machine.name for machine in hosts_section.machines}:
+        return f"add this machine's address to access.ssh; see `openstack console log show {name}`"
+    return (
+        f"add {context.paths.ssh_key}.pub to {hosts_section.ssh_user}'s authorized_keys there, and this machine's "
+        f"address to access.ssh; if {name} is lost, replace it or remove it from hosts.machines"
+    )

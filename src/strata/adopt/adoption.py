@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -140,15 +140,16 @@ def prepare(
             kind = key.partition("/")[0]
             if identifier not in {o.id for o in of_kind(objects, kind)}:
                 raise _not_there(key, identifier, project_of(connection, kind, identifier), cloud)
-    with _recorded_images(context, cloud, objects, chosen) as keep:
+    known = _record_images(context, cloud, objects, chosen)
+    tried: Rehearsal | None = None
+    try:
         check_existing_cloud(context, progress, adopting={o.name for o in objects["instance"]})
         with rehearsal(context, progress, f"strata adopt {context.site.name}") as tried:
             matches = match(context.site, [c for c in tried.creations() if c.type in KINDS], objects, chosen)
-            try:
-                yield _rehearse(context, tried, matches, objects), tried
-            finally:
-                if tried.taken:  # whatever fails afterwards
-                    keep()
+            yield _rehearse(context, tried, matches, objects), tried
+    finally:
+        if tried is None or not tried.taken:  # else the state refers to them, whatever fails afterwards
+            known.save(context.paths)
 
 
 def _rehearse(context: SiteContext, tried: Rehearsal, matches: Sequence[Match], objects: Objects) -> Adoption:
@@ -159,7 +160,8 @@ def _rehearse(context: SiteContext, tried: Rehearsal, matches: Sequence[Match], 
         return Adoption(missing=missing, ambiguous=ambiguous, rows=tuple(Row(m.key, o.id) for m, o in found.values()))
     tried.import_objects({key: one.id for key, (_, one) in found.items()})
     adopted = {one.id for _, one in found.values()}
-    tried.edit(lambda resources: fill_in(resources, objects["port"], objects["server-group"], adopted))
+    types = _boot_volume_types(context, matches, objects)
+    tried.edit(lambda resources: fill_in(resources, objects["port"], objects["server-group"], types, adopted))
     steps = tried.difference()
     changes: dict[tuple[str, str], tuple[set[str], bool]] = {}
     for step in steps:
@@ -171,6 +173,19 @@ def _rehearse(context: SiteContext, tried: Rehearsal, matches: Sequence[Match], 
         properties, replaced = changes.get(key, (set(), False))
         rows.append(Row(one_match.key, one.id, tuple(sorted(properties)), replaced))
     return Adoption(tuple(rows), missing, {}, tuple(disturbances(context, steps)), tuple(_notes(context, matches)))
+
+
+def _boot_volume_types(context: SiteContext, matches: Iterable[Match], objects: Objects) -> dict[str, str]:
+    """Id of each instance to the type that its boot volume has, where the site file names one."""
+    cloud = context.site.cloud
+    named = {i.name for i in (cloud.instances if cloud else ()) if i.boot_volume and i.boot_volume.volume_type}
+    servers = {m.found.id for m in matches if m.kind == "instance" and m.creation.name in named and m.found}
+    return {
+        one["server_id"]: str(volume["volume_type"])
+        for volume in objects["volume"]
+        for one in volume["attachments"] or ()
+        if one["server_id"] in servers and volume["is_bootable"]
+    }
 
 
 def _notes(context: SiteContext, matches: Iterable[Match]) -> Iterator[str]:
@@ -197,13 +212,11 @@ def _not_there(key: str, identifier: str, owner: str | None, cloud: Cloud) -> Us
     return UserError(f"--map {key}: {why}", fix=fix)
 
 
-@contextmanager
-def _recorded_images(
-    context: SiteContext, cloud: Cloud, objects: Objects, chosen: Mapping[str, str]
-) -> Iterator[Callable[[], None]]:
+def _record_images(context: SiteContext, cloud: Cloud, objects: Objects, chosen: Mapping[str, str]) -> ExistingObjects:
     """Records the images that the instances run, so that a later upload of the same name replaces none of them.
 
-    The record is taken back unless the function is called that this yields.
+    Returns:
+        The record as it was, to be restored if nothing is adopted.
     """
     before = ExistingObjects.load(context.paths) or ExistingObjects()
     images = dict(before.images)
@@ -215,17 +228,7 @@ def _recorded_images(
         if image.id is None and image.name not in images and len(used) == 1 and "" not in used:
             images[image.name] = used.pop()
     before.model_copy(update={"images": images}).save(context.paths)
-    kept = False
-
-    def keep() -> None:
-        nonlocal kept
-        kept = True
-
-    try:
-        yield keep
-    finally:
-        if not kept:
-            before.save(context.paths)
+    return before
 
 
 def take_step(context: SiteContext, adoption: Adoption, tried: Rehearsal) -> Step:

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from strata.adopt.project import KINDS, CloudObject, Objects, of_kind
+from strata.cloud.arguments import virtual_address_arguments
+from strata.cloud.network import ipv4_name
 from strata.cloud.ports import security_group_arguments
 from strata.errors import UserError
 from strata.models import Site
 from strata.models.problems import suggestion
+from strata.site.hosts import LOAD_BALANCER
 from strata.stacks.rehearsal import Creation
 
 INTERFACE_OWNERS = frozenset(
@@ -25,7 +28,7 @@ INTERFACE_OWNERS = frozenset(
 
 @dataclass(frozen=True)
 class Match:
-    """A resource that the state does not have, and what stands for it in the project.
+    """A resource that the state does not have, and its object in the project.
 
     Args:
         creation: the resource.
@@ -83,6 +86,8 @@ class _Matcher:
         cloud = site.cloud
         assert cloud is not None
         self._networks = {i.name: i.network for i in cloud.instances}
+        if shared := virtual_address_arguments(site, cloud):
+            self._networks[LOAD_BALANCER] = shared.network
         self._own_networks = {n.name for n in cloud.networks if not n.existing}
         self._groups = {
             f"{role}-{rule.name}": (role, rule.group)
@@ -95,6 +100,7 @@ class _Matcher:
             "security-group-rule": self._rule,
             "port": self._port,
             "floating-ip": self._floating_ip,
+            "volume-attachment": self._attachment,
         }
 
     def add(self, kind: str, creation: Creation, chosen: str | None) -> None:
@@ -114,7 +120,7 @@ class _Matcher:
         return of_kind(self._objects, kind)
 
     def _subnet(self, creation: Creation) -> list[CloudObject]:
-        network = self._ids.get(("network", creation.name))
+        network = self._ids.get(("network", creation.name), self._ids.get(("network", ipv4_name(creation.name))))
         inside = [o for o in self._all("subnet") if o["network_id"] == network]
         same = [o for o in inside if o["cidr"] == creation.inputs.get("cidr")]
         return same or [o for o in inside if o.name == creation.inputs.get("name")]
@@ -150,13 +156,17 @@ class _Matcher:
         if server is not None:
             attached = [o for o in inside if o["device_id"] == server]
             return [o for o in attached if o.name == creation.name] or attached
-        return [o for o in inside if o.name == creation.name and not o["device_id"]]
+        return [o for o in inside if o.name == creation.inputs.get("name") and not o["device_id"]]
 
     def _floating_ip(self, creation: Creation) -> list[CloudObject]:
         port = self._ids.get(("port", creation.name))
         bound = [o for o in self._all("floating-ip") if port is not None and o["port_id"] == port]
         free = [o for o in self._all("floating-ip") if not o["port_id"]]
         return bound or [o for o in free if o["description"] == creation.inputs.get("description")]
+
+    def _attachment(self, creation: Creation) -> list[CloudObject]:
+        volume = self._ids.get(("volume", creation.name))
+        return [o for o in self._all("volume-attachment") if volume is not None and o["volume_id"] == volume]
 
 
 def _subnets(port: CloudObject) -> set[str]:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from strata.stacks.recovery import INSTANCE
+from strata.access.openstack import has_cinder
+from strata.stacks.recovery import INSTANCE, VOLUME
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -24,6 +25,8 @@ KINDS: Mapping[str, str] = {
     INSTANCE: "instance",
     PORT: "port",
     "openstack:networking/floatingIp:FloatingIp": "floating-ip",
+    VOLUME: "volume",
+    "openstack:compute/volumeAttach:VolumeAttach": "volume-attachment",
 }
 """Pulumi's types to what an operator calls them, each after those that it refers to."""
 _GET = {
@@ -37,6 +40,7 @@ _GET = {
     "instance": ("compute", "get_server"),
     "port": ("network", "get_port"),
     "floating-ip": ("network", "get_ip"),
+    "volume": ("block_storage", "get_volume"),
 }
 
 
@@ -88,7 +92,16 @@ def read_project(connection: Connection) -> Objects:
         "key-pair": connection.compute.keypairs(),
         "server-group": connection.compute.server_groups(),
     }
-    return {kind: tuple(_object(kind, one) for one in objects) for kind, objects in found.items()}
+    storage: Any = connection.block_storage if has_cinder(connection) else None
+    volumes = [] if storage is None else list(storage.volumes())
+    return {kind: tuple(_object(kind, one) for one in objects) for kind, objects in found.items()} | {
+        "volume": tuple(_object("volume", one) for one in volumes),
+        "volume-attachment": tuple(
+            CloudObject(f"{one['server_id']}/{volume.id}", "", {"server_id": one["server_id"], "volume_id": volume.id})
+            for volume in volumes
+            for one in volume.attachments or ()
+        ),
+    }
 
 
 def project_of(connection: Connection, kind: str, identifier: str) -> str | None:

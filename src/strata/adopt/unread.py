@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from strata.adopt.project import PORT, CloudObject
-from strata.stacks.recovery import INSTANCE
+from strata.stacks.recovery import INSTANCE, VOLUME
 
 RAW_STATE = "__pulumi_raw_state_delta"
 """How the bridge maps outputs to Terraform's state; without it, it uses the schema."""
@@ -20,14 +20,16 @@ def fill_in(
     resources: Iterable[dict[str, Any]],
     ports: Iterable[CloudObject],
     server_groups: Iterable[CloudObject],
+    volume_types: Mapping[str, str],
     adopted: set[str],
 ) -> None:
-    """Completes imported instances and ports in a stack's state.
+    """Completes imported instances, ports and volumes in a stack's state.
 
     Args:
         resources: of the exported state, changed in place.
         ports: of the project.
         server_groups: of the project.
+        volume_types: id of an instance to the type of its boot volume, where the site file names one.
         adopted: ids of the imported objects; others stay as they are.
     """
     by_id = {port.id: port for port in ports}
@@ -40,9 +42,15 @@ def fill_in(
             _port(inputs, outputs, by_id[resource["id"]])
         elif resource["type"] == INSTANCE:
             _instance(inputs, outputs, {port["mac_address"]: port.id for port in by_id.values()})
+            if (volume_type := volume_types.get(resource["id"])) is not None:
+                for devices in (inputs.get("blockDevices"), outputs.get("blockDevices")):
+                    for device in devices or ():
+                        device["volumeType"] = volume_type
             if (group := groups.get(resource["id"])) is not None:
                 inputs["schedulerHints"] = [{"__defaults": [], "group": group}]
                 outputs["schedulerHints"] = [{"group": group}]
+        elif resource["type"] == VOLUME:
+            inputs["enableOnlineResize"] = outputs["enableOnlineResize"] = True  # of the provider, as forceDelete
         else:
             continue
         outputs.pop(RAW_STATE, None)

@@ -23,9 +23,19 @@ def backup_items(site: Site, roles: Iterable[str]) -> dict[str, str]:
         roles: of the host in site.yaml, which say what it stores.
     """
     found: dict[str, str] = {}
+    backup = site.hosts.backup
     if "nfs_server" in roles:
         found |= {f"export/{name}": str(path) for name, path in export_paths(site).items()}
-    if "postgresql" in roles:
+    # pg_dump of several servers would run on each; pgBackRest backs up the primary
+    archived = backup is not None and backup.postgresql is not None
+    if "postgresql" in roles and not (archived and _servers(site) > 1):
         found |= {f"database/{name}": name for name in databases(site)}
-    excluded = site.hosts.backup.exclude if site.hosts.backup else ()
+    excluded = backup.exclude if backup else ()
     return {item: target for item, target in found.items() if item not in excluded}
+
+
+def _servers(site: Site) -> int:
+    """Hosts with the role postgresql."""
+    instances = site.cloud.instances if site.cloud else ()
+    roles = [*(machine.roles for machine in site.hosts.machines), *(instance.roles for instance in instances)]
+    return sum("postgresql" in one for one in roles)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from functools import cache
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -36,14 +37,19 @@ def load() -> tuple[Service[Any], ...]:
 
 def command_modules() -> tuple[ModuleType, ...]:
     """Every services/<name>/commands/; the package's `register(app)` adds commands to the command line."""
+    return tuple(_module(file.parent.parent, "commands") for file in sorted(SERVICES.glob("*/commands/__init__.py")))
+
+
+def benchmark_modules() -> tuple[ModuleType, ...]:
+    """Every services/<name>/benchmarks.py; its `BENCHMARKS` are for `scripts/bench`."""
+    return tuple(_module(file.parent, "benchmarks") for file in sorted(SERVICES.glob("*/benchmarks.py")))
+
+
+def _module(folder: Path, name: str) -> ModuleType:
+    key = folder.name.replace("-", "_")
     _package(PACKAGE, [])
-    found = []
-    for file in sorted(SERVICES.glob("*/commands/__init__.py")):
-        folder = file.parent.parent
-        key = folder.name.replace("-", "_")
-        _package(f"{PACKAGE}.{key}", [str(folder)])
-        found.append(importlib.import_module(f"{PACKAGE}.{key}.commands"))
-    return tuple(found)
+    _package(f"{PACKAGE}.{key}", [str(folder)])
+    return importlib.import_module(f"{PACKAGE}.{key}.{name}")
 
 
 def services() -> tuple[Service[Any], ...]:

@@ -6,9 +6,10 @@ from strata.catalogue.discovery import services
 
 HEADER = """# Index of services
 
-Made from `services/*/service.py` by `python -m strata.models.generate`. Their settings are in [the reference](site.md).
+Generated from `services/*/service.py` by `python -m strata.models.generate`. [The reference](site.md) describes the
+settings.
 
-| service | key in `platform.services` | what it is | how-to |
+| service | key in `platform.services` | description | guide |
 |---|---|---|---|
 """
 

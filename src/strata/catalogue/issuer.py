@@ -100,7 +100,7 @@ class Issuer:
     public: Endpoints
     internal: Endpoints
     client: str
-    client_secret: str
+    client_secret: str = field(repr=False)
     scope: str
     pods: Mapping[str, str]
     namespace: str

@@ -14,6 +14,7 @@ from strata.catalogue.issuer import Issuer
 from strata.catalogue.needs.base import Need, SecretReference
 from strata.catalogue.needs.batch_queue import BatchServer
 from strata.catalogue.needs.bucket import S3Endpoint
+from strata.catalogue.needs.dask_clusters import DaskServer
 from strata.catalogue.needs.metrics_query import MetricsServer
 from strata.catalogue.needs.namespace import Namespace
 from strata.errors import UserError
@@ -60,7 +61,7 @@ class ServiceContext(Generic[SettingsT]):
         site_file: files that it names are relative to it.
         pushed: images in the site's registry, by short name.
         secrets: of the site.
-        addresses: role to the address of the first host that has it.
+        addresses: role to the address at which clients reach it.
         hosts: every host's address, by name.
     """
 
@@ -113,7 +114,7 @@ class ServiceContext(Generic[SettingsT]):
         return data | dict(self.service.secret_data(self) if self.service.secret_data else {})
 
     def address(self, role: str) -> str:
-        """Address of the first host with a role.
+        """Address at which clients reach a role.
 
         Raises:
             UserError: none is deployed.
@@ -193,6 +194,7 @@ class Service(Generic[SettingsT]):
         metrics_server: of a service that serves queries of the site's metrics.
         s3_endpoint: of a service that provides the site's S3 endpoint.
         batch_server: of a service that takes batch jobs.
+        dask_server: of a service that starts Dask clusters for users.
         pod_annotations: values of the chart, by dotted path, that become annotations of pods.
     """
 
@@ -206,6 +208,7 @@ class Service(Generic[SettingsT]):
     metrics_server: MetricsServer | None = None
     s3_endpoint: Callable[[SettingsT, Site], S3Endpoint] | None = None
     batch_server: Callable[[Site], BatchServer] | None = None
+    dask_server: Callable[[Site], DaskServer] | None = None
     pod_annotations: Sequence[str] = ("podAnnotations",)
 
     @property

@@ -9,6 +9,7 @@ from strata.catalogue.discovery import load
 from strata.catalogue.issuer import Issuer
 from strata.catalogue.needs.base import Need
 from strata.catalogue.needs.batch_queue import BatchServer
+from strata.catalogue.needs.dask_clusters import DaskServer
 from strata.catalogue.needs.metrics_query import MetricsServer
 from strata.catalogue.service import Service
 
@@ -55,4 +56,12 @@ def batch_server(site: Site) -> BatchServer | None:
     for service in installed(site):
         if service.batch_server is not None:
             return service.batch_server(site)
+    return None
+
+
+def dask_server(site: Site) -> DaskServer | None:
+    """What starts Dask clusters for users; None where no service does."""
+    for service in installed(site):
+        if service.dask_server is not None:
+            return service.dask_server(site)
     return None

@@ -35,7 +35,7 @@ def adopt(
         typer.Option(
             "--map",
             metavar="KIND/NAME=ID",
-            help="Adopt this object, whatever its name, for example instance/worker-1=ID. Repeatable.",
+            help="Adopt the object with this ID, regardless of its name, for example instance/worker-1=ID. Repeatable.",
             autocompletion=complete_map,
         ),
     ] = None,
@@ -51,7 +51,7 @@ def adopt(
     yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Import objects that exist in the project of an existing cloud into the state. Changes nothing in the cloud."""
+    """Import existing objects of the project into the state. Changes nothing in the cloud."""
     from strata.adopt.adoption import as_json as to_json
     from strata.adopt.adoption import check_site, prepare, take_step
     from strata.adopt.render import render

@@ -28,7 +28,7 @@ SiteArgument = Annotated[
 ]
 LayerOption = Annotated[
     Layer | None,
-    typer.Option("--layer", help="Only this layer; those below it must be deployed.", show_default="all"),
+    typer.Option("--layer", help="Only this layer; the layers below it must be deployed.", show_default="all"),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not prompt for confirmation.")]
@@ -46,7 +46,8 @@ ReplaceOption = Annotated[
     typer.Option(
         "--replace",
         metavar="INSTANCE",
-        help="Approve the replacement, rebuild or resize of this instance. Repeatable.",
+        help="Approve the replacement, rebuild or resize of this instance, or accept the new host key of a machine "
+        "that was replaced. Repeatable.",
     ),
 ]
 

@@ -80,7 +80,7 @@ def status(
     as_json: JsonOption = False,
     drift: Annotated[
         bool | None,
-        typer.Option("--drift/--no-drift", help="Check for drift too; default: yes, with --watch no."),
+        typer.Option("--drift/--no-drift", help="Check for drift, too. Default: yes; with --watch, no."),
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Refresh until q is pressed.")] = False,
     interval: Annotated[
@@ -126,7 +126,7 @@ def report(
     offline: Annotated[
         bool, typer.Option("--offline", help="Do not query the site: report the planned state.")
     ] = False,
-    drift: Annotated[bool, typer.Option("--drift/--no-drift", help="Check for drift too.")] = True,
+    drift: Annotated[bool, typer.Option("--drift/--no-drift", help="Check for drift, too.")] = True,
 ) -> None:
     """Write an HTML page with the site's nodes, accelerators, health, load, drift, versions and run times."""
     from strata.report import build_report
@@ -169,7 +169,7 @@ def explain(
     key: Annotated[str, typer.Argument(metavar="KEY.PATH", help="Key path, for example cloud.flavors.0.memory.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Show a key's value, where it is set, and its meaning."""
+    """Show a key's value, where it is set, its meaning, and what uses it."""
     from strata.models.explain import explain as explain_key
 
     explanation = explain_key(site_file(site), key)
@@ -195,7 +195,7 @@ def doctor(
     site: Annotated[str | None, typer.Argument(metavar="[SITE]", autocompletion=complete_site)] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Check the deployment host and list the pinned tools; with SITE, orphaned resources too. Exits 1 on a problem."""
+    """Check the deployment host and list the pinned tools and, with SITE, orphaned resources. Exits 1 on a problem."""
     from strata.cli.doctor import run_doctor
 
     if not run_doctor(site, as_json=as_json):
@@ -209,7 +209,7 @@ def new(
         Path | None, typer.Option("--directory", help="Parent directory; default: inventories/.")
     ] = None,
 ) -> None:
-    """Create a site file from another one. A lab gets networks that are free on the deployment host."""
+    """Create a site file from that of another site. A lab gets networks that are free on the deployment host."""
     from strata.engine.lock import machine_lock
     from strata.models import load_site
     from strata.models.new import new_site

@@ -75,8 +75,8 @@ def certificates_list(site: SiteArgument, as_json: JsonOption = False) -> None:
 def renew(site: SiteArgument, names: NamesArgument) -> None:
     """Reissue certificates: Kubernetes' (`kubernetes`) at once, others at the next `strata up`.
 
-    The CA (`authority`) is replaced in three runs of `strata up`: hosts trust the new one, the new one signs, hosts no
-    longer trust the old one. `all` does not include it.
+    Replacing the CA (`authority`) takes three runs of `strata up`: hosts trust the new CA, the new CA signs all
+    certificates, hosts no longer trust the old CA. `all` does not include it.
     """
     from strata.engine import rotation
     from strata.engine.lock import site_lock

@@ -42,17 +42,20 @@ def up(
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print what each step waits for.")] = False,
     verify: Annotated[
         bool | None,
-        typer.Option("--verify/--no-verify", help="Run `strata verify` afterwards; default: if anything changed."),
+        typer.Option("--verify/--no-verify", help="Run `strata verify` afterwards. Default: if anything changed."),
     ] = None,
     thorough: Annotated[
         bool,
-        typer.Option("--thorough", help="Run every playbook, even without a change or drift since its last success."),
+        typer.Option(
+            "--thorough",
+            help="Run every playbook and Pulumi program, even if nothing changed or drifted since its last success.",
+        ),
     ] = False,
     expect_unchanged: Annotated[
         bool,
         typer.Option(
             "--expect-unchanged",
-            help=f"Run every playbook. Exits {UNCHANGED_STATUS} if anything changed; for CI.",
+            help=f"Run every playbook and Pulumi program. Exits {UNCHANGED_STATUS} if anything changed; for CI.",
         ),
     ] = False,
     remove: RemoveOption = None,
@@ -127,17 +130,11 @@ def up(
         raise typer.Exit(UNCHANGED_STATUS)
 
 
-def kubespray(
-    site: SiteArgument,
-    run: Annotated[bool, typer.Option("--run", help="Run the playbooks; default: show which would run.")] = False,
-) -> None:
-    """Install or change a site's cluster by Kubespray, on hosts that `strata up --layer hosts` configured."""
-    from strata.cli.summary import print_summary
+def kubespray(site: SiteArgument) -> None:
+    """Write the Kubespray inventory of a site, and show which playbooks `strata up` would run."""
     from strata.engine.lock import site_lock
-    from strata.engine.steps import run_steps
     from strata.kubespray.configuration import inventory_directory
-    from strata.kubespray.run import install, prepare
-    from strata.layers import Layer, Step
+    from strata.kubespray.run import prepare
     from strata.site.context import SiteContext
     from strata.site.secrets.provided import check_secrets
 
@@ -145,21 +142,16 @@ def kubespray(
     check_secrets(context.site)
     with site_lock(context.paths, "kubespray", context.site.state):
         runs = prepare(context)
-        if run:
-            with RunDisplay(quiet=False, verbose=False) as display:
-                steps = [Step("Kubespray", Layer.CLUSTER, lambda progress: install(context, progress))]
-                print_summary(context, run_steps(steps, display))
-            return
     console = Console(soft_wrap=True)
     console.print(f"inventory: {inventory_directory(context.paths)}", highlight=False, markup=False)
     for one in runs:
         console.print(f"{one.playbook}.yml would run: {one.reason}", highlight=False, markup=False)
     if not runs:
-        console.print("nothing to run: no change since the last success")
+        console.print("nothing to run: no change since the last success; `strata up` also compares the nodes")
 
 
 def down(site: SiteArgument) -> None:
-    """Stop a lab site's containers and processes. Data is kept; `strata up` starts it again."""
+    """Stop the containers and processes of a lab. Data is kept; `strata up` starts the lab again."""
     from strata.engine.lock import site_lock
     from strata.site.context import SiteContext
 
@@ -173,15 +165,17 @@ def down(site: SiteArgument) -> None:
     )
 
 
-def destroy(site: SiteArgument, yes: YesOption = False) -> None:
+def destroy(site: SiteArgument, yes: YesOption = False, remove: RemoveOption = None) -> None:
     """Remove a site's instances, networks, data and state. Hosts in hosts.machines are not changed."""
     from strata.engine.lock import site_lock
     from strata.engine.removal import left_on_machines, remove_state
     from strata.models import find_site
     from strata.site.context import SiteContext
+    from strata.site.data_protection import require_named_volumes
     from strata.stacks.pulumi import Program, stack_settings_file
 
     context = SiteContext.load(find_site(site))
+    require_named_volumes(context.site, context.paths, remove or ())
     console = Console(stderr=True)
     what = context.provider.contents
     if machines := left_on_machines(context.site):

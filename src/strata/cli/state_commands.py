@@ -39,7 +39,7 @@ def _print(*lines: str) -> None:
 
 @state_app.command()
 def show(site: SiteArgument) -> None:
-    """Show where the state is, who holds the lock, and whether this host has unsaved changes."""
+    """Show the location of the state, the holder of the lock, and whether this host has unsaved changes."""
     from strata.shared_state.lease import look
     from strata.shared_state.snapshot import digest, read_files
     from strata.shared_state.working_copy import WorkingCopy
@@ -59,8 +59,8 @@ def show(site: SiteArgument) -> None:
 @state_app.command()
 def move(
     site: SiteArgument,
-    back: Annotated[bool, typer.Option("--back", help="Move to the local directory of this host.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done.")] = False,
+    back: Annotated[bool, typer.Option("--back", help="Move the state to the local directory on this host.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be moved; change nothing.")] = False,
     yes: YesOption = False,
 ) -> None:
     """Move the state from the local directory to the bucket that `state` names, or back. Every byte is verified."""
@@ -82,7 +82,7 @@ def move(
 @state_app.command()
 def unlock(
     site: SiteArgument,
-    force: Annotated[bool, typer.Option("--force", help="Also if its holder is at work.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Remove the lock even if its holder is active.")] = False,
 ) -> None:
     """Remove the lock of an interrupted run that cannot be resumed on its host."""
     from strata.shared_state.bucket import Bucket
@@ -95,7 +95,7 @@ def unlock(
 
 @state_app.command()
 def discard(site: SiteArgument, yes: YesOption = False) -> None:
-    """Set the unsaved state of this host aside and download the newest snapshot."""
+    """Set this host's unsaved state aside and download the newest snapshot."""
     from strata.engine.lock import local_lock
     from strata.shared_state.working_copy import WorkingCopy
 
@@ -109,7 +109,7 @@ def discard(site: SiteArgument, yes: YesOption = False) -> None:
 
 @state_app.command()
 def reencrypt(site: SiteArgument) -> None:
-    """Encrypt the state to the operators that site.yaml lists now, and delete all older snapshots."""
+    """Encrypt the state for the operators in site.yaml, and delete all older snapshots."""
     from strata.engine.lock import local_lock
     from strata.shared_state.session import lock
     from strata.shared_state.working_copy import WorkingCopy

@@ -42,8 +42,10 @@ def print_summary(context: SiteContext, report: RunReport) -> None:
     else:
         console.print("[green]nothing changed[/]")
     name = site.name
-    console.print(f'next        eval "$(strata env {name})"; openstack server list; kubectl get nodes', highlight=False)
-    console.print(f"            strata verify {name}; strata status {name}", highlight=False)
+    tools = ["openstack server list"] * (site.cloud is not None) + ["kubectl get nodes"] * (site.cluster is not None)
+    if tools:
+        console.print(f'next        eval "$(strata env {name})"; {"; ".join(tools)}', highlight=False)
+    console.print(f"{'' if tools else 'next':<11} strata verify {name}; strata status {name}", highlight=False)
 
 
 def services(context: SiteContext) -> list[tuple[str, str]]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from strata.site.context import SiteContext
 
 users_app = typer.Typer(help="List, add, invite and remove the site's users.", no_args_is_help=True)
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name that the user logs in with.")]
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Login name of the user.")]
 
 
 def complete_tenant(typed: typer.Context, incomplete: str) -> list[str]:
@@ -46,16 +46,16 @@ def kubeconfig(
         typer.Option(
             "--tenant",
             metavar="TENANT",
-            help="Tenant whose namespace kubectl uses.",
+            help="Tenant whose namespace is the default of kubectl.",
             show_default="the site's only one",
             autocompletion=complete_tenant,
         ),
     ] = None,
     device: Annotated[
-        bool, typer.Option("--device", help="Log in with a code on another device, where there is no browser.")
+        bool, typer.Option("--device", help="For computers without a browser: log in with a code on another device.")
     ] = False,
 ) -> None:
-    """Print a kubeconfig with which users log in at the site's issuer. It holds no credentials."""
+    """Print a kubeconfig that logs users in at the site's issuer. It contains no credentials."""
     import yaml
 
     from strata.access.login import user_kubeconfig
@@ -86,23 +86,23 @@ def add(
     site: SiteArgument,
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[NAME]", help="Name that the user logs in with.", show_default="those of --from"),
+        typer.Argument(metavar="[NAME]", help="Login name of the user.", show_default="those of --from"),
     ] = None,
     file: Annotated[
         Path | None,
         typer.Option(
             "--from",
             metavar="FILE",
-            help="Add the users of a CSV file, all or none: name, email, tenants, principal_investigator_of.",
+            help="CSV file of users, who are all added or none: name, email, tenants, principal_investigator_of.",
         ),
     ] = None,
-    email: Annotated[str, typer.Option("--email", help="Address of the user.", show_default="none")] = "",
+    email: Annotated[str, typer.Option("--email", help="E-mail address of the user.", show_default="none")] = "",
     tenants: Annotated[
         list[str] | None,
         typer.Option(
             "--tenant",
             metavar="TENANT",
-            help="Tenant that the user is a member of. Repeatable.",
+            help="Tenant of which the user is a member. Repeatable.",
             autocompletion=complete_tenant,
         ),
     ] = None,
@@ -116,7 +116,7 @@ def add(
         ),
     ] = None,
 ) -> None:
-    """Add users. Prints passwords for the first login, at which users set others; of a file, as CSV with the names."""
+    """Add users. Prints one-time passwords for the first login; with --from, names and passwords as CSV."""
     from strata.access.user_list import add_users, read_user_list
     from strata.access.users import Account, add_user
     from strata.errors import UserError
@@ -143,7 +143,7 @@ def add(
 
 @users_app.command()
 def invite(site: SiteArgument, name: NameArgument) -> None:
-    """Give a user a new password for one login, in place of any before. Prints it."""
+    """Set a one-time password for a user, in place of any other, and print it."""
     from strata.access.users import invite_user
 
     context = load_context(site)
@@ -152,7 +152,7 @@ def invite(site: SiteArgument, name: NameArgument) -> None:
 
 @users_app.command()
 def remove(site: SiteArgument, name: NameArgument, yes: YesOption = False) -> None:
-    """Remove a user. Files and jobs of the user stay."""
+    """Remove a user. The user's files and jobs are kept."""
     from strata.access.users import remove_user
 
     context = load_context(site)

@@ -6,16 +6,20 @@ from strata.cloud.aggregate import AggregateArgs
 from strata.cloud.external_network import ExternalNetworkArgs
 from strata.cloud.flavor import WITHOUT, FlavorArgs
 from strata.cloud.image import ImageArgs
-from strata.cloud.network import NetworkArgs
+from strata.cloud.instance import BootVolumeArgs
+from strata.cloud.network import IPv6Args, NetworkArgs
 from strata.cloud.project import ProjectQuota
 from strata.cloud.server_group import ServerGroupArgs
+from strata.cloud.virtual_address import VirtualAddressArgs
+from strata.cloud.volume import VolumeArgs
 from strata.errors import UserError
 from strata.models import Site
 from strata.models.cloud import Cloud
-from strata.models.compute import Flavor
+from strata.models.compute import Flavor, Instance
 from strata.provider import Provider
 from strata.pulumi_program import without_traceback
 from strata.roles import KUBERNETES_ROLES
+from strata.site.hosts import LOAD_BALANCER
 from strata.site.paths import SitePaths
 
 SITE_METADATA = "strata_site"
@@ -39,8 +43,16 @@ def network_arguments(cloud: Cloud) -> list[NetworkArgs]:
             ip_version=network.cidr.version,
             gateway=str(network.gateway),
             pool=(str(network.allocation_pool.start), str(network.allocation_pool.end)),
-            dns_servers=tuple(str(server) for server in network.dns_servers),
+            dns_servers=tuple(str(s) for s in network.dns_servers if s.version == network.cidr.version),
             existing=network.existing,
+            ipv6=None
+            if network.ipv6 is None
+            else IPv6Args(
+                str(network.ipv6.cidr),
+                network.ipv6.addressing,
+                str(network.ipv6.gateway),
+                tuple(str(s) for s in network.dns_servers if s.version == 6),
+            ),
         )
         for network in cloud.networks
     ]
@@ -59,14 +71,25 @@ def external_network_arguments(cloud: Cloud, provider: Provider) -> ExternalNetw
 
 
 def further_networks(site: Site, roles: tuple[str, ...]) -> tuple[str, ...]:
-    """Addresses beside their own that instances with these roles send from: of their pods, the API's virtual one."""
-    if site.cluster is None or not set(roles) & set(KUBERNETES_ROLES):
-        return ()
-    networks = [str(site.cluster.pod_network)]
-    section = site.cluster.kubespray
-    if section is not None and section.api_address is not None and "kube_control_plane" in roles:
-        networks.append(str(section.api_address))
+    """Addresses beside their own that instances with these roles send from: of their pods, virtual ones."""
+    networks = []
+    if site.cluster is not None and set(roles) & set(KUBERNETES_ROLES):
+        networks.append(str(site.cluster.pod_network))
+        section = site.cluster.kubespray
+        if section is not None and section.api_address is not None and "kube_control_plane" in roles:
+            networks.append(str(section.api_address))
+    if site.hosts.load_balancer is not None and LOAD_BALANCER in roles:
+        networks.append(str(site.hosts.load_balancer.virtual_address))
     return tuple(networks)
+
+
+def virtual_address_arguments(site: Site, cloud: Cloud) -> VirtualAddressArgs | None:
+    """The load balancers' address, in the network of theirs; None where none of them is an instance."""
+    section = site.hosts.load_balancer
+    found = next((i for i in cloud.instances if LOAD_BALANCER in i.roles), None)
+    if section is None or found is None:
+        return None
+    return VirtualAddressArgs(site.name, str(section.virtual_address), found.network, section.floating_ip)
 
 
 def image_arguments(cloud: Cloud, provider: Provider) -> list[ImageArgs]:
@@ -108,6 +131,23 @@ def flavor_arguments(cloud: Cloud) -> list[FlavorArgs]:
 def server_group_arguments(cloud: Cloud) -> list[ServerGroupArgs]:
     """One entry per server group."""
     return [ServerGroupArgs(group.name, group.policy) for group in cloud.server_groups]
+
+
+def boot_volume_arguments(instance: Instance) -> BootVolumeArgs | None:
+    """What an instance boots from; None for a disk of the hypervisor."""
+    volume = instance.boot_volume
+    return None if volume is None else BootVolumeArgs(volume.size.gibibytes, volume.volume_type)
+
+
+def volume_arguments(site: Site, cloud: Cloud) -> dict[str, list[VolumeArgs]]:
+    """Instance to its volumes for data."""
+    return {
+        instance.name: [
+            VolumeArgs(v.name, f"{site.name}: {v.mount_path} of {instance.name}", v.size.gibibytes, v.volume_type)
+            for v in instance.volumes
+        ]
+        for instance in cloud.instances
+    }
 
 
 def aggregate_arguments(site: Site, cloud: Cloud) -> list[AggregateArgs]:

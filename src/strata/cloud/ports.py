@@ -21,7 +21,7 @@ def security_group_arguments(site: Site, cloud: Cloud) -> dict[str, SecurityGrou
             used.add(BASTION)
             accepted[BASTION] = outside
     clients = {client for role in used & set(accepted) for opening in accepted[role] for client in opening.clients}
-    versions = sorted({network.cidr.version for network in cloud.networks})
+    versions = sorted({network.cidr.version for network in cloud.networks} | {6 for n in cloud.networks if n.ipv6})
     groups = {}
     for role in sorted(used & (set(accepted) | clients), key=lambda role: (role != EVERY_HOST, role)):
         rules = [rule for opening in accepted.get(role, ()) for rule in _rules(site, used, versions, opening)]

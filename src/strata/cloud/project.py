@@ -35,7 +35,7 @@ class ProjectArgs:
 
     Args:
         name: of the project, unique in its domain.
-        site: whose it is; stands in the description.
+        site: whose it is; part of the description.
         cloud_entry: entry of clouds.yaml that is scoped to it.
         quota: what it may use.
     """

@@ -75,7 +75,7 @@ def load(paths: SitePaths, playbook: str, host: str) -> HostBaseline | None:
 
 
 def content_digest(content: str) -> str:
-    """Digest of a text as it stands in a file."""
+    """Digest of a text as it is stored in a file."""
     return "sha256:" + hashlib.sha256(content.encode()).hexdigest()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from strata.access.kubectl import kubectl_json
 from strata.findings import MISSING, Drift
 from strata.inventory.build import Inventory, build_inventory
-from strata.layers import Layer
+from strata.layers import NODES_GROUP, Layer
 from strata.site.context import SiteContext
 
 
@@ -22,9 +22,7 @@ def cluster_drift(context: SiteContext) -> list[Drift]:
     inventory = build_inventory(context.site, context.cloud_outputs, context.site_file)
     nodes = {n["metadata"]["name"]: n for n in kubectl_json(context, "get", "nodes")["items"]}
     return [
-        drift
-        for name in inventory.groups.get("kubernetes_common", [])
-        for drift in _node(name, inventory, nodes.get(name))
+        drift for name in inventory.groups.get(NODES_GROUP, []) for drift in _node(name, inventory, nodes.get(name))
     ]
 
 

@@ -57,7 +57,7 @@ def playbook_hosts(context: SiteContext, playbook: Playbook) -> list[str]:
 
 
 def ask(context: SiteContext, address: str, wanted: Iterable[HostBaseline]) -> dict[str, Any]:
-    """What stands on a host of all that the manifests name.
+    """What a host has of all that the manifests name.
 
     Raises:
         Unreachable: it does not answer in time.

@@ -1,4 +1,4 @@
-"""Drift of the platform's objects: what stands in the cluster, compared with each release's manifest."""
+"""Drift of the platform's objects: what the cluster has, compared with each release's manifest."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _IGNORED = ("managedFields", "resourceVersion", "generation", "creationTimestamp
 
 
 def releases(context: SiteContext) -> list[tuple[str, str]]:
-    """Name and namespace of each release that the site has and that stands.
+    """Name and namespace of each release of the site that is deployed.
 
     Raises:
         Unanswered: the cluster does not answer.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 import time
 from collections import deque
@@ -17,7 +16,7 @@ from typing import Any
 from strata.access.ssh import add_known_hosts
 from strata.engine.diagnosis import diagnose
 from strata.errors import UserError
-from strata.processes import bind_to_parent
+from strata.processes import start_followed
 from strata.progress import Progress
 from strata.site.context import SiteContext
 from strata.site.paths import REPOSITORY
@@ -115,7 +114,7 @@ def follow_ansible(
         log: file for tasks, changes and failures; the timeline is stored beside it.
         progress: shows the current task.
         directory: in which it runs; an ansible.cfg there applies.
-        show_plays: whether progress names the play too.
+        show_plays: whether progress and failures name the play too.
 
     Returns:
         The counts, the exit status and the last lines of output.
@@ -124,18 +123,7 @@ def follow_ansible(
     rest: deque[str] = deque(maxlen=5)
     timeline = Timeline()
     timeline.start("starting Ansible")
-    with (
-        log.open("w") as stream,
-        subprocess.Popen(
-            bind_to_parent(command),
-            cwd=directory,
-            env=dict(environment),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        ) as process,
-    ):
+    with log.open("w") as stream, start_followed(command, directory, environment) as process:
         assert process.stdout is not None
         for line in _follow(process.stdout, result, progress, timeline, show_plays=show_plays):
             stream.write(line + "\n")
@@ -172,7 +160,7 @@ def _follow(
             progress.update(play + task)
             yield f"{time.strftime('%H:%M:%S')} TASK {task}"
         elif kind.startswith("v2_runner_"):
-            yield from _host_results(kind, task, event.get("hosts", {}), result)
+            yield from _host_results(kind, play + task, event.get("hosts", {}), result)
         elif kind == "v2_playbook_on_stats":
             for stats in event.get("stats", {}).values():
                 result.changed += int(stats.get("changed", 0))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from strata.access.openstack import has_cinder
 from strata.cloud.external_network import is_id
 from strata.models.cloud import Cloud
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 ALIAS = "pci_passthrough:alias"
 NEUTRON = ("network", "subnet", "port", "router", "floatingip", "security_group", "security_group_rule")
 """Resources whose quota matters, as neutron calls them."""
+GIB = 2**30
 
 
 @dataclass(frozen=True)
@@ -44,12 +46,14 @@ class FoundImage:
         name: which others may have too.
         checksums: MD5 and the cloud's own kind, hexadecimal.
         created: when, as glance writes it.
+        disk_gib: smallest root disk that nova boots it from, in GiB.
     """
 
     id: str
     name: str
     checksums: frozenset[str]
     created: str
+    disk_gib: int = 0
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,19 @@ class FoundNetwork:
     id: str
     name: str
     cidrs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class FoundStorage:
+    """What cinder has.
+
+    Args:
+        types: names of the volume types that the project may use.
+        volumes: id to type of the project's volumes.
+    """
+
+    types: frozenset[str] = frozenset()
+    volumes: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -102,6 +119,7 @@ class CloudObjects:
         zones: availability zones of instances, where the site names any.
         quota: what the project may use, by resource; one that the cloud does not report is missing.
         taken: objects of the project with one of the names that were asked for.
+        storage: where the site has volumes; None where the cloud has no cinder.
     """
 
     project: str
@@ -113,6 +131,7 @@ class CloudObjects:
     zones: frozenset[str] = frozenset()
     quota: Mapping[str, Allowance] = field(default_factory=dict)
     taken: tuple[TakenName, ...] = ()
+    storage: FoundStorage | None = None
 
 
 def find_objects(
@@ -135,6 +154,7 @@ def find_objects(
     session: Any = connection.session
     access: Any = session.auth.get_access(session)
     network: Any = connection.network
+    cinder = _uses_volumes(cloud) and has_cinder(connection)
     return CloudObjects(
         project=str(access.project_name),
         roles=frozenset(str(name) for name in access.role_names),
@@ -159,8 +179,9 @@ def find_objects(
             for zone in (connection.compute.availability_zones() if _zones(cloud) else ())
             if zone.state["available"]
         ),
-        quota=_quota(connection) if cloud.project.existing else {},
-        taken=tuple(_taken(connection, names or {})),
+        quota=_quota(connection) | (_storage_quota(connection) if cinder else {}) if cloud.project.existing else {},
+        taken=tuple(_taken(connection, {k: v for k, v in (names or {}).items() if cinder or k != "volume"})),
+        storage=_storage(connection) if cinder else None,
     )
 
 
@@ -180,12 +201,14 @@ def external_networks(objects: CloudObjects, name_or_id: str) -> list[FoundNetwo
 
 def _taken(connection: Connection, names: Mapping[str, Collection[str]]) -> Iterator[TakenName]:
     network: Any = connection.network
+    storage: Any = connection.block_storage if "volume" in names else None
     own = {"project_id": connection.current_project_id}
     lists: dict[str, Callable[[], Iterable[Any]]] = {
         "network": lambda: network.networks(**own),
         "router": lambda: network.routers(**own),
         "security group": lambda: network.security_groups(**own),
         "instance": connection.compute.servers,
+        "volume": lambda: storage.volumes(),
     }
     for kind, wanted in names.items():
         for one in lists[kind]() if wanted else ():
@@ -195,6 +218,27 @@ def _taken(connection: Connection, names: Mapping[str, Collection[str]]) -> Iter
 
 def _existing_flavors(cloud: Cloud) -> bool:
     return any(flavor.existing for flavor in cloud.flavors)
+
+
+def _uses_volumes(cloud: Cloud) -> bool:
+    return any(instance.volumes or instance.boot_volume for instance in cloud.instances)
+
+
+def _storage(connection: Connection) -> FoundStorage:
+    storage: Any = connection.block_storage
+    return FoundStorage(
+        frozenset(str(one.name) for one in storage.types()),
+        {str(volume.id): str(volume.volume_type) for volume in storage.volumes()},
+    )
+
+
+def _storage_quota(connection: Connection) -> dict[str, Allowance]:
+    storage: Any = connection.block_storage
+    limits = storage.get_limits().absolute
+    return {
+        "volumes": Allowance(limits.max_total_volumes, limits.total_volumes_used),
+        "gigabytes": Allowance(limits.max_total_volume_gigabytes, limits.total_gigabytes_used),
+    }
 
 
 def _zones(cloud: Cloud) -> bool:
@@ -213,7 +257,12 @@ def _images(connection: Connection, cloud: Cloud, known: Iterable[str]) -> Itera
     for one in found:
         if one.status == "active":
             sums = frozenset(str(s) for s in (one.checksum, one.hash_value) if s)
-            yield FoundImage(str(one.id), str(one.name), sums, str(one.created_at))
+            yield FoundImage(str(one.id), str(one.name), sums, str(one.created_at), _least_disk(one))
+
+
+def _least_disk(image: Any) -> int:
+    """What nova demands of a flavor: the image's minimum, and room for its file; in GiB."""
+    return max(int(image.min_disk or 0), -(-int(image.size or 0) // GIB))
 
 
 def _quota(connection: Connection) -> dict[str, Allowance]:

@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from strata.engine.disruption import disturbances, file_changes, warnings
+from strata.engine.kubernetes_version import upgraded_nodes
 from strata.errors import UserError
 from strata.layers import Layer
 from strata.progress import Progress
@@ -16,8 +17,16 @@ from strata.stacks.events import label, urn_name
 
 
 def show_changes(context: SiteContext, console: Console, layers: Sequence[Layer]) -> None:
-    """What was edited since the last success, and what of it `up` refuses or drains; from the site's state alone."""
+    """What was edited since the last success, an upgrade of Kubernetes, and what of it `up` refuses or drains.
+
+    Read from the site's state alone.
+    """
     changes, warned = file_changes(context), warnings(context, layers)
+    if Layer.CLUSTER in layers:
+        try:
+            warned += [one.text() for one in upgraded_nodes(context)]
+        except UserError as error:
+            warned.append(f"{error.message}; `up` refuses that")
     if changes or warned:
         console.print("\n[bold]changed in the site file since it was last brought up[/]")
     for change in changes:
@@ -83,7 +92,7 @@ def prepare_comparison(context: SiteContext, progress: Progress) -> None:
 
 def step_lines(steps: Iterable[Mapping[str, Any]]) -> list[str]:
     """One line per resource that is created, changed, replaced or deleted."""
-    verbs = {"create": "create", "delete": "delete", "update": "change", "replace": "replace", "import": "take over"}
+    verbs = {"create": "create", "delete": "delete", "update": "change", "replace": "replace", "import": "import"}
     found = []
     for step in steps:
         if verb := verbs.get(step["op"]):

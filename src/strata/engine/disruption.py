@@ -9,39 +9,42 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
+from strata.engine.machine_nodes import leaving_machines
+from strata.engine.virtual_address import leaving_members
+from strata.engine.volumes import require_volumes_kept
 from strata.errors import UserError
 from strata.layers import Layer
 from strata.progress import Progress
 from strata.site.context import SiteContext
-from strata.site.data_protection import DATA_ROLES, LAYERS, current, losses
+from strata.site.data_protection import DATA_ROLES, LAYERS, ProtectedResources, current, losses
 from strata.site.outputs import Outputs
 from strata.site.paths import REPOSITORY
 from strata.stacks.events import urn_name, urn_type
+from strata.stacks.recovery import INSTANCE
 
-INSTANCE = "openstack:compute/instance:Instance"
-"""Type of the resource that stands for a server."""
 KUBERNETES_ROLES = frozenset({"kube_control_plane", "kube_node"})
 _CODE = ("pulumi/cloud", "src/strata/cloud", "versions.yaml")
 REPLACED = ("replace", "create-replacement", "delete-replaced")
 """Operations of Pulumi's that are part of a replacement."""
 UNKNOWN = ("a resource that it needs is replaced",)
 """Why an instance is replaced that itself does not differ."""
-Effect = Literal["replaced", "rebuilt", "resized"]
+Effect = Literal["replaced", "rebuilt", "resized", "upgraded"]
 _MEANING: Mapping[Effect, str] = {
     "replaced": "deleted and re-created; the data on its disk is lost",
     "rebuilt": "given a new root disk; what is on the old one is lost",
     "resized": "stopped and started with the new size; its disk stays",
+    "upgraded": "drained, one node at a time: its pods are evicted, notebooks among them",
 }
 
 
 @dataclass(frozen=True)
 class Disruption:
-    """What a run would do to an instance that stays in the site.
+    """What a run would do to an instance or a machine that stays in the site.
 
     Args:
         instance: its name.
-        effect: what nova would do to it.
-        because: properties that differ.
+        effect: what nova or, of a node, the cluster's installer would do to it.
+        because: what differs.
         holds: its roles that hold data.
     """
 
@@ -69,7 +72,8 @@ class ApprovalNeeded(UserError):
 
     def __init__(self, disturbances: Iterable[Disruption], site: str) -> None:
         self.disturbances = tuple(disturbances)
-        options = " ".join(f"--replace {one.instance}" for one in self.disturbances)
+        upgrade = all(one.effect == "upgraded" for one in self.disturbances)
+        options = "--yes" if upgrade else " ".join(f"--replace {one.instance}" for one in self.disturbances)
         super().__init__(
             "; ".join(one.text() for one in self.disturbances),
             fix=f"take the change back, or allow it: strata up {site} {options}",
@@ -262,6 +266,15 @@ def warnings(context: SiteContext, layers: Iterable[Layer]) -> list[str]:
         found += [f"node {name}: drained, then taken out of the cluster" for name in leaving_nodes(context)]
         found += [f"instance {name}: deleted" for name in leaving_instances(context)]
         found += context.provider.planned_changes(context)
+    if "hosts" in work:
+        found += [
+            f"node {name} ({address}): drained, then taken out of the cluster; the machine itself keeps running"
+            for name, address in leaving_machines(context).items()
+        ]
+        found += [
+            f"load balancer {name} ({address}): keepalived is stopped; the machine itself keeps running"
+            for address, name in leaving_members(context).items()
+        ]
     return found
 
 
@@ -272,7 +285,7 @@ def require_approval(context: SiteContext, approval: Approval, progress: Progres
 
     Raises:
         ApprovalNeeded: names each instance whose disruption was not approved.
-        UserError: the preview failed.
+        UserError: the preview failed, or a volume would be deleted.
     """
     from strata.stacks import pulumi
 
@@ -281,6 +294,7 @@ def require_approval(context: SiteContext, approval: Approval, progress: Progres
         return []
     progress.update("checking what would be replaced")
     result = pulumi.preview("cloud", context.site, context.paths, progress, site_file=context.site_file)
+    require_volumes_kept(context, result.planned, ProtectedResources.of(context.paths).leaving("volume"))
     found = disturbances(context, result.planned)
     refused = [one for one in found if not approval.covers(one)]
     if refused:

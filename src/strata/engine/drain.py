@@ -10,6 +10,7 @@ from contextlib import suppress
 from strata.access.kubectl import Unanswered, kubectl, kubectl_json, run_kubectl
 from strata.access.ssh import Unreachable, host_addresses, run_ssh
 from strata.engine.disruption import Approval, Disruption, leaving_nodes, require_approval
+from strata.engine.volumes import stop_instances
 from strata.errors import UserError
 from strata.progress import Progress
 from strata.site.context import SiteContext
@@ -30,13 +31,15 @@ def prepare_cloud(context: SiteContext, approval: Approval, progress: Progress) 
         ApprovalNeeded: an instance would be disrupted, which was not approved.
         UserError: a node could not be drained.
     """
-    workers = _disturbed_workers(context, require_approval(context, approval, progress))
-    # whose disk goes joins anew
+    disturbed = require_approval(context, approval, progress)
+    workers = _disturbed_workers(context, disturbed)
+    # one whose disk is lost joins again
     gone = [*leaving_nodes(context), *(one.instance for one in workers if one.effect != "resized")]
     removed = remove_nodes(context, gone, approval, progress) if gone else 0
     stopped = [one.instance for one in workers if one.effect == "resized"]
     if stopped:
         empty_nodes(context, stopped, approval, progress)
+    stop_instances(context, [one.instance for one in disturbed if one.effect == "replaced"], progress)
     return removed
 
 
@@ -74,7 +77,7 @@ def remove_nodes(context: SiteContext, names: Iterable[str], approval: Approval,
     """
     members = _reachable_members(context, names, approval, progress)
     for name in members:
-        _drain(context, name, progress)
+        _drain_unless_lost(context, name, progress)
         progress.update(f"taking {name} out of the cluster")
         _reset(context, name)
         _kubectl(context, "delete", "node", name, "--ignore-not-found", "--timeout=60s")
@@ -112,6 +115,17 @@ def _members(context: SiteContext, progress: Progress) -> set[str]:
         return {node["metadata"]["name"] for node in nodes["items"]}
 
 
+def _drain_unless_lost(context: SiteContext, name: str, progress: Progress) -> None:
+    """Drains a node; of one whose kubelet is gone, the pods end with its Node object."""
+    if _is_lost(context, name):
+        return
+    try:
+        _drain(context, name, progress)
+    except UserError:
+        if not _is_lost(context, name):  # the cluster notices after 40 s
+            raise
+
+
 def _drain(context: SiteContext, name: str, progress: Progress) -> None:
     progress.update(f"draining {name}")
     options = ("--ignore-daemonsets", "--delete-emptydir-data", "--force", f"--timeout={DRAIN_SECONDS}s")
@@ -130,13 +144,23 @@ def _drain(context: SiteContext, name: str, progress: Progress) -> None:
         )
 
 
+def _is_lost(context: SiteContext, name: str) -> bool:
+    """Whether the node's kubelet has not reported for so long that the cluster calls its state unknown."""
+    try:
+        node = kubectl_json(context, "get", "node", name)
+    except (Unanswered, json.JSONDecodeError):
+        return False
+    return any(c["type"] == "Ready" and c["status"] == "Unknown" for c in node["status"]["conditions"])
+
+
 def _reset(context: SiteContext, name: str) -> None:
     """Ends the kubelet, which would register the node again; a machine that does not answer needs none."""
     address = host_addresses(context).get(name)
     if address is None:
         return
     command = (
-        "systemctl disable --now kubelet; kubeadm reset --force >/dev/null 2>&1; rm -rf /etc/cni/net.d /etc/kubernetes"
+        "systemctl disable --now kubelet; systemctl disable --now network-policies pod-network; "
+        "kubeadm reset --force >/dev/null 2>&1; rm -rf /etc/cni/net.d /etc/kubernetes"
     )
     with suppress(Unreachable):
         run_ssh(context, address, command, seconds=120)

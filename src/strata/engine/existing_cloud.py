@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from strata.access.openstack import connect
+from strata.cloud.arguments import virtual_address_arguments
 from strata.cloud.clouds_file import entries
 from strata.cloud.ports import security_group_arguments
 from strata.engine.cloud_objects import (
@@ -17,9 +18,10 @@ from strata.engine.cloud_objects import (
     external_networks,
     find_objects,
 )
+from strata.engine.volumes import check_sizes, check_storage, deployed_volumes, volume_needs
 from strata.errors import UserError
-from strata.models.cloud import Cloud, Image
-from strata.models.compute import Flavor
+from strata.models.cloud import Cloud
+from strata.models.compute import Flavor, Image
 from strata.models.document import read_document
 from strata.models.finding import Finding
 from strata.models.problems import Problem, SiteError, suggestion
@@ -42,6 +44,8 @@ QUOTA_NAMES = {
     "port": "ports",
     "router": "routers",
     "floatingip": "floating IPs",
+    "volumes": "volumes",
+    "gigabytes": "GiB of volumes",
     "security_group": "security groups",
     "security_group_rule": "security group rules",
 }
@@ -54,7 +58,7 @@ OWN_RULES = 2
 def check_existing_cloud(context: SiteContext, progress: Progress, *, adopting: Collection[str] | None = None) -> None:
     """Looks up what the site refers to, checks it, and records which images it uses.
 
-    Does nothing where the whole cloud is the site's own. In the cloud nothing is changed.
+    Where the whole cloud is the site's own, only the sizes of its volumes are checked. In the cloud nothing is changed.
 
     Args:
         context: the site.
@@ -67,7 +71,11 @@ def check_existing_cloud(context: SiteContext, progress: Progress, *, adopting: 
         UserError: the project has objects with names that `up` would give to others.
     """
     cloud = context.site.cloud
-    if cloud is None or not context.provider.references_objects:
+    if cloud is None:
+        return
+    volumes = deployed_volumes(context)
+    _refuse(context, check_sizes(cloud, volumes))
+    if not context.provider.references_objects:
         return
     progress.update("looking up the objects of the existing cloud")
     known = ExistingObjects.load(context.paths) or ExistingObjects()
@@ -77,14 +85,23 @@ def check_existing_cloud(context: SiteContext, progress: Progress, *, adopting: 
     present = {name for kind, name in made if kind == "Instance"} | set(adopting or ())
     images, findings = choose_images(cloud, objects, known.images, present)
     findings += check_objects(cloud, objects)
+    findings += check_disks(cloud, objects, images, present)
+    findings += check_storage(cloud, objects.storage, volumes)
     if adopting is None and not objects.taken:
-        findings += check_quota(needs(context, cloud, made), objects)
-    if findings:
-        document = read_document(context.site_file)
-        raise SiteError([document.problem(f.path, f.why, f.fix) for f in findings])
+        new = {name for kind, name in made if kind == "Instance"}
+        wanted = needs(context, cloud, made) | volume_needs(cloud, volumes, new)
+        findings += check_quota(wanted, objects)
+    _refuse(context, findings)
     if objects.taken:
         raise names_taken(context.site.name, cloud, objects.taken)
     known.model_copy(update={"images": images}).save(context.paths)
+
+
+def _refuse(context: SiteContext, findings: Iterable[Finding]) -> None:
+    found = list(findings)
+    if found:
+        document = read_document(context.site_file)
+        raise SiteError([document.problem(f.path, f.why, f.fix) for f in found])
 
 
 def _read(
@@ -144,6 +161,7 @@ def unmade_names(context: SiteContext, cloud: Cloud) -> dict[str, Collection[str
             if ("SecGroup", role) not in made
         },
         "instance": {i.name for i in cloud.instances if ("Instance", i.name) not in made},
+        "volume": {v.name for i in cloud.instances for v in i.volumes if ("Volume", v.name) not in made},
     }
 
 
@@ -185,9 +203,14 @@ def check_objects(cloud: Cloud, objects: CloudObjects) -> Iterator[Finding]:
             found = [n for n in objects.networks if n.name == network.name]
             if len(found) != 1:
                 yield _not_one((*path, "name"), "network", [n.id for n in found], "")
-            elif str(network.cidr) not in found[0].cidrs:
-                why = "the network has no such subnet"
-                yield Finding((*path, "cidr"), why, suggestion(str(network.cidr), found[0].cidrs, "its subnets"))
+                continue
+            subnets: dict[KeyPath, str] = {(*path, "cidr"): str(network.cidr)}
+            if network.ipv6 is not None:
+                subnets[*path, "ipv6", "cidr"] = str(network.ipv6.cidr)
+            for key, cidr in subnets.items():
+                if cidr not in found[0].cidrs:
+                    why = "the network has no such subnet"
+                    yield Finding(key, why, suggestion(cidr, found[0].cidrs, "its subnets"))
     for index, instance in enumerate(cloud.instances):
         zone = instance.availability_zone
         if zone is not None and zone not in objects.zones:
@@ -288,6 +311,31 @@ def _wrong_image(found: FoundImage | None, image: Image, identifier: str, listed
     return Finding(path, why, f"set the id of another one for {image.name}, which replaces its instances")
 
 
+def check_disks(
+    cloud: Cloud, objects: CloudObjects, chosen: Mapping[str, str], deployed_instances: Collection[str]
+) -> Iterator[Finding]:
+    """Root disks of new instances that are too small for their images, for which nova refuses to start them.
+
+    Args:
+        cloud: of the site.
+        objects: what the cloud has.
+        chosen: image name to id.
+        deployed_instances: names of those that run already.
+    """
+    least = {image.id: image.disk_gib for image in objects.images}
+    flavors = {flavor.name: flavor for flavor in cloud.flavors}
+    for index, instance in enumerate(cloud.instances):
+        needed = least.get(chosen.get(instance.image, ""), 0)
+        boot = instance.boot_volume
+        disk = (flavors[instance.flavor].disk if boot is None else boot.size).gibibytes
+        if instance.name not in deployed_instances and disk < needed:
+            path: KeyPath = ("cloud", "instances", index)
+            what, key = ("flavor has a disk", "flavor") if boot is None else ("boot volume has a size", "boot_volume")
+            why = f"the {what} of {disk} GiB, and the image {instance.image} needs {needed} GiB"
+            fix = f"a {'flavor with a disk' if boot is None else 'size'} of {needed} GiB or more, or another image"
+            yield Finding((*path, key) if boot is None else (*path, key, "size"), why, fix)
+
+
 def deployed(context: SiteContext) -> Counter[tuple[str, str]]:
     """Short type and name of the cloud stack's resources, from its state."""
     file = state_file(context.paths.pulumi, project_name("cloud"), context.site.name)
@@ -301,7 +349,9 @@ def needs(context: SiteContext, cloud: Cloud, made: Counter[tuple[str, str]]) ->
     flavors = {flavor.name: flavor for flavor in cloud.flavors}
     new = [flavors[i.flavor] for i in cloud.instances if ("Instance", i.name) not in made]
     own = sum(not network.existing for network in cloud.networks)
-    routed = own if cloud.external_network is not None else 0
+    subnets = own + sum(not network.existing and network.ipv6 is not None for network in cloud.networks)
+    routed = subnets if cloud.external_network is not None else 0
+    shared = virtual_address_arguments(context.site, cloud)
     groups = security_group_arguments(context.site, cloud)
     more_groups = len(groups) - have["SecGroup"]
     wanted = {
@@ -310,11 +360,19 @@ def needs(context: SiteContext, cloud: Cloud, made: Counter[tuple[str, str]]) ->
         "memory": sum(flavor.memory.mebibytes for flavor in new),
         "server_group": len(cloud.server_groups) - have["ServerGroup"],
         "network": own - have["Network"],
-        "subnet": own - have["Subnet"],
-        # of instances, of routers, and neutron's own for DHCP
-        "port": len(cloud.instances) - have["Port"] + routed - have["RouterInterface"] + own - have["Network"],
+        "subnet": subnets - have["Subnet"],
+        # of instances, the load balancers' own, of routers, and neutron's for DHCP
+        "port": len(cloud.instances)
+        + int(shared is not None)
+        - have["Port"]
+        + routed
+        - have["RouterInterface"]
+        + own
+        - have["Network"],
         "router": int(routed > 0) - have["Router"],
-        "floatingip": sum(i.floating_ip for i in cloud.instances) - have["FloatingIp"],
+        "floatingip": sum(i.floating_ip for i in cloud.instances)
+        + int(shared is not None and shared.floating_ip)
+        - have["FloatingIp"],
         "security_group": more_groups,
         "security_group_rule": sum(len(g.ingress) for g in groups.values())
         - have["SecGroupRule"]

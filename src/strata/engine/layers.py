@@ -4,60 +4,30 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from strata.access.ssh import wait_for_ssh
-from strata.engine.ansible import run_playbook
 from strata.engine.diagnosis import diagnose
 from strata.engine.disruption import Approval, remember_cloud
+from strata.engine.installers import cluster_installer, cluster_tools
+from strata.engine.kubernetes_version import version_step
+from strata.engine.playbook_step import playbook_step
 from strata.engine.pod_readiness import wait_for_system_pods
 from strata.errors import UserError
 from strata.inventory.clients import OPERATOR_SECRET
+from strata.inventory.kubernetes import endpoint
+from strata.inventory.ports import KUBERNETES_API
 from strata.layers import Layer, Step, StepResult
 from strata.progress import Progress
 from strata.site.context import SiteContext
-from strata.site.hosts import api_host, hosts_with, outside_of
+from strata.site.hosts import api_address, hosts_with, outside_of
+from strata.site.installers import installer_of
 from strata.site.outputs import CloudOutputs, ClusterOutputs
 from strata.site.support import refusal
 
 PULUMI_TOOLS = ("pulumi", "pulumi-language-python", "pulumi-resource-openstack")
-CLUSTER_TOOLS = (
-    "kube-apiserver",
-    "kube-controller-manager",
-    "kube-scheduler",
-    "kube-proxy",
-    "kubelet",
-    "kubeadm",
-    "kubectl",
-    "kine",
-    "coredns",
-    "pause",
-    "gpu-device-plugin",
-    "network-policies",
-)
 SENT_TOOLS = ("kubelet", "kubeadm", "kubectl", "network-policies")
 """Those that go to hosts by strata_binaries."""
-
-
-def playbook_step(context: SiteContext, name: str, thorough: bool) -> Callable[[Progress], StepResult]:
-    """A step that runs one playbook, if it has anything to do or `thorough` asks for it."""
-
-    def run(progress: Progress) -> StepResult:
-        from strata.engine import playbook_state
-
-        reason = "asked for"
-        if not thorough:
-            progress.update("checking the hosts for drift")
-            why = playbook_state.reason_to_run(context, name)
-            if why is None:
-                return StepResult(0, playbook_state.summary(context, name))
-            reason = why
-        progress.update(f"running the playbook: {reason}")
-        playbook_state.invalidate(context, name)
-        result = run_playbook(context, name, progress)
-        playbook_state.remember(context, name)
-        return StepResult(result.changed, f"{result.ok} tasks ok, {result.changed} changed; run because: {reason}")
-
-    return run
 
 
 def tools_step(names: Iterable[str]) -> Callable[[Progress], StepResult]:
@@ -87,7 +57,7 @@ def charts_step(context: SiteContext) -> Callable[[Progress], StepResult]:
         from strata.platform.releases import releases
         from strata.toolchain import charts
 
-        names = {release.chart for release in releases(context.site)}
+        names = {release.chart for release in releases(context.site) if not release.substitute}
         fetched = charts.ensure_charts(progress, names)
         used = [chart for chart in charts.report() if chart.name in names]
         return StepResult(len(fetched), ", ".join(f"{c.name} {c.version} ({c.source})" for c in used))
@@ -109,35 +79,55 @@ def keys_step(context: SiteContext) -> Callable[[Progress], StepResult]:
     return run
 
 
-def cloud_program_step(context: SiteContext, approval: Approval) -> Callable[[Progress], StepResult]:
-    """A step that runs pulumi/cloud and keeps its outputs."""
+def cloud_program_step(
+    context: SiteContext, approval: Approval, *, thorough: bool = False
+) -> Callable[[Progress], StepResult]:
+    """Returns a step that runs pulumi/cloud, if it has anything to do, and stores its outputs."""
 
     def run(progress: Progress) -> StepResult:
         from strata.engine.drain import prepare_cloud
         from strata.engine.existing_cloud import check_existing_cloud
+        from strata.engine.program_state import ProgramState
         from strata.stacks import pulumi
 
         check_existing_cloud(context, progress)
         drained = prepare_cloud(context, approval, progress)
+        state = ProgramState(context, "cloud", progress)
+        reason = "asked for" if thorough else state.reason_to_run()
+        known = context.cloud_outputs
+        if reason is None and known is not None:
+            removed = context.provider.after_cloud(context, progress)
+            return StepResult(drained + removed, f"{len(known.instances)} instances, skipped: no change, no drift")
+        state.invalidate()
         result = pulumi.up("cloud", context.site, context.paths, progress, site_file=context.site_file)
         outputs = CloudOutputs.model_validate(
             {key: result.outputs[key] for key in CloudOutputs.model_fields if key in result.outputs}
         )
         outputs.save(context.paths)
         remember_cloud(context)
+        state.remember()
         removed = context.provider.after_cloud(context, progress)
-        return StepResult(result.changed + drained + removed, f"{len(outputs.instances)} instances")
+        return StepResult(
+            result.changed + drained + removed, f"{len(outputs.instances)} instances; run because: {reason}"
+        )
 
     return run
 
 
-def hosts_step(context: SiteContext, thorough: bool) -> Callable[[Progress], StepResult]:
-    """A step that waits for SSH and configures the hosts."""
+def hosts_step(context: SiteContext, thorough: bool, approval: Approval) -> Callable[[Progress], StepResult]:
+    """A step that has leaving machines give up what they share, waits for SSH and configures the hosts."""
     playbook = playbook_step(context, "hosts", thorough)
 
     def run(progress: Progress) -> StepResult:
+        from strata.engine.machines import accept_replaced, remove_leaving, stop_leaving_members
+        from strata.engine.virtual_address import remember_members
+
+        changed = accept_replaced(context, approval.instances, progress) + remove_leaving(context, approval, progress)
         wait_for_ssh(context, progress)
-        return playbook(progress)
+        stopped, silent = stop_leaving_members(context, progress)
+        result = playbook(progress)
+        remember_members(context)
+        return replace(result, changed=result.changed + changed + stopped, detail="; ".join((result.detail, *silent)))
 
     return run
 
@@ -207,18 +197,21 @@ def registry_address(context: SiteContext) -> str:
 
 
 def cluster_step(context: SiteContext, thorough: bool) -> Callable[[Progress], StepResult]:
-    """A step that runs the cluster playbook and keeps what the platform needs."""
-    playbook = playbook_step(context, "cluster", thorough)
+    """A step that has the site's installer bring up the cluster, and keeps what the platform needs."""
+    installer = cluster_installer(context)
 
     def run(progress: Progress) -> StepResult:
         from strata.toolchain import load_versions
 
-        result = playbook(progress)
+        result = installer.install(context, progress, thorough=thorough)
         wait_for_system_pods(context, progress)
-        api = api_host(context.site, context.cloud_outputs)
-        assert api is not None, "the playbook connected to it"
-        version = load_versions().tools["kubectl"].version
-        ClusterOutputs(api_endpoint=f"https://{api.outside}:6443", kubernetes_version=version).save(context.paths)
+        api = api_address(context.site, context.cloud_outputs, outside=True)
+        assert api is not None, "the installer connected to it"
+        ClusterOutputs(
+            api_endpoint=endpoint(api, KUBERNETES_API),
+            kubernetes_version=load_versions().tools["kubectl"].version,
+            installer=installer_of(context.site).name,
+        ).save(context.paths)
         return result
 
     return run
@@ -237,21 +230,30 @@ def service_secrets_step(context: SiteContext) -> Callable[[Progress], StepResul
     return run
 
 
-def platform_program_step(context: SiteContext) -> Callable[[Progress], StepResult]:
-    """Returns a step that runs pulumi/platform and repairs drift of its releases' objects."""
+def platform_program_step(context: SiteContext, *, thorough: bool = False) -> Callable[[Progress], StepResult]:
+    """Returns a step that runs pulumi/platform, if it has anything to do, and repairs drift of the releases."""
 
     def run(progress: Progress) -> StepResult:
         from strata.drift.platform import repair_releases
+        from strata.engine.program_state import ProgramState
         from strata.engine.service_readiness import wait_for_services
         from strata.platform.secrets import remove_secrets
         from strata.stacks import pulumi
 
-        result = pulumi.up("platform", context.site, context.paths, progress, site_file=context.site_file)
+        state = ProgramState(context, "platform", progress)
+        reason = "asked for" if thorough else state.reason_to_run()
+        changed = 0
+        if reason is not None:
+            state.invalidate()
+            result = pulumi.up("platform", context.site, context.paths, progress, site_file=context.site_file)
+            changed = result.changed
+            state.remember()
         progress.update("comparing the cluster's objects with the releases")
         repaired = [*repair_releases(context), *(f"Secret {name} removed" for name in remove_secrets(context))]
-        if result.changed or repaired:
+        if changed or repaired:
             wait_for_services(context, progress)
-        return StepResult(result.changed + len(repaired), "; ".join(["Helm releases", *repaired]))
+        how = "skipped: no change, no drift" if reason is None else f"run because: {reason}"
+        return StepResult(changed + len(repaired), "; ".join([f"Helm releases, {how}", *repaired]))
 
     return run
 
@@ -264,34 +266,44 @@ def up_steps(
     Args:
         context: the site.
         layers: those to bring up.
-        thorough: run every playbook, also one whose work is all there.
+        thorough: run every playbook and Pulumi program, also one whose work is all there.
         approval: which instances may be disturbed; None for none.
 
     Raises:
         UserError: the site asks for something that this release does not install.
     """
-    chosen = set(layers)
+    chosen, allowed = set(layers), approval or Approval()
     if refused := refusal(context, chosen):
         raise refused
     site = context.site
-    steps: list[Step] = [Step("keys", Layer.CLOUD, keys_step(context))]
+    # what the installer needs is there, and it can do what changed, before any layer changes something
+    prepared: list[Step] = []
+    if site.cluster is not None:
+        prepared = [version_step(context, allowed), *cluster_installer(context).preparation(context)]
+    first = tuple(step.name for step in prepared)
+    steps: list[Step] = [*prepared, Step("keys", Layer.CLOUD, keys_step(context), first)]
     if site.cloud is not None:
         steps.append(Step("pulumi tools", Layer.CLOUD, tools_step(PULUMI_TOOLS)))
         before = context.provider.cloud_steps(context, thorough=thorough)
         needs = ("keys", "pulumi tools", *(step.name for step in before))
-        steps += [*before, Step("cloud", Layer.CLOUD, cloud_program_step(context, approval or Approval()), needs)]
+        steps += [*before, Step("cloud", Layer.CLOUD, cloud_program_step(context, allowed, thorough=thorough), needs)]
     if site.cluster is not None:
         # the pinned tools are built while the cloud comes up; the hosts layer copies kine
-        steps.append(Step("cluster tools", Layer.HOSTS, tools_step(CLUSTER_TOOLS), ("pulumi tools",)))
-    steps.append(Step("hosts", Layer.HOSTS, hosts_step(context, thorough), ("cloud", "cluster tools", "keys")))
+        steps.append(Step("cluster tools", Layer.HOSTS, tools_step(cluster_tools(context)), ("pulumi tools",)))
+    steps.append(Step("hosts", Layer.HOSTS, hosts_step(context, thorough, allowed), ("cloud", "cluster tools", "keys")))
     if site.cluster is not None:
         steps += [
             Step("pod bases", Layer.CLUSTER, pod_bases_step(context)),
             Step("pod image builds", Layer.CLUSTER, pod_image_builds_step(context), ("cluster tools", "pod bases")),
             Step("pod images", Layer.CLUSTER, pod_images_step(context), ("hosts", "pod image builds")),
-            Step("cluster", Layer.CLUSTER, cluster_step(context, thorough), ("hosts", "pod images")),
+            Step("cluster", Layer.CLUSTER, cluster_step(context, thorough), ("hosts", "pod images", *first)),
             Step("charts", Layer.PLATFORM, charts_step(context)),
             Step("service secrets", Layer.PLATFORM, service_secrets_step(context), ("cluster",)),
-            Step("platform", Layer.PLATFORM, platform_program_step(context), ("service secrets", "charts")),
+            Step(
+                "platform",
+                Layer.PLATFORM,
+                platform_program_step(context, thorough=thorough),
+                ("service secrets", "charts"),
+            ),
         ]
     return [s for s in steps if s.layer in chosen]

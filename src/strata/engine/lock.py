@@ -59,7 +59,9 @@ def local_lock(paths: SitePaths, command: str) -> Iterator[None]:
         lock.acquire(blocking=False)
     except Timeout:
         raise UserError(
-            f"{_named(file, paths)} is at work on this site", fix="wait until it has ended, or end that process"
+            f"{_named(file, paths)} is at work on this site",
+            fix="wait until it has ended, or end that process",
+            see="another-run-is-at-work",
         ) from None
     try:
         since = time.strftime("%Y-%m-%d %H:%M:%S")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from strata.access.openstack import connect, project_id, server_groups, visible_servers
+from strata.access.openstack import connect, project_id, server_groups, visible_servers, volumes
 from strata.findings import OrphanedResource
 from strata.layers import Layer
 from strata.site.context import SiteContext
@@ -27,7 +27,7 @@ OF_NEUTRON = "network:"
 
 
 def find_orphans(context: SiteContext) -> list[OrphanedResource]:
-    """Everything left over; nothing for a layer that is not up.
+    """Everything orphaned; nothing for a layer that is not up.
 
     Raises:
         SDKException, ClientException: OpenStack does not answer.
@@ -95,6 +95,8 @@ def _project(context: SiteContext, connection: Connection, known: set[str]) -> I
         "floating ip": list(network.ips(**own)),
         "security group": [g for g in network.security_groups(**own) if g.name != "default"],
         "server group": list(server_groups(connection, context)),
+        # a boot volume is the instance's, and goes with it
+        "volume": [v for v in volumes(connection, context) if not (v.is_bootable and v.attachments)],
     }
     for kind, objects in kinds.items():
         for found in objects:

@@ -17,7 +17,7 @@ from typing import Any
 from strata.access.kubectl import Unanswered
 from strata.catalogue.needs.database import databases
 from strata.catalogue.needs.hostname import published
-from strata.drift import Drift
+from strata.drift import Drift, handlers
 from strata.drift.baseline import directory
 from strata.drift.cluster import cluster_drift
 from strata.drift.hosts import hosts_drift, playbook_hosts
@@ -45,6 +45,9 @@ def reason_to_run(context: SiteContext, playbook: str) -> str | None:
     now = _secrets(context)
     if any(now.get(name) != digest for name, digest in record["secrets"].items()):
         return "a secret has changed"
+    if pending := handlers.load(context.paths, playbook):
+        host, task = min(pending)
+        return f"{host}: handlers of {task!r} have not run"
     try:
         drift: list[Drift] = hosts_drift(context, [context.playbooks[playbook]])
         if playbook == "cluster":

@@ -260,9 +260,9 @@ def renew(context: SiteContext, names: Iterable[str], progress: Progress) -> lis
         else:
             context.secrets.forget_certificate(name)
     if KUBERNETES in wanted:
-        from strata.engine.ansible import run_playbook
+        from strata.engine.installers import cluster_installer
 
-        run_playbook(context, "cluster", progress, extra_variables={"kube_control_plane_renew_certificates": True})
+        cluster_installer(context).renew_certificates(context, progress)
     return later
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from strata.engine.database_servers import require_same_servers
 from strata.engine.disruption import Approval, ApprovalNeeded, remember
 from strata.engine.steps import Refused, RunReport, StepFailed
 from strata.layers import Layer
@@ -31,11 +32,14 @@ def run_up(
         ask: prompts the operator; None without a terminal.
 
     Raises:
+        UserError: some of several PostgreSQL servers would leave, or others join; nothing was changed.
         ProtectedLoss: something with data left the site file unnamed; nothing was changed.
         ApprovalNeeded: an instance would be disturbed, and it was not allowed.
         Refused: the provider refuses a change, such as a hypervisor removed before its instances.
         StepFailed: a step failed.
     """
+    if {Layer.CLOUD, Layer.HOSTS} & set(layers):
+        require_same_servers(context)
     authorize_removal(context.site, context.paths, layers, remove).save(context.paths.create())
     while True:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -11,13 +12,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from strata.access.podman import podman
+from strata.access.podman import list_containers, podman
 from strata.errors import UserError
 from strata.images.package_clients import mounts
 from strata.images.root_filesystem import PodBase
 
 LOCAL_PREFIX = "localhost/strata/pod"
 """Local names of what is built here, `<prefix>/<name>:<content hash>`."""
+WORKING_CONTAINER = re.compile(r"strata-.*-working-container(-\d+)?")
+"""What podman calls the container of a build that starts from a pod base."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,7 @@ def build(source: ImageSource, reference: str) -> None:
     Raises:
         UserError: podman or uv refused.
     """
+    remove_cut_off_builds()
     with tempfile.TemporaryDirectory(prefix="strata-image-") as scratch:
         context = Path(scratch) / "context"
         context.mkdir()
@@ -138,6 +142,35 @@ def build(source: ImageSource, reference: str) -> None:
             "build", "--quiet", "--pull=never", "--timestamp=0", "--format=oci", *arguments,
             f"--file={containerfile}", f"--tag={reference}", str(context),
         )  # fmt: skip
+
+
+def remove_cut_off_builds() -> list[str]:
+    """Removes the working containers that killed builds left in podman's storage.
+
+    Returns:
+        Their names; none while a build runs on this machine, since a working container does not say whose it is.
+
+    Raises:
+        PodmanError: podman refused.
+    """
+    found = [c for c in list_containers("--external") if c["State"] == "storage"]
+    left = {c["Id"]: c["Names"][0] for c in found if c["Names"] and WORKING_CONTAINER.fullmatch(c["Names"][0])}
+    # asked after the list was made: a build that has one of these and still runs is seen
+    if not left or _builds_run():
+        return []
+    podman("rm", "--force", *left)
+    return list(left.values())
+
+
+def _builds_run() -> bool:
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            program, *arguments = (process / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue  # ended meanwhile
+        if Path(program.decode(errors="replace")).name == "podman" and b"build" in arguments:
+            return True
+    return False
 
 
 def _link_or_copy(source: Path, destination: Path) -> None:

@@ -1,4 +1,4 @@
-"""The images of a lab cluster, Kubernetes' own and those of our services, kept in the site's registry."""
+"""The images of a cluster, Kubernetes' own and those of our services, kept in the site's registry."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from strata.inventory.kubernetes import registry_name
 from strata.models import Site
 from strata.platform.nvidia_device_plugin import built_in_kinds
 from strata.progress import Progress
+from strata.site.installers import builds_kubernetes_images
 from strata.site.outputs import ImageOutputs
 from strata.site.paths import REPOSITORY, SitePaths, cache_directory
 
@@ -44,7 +45,18 @@ POD_BASE_PYTHON = {"12": "3.11", "13": "3.13"}
 """Interpreter in the pod base, by Debian release."""
 
 NOT_IN_CONTEXT = frozenset(
-    {"Containerfile", "README.md", "checks", "commands", "images", "pyproject.toml", "service.py", "tests", "uv.lock"}
+    {
+        "Containerfile",
+        "README.md",
+        "benchmarks.py",
+        "checks",
+        "commands",
+        "images",
+        "pyproject.toml",
+        "service.py",
+        "tests",
+        "uv.lock",
+    }
 )
 """Files of an image's folder that its build does not see, beside hidden ones."""
 
@@ -226,7 +238,8 @@ def _wanted(site: Site, progress: Progress) -> list[ImageSource]:
 
     folders = image_folders(site)
     modules = [name for name, folder in folders.items() if (folder / "go.mod").exists()]
-    tools = ensure((*STATIC_PODS, "kube-proxy", "coredns", "traefik", *modules), progress)
+    kubernetes = (*STATIC_PODS, "kube-proxy", "coredns") if builds_kubernetes_images(site) else ()
+    tools = ensure((*kubernetes, "traefik", *modules), progress)
     binaries = {name: tool.path for name, tool in tools.items()}
     pinned = load_versions().tools
     versions = {name: f"v{pinned[name].version.removeprefix('v')}" for name in binaries}
@@ -234,7 +247,7 @@ def _wanted(site: Site, progress: Progress) -> list[ImageSource]:
     own = {DEBIAN_12: pod_bases[BASES[DEBIAN_12]]}
     traefik = {"traefik": binaries["traefik"]}
     sources = [
-        *kubernetes_images(binaries, versions, own[DEBIAN_12]),
+        *(kubernetes_images(binaries, versions, own[DEBIAN_12]) if kubernetes else ()),
         *(
             folder_image(name, folder, binaries, pod_bases, (pinned["pause"].version,) if name == "pause" else ())
             for name, folder in folders.items()

@@ -9,17 +9,21 @@ from pathlib import Path
 from strata.access.route import ROOT, route
 from strata.inventory.playbooks import host_variables, playbook_roles
 from strata.inventory.role_variables import role_host_variables, role_variables
+from strata.layers import NODES_GROUP
 from strata.models import Site
 from strata.provider import provider_of
-from strata.roles import roles, roles_of
-from strata.site.hosts import hosts
+from strata.roles import KUBERNETES_ROLES, roles, roles_of
+from strata.site.hosts import conditions, hosts, running_roles
 from strata.site.outputs import CloudOutputs
 from strata.site.paths import SitePaths
+
+KEEPALIVE_SECONDS, KEEPALIVE_COUNT = 10, 9
+"""A host that loses power during a playbook is unreachable after a minute and a half, and not after minutes."""
 
 
 @dataclass
 class Inventory:
-    """What the inventory plugin hands to Ansible."""
+    """What the inventory plugin outputs to Ansible."""
 
     hosts: dict[str, dict[str, object]] = field(default_factory=dict)
     groups: dict[str, list[str]] = field(default_factory=dict)
@@ -44,13 +48,23 @@ def build_inventory(site: Site, outputs: CloudOutputs | None, site_file: Path) -
     paths = SitePaths(site.name)
     inventory = Inventory()
     provider = provider_of(site)
-    common = f"-o UserKnownHostsFile={paths.known_hosts} -o StrictHostKeyChecking=accept-new"
+    common = " ".join(
+        f"-o {setting}"
+        for setting in (
+            f"UserKnownHostsFile={paths.known_hosts}",
+            "StrictHostKeyChecking=accept-new",
+            f"ServerAliveInterval={KEEPALIVE_SECONDS}",
+            f"ServerAliveCountMax={KEEPALIVE_COUNT}",
+        )
+    )
     for host in provider.hosts():
         inventory.add(host.name, host.address, host.roles)
-    kubeadm = site.cluster is None or site.cluster.installer == "kubeadm"
+    met = conditions(site)
     for host in hosts(site, outputs):
-        inventory.add(host.name, host.address, roles_of(host.roles))
-        inventory.hosts[host.name] |= host_variables(host.roles, kubeadm=kubeadm)
+        running = tuple(name for name in roles_of(host.roles, met) if name in running_roles(site, host.roles))
+        nodes = (NODES_GROUP,) if set(KUBERNETES_ROLES).intersection(host.roles) else ()
+        inventory.add(host.name, host.address, (*running, *nodes))
+        inventory.hosts[host.name] |= host_variables(running)
         for role in host.roles:
             inventory.hosts[host.name] |= role_host_variables(role, site, host.name)
         if way := route(site, outputs, paths, host.address):
@@ -66,6 +80,9 @@ def build_inventory(site: Site, outputs: CloudOutputs | None, site_file: Path) -
         "ansible_ssh_common_args": common,
         # mitogen compresses unless told: the processor is slower than the network next to it
         "mitogen_ssh_compression": False,
+        # its own options come first, and OpenSSH takes the first
+        "mitogen_ssh_keepalive_interval": KEEPALIVE_SECONDS,
+        "mitogen_ssh_keepalive_count": KEEPALIVE_COUNT,
     }
     if site.hosts.ssh_user != ROOT:
         inventory.variables["all"]["ansible_become"] = True

@@ -8,6 +8,7 @@ from strata.catalogue.needs.database import KINE_DATABASE
 from strata.inventory.topology import host_networks_with
 from strata.models import Site
 from strata.roles import PODS, clients_of, roles
+from strata.site.hosts import conditions, replicated_postgresql
 from strata.site.outputs import CloudOutputs
 
 OPERATOR = "operator"
@@ -22,10 +23,11 @@ NFS_ROLES = clients_of("nfs_server")
 SERVICE_ROLES = ("kube_node",)
 """Roles whose hosts run pods of services; these reach the database with their node's address."""
 
-POD_SERVICES: Mapping[str, tuple[int, ...]] = {
-    name: ports for name, role in roles().items() if (ports := role.ports_for(PODS))
-}
-"""TCP ports of hosts that pods may reach, by role; nodes refuse every other one. Network policies restrict further."""
+
+def pod_services(site: Site) -> Mapping[str, tuple[int, ...]]:
+    """TCP ports of hosts that pods may reach, by role; nodes refuse every other. Network policies restrict further."""
+    met = conditions(site)
+    return {name: ports for name, role in roles().items() if (ports := role.ports_for(PODS, met))}
 
 
 def pull_users(site: Site) -> dict[str, str]:
@@ -35,7 +37,12 @@ def pull_users(site: Site) -> dict[str, str]:
 
 
 def database_clients(database: str, site: Site, outputs: CloudOutputs | None) -> list[str]:
-    """Networks (CIDR) from which a database's owner may log in: kine's hosts, or nodes and pods."""
+    """Networks (CIDR) from which a database's owner may log in: kine's hosts, or nodes and pods.
+
+    Of several servers, it is the load balancer that connects.
+    """
+    if replicated_postgresql(site):
+        return host_networks_with(("load_balancer",), site, outputs)
     if database == KINE_DATABASE:
         return host_networks_with(("kine",), site, outputs)
     pods = [str(site.cluster.pod_network)] if site.cluster else []

@@ -33,7 +33,7 @@ def image_repository(site: Site, outputs: CloudOutputs | None) -> str:
     if address_of("registry", site, outputs) is None:
         return UPSTREAM_REPOSITORY
     pushed = ImageOutputs.load(SitePaths(site.name))
-    if pushed is None:
+    if pushed is None or "kube-apiserver" not in pushed.images:
         return f"{registry_name(site)}/kubernetes"
     return pushed.images["kube-apiserver"].repository.rpartition("/")[0]
 

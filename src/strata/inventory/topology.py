@@ -8,16 +8,16 @@ from collections.abc import Iterable
 from strata.catalogue.needs import Database
 from strata.inventory import Template
 from strata.models import Site
-from strata.site.hosts import hosts, hosts_with
+from strata.site.hosts import LOAD_BALANCER, address_of, hosts, outside_of
 from strata.site.outputs import CloudOutputs
 
 
 def host_networks(site: Site) -> list[str]:
-    """Networks (CIDR) of the site's hosts: those of the cloud's project, and each machine by its address."""
+    """Networks (CIDR) of the site's hosts: those of the cloud's project, each machine, and the virtual address."""
     networks = [str(n.cidr) for n in site.cloud.networks] if site.cloud else []
     known = [ipaddress.ip_network(n) for n in networks]
-    for machine in site.hosts.machines:
-        address = ipaddress.ip_address(str(machine.address))
+    shared = [site.hosts.load_balancer.virtual_address] if site.hosts.load_balancer else []
+    for address in (*(machine.address for machine in site.hosts.machines), *shared):
         if not any(address in n for n in known if n.version == address.version):
             networks.append(f"{address}/{address.max_prefixlen}")
     return networks
@@ -47,14 +47,17 @@ def certificate(name: str, dns_names: list[str], ip_addresses: list[str]) -> Tem
     )
 
 
-def service_certificate(service: str, role: str, site: Site, outputs: CloudOutputs | None) -> Template:
-    """Certificate for `<service>.<domain>` and for the names and addresses of every host that has the role."""
-    found = hosts_with(role, site, outputs)
+def service_certificate(service: str, role: str, site: Site, outputs: CloudOutputs | None, *more: str) -> Template:
+    """Certificate for `<service>.<domain>` and for the names and addresses of every host that has one of the roles."""
+    found = [host for host in hosts(site, outputs) if not {role, *more}.isdisjoint(host.roles)]
     names = [
         f"{service}.{site.domain}",
         *(f"{h.name}.{site.domain}" for h in found),
         *(h.name for h in found),
         "localhost",
     ]
-    addresses = [address for host in found for address in dict.fromkeys((host.address, host.outside))]
-    return certificate(service, names, [*addresses, "127.0.0.1"])
+    addresses = [address for host in found for address in (host.address, host.outside)]
+    if LOAD_BALANCER in more:
+        shared = (address_of(LOAD_BALANCER, site, outputs), outside_of(LOAD_BALANCER, site, outputs))
+        addresses += [address for address in shared if address is not None]
+    return certificate(service, names, [*dict.fromkeys(addresses), "127.0.0.1"])

@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
+from strata.engine.kubernetes_version import require_next_minor
 from strata.errors import UserError
 from strata.kubespray.configuration import inventory_directory
 from strata.kubespray.files import HOSTS
@@ -19,6 +20,8 @@ from strata.site.paths import SitePaths
 from strata.toolchain.python_environment import Environment
 
 INSTALL, SCALE, REMOVE, UPGRADE, RESET = "cluster", "scale", "remove-node", "upgrade-cluster", "reset"
+DNS = "coredns"
+"""Tag of the tasks that apply CoreDNS."""
 PREVIOUS = "previous.yml"
 """The inventory of the last success, beside the current one: both have the same variables of groups."""
 CONFIRMED = {"skip_confirmation": True}
@@ -34,6 +37,10 @@ class Record(Outputs):
     kubernetes: str = ""
     configuration: str = ""
     """Digest of the variables of groups."""
+    names: str = ""
+    """Digest of the names that CoreDNS resolves for the site."""
+    unfinished: str = ""
+    """The playbook that was started and has not succeeded; empty after a success."""
     nodes: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """Name to roles."""
     variables: dict[str, str] = Field(default_factory=dict)
@@ -51,12 +58,14 @@ class Run:
         reason: in a few words.
         variables: extra variables.
         inventory: file in the inventory directory.
+        tags: of the tasks that run; all where there is none.
     """
 
     playbook: str
     reason: str
     variables: Mapping[str, object] = field(default_factory=dict)
     inventory: str = HOSTS
+    tags: tuple[str, ...] = ()
 
 
 def next_runs(done: Record, desired: Record) -> list[Run]:
@@ -80,18 +89,48 @@ def next_runs(done: Record, desired: Record) -> list[Run]:
         reason = f"removed from site.yaml: {', '.join(removed)}"
         runs.append(Run(REMOVE, reason, variables=variables, inventory=PREVIOUS))
     if (done.version, done.kubernetes) != (desired.version, desired.kubernetes):
-        _check_upgrade(done.kubernetes, desired.kubernetes)
+        require_next_minor(done.kubernetes, desired.kubernetes)
         reason = f"Kubernetes {done.kubernetes} to {desired.kubernetes}, Kubespray {done.version} to {desired.version}"
         return [*runs, Run(UPGRADE, reason)]
     added = [name for name, roles in desired.nodes.items() if done.nodes.get(name) != roles]
-    same = done.configuration == desired.configuration and all(
-        digest == desired.variables[name] for name, digest in done.variables.items() if name in desired.variables
-    )
-    if added and same and not any(name in done.nodes or "kube_control_plane" in desired.nodes[name] for name in added):
-        return [*runs, Run(SCALE, f"new in site.yaml: {', '.join(added)}")]
-    if added:
+    changed = _what_changed(done, desired)
+    if done.unfinished and not (done.unfinished == SCALE and added) and not (done.unfinished == REMOVE and removed):
+        changed = f"{done.unfinished}.yml did not finish"
+    if (
+        added
+        and not changed
+        and not any(name in done.nodes or "kube_control_plane" in desired.nodes[name] for name in added)
+    ):
+        runs.append(Run(SCALE, f"new in site.yaml: {', '.join(added)}"))
+    elif added:
         return [*runs, Run(INSTALL, f"new or with other roles: {', '.join(added)}")]
-    return runs if same else [*runs, Run(INSTALL, "its variables have changed")]
+    if changed:
+        return [*runs, Run(INSTALL, changed)]
+    if done.names != desired.names:
+        runs.append(Run(INSTALL, "names of the site's services have changed", tags=(DNS,)))
+    return runs
+
+
+def _what_changed(done: Record, desired: Record) -> str:
+    """Why all nodes are configured again; empty if nothing asks for it."""
+    if done.configuration != desired.configuration:
+        return "its variables have changed"
+    other = [n for n, digest in done.variables.items() if n in desired.variables and desired.variables[n] != digest]
+    return f"other variables: {', '.join(other)}" if other else ""
+
+
+def check_nodes(done: Record, nodes: Mapping[str, tuple[str, ...]]) -> None:
+    """Refuses what Kubespray cannot do, before the layers below remove a host.
+
+    Args:
+        done: the last success.
+        nodes: name to roles, as site.yaml has them.
+
+    Raises:
+        UserError: the first control plane, or etcd's majority, would be removed.
+    """
+    if removed := [name for name in done.nodes if name not in nodes]:
+        _check_removal(done, removed)
 
 
 def _check_removal(done: Record, removed: list[str]) -> None:
@@ -102,15 +141,12 @@ def _check_removal(done: Record, removed: list[str]) -> None:
             fix="list another control plane first, run `strata up`, then remove it",
             see="kubespray-failed",
         )
-
-
-def _check_upgrade(before: str, after: str) -> None:
-    old, new = ([int(part) for part in version.split(".")[:2]] for version in (before, after))
-    if new[0] != old[0] or not 0 <= new[1] - old[1] <= 1:
+    members = [name for name, roles in done.nodes.items() if "kube_control_plane" in roles]
+    going = [name for name in members if name in removed]
+    if len(going) > (len(members) - 1) // 2:
         raise UserError(
-            f"versions.yaml: components.kubernetes.version = {after}: the cluster runs {before}, "
-            "and Kubernetes is upgraded by one minor version at a time",
-            fix=f"check out the release of Strata with Kubernetes {old[0]}.{old[1] + (1 if new > old else 0)} first",
+            f"{', '.join(going)}: etcd's majority would be removed, {len(going)} of {len(members)} control planes",
+            fix="remove fewer, run `strata up`, then the others",
             see="kubespray-failed",
         )
 
@@ -125,6 +161,8 @@ def command_line(run: Run, source: Path, paths: SitePaths, environment: Environm
         environment: that has ansible-playbook.
     """
     arguments = ["--inventory", str(inventory_directory(paths) / run.inventory)]
+    if run.tags:
+        arguments += ["--tags", ",".join(run.tags)]
     if run.variables:
         arguments += ["--extra-vars", json.dumps(dict(run.variables))]
     return [str(environment.programs / "ansible-playbook"), *arguments, str(source / f"{run.playbook}.yml")]

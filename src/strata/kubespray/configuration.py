@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from pathlib import Path
 
 from strata.errors import UserError
-from strata.kubespray.files import HOSTS, STATE, nodes, public_files, state_file
+from strata.kubespray.files import HOSTS, NAMES, STATE, nodes, public_files, state_file
 from strata.site.context import SiteContext
 from strata.site.outputs import write_private
 from strata.site.paths import SitePaths
@@ -41,9 +42,17 @@ def write_configuration(context: SiteContext) -> int:
 
 
 def configuration_digest(context: SiteContext) -> str:
-    """Digest of the variables of groups, as they are written."""
+    """Digest of the variables of groups, as they are written, those for CoreDNS alone excepted."""
+    return _digest(context, {*public_files(context.site, context.cloud_outputs), STATE} - {HOSTS, NAMES})
+
+
+def names_digest(context: SiteContext) -> str:
+    """Digest of the names that CoreDNS resolves for the site."""
+    return _digest(context, {NAMES})
+
+
+def _digest(context: SiteContext, files: Iterable[str]) -> str:
     directory, digest = inventory_directory(context.paths), hashlib.sha256()
-    for name in (*public_files(context.site, context.cloud_outputs), STATE):
-        if name != HOSTS:
-            digest.update(f"{name}\0{(directory / name).read_text()}\0".encode())
+    for name in sorted(files):
+        digest.update(f"{name}\0{(directory / name).read_text()}\0".encode())
     return digest.hexdigest()

@@ -13,20 +13,24 @@ from strata.access.route import ROOT, route
 from strata.catalogue.cluster_login import CLIENT, PREFIX, ClusterLogin, cluster_login
 from strata.catalogue.issuer import GROUPS_CLAIM, USERNAME_CLAIM
 from strata.inventory.clients import NODES, NODES_SECRET
-from strata.inventory.kubernetes import cluster_of, endpoint, registry_name
+from strata.inventory.kubernetes import cluster_of, endpoint, image_repository, registry_name
 from strata.inventory.ports import KUBERNETES_API, REGISTRY
+from strata.inventory.services import service_names
 from strata.models import Site
 from strata.models.accelerators import CATALOGUE
 from strata.models.gpu_nodes import gpu_nodes, node_labels
 from strata.models.kubespray import Kubespray
 from strata.site.context import SiteContext
-from strata.site.hosts import Host, address_of, hosts
+from strata.site.hosts import Host, address_of, api_address, hosts
+from strata.site.installers import virtual_address
 from strata.site.outputs import CloudOutputs
 from strata.site.paths import SitePaths
 from strata.toolchain.versions import load_versions
 
 ENCRYPTION_SECRET = "kubespray_encryption_key"  # noqa: S105  # a name
 """Secret with the key of Secrets at rest; 32 characters, as secretbox takes them."""
+KUBESPRAY_PLUGINS = {"routes": "cni"}
+"""Network plugin in site.yaml to that of Kubespray, where the names differ; `cni` installs programs only."""
 DOWNLOADS = {
     "github_url": "github.com",
     "dl_k8s_io_url": "dl.k8s.io",
@@ -38,6 +42,8 @@ ROLES = ("kube_control_plane", "kube_node", "gpu_node")
 """Roles that are groups of the inventory; Kubespray knows the first two."""
 HOSTS = "hosts.yml"
 VARIABLES = "group_vars/all/strata.yml"
+NAMES = "group_vars/all/names.yml"
+"""Names of the site's services for CoreDNS: they change with services, and only CoreDNS is applied again."""
 STATE = "group_vars/all/state.yml"
 """Variables of Strata's own (`strata_…`) with secrets and the CA; the other files refer to them."""
 
@@ -52,6 +58,7 @@ def public_files(site: Site, outputs: CloudOutputs | None) -> dict[str, str]:
     return {
         HOSTS: _yaml(inventory(site, outputs)),
         VARIABLES: _yaml(_variables(site, outputs)),
+        NAMES: _yaml(_names(site, outputs)),
         "group_vars/gpu_node/strata.yml": _yaml(_gpu_variables(site)),
     }
 
@@ -87,14 +94,6 @@ def _yaml_string(text: str) -> str:
 def nodes(site: Site, outputs: CloudOutputs | None) -> tuple[Host, ...]:
     """The hosts of the cluster, in the site's order."""
     return tuple(host for host in hosts(site, outputs) if set(host.roles) & set(ROLES))
-
-
-def api_address(site: Site, outputs: CloudOutputs | None) -> str | None:
-    """Where clients reach the API server; None before the cloud layer made the control planes."""
-    section = cluster_of(site).kubespray or Kubespray()
-    if section.api_address is not None:
-        return str(section.api_address)
-    return address_of("kube_control_plane", site, outputs)
 
 
 def inventory(site: Site, outputs: CloudOutputs | None) -> dict[str, dict[str, dict[str, dict[str, object]]]]:
@@ -135,7 +134,7 @@ def _variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
         "ansible_ssh_private_key_file": str(SitePaths(site.name).ssh_key),
         "kube_version": load_versions().components["kubernetes"].version,
         "container_manager": "containerd",
-        "kube_network_plugin": section.network_plugin,
+        "kube_network_plugin": KUBESPRAY_PLUGINS.get(section.network_plugin, section.network_plugin),
         "kube_pods_subnet": str(cluster.pod_network),
         "kube_service_addresses": str(cluster.service_network),
         "kube_network_node_prefix": 24,
@@ -152,17 +151,38 @@ def _variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
         "kubeconfig_localhost": True,
         "containerd_registries_mirrors": _registries(site, outputs, section),
     }
-    found |= _virtual_address(section) | _login(site, outputs)
+    found |= _virtual_address(site, outputs) | _images(site, outputs, section) | _login(site, outputs)
     if section.files_url is not None:
         found |= {variable: f"{section.files_url.rstrip('/')}/{folder}" for variable, folder in DOWNLOADS.items()}
-    return found
+    return found | dict(section.variables)
 
 
-def _virtual_address(section: Kubespray) -> dict[str, object]:
-    if section.api_address is None:
-        # a proxy on each node; clients outside have the first control plane
-        return {"kubeconfig_localhost_ansible_host": True}
-    address = str(section.api_address)
+def _names(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
+    """What pods resolve beside the cluster's names: the site's services, as /etc/hosts of the hosts has them."""
+    lines = [f"{one['address']} {one['name']}" for one in service_names(site, outputs)]
+    return {"dns_etchosts": "\n".join(lines)} if lines else {}
+
+
+def _images(site: Site, outputs: CloudOutputs | None, section: Kubespray) -> dict[str, object]:
+    """Where Kubernetes' own images come from."""
+    if section.images == "upstream":
+        return {}
+    repository, tools = image_repository(site, outputs), load_versions().tools
+    return {
+        "kube_image_repo": repository,
+        "coredns_image_repo": f"{repository}/coredns",
+        "coredns_image_tag": f"v{tools['coredns'].version}",
+        "pod_infra_version": tools["pause"].version,
+    }
+
+
+def _virtual_address(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
+    address = virtual_address(site)
+    if address is None:
+        # a proxy on each node; clients outside have the first control plane, at its floating IP where it has one
+        inside, outside = api_address(site, outputs), api_address(site, outputs, outside=True)
+        names = {"supplementary_addresses_in_ssl_keys": [outside]} if outside != inside else {}
+        return {"kubeconfig_localhost_ansible_host": True, **names}
     return {
         "kube_vip_enabled": True,
         "kube_vip_controlplane_enabled": True,

@@ -4,30 +4,38 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 
-from strata.access.ssh import add_known_hosts
+import yaml
+
+from strata.access.ssh import wait_for_ssh
 from strata.engine.ansible import follow_ansible
 from strata.errors import UserError
 from strata.inventory.kubernetes import endpoint
 from strata.inventory.ports import KUBERNETES_API
+from strata.kubespray.baseline import forget_nodes, record_nodes
 from strata.kubespray.commands import (
-    INSTALL,
     PREVIOUS,
     REMOVE,
-    UPGRADE,
+    SCALE,
     Record,
     Run,
     command_environment,
     command_line,
     next_runs,
 )
-from strata.kubespray.configuration import configuration_digest, inventory_directory, write_configuration
-from strata.kubespray.files import HOSTS, api_address, inventory, nodes
+from strata.kubespray.configuration import (
+    configuration_digest,
+    inventory_directory,
+    names_digest,
+    write_configuration,
+)
+from strata.kubespray.files import HOSTS, inventory, nodes
 from strata.kubespray.source import PROGRAM, ensure_source, pinned
-from strata.layers import StepResult
 from strata.progress import Progress
 from strata.site.context import SiteContext
-from strata.site.outputs import ClusterOutputs, write_private
+from strata.site.hosts import api_address
+from strata.site.outputs import write_private
 from strata.toolchain.python_environment import ensure_environment
 from strata.toolchain.versions import load_versions
 
@@ -61,6 +69,7 @@ def desired(context: SiteContext) -> Record:
         version=pinned()[0],
         kubernetes=load_versions().components["kubernetes"].version,
         configuration=configuration_digest(context),
+        names=names_digest(context),
         nodes={host.name: host.roles for host in nodes(site, outputs)},
         variables={
             name: hashlib.sha256(json.dumps(one, sort_keys=True).encode()).hexdigest() for name, one in hosts.items()
@@ -69,27 +78,38 @@ def desired(context: SiteContext) -> Record:
     )
 
 
-def install(context: SiteContext, progress: Progress) -> StepResult:
-    """Runs what the site needs; each success is recorded, so that the next call resumes with what failed.
+def run_all(context: SiteContext, runs: Iterable[Run], progress: Progress) -> list[str]:
+    """Runs playbooks; each success is recorded, so that the next call resumes with what failed.
 
     Args:
         context: the site; its hosts are up.
+        runs: as of `prepare`, in order.
         progress: shows play and task.
 
+    Returns:
+        For each run: playbook, reason and number of changes.
+
     Raises:
-        UserError: a playbook failed; names host, task and message.
+        UserError: a playbook failed; names host, task and message. Or a host does not answer; nothing was changed.
     """
-    runs, done = prepare(context), []
+    done = []
     for run in runs:
-        result = _run(run, context, progress)
+        wait_for_ssh(context, progress)
+        before = Record.load(context.paths) or Record()
+        before.model_copy(update={"unfinished": run.playbook}).save(context.paths)
+        if not run.tags:
+            forget_nodes(context)
+        changed = _run(run, context, progress)
+        if not run.tags:
+            progress.update("recording the files and units of the nodes")
+            record_nodes(context)
         _record(run, context)
-        done.append(f"{run.playbook} ({run.reason}): {result} changed")
-    return StepResult(len(runs), "; ".join(done) or "skipped: no change since its last success")
+        done.append(f"{run.playbook} ({run.reason}): {changed} changed")
+    return done
 
 
 def _run(run: Run, context: SiteContext, progress: Progress) -> int:
     paths, source, environment = context.paths, ensure_source(progress), ensure_environment(PROGRAM, progress)
-    add_known_hosts(context, "cluster")
     log = paths.create().logs / f"{PROGRAM}-{run.playbook}.log"
     progress.update(f"starting {run.playbook}.yml: {run.reason}")
     result, status, last = follow_ansible(
@@ -101,7 +121,8 @@ def _run(run: Run, context: SiteContext, progress: Progress) -> int:
         show_plays=True,
     )
     if status != 0:
-        reason = "; ".join(result.failures[:3]) or f"exit status {status}: {' '.join(last)}"
+        # the last ones: what Kubespray ignores or rescues is among the failures too
+        reason = "; ".join(result.failures[-3:]) or f"exit status {status}: {' '.join(last)}"
         raise UserError(
             f"kubespray {run.playbook}: {reason}",
             fix=f"see {log}, fix it, and run the same command again",
@@ -115,13 +136,23 @@ def _record(run: Run, context: SiteContext) -> None:
     wanted, before = desired(context), Record.load(context.paths) or Record()
     if run.playbook == REMOVE:
         left = {name: roles for name, roles in before.nodes.items() if name in wanted.nodes}
-        before.model_copy(update={"nodes": left}).save(context.paths)
-        return
-    if run.playbook in (INSTALL, UPGRADE):
-        artifact = inventory_directory(context.paths) / "artifacts" / "admin.conf"
-        write_private(context.paths.kubeconfig, artifact.read_text())
-        address = api_address(context.site, context.cloud_outputs)
-        assert address is not None, "a cluster without control planes was refused before"
-        api = endpoint(address, KUBERNETES_API)
-        ClusterOutputs(api_endpoint=api, kubernetes_version=wanted.kubernetes).save(context.paths)
-    wanted.save(context.paths)
+        before.model_copy(update={"nodes": left, "unfinished": ""}).save(context.paths)
+    elif run.playbook == SCALE:
+        # CoreDNS is not among its tasks
+        wanted.model_copy(update={"names": before.names}).save(context.paths)
+    else:
+        if not run.tags:
+            _store_kubeconfig(context)
+        wanted.save(context.paths)
+
+
+def _store_kubeconfig(context: SiteContext) -> None:
+    """The administrator's kubeconfig, with the address at which the deployment host reaches the API server."""
+    artifact = inventory_directory(context.paths) / "artifacts" / "admin.conf"
+    found = yaml.safe_load(artifact.read_text())
+    address = api_address(context.site, context.cloud_outputs, outside=True)
+    assert address is not None, "a cluster without control planes was refused before"
+    for one in found["clusters"]:
+        one["cluster"]["server"] = endpoint(address, KUBERNETES_API)
+    write_private(context.paths.kubeconfig, yaml.safe_dump(found, sort_keys=False))
+    artifact.unlink()

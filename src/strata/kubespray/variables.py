@@ -9,12 +9,17 @@ from pathlib import Path
 import yaml
 
 from strata.kubespray.source import ensure_source, pinned
+from strata.models.checks.kubespray import NAMES
 from strata.progress import Silent
-from strata.site.paths import REPOSITORY
 
-FILE = REPOSITORY / "tools" / "kubespray" / "names.json"
+FILE = NAMES
 DEFINED = ("roles/**/defaults/**/*.yml", "roles/**/vars/**/*.yml", "inventory/sample/group_vars/**/*.yml")
 """Files that define variables, with their defaults or, after a `#`, as an example."""
+UNDEFINED = {
+    "roles/**/tasks/*.yml": ("node_labels", "node_taints"),
+    "roles/kubernetes-apps/ansible/templates/coredns-*.j2": ("dns_etchosts",),
+}
+"""Variables that tasks and templates test for being defined, by the files that do."""
 _EXAMPLE = re.compile(r"^# ?([a-z][a-z0-9_A-Z]*):(?: |$)", re.MULTILINE)
 _HOSTS = re.compile(r"^ *(?:- )?hosts: ([A-Za-z0-9_:]+)", re.MULTILINE)
 _ANSIBLE = frozenset({"all", "localhost"})
@@ -35,9 +40,11 @@ def names(source: Path) -> dict[str, object]:
     example = (source / "inventory/sample/inventory.ini").read_text()
     for name in re.findall(r"([a-z_]+)=", example):
         variables.setdefault(name, "inventory/sample/inventory.ini")
-    for file in sorted(source.glob("roles/**/tasks/*.yml")):
-        for name in re.findall(r"\b(node_labels|node_taints)\b", file.read_text()):
-            variables.setdefault(name, str(file.relative_to(source)))
+    # without a default, and so in no file that defines variables
+    for pattern, undefined in UNDEFINED.items():
+        for file in sorted(source.glob(pattern)):
+            for name in re.findall(rf"\b({'|'.join(undefined)})\b", file.read_text()):
+                variables.setdefault(name, str(file.relative_to(source)))
     groups = {
         group
         for file in (source / "playbooks").glob("*.yml")

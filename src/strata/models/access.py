@@ -13,7 +13,7 @@ Networks = tuple[IPNetwork, ...]
 
 
 class Access(Model):
-    """Networks outside the site that may reach it; what is not listed is closed."""
+    """Networks outside the site that may reach it; all others are blocked."""
 
     layer: ClassVar[str] = "cloud"
     consumers: ClassVar[tuple[str, ...]] = ("security groups (pulumi/cloud)",)
@@ -21,7 +21,7 @@ class Access(Model):
         Networks, Field(description="SSH (22) and ping on every instance; the deployment host needs it.")
     ] = ()
     kubernetes_api: Annotated[
-        Networks, Field(description="Kubernetes API (6443); the deployment host needs it, and users of kubectl.")
+        Networks, Field(description="Kubernetes API (6443); the deployment host and users of kubectl need it.")
     ] = ()
     https: Annotated[
         Networks, Field(description="HTTPS (443) of the services, and HTTP (80), which redirects to it.")

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv6Address
 from typing import Annotated, Any, ClassVar, Literal, Self
-from uuid import UUID
 
 from pydantic import Field, StrictBool, model_validator
 from pydantic_core import PydanticCustomError
 
 from strata.models.base import Model, Unit
-from strata.models.compute import Flavor, Hypervisor, ServerGroup
-from strata.models.hosts import Role
+from strata.models.compute import Flavor, Hypervisor, Image, Instance, ServerGroup
+from strata.models.ipv6 import IPv6Subnet
 from strata.models.kolla import Kolla, check_hypervisors
-from strata.models.types import Count, DnsLabel, IPAddress, IPNetwork, IPv4Net, ResourceName, Size
+from strata.models.types import Count, IPAddress, IPNetwork, IPv4Net, ResourceName, Size
 
 RESERVED_ADDRESSES = 10
 """Addresses of a network that its default pool leaves free for the gateway and fixed addresses."""
@@ -22,25 +21,23 @@ MINIMUM_ADDRESSES = 8
 
 
 class Quota(Model):
-    """Most that the project may use."""
+    """Limits of the project."""
 
     layer: ClassVar[str] = "cloud"
-    instances: Annotated[Count, Unit("instances"), Field(description="Instances at once.")]
-    cores: Annotated[Count, Unit("virtual CPUs"), Field(description="Virtual CPUs of all instances.")]
-    memory: Annotated[Size, Field(description="Memory of all instances.")]
+    instances: Annotated[Count, Unit("instances"), Field(description="Maximum number of instances.")]
+    cores: Annotated[Count, Unit("virtual CPUs"), Field(description="Total virtual CPUs of all instances.")]
+    memory: Annotated[Size, Field(description="Total memory of all instances.")]
 
 
 class Project(Model):
-    """The OpenStack project that holds everything."""
+    """The OpenStack project of the site."""
 
     layer: ClassVar[str] = "cloud"
     name: Annotated[ResourceName, Field(description="Name of the project.")]
     existing: Annotated[
-        StrictBool, Field(description="Whether the cloud has it already; Strata then leaves it and its quota alone.")
+        StrictBool, Field(description="Whether it exists already; Strata then does not change it or its quota.")
     ] = False
-    quota: Annotated[
-        Quota | None, Field(description="Most that the project may use; an existing project has its own.")
-    ] = None
+    quota: Annotated[Quota | None, Field(description="Limits of the project; an existing project has its own.")] = None
 
     @model_validator(mode="after")
     def _quota(self) -> Self:
@@ -60,7 +57,7 @@ class Project(Model):
 
 
 class AddressPool(Model):
-    """Addresses that neutron hands out, both ends included."""
+    """Addresses that neutron assigns to instances, including both ends."""
 
     layer: ClassVar[str] = "cloud"
     start: Annotated[IPAddress, Field(description="First address.")]
@@ -90,7 +87,9 @@ class Network(Model):
     name: Annotated[ResourceName, Field(description="Name of the network and its subnet.")]
     existing: Annotated[
         StrictBool,
-        Field(description="Whether the cloud has network and subnet already; found by name and addresses, not routed."),
+        Field(
+            description="Whether network and subnet exist already (found by name and addresses); Strata adds no router."
+        ),
     ] = False
     cidr: Annotated[IPNetwork, Field(description="Addresses of the subnet.")]
     gateway: Annotated[IPAddress, Field(description="Router of the subnet. Default: its first address.")] = Field(
@@ -103,8 +102,26 @@ class Network(Model):
         ),
     ] = Field(default_factory=_pool)
     dns_servers: Annotated[
-        tuple[IPAddress, ...], Field(description="Name servers told to instances. Default: the hypervisor's.")
+        tuple[IPAddress, ...], Field(description="Name servers of the instances. Default: the hypervisor's.")
     ] = ()
+
+    ipv6: Annotated[
+        IPv6Subnet | None,
+        Field(
+            description="Second subnet, with IPv6 addresses; on an existing network, it must exist. Instances get an "
+            "address of each; Strata connects over IPv4."
+        ),
+    ] = None
+
+    @model_validator(mode="after")
+    def _one_of_each(self) -> Self:
+        if self.cidr.version == 6 and not self.existing:
+            raise PydanticCustomError(
+                "ipv6_alone",
+                "is an IPv6 network, and hosts of a site need IPv4 among themselves",
+                {"key": "cidr", "fix": f"an IPv4 network, and ipv6: {{cidr: {self.cidr}}} beside it"},
+            )
+        return self
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -138,59 +155,6 @@ class Network(Model):
         return self
 
 
-class Image(Model):
-    """An operating system image."""
-
-    layer: ClassVar[str] = "cloud"
-    name: Annotated[ResourceName, Field(description="Name in glance.")]
-    distribution: Annotated[Literal["debian"], Field(description="Distribution; the roles are made for Debian.")]
-    release: Annotated[
-        str,
-        Field(
-            min_length=1, max_length=32, pattern=r"^[0-9A-Za-z][0-9A-Za-z.]*$", description='Release, in quotes: "12".'
-        ),
-    ]
-    id: Annotated[
-        UUID | None,
-        Field(
-            description="existing: id in glance. Default: the image of that name when the site was first brought up, "
-            "which a later upload of the same name does not replace."
-        ),
-    ] = None
-    checksum: Annotated[
-        str | None,
-        Field(
-            pattern=r"^([0-9a-f]{32}|[0-9a-f]{64}|[0-9a-f]{128})$",
-            description="existing: what glance must report for it, MD5 (checksum), SHA-256 or SHA-512 (os_hash_value).",
-        ),
-    ] = None
-
-
-class Instance(Model):
-    """A virtual machine with its work."""
-
-    layer: ClassVar[str] = "cloud"
-    name: Annotated[DnsLabel, Field(description="Host name.")]
-    flavor: Annotated[str, Field(description="Name of a flavor of cloud.flavors.")]
-    image: Annotated[str, Field(description="Name of an image of cloud.images.")]
-    network: Annotated[str, Field(description="Name of a network of cloud.networks.")]
-    roles: Annotated[
-        tuple[Role, ...], Field(min_length=1, description="What it does; each is an Ansible group and a role.")
-    ]
-    floating_ip: Annotated[
-        StrictBool, Field(description="Whether it is reachable from outside by an address of the external network.")
-    ] = False
-    server_group: Annotated[
-        str | None, Field(description="Name of a server group of cloud.server_groups. A change replaces the instance.")
-    ] = None
-    availability_zone: Annotated[
-        ResourceName | None,
-        Field(
-            description="existing: where nova starts it. A change replaces the instance. Default: the cloud's choice."
-        ),
-    ] = None
-
-
 def _administrator(data: dict[str, Any]) -> bool:
     return data.get("deployment") == "lab" or bool(data.get("hypervisors"))
 
@@ -206,7 +170,7 @@ class Cloud(Model):
     deployment: Annotated[
         Literal["lab", "existing", "kolla"],
         Field(
-            description="lab: Strata runs OpenStack on this machine. existing: a cloud reached through clouds.yaml. "
+            description="lab: Strata runs OpenStack on this host. existing: an entry of clouds.yaml. "
             "kolla: Kolla-Ansible deploys OpenStack on cloud.kolla.controllers and cloud.hypervisors."
         ),
     ]
@@ -216,33 +180,32 @@ class Cloud(Model):
     ] = None
     hypervisors: Annotated[
         tuple[Hypervisor, ...],
-        Field(description="Machines that run instances; required where Strata administers the cloud, else unknown."),
+        Field(description="Hosts that run instances; required if Strata administers the cloud, otherwise omitted."),
     ] = ()
     administrator: Annotated[
         StrictBool,
         Field(
-            description="existing: whether the credentials are an administrator's, with which Strata creates the "
-            "project, its quota, flavors and host aggregates. Default: in a lab, and where hypervisors are listed; "
-            "elsewhere a member's rights do."
+            description="existing: whether the credentials are an administrator's; Strata then creates the "
+            "project, its quota, flavors and host aggregates. Default: true in a lab and if hypervisors are listed; "
+            "otherwise false, and a member's rights are enough."
         ),
     ] = Field(default_factory=_administrator)
     control_network: Annotated[
-        IPv4Net | None, Field(description="lab: network of the controller, which takes its address 10.")
+        IPv4Net | None, Field(description="lab: network of the controller, which has its address 10.")
     ] = None
-    project: Annotated[Project, Field(description="The project that holds everything.")]
+    project: Annotated[Project, Field(description="The OpenStack project of the site.")]
     networks: Annotated[tuple[Network, ...], Field(min_length=1, description="Networks of the project.")]
     external_network: Annotated[
         ResourceName | None,
         Field(
-            description="Network that a router leads the project's networks to, by name or, in an existing cloud, id. "
-            "Default in a lab: public, made on the control network; existing: none, the networks lead out by "
-            "themselves."
+            description="External network of the router, by name or, in an existing cloud, id. Default in a lab: "
+            "public, created on the control network; existing: none, for networks that need no router."
         ),
     ] = Field(default_factory=_external_network)
-    images: Annotated[tuple[Image, ...], Field(min_length=1, description="Images that instances start from.")]
+    images: Annotated[tuple[Image, ...], Field(min_length=1, description="Operating system images.")]
     flavors: Annotated[tuple[Flavor, ...], Field(min_length=1, description="Sizes of instances.")]
     server_groups: Annotated[
-        tuple[ServerGroup, ...], Field(description="Which instances share a hypervisor, and which never do.")
+        tuple[ServerGroup, ...], Field(description="Groups of instances that share a hypervisor or are kept apart.")
     ] = ()
     instances: Annotated[tuple[Instance, ...], Field(description="Virtual machines.")] = ()
 
@@ -261,6 +224,13 @@ class Cloud(Model):
                 "kolla_section",
                 "is needed for deployment: kolla" if kolla else "is for deployment: kolla",
                 {"key": "kolla", "fix": "add kolla: with registry, network, …" if kolla else "remove the section"},
+            )
+        if kolla and not (self.hypervisors and self.administrator):
+            key, verb, fix = "administrator", "true", "remove the line"
+            if not self.hypervisors:
+                key, verb, fix = "hypervisors", "required", "list the hosts that run instances, with their addresses"
+            raise PydanticCustomError(
+                "kolla_compute", "is {verb} for deployment: kolla", {"key": key, "verb": verb, "fix": fix}
             )
         if self.kolla is not None:
             check_hypervisors(self.kolla, self.hypervisors)
@@ -282,6 +252,13 @@ class Cloud(Model):
     def simulates_accelerators(self) -> bool:
         """Whether its accelerators have no hardware behind them."""
         return self.deployment == "lab"
+
+    @property
+    def block_storage(self) -> bool:
+        """Whether it has cinder, as far as the site file tells."""
+        if self.kolla is not None:
+            return self.kolla.ceph is not None
+        return self.deployment == "existing"
 
     @property
     def on_deployment_host(self) -> bool:
@@ -329,6 +306,12 @@ class Cloud(Model):
         return self
 
     def _refuse_references(self) -> None:
+        if any(network.ipv6 for network in self.networks):
+            raise PydanticCustomError(
+                "lab_ipv6",
+                "have a section ipv6, and the network agent of a lab gives IPv4 addresses only",
+                {"key": "networks", "fix": "remove ipv6"},
+            )
         if not self.administrator:
             raise PydanticCustomError(
                 "lab_administrator",

@@ -24,32 +24,34 @@ class Sharing(Model):
 
     layer: ClassVar[str] = "cluster"
     time_slicing: Annotated[
-        Replicas | None, Field(description="Pods per GPU, or per MIG instance, in turns. Memory is not divided.")
+        Replicas | None, Field(description="Pods that use a GPU, or a MIG instance, in turns. Memory is not divided.")
     ] = None
     mps: Annotated[
         Replicas | None,
-        Field(description="Pods per GPU at the same time, each with an equal part of memory and threads."),
+        Field(description="Pods that use a GPU at the same time, each with an equal share of memory and threads."),
     ] = None
     mig: Annotated[
         str | None,
         Field(
             pattern=r"^[1-9]g\.[1-9][0-9]*gb$",
-            description="MIG profile that each GPU is cut into, as often as it fits (mig-parted's all-PROFILE).",
+            description="MIG profile; each GPU is partitioned into as many as fit (mig-parted's all-PROFILE).",
         ),
     ] = None
 
 
 class GpuPool(Model):
-    """GPU nodes that share their GPUs in the same way."""
+    """GPU nodes with the same way of sharing GPUs."""
 
     layer: ClassVar[str] = "cluster"
-    name: Annotated[DnsLabel, Field(description="Name of the pool; the node label nvidia.com/device-plugin.config.")]
+    name: Annotated[
+        DnsLabel, Field(description="Name of the pool, and value of the node label nvidia.com/device-plugin.config.")
+    ]
     nodes: Annotated[tuple[DnsLabel, ...], Field(min_length=1, description="Names of hosts with the role gpu_node.")]
     sharing: Annotated[Sharing, Field(description="How pods share the GPUs of these nodes.")]
 
 
 class GpuNodes(Model):
-    """What marks the nodes with the role gpu_node."""
+    """Settings of the nodes with the role gpu_node."""
 
     layer: ClassVar[str] = "cluster"
     labels: Annotated[dict[LabelKey, LabelValue], Field(description="Labels of GPU nodes.")] = Field(
@@ -75,20 +77,20 @@ class GpuNodes(Model):
             strict=True,
             ge=11,
             le=99,
-            description="CUDA that the site's images are built with; refused where a GPU's support has ended.",
+            description="CUDA version of the site's images; refused if it does not support one of the GPUs.",
         ),
     ] = None
     device_plugin: Annotated[
         Literal["nvidia", "built-in", "none"] | None,
         Field(
-            description="What offers NVIDIA GPUs to pods. nvidia: NVIDIA's device plugin with GPU feature discovery. "
+            description="Device plugin for NVIDIA GPUs. nvidia: NVIDIA's device plugin with GPU feature discovery. "
             "built-in: Strata's, for GPUs without hardware. none: others install one, such as the GPU operator. "
             "Default: nvidia; in the lab built-in."
         ),
     ] = None
     pools: Annotated[
         tuple[GpuPool, ...],
-        Field(description="Nodes whose GPUs are shared. Nodes of no pool give each pod whole GPUs."),
+        Field(description="Nodes whose GPUs are shared. On other nodes, a pod gets whole GPUs."),
     ] = ()
 
 
@@ -99,7 +101,7 @@ class Cluster(Model):
     name: Annotated[DnsLabel, Field(description="Name of the cluster.")]
     installer: Annotated[
         Literal["kubeadm", "kubespray"],
-        Field(description="kubeadm: small and quick. kubespray: the installer of real sites."),
+        Field(description="kubeadm: small and fast. kubespray: for production sites."),
     ] = "kubeadm"
     datastore: Annotated[
         Literal["kine", "etcd"],
@@ -111,7 +113,5 @@ class Cluster(Model):
         "10.244.0.0/16"
     )
     service_network: Annotated[IPv4Net, Field(description="Addresses of services.")] = IPv4Network("10.96.0.0/16")
-    gpu_nodes: Annotated[GpuNodes, Field(description="Labels and taints of nodes with the role gpu_node.")] = GpuNodes()
-    kubespray: Annotated[
-        Kubespray | None, Field(description="kubespray: what differs from the defaults of a cluster by Kubespray.")
-    ] = None
+    gpu_nodes: Annotated[GpuNodes, Field(description="Settings of the nodes with the role gpu_node.")] = GpuNodes()
+    kubespray: Annotated[Kubespray | None, Field(description="kubespray: settings of Kubespray.")] = None

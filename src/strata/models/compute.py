@@ -1,34 +1,37 @@
-"""Hypervisors of the cloud, flavors of its instances, and how nova spreads these."""
+"""Hypervisors of the cloud, images, flavors, instances, and how nova spreads these."""
 
 from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal, Self
+from uuid import UUID
 
 from pydantic import Field, StrictBool, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
 
 from strata.models.accelerators import AcceleratorCounts
 from strata.models.base import Model, Unit
+from strata.models.hosts import Role
 from strata.models.types import Count, DnsLabel, IPAddress, ResourceName, Size
+from strata.models.volumes import BootVolume, Volume
 
 
 class Hypervisor(Model):
-    """A physical machine that runs instances."""
+    """A physical host that runs instances."""
 
     layer: ClassVar[str] = "cloud"
     name: Annotated[DnsLabel, Field(description="Host name, as nova reports it.")]
-    vcpus: Annotated[Count, Unit("virtual CPUs"), Field(description="Virtual CPUs that it offers.")]
-    memory: Annotated[Size, Field(description="Memory that it offers to instances.")]
-    disk: Annotated[Size, Field(description="Local disk that it offers to instances.")]
-    accelerators: Annotated[AcceleratorCounts, Unit("cards"), Field(description="Cards in it, by kind.")] = Field(
+    vcpus: Annotated[Count, Unit("virtual CPUs"), Field(description="Virtual CPUs for instances.")]
+    memory: Annotated[Size, Field(description="Memory for instances.")]
+    disk: Annotated[Size, Field(description="Local disk for instances.")]
+    accelerators: Annotated[AcceleratorCounts, Unit("cards"), Field(description="Number of cards, by kind.")] = Field(
         default_factory=dict
     )
-    address: Annotated[
-        IPAddress | None, Field(description="kolla: where Ansible reaches it over SSH, on cloud.kolla.network.")
-    ] = None
+    address: Annotated[IPAddress | None, Field(description="kolla: address for SSH, on cloud.kolla.network.")] = None
     dedicated_cpus: Annotated[
         Annotated[str, StringConstraints(pattern=r"^[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*$")] | None,
-        Field(description='kolla: CPUs for flavors with dedicated_cpus, as in "4-39,44-79"; the others are shared.'),
+        Field(
+            description='kolla: CPUs for flavors with dedicated_cpus, for example "4-39,44-79"; the others are shared.'
+        ),
     ] = None
 
     @property
@@ -60,7 +63,7 @@ class ServerGroup(Model):
     policy: Annotated[
         Literal["anti-affinity", "soft-anti-affinity", "affinity", "soft-affinity"],
         Field(
-            description="anti-affinity: each instance on another hypervisor, and an error where there are too few; "
+            description="anti-affinity: each instance on another hypervisor, an error if there are too few; "
             "affinity: all on one. With soft-: as far as it is possible."
         ),
     ] = "anti-affinity"
@@ -73,11 +76,11 @@ class Flavor(Model):
     name: Annotated[ResourceName, Field(description="Name of the flavor.")]
     existing: Annotated[
         StrictBool,
-        Field(description="Whether the cloud has it already; it must then offer what is listed here."),
+        Field(description="Whether it exists already; it must then have the properties listed here."),
     ] = False
     vcpus: Annotated[Count, Unit("virtual CPUs"), Field(description="Virtual CPUs.")]
     memory: Annotated[Size, Field(description="Memory; whole MiB.")]
-    disk: Annotated[Size, Field(description="Root disk; whole GiB.")]
+    disk: Annotated[Size, Field(description="Root disk; whole GiB. 0 GiB: only for instances with boot_volume.")]
     accelerators: Annotated[
         AcceleratorCounts, Unit("cards"), Field(description="Cards passed through to the instance, by kind.")
     ] = Field(default_factory=dict)
@@ -102,11 +105,67 @@ class Flavor(Model):
 
     @model_validator(mode="after")
     def _whole_units(self) -> Self:
-        for key, size, unit in (("memory", self.memory, "MiB"), ("disk", self.disk, "GiB")):
-            if size.bytes % Size.units[unit] or size.bytes == 0:
-                raise PydanticCustomError(
-                    "whole_unit",
-                    "must be a whole number of {unit}, at least one",
-                    {"key": key, "unit": unit, "fix": f"for instance 20 {unit}"},
-                )
+        self.memory.require_whole("memory", "MiB", 20)
+        self.disk.require_whole("disk", "GiB", 20, least=0)
         return self
+
+
+class Image(Model):
+    """An operating system image."""
+
+    layer: ClassVar[str] = "cloud"
+    name: Annotated[ResourceName, Field(description="Name in glance.")]
+    distribution: Annotated[Literal["debian"], Field(description="Distribution; the roles support Debian only.")]
+    release: Annotated[
+        str,
+        Field(
+            min_length=1, max_length=32, pattern=r"^[0-9A-Za-z][0-9A-Za-z.]*$", description='Release, in quotes: "12".'
+        ),
+    ]
+    id: Annotated[
+        UUID | None,
+        Field(
+            description="existing: id in glance. Default: the image with this name when the site is first deployed; "
+            "a later upload of the same name is not used."
+        ),
+    ] = None
+    checksum: Annotated[
+        str | None,
+        Field(
+            pattern=r"^([0-9a-f]{32}|[0-9a-f]{64}|[0-9a-f]{128})$",
+            description="existing: digest that glance must report: MD5 (checksum), SHA-256 or SHA-512 (os_hash_value).",
+        ),
+    ] = None
+
+
+class Instance(Model):
+    """A virtual machine with its roles."""
+
+    layer: ClassVar[str] = "cloud"
+    name: Annotated[DnsLabel, Field(description="Host name.")]
+    flavor: Annotated[str, Field(description="Name of a flavor of cloud.flavors.")]
+    image: Annotated[str, Field(description="Name of an image of cloud.images.")]
+    network: Annotated[str, Field(description="Name of a network of cloud.networks.")]
+    roles: Annotated[tuple[Role, ...], Field(min_length=1, description="Roles; each is also an Ansible group.")]
+    floating_ip: Annotated[
+        StrictBool,
+        Field(description="Whether it gets an address of the external network, at which it is reachable from outside."),
+    ] = False
+    server_group: Annotated[
+        str | None, Field(description="Name of a server group of cloud.server_groups. A change replaces the instance.")
+    ] = None
+    availability_zone: Annotated[
+        ResourceName | None,
+        Field(description="existing: availability zone. A change replaces the instance. Default: the cloud's choice."),
+    ] = None
+    boot_volume: Annotated[
+        BootVolume | None,
+        Field(
+            description="Root disk on a volume of cinder; adding or removing it replaces the instance. Default: the "
+            "hypervisor's disk, with the flavor's size."
+        ),
+    ] = None
+    volumes: Annotated[
+        tuple[Volume, ...],
+        Field(description="Data volumes of cinder, which are kept when the instance is replaced."),
+    ] = ()

@@ -59,7 +59,7 @@ class Document:
     mistakes: tuple[Problem, ...] = ()
 
     def locate(self, path: KeyPath) -> tuple[Place, bool]:
-        """Where a key stands: its own place, or that of the nearest parent, and whether it is its own."""
+        """Where a key is: its own place, or that of the nearest parent, and whether it is its own."""
         marks = self.marks
         for step in path:
             children = marks.children
@@ -74,7 +74,7 @@ class Document:
         return marks.place, True
 
     def value(self, path: KeyPath) -> object:
-        """What stands at a path.
+        """The value at a path.
 
         Raises:
             KeyError: nothing does.
@@ -90,7 +90,7 @@ class Document:
         return found
 
     def problem(self, path: KeyPath, why: str, fix: str) -> Problem:
-        """A mistake at a key, with its place and value."""
+        """An error at a key, with its place and value."""
         place, own = self.locate(path)
         found = self.value(path) if own else None
         value = (HIDDEN if may_be_secret(path) else shorten(found)) if own else None

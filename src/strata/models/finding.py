@@ -10,7 +10,7 @@ from strata.models.yaml_events import KeyPath
 
 @dataclass(frozen=True)
 class Finding:
-    """A mistake between parts.
+    """An error between parts.
 
     Args:
         path: the key that should change.

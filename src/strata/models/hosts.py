@@ -18,6 +18,7 @@ from strata.models.types import (
     DatabaseName,
     DataItem,
     DnsLabel,
+    HoursInterval,
     HttpsUrl,
     IPAddress,
     IPNetwork,
@@ -46,25 +47,23 @@ OWN_SETTINGS = frozenset(
 
 
 class Machine(Model):
-    """A machine that is no instance of the cloud: bare metal, or another institution's."""
+    """A host that is not an instance of the cloud: bare metal, or a server of another institution."""
 
     layer: ClassVar[str] = "hosts"
     name: Annotated[DnsLabel, Field(description="Host name.")]
-    address: Annotated[IPAddress, Field(description="Where Ansible reaches it over SSH.")]
-    roles: Annotated[
-        tuple[Role, ...], Field(min_length=1, description="What it does; each is an Ansible group and a role.")
-    ]
-    accelerators: Annotated[AcceleratorCounts, Unit("cards"), Field(description="Cards in it, by kind.")] = Field(
+    address: Annotated[IPAddress, Field(description="Address for SSH.")]
+    roles: Annotated[tuple[Role, ...], Field(min_length=1, description="Roles; each is also an Ansible group.")]
+    accelerators: Annotated[AcceleratorCounts, Unit("cards"), Field(description="Number of cards, by kind.")] = Field(
         default_factory=dict
     )
     cpus: Annotated[Count | None, Unit("CPUs"), Field(description="CPUs; needed with the role slurm_node.")] = None
     memory: Annotated[Size | None, Field(description="Memory; needed with the role slurm_node.")] = None
-    institution: Annotated[DnsLabel | None, Field(description="Who owns it.")] = None
+    institution: Annotated[DnsLabel | None, Field(description="Institution that owns it.")] = None
     zone: Annotated[DnsLabel | None, Field(description="Failure domain: room, site, network.")] = None
 
 
 class NfsExport(Model):
-    """A directory that the NFS server offers."""
+    """A directory that the NFS server exports."""
 
     layer: ClassVar[str] = "hosts"
     name: Annotated[DnsLabel, Field(description="Name of the export.")]
@@ -72,19 +71,21 @@ class NfsExport(Model):
     clients: Annotated[
         tuple[IPNetwork, ...],
         Field(
-            description="Networks that may mount it beside the site's nodes and transfer nodes; never a pod network."
+            description="Networks that may mount it, besides the site's nodes and transfer nodes; never a pod network."
         ),
     ] = ()
     read_only: Annotated[StrictBool, Field(description="Whether clients may only read.")] = False
     root: Annotated[
         StrictBool,
-        Field(description="Whether root of a client is root here, as provisioners of volumes need; else it is nobody."),
+        Field(
+            description="Whether root on a client is root here, as volume provisioners need; otherwise, it is nobody."
+        ),
     ] = False
     tenants: Annotated[
         StrictBool,
         Field(
-            description="Whether it holds one folder per tenant, named after it, that only the tenant's group_id may "
-            "enter; the export itself then takes no files."
+            description="Whether it contains one folder per tenant, with the tenant's name, which only the tenant's "
+            "group_id may enter; files cannot be created outside of these folders."
         ),
     ] = False
 
@@ -93,11 +94,29 @@ class Nfs(Model):
     """Shared file storage."""
 
     layer: ClassVar[str] = "hosts"
-    exports: Annotated[tuple[NfsExport, ...], Field(min_length=1, description="Directories that are offered.")]
+    exports: Annotated[tuple[NfsExport, ...], Field(min_length=1, description="Exported directories.")]
     volumes: Annotated[
         AbsolutePath,
-        Field(description="Directory on the server that holds the volumes of services, each an export of its own."),
+        Field(description="Directory on the server for the volumes of services; each volume is a separate export."),
     ] = Path("/srv/nfs/volumes")
+
+
+class LoadBalancer(Model):
+    """The address that the hosts with the role load_balancer share."""
+
+    layer: ClassVar[str] = "hosts"
+    consumers: ClassVar[tuple[str, ...]] = ("role keepalived", "pulumi/cloud")
+    virtual_address: Annotated[
+        IPAddress,
+        Field(
+            description="IPv4 address of the active load balancer, which another one takes over if it is lost. The "
+            "address must be in their network, outside of its allocation pool."
+        ),
+    ]
+    floating_ip: Annotated[
+        StrictBool,
+        Field(description="Whether it gets an address of the external network, at which it is reachable from outside."),
+    ] = False
 
 
 class PostgreSQL(Model):
@@ -106,13 +125,15 @@ class PostgreSQL(Model):
     layer: ClassVar[str] = "hosts"
     databases: Annotated[
         tuple[DatabaseName, ...],
-        Field(description="Databases; each has an owner of the same name. kine's own is added where it is used."),
+        Field(
+            description="Databases; each has an owner of the same name. The database of kine is added if kine is used."
+        ),
     ] = ()
     settings: Annotated[
         dict[SettingName, SettingValue],
         Field(
-            description="Settings as in postgresql.conf, name to value. The server checks them before they are "
-            "written, and is restarted only for those that it cannot take over while it runs."
+            description="Settings of postgresql.conf, name to value. The server checks them before they are "
+            "written, and is restarted only for settings that require it."
         ),
     ] = Field(default_factory=dict)
 
@@ -129,26 +150,56 @@ class PostgreSQL(Model):
 
 
 class Registry(Model):
-    """The site's image registry; every access needs a password."""
+    """The site's image registry; every request requires a password."""
 
     layer: ClassVar[str] = "hosts"
     consumers: ClassVar[tuple[str, ...]] = ("role registry",)
     robots: Annotated[
         tuple[DnsLabel, ...],
         Field(
-            description="Programs that may pull, beside the site's nodes; each logs in as robot-<name> with the secret "
-            "registry_robot_<name>_password."
+            description="Programs that may pull, besides the site's nodes; each logs in as robot-<name> with the "
+            "secret registry_robot_<name>_password."
         ),
     ] = ()
 
 
 class Keep(Model):
-    """How many snapshots of each export and database are kept."""
+    """Number of snapshots to keep of each export and database."""
 
     layer: ClassVar[str] = "hosts"
-    daily: Annotated[Count, Unit("days"), Field(description="The last snapshot of each of so many days.")] = 7
-    weekly: Annotated[Count, Unit("weeks"), Field(description="The last snapshot of each of so many weeks.")] = 5
-    monthly: Annotated[Count, Unit("months"), Field(description="The last snapshot of each of so many months.")] = 12
+    daily: Annotated[Count, Unit("days"), Field(description="Number of days of which the last snapshot is kept.")] = 7
+    weekly: Annotated[
+        Count, Unit("weeks"), Field(description="Number of weeks of which the last snapshot is kept.")
+    ] = 5
+    monthly: Annotated[
+        Count, Unit("months"), Field(description="Number of months of which the last snapshot is kept.")
+    ] = 12
+
+
+class PostgreSQLArchive(Model):
+    """Continuous backups of the PostgreSQL servers by pgBackRest, for restores to a point in time."""
+
+    layer: ClassVar[str] = "hosts"
+    consumers: ClassVar[tuple[str, ...]] = ("role pgbackrest", "strata backup", "strata restore")
+    interval: Annotated[
+        HoursInterval,
+        Unit("hours"),
+        Field(
+            description="Time between backups, starting at `hour`. One a day is differential, the others incremental."
+        ),
+    ] = 6
+    full_interval: Annotated[Count, Unit("days"), Field(description="Time between full backups.")] = 7
+    keep_full: Annotated[
+        Count,
+        Field(description="Full backups to keep, with the WAL and the other backups since the oldest one."),
+    ] = 4
+    maximum_archive_age: Annotated[
+        Count,
+        Unit("minutes"),
+        Field(
+            description="Age at which `strata status` reports WAL that is not archived. WAL is archived every minute."
+        ),
+    ] = 15
 
 
 class Backup(Model):
@@ -157,24 +208,31 @@ class Backup(Model):
     layer: ClassVar[str] = "hosts"
     consumers: ClassVar[tuple[str, ...]] = ("role backup", "strata backup", "strata restore")
     url: Annotated[HttpsUrl, Field(description="S3 endpoint, for path-style requests; not the site's own.")]
-    bucket: Annotated[BucketName, Field(description="Bucket; the repositories are in <site>/<host> in it.")]
+    bucket: Annotated[BucketName, Field(description="Bucket; its repositories are <site>/<host>.")]
     region: Annotated[DnsLabel, Field(description="Region that requests are signed for.")] = "us-east-1"
     ca_file: Annotated[
         SiteFile | None,
-        Field(
-            description="PEM file of the CA that signed its certificate, relative to the site file. Default: public."
-        ),
+        Field(description="PEM file of the CA of its certificate, relative to the site file. Default: public CAs."),
     ] = None
     exclude: Annotated[
-        tuple[DataItem, ...], Field(description="What is not backed up: export/<name>, database/<name>.")
+        tuple[DataItem, ...], Field(description="Items that are not backed up: export/<name>, database/<name>.")
     ] = ()
     hour: Annotated[
-        int, Unit("hour of the day"), Field(strict=True, ge=0, le=23, description="When it runs, at half past.")
+        int,
+        Unit("hour of the day"),
+        Field(strict=True, ge=0, le=23, description="Hour at which backups start, at half past."),
     ] = 2
-    keep: Annotated[Keep, Field(description="Snapshots that are kept.")] = Keep()
+    keep: Annotated[Keep, Field(description="Number of snapshots to keep.")] = Keep()
     maximum_age: Annotated[
-        Count, Unit("hours"), Field(description="Age from which `strata status` reports a backup as too old.")
+        Count, Unit("hours"), Field(description="Age at which `strata status` reports a backup as too old.")
     ] = 30
+    postgresql: Annotated[
+        PostgreSQLArchive | None,
+        Field(
+            description="Backups of whole PostgreSQL servers, in <site>/postgresql of the bucket; {} selects the "
+            "defaults. Default: none; the role backup dumps the databases of a single server."
+        ),
+    ] = None
 
 
 class DataTransfer(Model):
@@ -182,7 +240,7 @@ class DataTransfer(Model):
 
     layer: ClassVar[str] = "hosts"
     consumers: ClassVar[tuple[str, ...]] = ("role data_transfer",)
-    path: Annotated[AbsolutePath, Field(description="Folder of the downloads, or where the export is mounted.")] = Path(
+    path: Annotated[AbsolutePath, Field(description="Folder of the downloads, or mount point of the export.")] = Path(
         "/srv/data-transfer"
     )
     export: Annotated[
@@ -195,8 +253,8 @@ class DataTransfer(Model):
     tenant: Annotated[
         DnsLabel | None,
         Field(
-            description="Tenant whose group_id reads the downloads and may queue them, beside the operators. Needed "
-            "with `export`. Default: the operators alone."
+            description="Tenant whose group_id may read and queue downloads, besides the operators. Required "
+            "with `export`. Default: only the operators."
         ),
     ] = None
 
@@ -212,13 +270,15 @@ class DataTransfer(Model):
 
 
 class Operator(Model):
-    """A person who logs in on the site's hosts, with keys only."""
+    """A person who logs in to the site's hosts, with SSH keys only."""
 
     layer: ClassVar[str] = "hosts"
     name: Annotated[LoginName, Field(description="Login name.")]
     keys: Annotated[
         tuple[PublicKey, ...],
-        Field(min_length=1, description="SSH public keys; one that is taken off this list no longer opens a host."),
+        Field(
+            min_length=1, description="SSH public keys; a key that is removed from this list is removed from all hosts."
+        ),
     ]
     administrator: Annotated[StrictBool, Field(description="Whether the operator may become root.")] = False
 
@@ -232,21 +292,28 @@ class Operator(Model):
 
 
 class Hosts(Model):
-    """Machines and the services on them."""
+    """Hosts and their services."""
 
     layer: ClassVar[str] = "hosts"
-    machines: Annotated[tuple[Machine, ...], Field(description="Machines that are no instances of the cloud.")] = ()
+    machines: Annotated[tuple[Machine, ...], Field(description="Hosts that are not instances of the cloud.")] = ()
     firewall: Annotated[
         StrictBool,
         Field(
-            description="Whether `machines` refuse connections that no role and no list of `access` names (nftables, "
-            "role firewall). false where another firewall does; one that Strata installed stays until it is disabled."
+            description="Whether `machines` refuse all connections except those for roles and `access` (nftables, role "
+            "firewall). Set false if another firewall does; one that Strata installed remains until you disable it."
         ),
     ] = True
     operators: Annotated[
         tuple[Operator, ...],
-        Field(description="People who log in; one that is taken off this list is removed, the home directory stays."),
+        Field(description="Accounts of people; removing one from this list deletes it, but keeps its home directory."),
     ] = ()
+    load_balancer: Annotated[
+        LoadBalancer | None,
+        Field(
+            description="Virtual address of the load balancers; required if several hosts have the role "
+            "load_balancer. Default: none, a single load balancer is reached at its own address."
+        ),
+    ] = None
     nfs: Annotated[Nfs | None, Field(description="Shared file storage; needs a host with the role nfs_server.")] = None
     postgresql: Annotated[PostgreSQL | None, Field(description="Databases; needs a host with the role postgresql.")] = (
         None
@@ -254,19 +321,19 @@ class Hosts(Model):
     slurm: Annotated[Slurm | None, Field(description="Batch system; needs a host with the role slurm_controller.")] = (
         None
     )
-    registry: Annotated[Registry, Field(description="Who may pull from the registry, beside the nodes.")] = Registry()
+    registry: Annotated[Registry, Field(description="Access to the registry, besides that of the nodes.")] = Registry()
     backup: Annotated[Backup | None, Field(description="Daily backups; needs hosts with the role backup.")] = None
     data_transfer: Annotated[
         DataTransfer | None, Field(description="Downloads; needs hosts with the role data_transfer.")
     ] = None
     ssh_user: Annotated[
         LoginName,
-        Field(description="Login name on all hosts; one other than root becomes root by sudo without a password."),
+        Field(description="Login name on all hosts; a user other than root needs sudo without a password."),
     ] = "root"
     bastion: Annotated[
         DnsLabel | None,
         Field(
             description="Host through which SSH reaches all others: an instance with a floating IP, or a machine. The "
-            "others then accept SSH from it alone."
+            "others then accept SSH only from this host."
         ),
     ] = None

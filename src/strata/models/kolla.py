@@ -17,6 +17,7 @@ Interface = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-
 RegistryAddress = Annotated[
     str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?(:[1-9][0-9]{0,4})?$")
 ]
+TEST_REGISTRY = "quay.io"
 MIXED = "controllers and hypervisors with the same name are one host; they need the same address"
 
 
@@ -33,17 +34,35 @@ class VirtualAddress(Model):
 
     layer: ClassVar[str] = "cloud"
     address: Annotated[IPAddress, Field(description="The address.")]
-    name: Annotated[DomainName, Field(description="Its DNS name, which the TLS certificate has.")]
+    name: Annotated[DomainName, Field(description="DNS name, as in the TLS certificate.")]
 
 
 class Interfaces(Model):
-    """Network interfaces of the hosts; one name for all of them."""
+    """Network interfaces, which have the same names on all hosts."""
 
     layer: ClassVar[str] = "cloud"
     api: Annotated[Interface, Field(description="Interface with the address on cloud.kolla.network.")]
     external: Annotated[Interface, Field(description="Interface without addresses, for neutron's provider networks.")]
-    tunnel: Annotated[Interface | None, Field(description="For tenants' networks. Default: api.")] = None
-    public: Annotated[Interface | None, Field(description="For the external virtual address. Default: api.")] = None
+    tunnel: Annotated[Interface | None, Field(description="Interface for tenants' networks. Default: api.")] = None
+    public: Annotated[
+        Interface | None, Field(description="Interface for the external virtual address. Default: api.")
+    ] = None
+
+    @model_validator(mode="after")
+    def _external_is_alone(self) -> Self:
+        for key in ("api", "tunnel", "public"):
+            if getattr(self, key) == self.external:
+                raise PydanticCustomError(
+                    "interface_shared",
+                    "is the interface of {other} too, {interface}, which loses its addresses to Open vSwitch's bridge",
+                    {
+                        "key": "external",
+                        "other": key,
+                        "interface": self.external,
+                        "fix": "an interface without addresses; a VLAN or one end of a veth pair will do",
+                    },
+                )
+        return self
 
 
 class Ceph(Model):
@@ -60,7 +79,9 @@ class Kolla(Model):
     layer: ClassVar[str] = "cloud"
     registry: Annotated[
         RegistryAddress,
-        Field(description="Registry with Kolla's images; Kolla-Ansible refuses quay.io, whose images are for tests."),
+        Field(
+            description="Registry with Kolla's images; Kolla-Ansible refuses quay.io, whose images are only for tests."
+        ),
     ]
     distribution: Annotated[
         Literal["debian", "ubuntu", "rocky"], Field(description="Distribution of Kolla's images.")
@@ -104,6 +125,30 @@ class Kolla(Model):
                     "has the address of a controller, {address}",
                     {"key": key, "address": str(virtual.address), "fix": "an address that no host has"},
                 )
+        for key, virtual in (("internal", self.internal), ("external", self.external)):
+            if virtual.address in (self.network.network_address, self.network.broadcast_address):
+                raise PydanticCustomError(
+                    "virtual_address_reserved",
+                    "has the network or broadcast address of {network}, {address}",
+                    {
+                        "key": key,
+                        "address": str(virtual.address),
+                        "network": str(self.network),
+                        "fix": "an address that a host can have, and none has",
+                    },
+                )
+        if self.internal.name == self.external.name:
+            raise PydanticCustomError(
+                "virtual_name_shared",
+                "has the name of internal, {name}, and its certificate would be for one address",
+                {"key": "external", "name": self.external.name, "fix": "a name of its own"},
+            )
+        if self.registry.partition(":")[0] == TEST_REGISTRY:
+            raise PydanticCustomError(
+                "test_registry",
+                "has images for tests only, with which Kolla-Ansible's prechecks fail",
+                {"key": "registry", "fix": "a registry of the site that mirrors them, as in registry.example.org:5000"},
+            )
         if self.internal.address == self.external.address:
             raise PydanticCustomError(
                 "virtual_address_shared",

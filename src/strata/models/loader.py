@@ -27,7 +27,7 @@ def load_site(path: Path) -> Site:
         path: the site.yaml.
 
     Raises:
-        SiteError: with every mistake in it.
+        SiteError: with every error in it.
     """
     document = read_document(path)
     site, problems = check_document(document)

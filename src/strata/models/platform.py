@@ -26,14 +26,21 @@ from strata.models.types import (
 
 
 class TenantQuota(Model):
-    """Most that a tenant's pods may ask for."""
+    """Limits of a tenant's pods."""
 
     layer: ClassVar[str] = "platform"
-    cpu: Annotated[Count, Unit("CPUs"), Field(description="CPUs that all pods may ask for.")]
-    memory: Annotated[Size, Field(description="Memory that all pods may ask for.")]
+    cpu: Annotated[Count, Unit("CPUs"), Field(description="CPUs that all pods together may request.")]
+    memory: Annotated[Size, Field(description="Memory that all pods together may request.")]
     accelerators: Annotated[
-        AcceleratorCounts, Unit("cards"), Field(description="Cards that all pods may ask for, by kind.")
+        AcceleratorCounts, Unit("cards"), Field(description="Cards that all pods together may request, by kind.")
     ] = Field(default_factory=dict)
+    storage: Annotated[
+        Size | None,
+        Field(
+            description="Storage that all claims of the class `nfs` together may request. Needs "
+            "platform.storage_class. Default: none."
+        ),
+    ] = None
 
 
 class Person(Model):
@@ -41,18 +48,22 @@ class Person(Model):
 
     layer: ClassVar[str] = "platform"
     name: Annotated[LoginName, Field(description="Name that the user logs in with.")]
-    email: Annotated[EmailAddress | None, Field(description="Address, the `email` claim of the user's tokens.")] = None
+    email: Annotated[
+        EmailAddress | None, Field(description="E-mail address, the `email` claim of the user's tokens.")
+    ] = None
 
 
 class Tenant(Model):
-    """A group of users with a namespace of its own; at the site's issuer the group `/tenants/<name>`."""
+    """A group of users with a namespace; at the site's issuer, it is the group `/tenants/<name>`."""
 
     layer: ClassVar[str] = "platform"
     name: Annotated[DnsLabel, Field(description="Name of the namespace and of the group.")]
-    quota: Annotated[TenantQuota, Field(description="Most that its pods may ask for.")]
+    quota: Annotated[TenantQuota, Field(description="Limits of its pods.")]
     group_id: Annotated[
         GroupId | None,
-        Field(description="Numeric group that owns its folders on NFS exports with `tenants: true`, which need it."),
+        Field(
+            description="ID of the group that owns its folders on NFS exports with `tenants: true`, which require it."
+        ),
     ] = None
     principal_investigators: Annotated[
         tuple[Person, ...],
@@ -60,7 +71,7 @@ class Tenant(Model):
     ] = ()
     members: Annotated[
         tuple[Person, ...],
-        Field(description="Other members from the start; `strata users add` adds more."),
+        Field(description="Other initial members; `strata users add` adds more."),
     ] = ()
 
 
@@ -71,41 +82,41 @@ class ExternalIssuerEndpoints(Model):
     authorize: Annotated[HttpsUrl | None, Field(description="Authorization endpoint.")] = None
     token: Annotated[HttpsUrl | None, Field(description="Token endpoint.")] = None
     userinfo: Annotated[HttpsUrl | None, Field(description="UserInfo endpoint.")] = None
-    logout: Annotated[HttpsUrl | None, Field(description="End of the session.")] = None
+    logout: Annotated[HttpsUrl | None, Field(description="Logout endpoint.")] = None
 
 
 class ExternalIssuer(Model):
-    """An identity provider of the organisation, whose JSON Web Tokens services accept."""
+    """An identity provider of the organization, whose JSON Web Tokens services accept."""
 
     layer: ClassVar[str] = "platform"
-    url: Annotated[IssuerUrl, Field(description="The `iss` claim of its tokens, exactly, a last slash included.")]
+    url: Annotated[IssuerUrl, Field(description="The `iss` claim of its tokens, exactly, including a trailing slash.")]
     audience: Annotated[
         Audience | None,
-        Field(description="What the `aud` claim of tokens must hold. Default: the name of each service."),
+        Field(description="Audience that the `aud` claim of tokens must contain. Default: the name of each service."),
     ] = None
     jwks_url: Annotated[
         HttpsUrl | None,
-        Field(description="Where it publishes its keys. Default: as its /.well-known/openid-configuration says."),
+        Field(description="URL of its keys. Default: from its /.well-known/openid-configuration."),
     ] = None
     ca_file: Annotated[
         SiteFile | None,
         Field(
-            description="PEM file of the authority that signed its certificate, relative to the site file. "
-            "Default: the authorities of the service's image.",
+            description="PEM file of the CA that signed its certificate, relative to the site file. "
+            "Default: the CAs in the service's image.",
         ),
     ] = None
     endpoints: Annotated[
         ExternalIssuerEndpoints,
-        Field(description="URLs for clients, where its /.well-known/openid-configuration does not name them."),
+        Field(description="URLs for clients, if its /.well-known/openid-configuration does not name them."),
     ] = ExternalIssuerEndpoints()
 
 
 class ServicesSection(Model):
-    """Services of the platform; one that is not named is not installed."""
+    """Services of the platform; only those that are listed are installed."""
 
     layer: ClassVar[str] = "platform"
     external_issuer: Annotated[
-        ExternalIssuer | None, Field(description="Issuer of tokens outside of the site, in place of a service.")
+        ExternalIssuer | None, Field(description="External token issuer, instead of a built-in one.")
     ] = None
 
 
@@ -128,7 +139,7 @@ LETS_ENCRYPT = "https://acme-v02.api.letsencrypt.org/directory"
 
 
 class IngressCertificate(Model):
-    """Where the certificate of the services' names comes from."""
+    """Certificate of the services' names."""
 
     layer: ClassVar[str] = "platform"
     source: Annotated[
@@ -160,7 +171,7 @@ class IngressCertificate(Model):
     ] = None
     email: Annotated[
         EmailAddress | None,
-        Field(description="acme: address of the account."),
+        Field(description="acme: e-mail address of the account."),
     ] = None
 
     @model_validator(mode="after")
@@ -193,19 +204,32 @@ class IngressCertificate(Model):
 _EXAMPLES = {"certificate": "certificate.pem", "private_key": "ingress_private_key", "email": "operators@example.org"}
 
 
+class StorageClass(Model):
+    """The storage class `nfs`, the default of the cluster: each claim of a tenant gets a folder of an NFS export."""
+
+    layer: ClassVar[str] = "platform"
+    export: Annotated[
+        DnsLabel,
+        Field(description="Export in `hosts.nfs.exports` for the folders, with `root: true`; only nodes may mount it."),
+    ]
+
+
 class Ingress(Model):
     """The ingress controller, through which all services are reached."""
 
     layer: ClassVar[str] = "platform"
-    certificate: Annotated[
-        IngressCertificate, Field(description="Where the certificate of the services' names comes from.")
-    ] = IngressCertificate()
+    certificate: Annotated[IngressCertificate, Field(description="Certificate of the services' names.")] = (
+        IngressCertificate()
+    )
 
 
 class Platform(Model):
-    """What users see."""
+    """Tenants and services."""
 
     layer: ClassVar[str] = "platform"
     tenants: Annotated[tuple[Tenant, ...], Field(description="Groups of users.")] = ()
     services: Annotated[Services, Field(description="Services of the platform.")] = Services()
+    storage_class: Annotated[
+        StorageClass | None, Field(description="Storage class for claims of tenants. Default: none.")
+    ] = None
     ingress: Annotated[Ingress, Field(description="The ingress controller.")] = Ingress()

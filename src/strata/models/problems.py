@@ -23,14 +23,14 @@ SHOWN_VALUE = 80
 
 @dataclass(frozen=True)
 class Problem:
-    """One mistake.
+    """One error.
 
     Args:
         file: where it is.
         line: 1-based; None where the whole file is meant.
         column: 1-based.
         key: dotted path of the key, "" for the whole file.
-        value: what stands there, shortened; None where nothing does.
+        value: the one there, shortened; None where there is none.
         why: what is wrong.
         fix: what would be right.
     """

@@ -68,7 +68,7 @@ def paths_for_key(key: str, data: Mapping[str, object]) -> list[KeyPath]:
     """Paths, through sections that are there, at which a key of this name may stand; not those inside lists.
 
     Args:
-        key: as it stands in the file, at a wrong place.
+        key: as it is in the file, at a wrong place.
         data: the whole file.
     """
     return [path for path in _sections().get(key, ()) if _there(data, path[:-1])]
@@ -219,7 +219,7 @@ def _rewritten(kind: str, value: object) -> str | None:
 
 
 def _value(document: Document, path: KeyPath) -> object:
-    """What stands at a path, "" where nothing does."""
+    """The value at a path; "" where there is none."""
     try:
         return document.value(path)
     except KeyError:

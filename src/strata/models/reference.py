@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, get_args, get_origin
 
 from pydantic.fields import FieldInfo
@@ -13,16 +13,23 @@ from strata.models.base import Model
 from strata.models.explain import choices_of, type_name, unit_of
 from strata.models.pydantic_errors import strip_optional
 from strata.models.site import Site
-from strata.roles import Port, Role, roles
+from strata.roles import Condition, Port, Role, roles
 
 HEADER = """# Site file
 
-`inventories/<site>/site.yaml` describes a site; this page is made from the model in `src/strata/models` by
-`python -m strata.models.generate`. `strata explain SITE KEY.PATH` says the same of one key, with its value and line.
+`inventories/<site>/site.yaml` describes a site; `python -m strata.models.generate` generates this page from
+`src/strata/models`. `strata explain SITE KEY.PATH` shows the entry of a key, with its value and line.
 
-Sizes are a whole number and a unit of 1024 (`32 GiB`).
+Sizes are whole numbers with a binary unit (`32 GiB`).
 Unknown keys, duplicate keys, anchors and aliases are refused. Text that looks like a number needs quotes.
 """
+
+CONDITIONS: Mapping[Condition, str] = {
+    "archived_postgresql": "with `hosts.backup.postgresql`",
+    "balanced_api": "with several control planes",
+    "replicated_postgresql": "with several `postgresql` hosts",
+    "virtual_address": "with `hosts.load_balancer`",
+}
 
 
 def reference_text() -> str:
@@ -95,8 +102,8 @@ def _shown(value: Any) -> str:
 
 
 def _roles() -> str:
-    lines = ["## Roles", "", "Made from `ansible/roles/<role>/role.yaml`, in the order in which they run.", ""]
-    lines += ["| role | on | what it sets up | TCP ports (clients) | DNS name | needs |", "|---|---|---|---|---|---|"]
+    lines = ["## Roles", "", "Generated from `ansible/roles/<role>/role.yaml`, in the order in which they run.", ""]
+    lines += ["| role | on | provides | TCP ports (clients) | DNS name | needs |", "|---|---|---|---|---|---|"]
     for name, role in roles().items():
         ports = ", ".join(f"{_number(port)} ({', '.join(_clients(port))})" for port in role.ports) or "–"
         names = ", ".join(f"`{own}.<domain>`" for own in role.dns_names) or "–"
@@ -109,7 +116,7 @@ def _number(port: Port) -> str:
 
 
 def _clients(port: Port) -> list[str]:
-    several = ["with several control planes"] if port.when == "balanced_api" else []
+    several = [CONDITIONS[port.when]] if port.when else []
     return [*port.clients, *([f"`access.{port.access}`"] if port.access else []), *several]
 
 
@@ -119,7 +126,8 @@ def _runs_on(role: Role) -> str:
     if role.runs_on == "machines":
         return "`hosts.machines`"
     if isinstance(role.runs_on, tuple):
-        return f"hosts with {' or '.join(f'`{name}`' for name in role.runs_on)}"
+        only = f", {CONDITIONS[role.when]}" if role.when else ""
+        return f"hosts with {' or '.join(f'`{name}`' for name in role.runs_on)}{only}"
     return "one host" if role.hosts == "one" else "any host"
 
 

@@ -13,19 +13,21 @@ from strata.models.types import DatabaseName, VariableName
 
 
 class Secret(Model):
-    """One secret that is not simply generated."""
+    """A secret whose source is declared."""
 
     layer: ClassVar[str] = "site"
-    name: Annotated[DatabaseName, Field(description="Name by which roles and programs ask for it.")]
+    name: Annotated[DatabaseName, Field(description="Name of the secret in roles and programs.")]
     source: Annotated[
         Literal["generated", "environment", "file"],
-        Field(description="generated: once per site, kept encrypted. environment, file: provided by the operator."),
+        Field(description="generated: once per site, stored encrypted. environment, file: provided by the operator."),
     ]
     variable: Annotated[
         VariableName | None,
-        Field(description="environment: the variable. Default: STRATA_SECRET_ and the name in capitals."),
+        Field(
+            description="environment: name of the variable. Default: STRATA_SECRET_ and the secret's name in capitals."
+        ),
     ] = None
-    path: Annotated[Path | None, Field(description="file: where it is, mode 0600, outside the repository.")] = None
+    path: Annotated[Path | None, Field(description="file: path of a file of mode 0600 outside the repository.")] = None
 
     @model_validator(mode="after")
     def _matching_source(self) -> Self:

@@ -18,28 +18,28 @@ from strata.models.types import DnsLabel, DomainName
 
 
 class Site(Model):
-    """A whole site, as inventories/<site>/site.yaml describes it."""
+    """A site, described by inventories/<site>/site.yaml."""
 
     name: Annotated[DnsLabel, Field(description="Name of the site, of its Pulumi stacks and of its state directory.")]
     domain: Annotated[
-        DomainName, Field(description="Domain below which services answer; the registry is registry.<domain>:5000.")
+        DomainName, Field(description="Domain of the services' names; the registry is registry.<domain>:5000.")
     ]
     cloud: Annotated[
-        Cloud | None, Field(description="The OpenStack cloud; without it the site has only hosts.machines.")
+        Cloud | None, Field(description="The OpenStack cloud; without it, the site has only hosts.machines.")
     ] = None
     access: Annotated[
-        Access, Field(description="Networks outside the site that may reach it. Default: none, everything is closed.")
+        Access, Field(description="Networks outside the site that may reach it. Default: none, all are blocked.")
     ] = Access()
-    hosts: Annotated[Hosts, Field(description="Machines and the services on them.")] = Hosts()
+    hosts: Annotated[Hosts, Field(description="Hosts and their services.")] = Hosts()
     cluster: Annotated[
-        Cluster | None, Field(description="The Kubernetes cluster; without it there is no platform.")
+        Cluster | None, Field(description="The Kubernetes cluster; without it, there is no platform.")
     ] = None
     platform: Annotated[Platform, Field(description="Tenants and services.")] = Platform()
     secrets: Annotated[
         tuple[Secret, ...],
-        Field(description="Secrets that the operator provides; any other is generated at first use."),
+        Field(description="Secrets that the operator provides; all others are generated at first use."),
     ] = ()
     state: Annotated[
         SharedState | None,
-        Field(description="State that a team shares. Default: the state directory of the deployment host."),
+        Field(description="State shared by a team. Default: the state directory of the deployment host."),
     ] = None

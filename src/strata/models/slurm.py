@@ -24,7 +24,7 @@ class SlurmPartition(Model):
         tuple[DnsLabel, ...], Field(description="Hosts with the role slurm_node. Default: all of them.")
     ] = ()
     accelerator: Annotated[
-        AcceleratorKind | None, Field(description="In place of `hosts`: all Slurm hosts with this accelerator.")
+        AcceleratorKind | None, Field(description="Instead of `hosts`: all Slurm hosts with this accelerator.")
     ] = None
     default_minutes: Annotated[
         Count | None, Unit("minutes"), Field(description="Time limit of a job without --time. Default: the maximum.")
@@ -33,7 +33,7 @@ class SlurmPartition(Model):
         Count | None, Unit("minutes"), Field(description="Longest time limit of a job. Default: none.")
     ] = None
     maximum_hosts: Annotated[
-        Count | None, Unit("hosts"), Field(description="Most hosts of one job. Default: no limit.")
+        Count | None, Unit("hosts"), Field(description="Maximum number of hosts of a job. Default: no limit.")
     ] = None
 
     @model_validator(mode="after")
@@ -64,5 +64,5 @@ class Slurm(Model):
     consumers: ClassVar[tuple[str, ...]] = ("role slurm_common",)
     partitions: Annotated[
         tuple[SlurmPartition, ...],
-        Field(min_length=1, description="Partitions; jobs that name none go to the first."),
+        Field(min_length=1, description="Partitions; the first is the default."),
     ]

@@ -14,7 +14,7 @@ AgeRecipient = Annotated[
 
 
 class S3Location(Model):
-    """A place in an S3 bucket; credentials come from the environment or the AWS profile."""
+    """A location in an S3 bucket; credentials come from the environment or the AWS profile."""
 
     bucket: Annotated[str, Field(description="Bucket; it must exist.", pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")]
     endpoint: Annotated[
@@ -31,23 +31,26 @@ class S3Location(Model):
 
 
 class StateOperator(Model):
-    """One member of the team that operates the site."""
+    """A member of the team that operates the site."""
 
     name: Annotated[str, Field(description="Name of the operator.", min_length=1)]
     key: Annotated[
         AgeRecipient,
-        Field(description="Public key that the state is encrypted to: age1… of age-keygen, or an SSH key."),
+        Field(description="Public key for which the state is encrypted: age1… from age-keygen, or an SSH key."),
     ]
 
 
 class SharedState(Model):
-    """State in S3, encrypted, with a lock; without it the state is a directory of the deployment host."""
+    """Encrypted state in S3, with a lock; without it, the state is a directory on the deployment host."""
 
     s3: Annotated[S3Location, Field(description="Where the state is stored.")]
     operators: Annotated[
         tuple[StateOperator, ...],
-        Field(description="Who can open the state. Default: who knows the passphrase in STRATA_STATE_PASSPHRASE."),
+        Field(description="Operators who can decrypt the state. Default: anyone with STRATA_STATE_PASSPHRASE."),
     ] = ()
     wait_minutes: Annotated[
-        int, Field(description="How long a command waits for another operator's.", ge=0, le=1440, strict=True)
+        int,
+        Field(
+            description="Maximum time that a command waits for another operator's command.", ge=0, le=1440, strict=True
+        ),
     ] = 30

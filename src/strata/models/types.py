@@ -58,6 +58,25 @@ class Size:
         unit = next(u for u, factor in reversed(self.units.items()) if self.bytes % factor == 0)
         return f"{self.bytes // self.units[unit]} {unit}" if self.bytes else "0 B"
 
+    def require_whole(self, key: str, unit: str, example: int, *, least: int = 1) -> None:
+        """Refuses what is no whole number of a unit, or too small; for validators of a model.
+
+        Args:
+            key: that has the size.
+            unit: of `units`.
+            example: an amount, for the fix.
+            least: 0 or 1, of the unit.
+
+        Raises:
+            PydanticCustomError: naming the key.
+        """
+        if self.bytes % self.units[unit] or self.bytes < least:
+            raise PydanticCustomError(
+                "whole_unit",
+                f"must be a whole number of {{unit}}{', at least one' if least else ''}",
+                {"key": key, "unit": unit, "fix": f"for instance {example} {unit}"},
+            )
+
     @classmethod
     def _validate(cls, value: object) -> Self:
         if isinstance(value, cls):
@@ -263,6 +282,21 @@ class SiteFile(str):
 EmailAddress = Annotated[str, Field(pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$", max_length=254)]
 Count = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
 """A positive number of things."""
+_HOURS = [hours for hours in range(1, 25) if 24 % hours == 0]
+
+
+def _divides_a_day(value: int) -> int:
+    if value not in _HOURS:
+        *most, last = _HOURS
+        fix = f"{', '.join(map(str, most))} or {last}"
+        raise PydanticCustomError("hours_interval", "does not divide a day", {"fix": fix})
+    return value
+
+
+HoursInterval = Annotated[
+    int, Field(strict=True), AfterValidator(_divides_a_day), WithJsonSchema({"type": "integer", "enum": _HOURS})
+]
+"""Hours between the runs of something that starts at the same hours each day."""
 GroupId = Annotated[int, Field(strict=True, ge=1000, le=2**31 - 1)]
 """Numeric group of files; the distribution's own groups are below 1000."""
 
@@ -328,6 +362,13 @@ def _parse_network4(value: object) -> object:
     return found
 
 
+def _parse_network6(value: object) -> object:
+    found = _parse_network(value)
+    if not isinstance(found, IPv6Network):
+        raise PydanticCustomError("network_version", "must be an IPv6 network", {"fix": "for instance fd00:77::/64"})
+    return found
+
+
 _ADDRESS4 = {"type": "string", "format": "ipv4"}
 _ADDRESS6 = {"type": "string", "format": "ipv6"}
 _NETWORK = {"type": "string", "pattern": r"^[0-9a-fA-F:.]+/[0-9]{1,3}$", "examples": ["10.77.0.0/24"]}
@@ -338,6 +379,7 @@ IPAddress = Annotated[
     WithJsonSchema({"type": "string", "anyOf": [_ADDRESS4, _ADDRESS6]}),
 ]
 IPNetwork = Annotated[IPv4Network | IPv6Network, BeforeValidator(_parse_network), WithJsonSchema(_NETWORK)]
+IPv6Net = Annotated[IPv6Network, BeforeValidator(_parse_network6), WithJsonSchema(_NETWORK)]
 IPv4Net = Annotated[IPv4Network, BeforeValidator(_parse_network4), WithJsonSchema(_NETWORK)]
 
 

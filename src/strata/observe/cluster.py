@@ -9,21 +9,23 @@ from strata.access.helm import helm_releases
 from strata.access.kubectl import Unanswered, kubectl_json
 from strata.models.accelerators import CATALOGUE
 from strata.observe.facts import NOT_UP, ClusterFacts, PlatformFacts, PodFacts
+from strata.observe.workloads import KINDS, workloads
 from strata.site.context import SiteContext
 
 RESOURCES = frozenset(card.resource for card in CATALOGUE.values())
 
 
 def observe_cluster(context: SiteContext) -> ClusterFacts:
-    """Nodes and pods; a cluster that does not answer says why."""
+    """Nodes, pods and workloads; a cluster that does not answer says why."""
     if context.site.cluster is None:
         return ClusterFacts(reason=NOT_UP)
     try:
-        answer = kubectl_json(context, "get", "nodes,pods", "--all-namespaces")
+        answer = kubectl_json(context, "get", ",".join(("nodes", "pods", *KINDS)), "--all-namespaces")
     except Unanswered as error:
         return ClusterFacts(reason=str(error))
     nodes: dict[str, str] = {}
     cards: dict[str, dict[str, int]] = {}
+    unhealthy: dict[str, dict[str, int]] = {}
     pods: list[PodFacts] = []
     for item in answer["items"]:
         if item["kind"] == "Node":
@@ -31,9 +33,15 @@ def observe_cluster(context: SiteContext) -> ClusterFacts:
             nodes[name] = _ready(item)
             allocatable: Mapping[str, str] = item["status"].get("allocatable", {})
             cards[name] = {r: int(n) for r, n in allocatable.items() if r in RESOURCES}
-        elif item["status"].get("phase") not in ("Succeeded", "Failed"):
+            # the kubelet counts broken cards in the capacity only
+            capacity = {r: int(n) for r, n in item["status"].get("capacity", {}).items() if r in RESOURCES}
+            if lost := {r: more for r, n in capacity.items() if (more := n - cards[name].get(r, 0)) > 0}:
+                unhealthy[name] = lost
+        elif item["kind"] == "Pod" and item["status"].get("phase") not in ("Succeeded", "Failed"):
             pods.append(_pod(item))
-    return ClusterFacts(nodes=nodes, cards=cards, pods=tuple(pods))
+    return ClusterFacts(
+        nodes=nodes, cards=cards, unhealthy=unhealthy, pods=tuple(pods), workloads=workloads(answer["items"])
+    )
 
 
 def _ready(node: Mapping[str, Any]) -> str:

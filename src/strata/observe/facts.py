@@ -65,6 +65,35 @@ class PodFacts(BaseModel):
     """Extended resource to the number of cards that it asked for."""
 
 
+class WorkloadFacts(BaseModel):
+    """A Deployment, StatefulSet or DaemonSet."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    kind: str
+    """In lower case."""
+    namespace: str
+    name: str
+    release: str | None
+    """Namespace and name of its Helm release; None for one of the cluster's installer."""
+    desired: int
+    """Number of pods."""
+    ready: int
+    reason: str = ""
+    """Why pods are not ready."""
+
+    @property
+    def state(self) -> str:
+        """`2 ready`, or how many are and why the others are not."""
+        if self.ready >= self.desired:
+            return self.wanted
+        return f"{self.ready} of {self.desired} ready" + (f": {self.reason}" if self.reason else "")
+
+    @property
+    def wanted(self) -> str:
+        """`2 ready`."""
+        return f"{self.desired} ready"
+
+
 class ClusterFacts(Facts):
     """What the API server answered."""
 
@@ -72,7 +101,10 @@ class ClusterFacts(Facts):
     """Name to `Ready`, or to the reason why not."""
     cards: dict[str, dict[str, int]] = Field(default_factory=dict)
     """Node to extended resource to allocatable cards."""
+    unhealthy: dict[str, dict[str, int]] = Field(default_factory=dict)
+    """Node to extended resource to cards that its device plugin reports as broken; without nodes that have none."""
     pods: tuple[PodFacts, ...] = ()
+    workloads: tuple[WorkloadFacts, ...] = ()
 
 
 class PlatformFacts(Facts):

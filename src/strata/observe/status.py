@@ -9,6 +9,7 @@ from rich.table import Table
 
 from strata.layers import Layer
 from strata.observe import HostFacts, Observation, observe
+from strata.observe.facts import WorkloadFacts
 from strata.observe.hosts import host_roles
 from strata.roles import units_of
 from strata.site.context import SiteContext
@@ -41,7 +42,13 @@ def site_status(context: SiteContext, observation: Observation | None = None) ->
         observation: what was seen; None to look now.
     """
     seen = observation or observe(context)
-    return [*_cloud(context, seen), *_hosts(context, seen), *_cluster(context, seen), *_platform(context, seen)]
+    return [
+        *_cloud(context, seen),
+        *_hosts(context, seen),
+        *_cluster(context, seen),
+        *_unhealthy_cards(seen),
+        *_platform(context, seen),
+    ]
 
 
 def _cloud(context: SiteContext, seen: Observation) -> list[ObjectStatus]:
@@ -104,12 +111,31 @@ def _cluster(context: SiteContext, seen: Observation) -> list[ObjectStatus]:
     if context.site.cluster is None:
         return []
     missing = seen.cluster.reason or "missing"
-    return [
+    nodes = [
         ObjectStatus(
             layer=Layer.CLUSTER, object=f"node {name}", wanted="Ready", found=seen.cluster.nodes.get(name, missing)
         )
         for name, roles in host_roles(context).items()
         if NODE_ROLES & set(roles)
+    ]
+    return [*nodes, *(_workload(Layer.CLUSTER, one) for one in seen.cluster.workloads if one.release is None)]
+
+
+def _workload(layer: Layer, one: WorkloadFacts, of: str = "") -> ObjectStatus:
+    return ObjectStatus(layer=layer, object=f"{of}{one.kind} {one.name}", wanted=one.wanted, found=one.state)
+
+
+def _unhealthy_cards(seen: Observation) -> list[ObjectStatus]:
+    """A node whose cards are all healthy needs no line."""
+    return [
+        ObjectStatus(
+            layer=Layer.CLUSTER,
+            object=f"node {node}: {resource}",
+            wanted="healthy",
+            found=f"{number} unhealthy, {seen.cluster.cards.get(node, {}).get(resource, 0)} allocatable",
+        )
+        for node, resources in sorted(seen.cluster.unhealthy.items())
+        for resource, number in sorted(resources.items())
     ]
 
 
@@ -119,15 +145,18 @@ def _platform(context: SiteContext, seen: Observation) -> list[ObjectStatus]:
     from strata.platform.releases import releases
 
     missing = seen.platform.reason or "missing"
-    return [
-        ObjectStatus(
-            layer=Layer.PLATFORM,
-            object=f"release {release.name}",
-            wanted="deployed",
-            found=seen.platform.releases.get(release.key, missing),
+    found: list[ObjectStatus] = []
+    for release in releases(context.site):
+        state = seen.platform.releases.get(release.key, missing)
+        found.append(
+            ObjectStatus(layer=Layer.PLATFORM, object=f"release {release.name}", wanted="deployed", found=state)
         )
-        for release in releases(context.site)
-    ]
+        found += [
+            _workload(Layer.PLATFORM, one, f"{release.name}: ")
+            for one in seen.cluster.workloads
+            if one.release == release.key
+        ]
+    return found
 
 
 def memory_notes(seen: Observation) -> tuple[str, ...]:

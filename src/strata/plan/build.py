@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from strata.catalogue.needs.database import databases
@@ -29,6 +29,7 @@ from strata.plan.model import (
     RouterPlan,
     SecurityGroupPlan,
     ServerGroupPlan,
+    VolumePlan,
 )
 from strata.provider import provider_of
 
@@ -134,7 +135,29 @@ def _cloud(site: Site, cloud: Cloud) -> CloudPlan:
             )
             for i in cloud.instances
         ),
+        volumes=tuple(_volumes(cloud)),
     )
+
+
+def _volumes(cloud: Cloud) -> Iterator[VolumePlan]:
+    for instance in cloud.instances:
+        boot = instance.boot_volume
+        if boot is not None:
+            yield VolumePlan(
+                name="boot volume",
+                size_gib=boot.size.gibibytes,
+                volume_type=boot.volume_type,
+                instance=instance.name,
+                mount_path="/",
+            )
+        for volume in instance.volumes:
+            yield VolumePlan(
+                name=volume.name,
+                size_gib=volume.size.gibibytes,
+                volume_type=volume.volume_type,
+                instance=instance.name,
+                mount_path=str(volume.mount_path),
+            )
 
 
 def _router(site: Site, cloud: Cloud) -> RouterPlan | None:

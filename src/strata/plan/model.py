@@ -84,6 +84,17 @@ class ServerGroupPlan(PlanModel):
     instances: tuple[str, ...]
 
 
+class VolumePlan(PlanModel):
+    """A volume of cinder; `volume_type` is None for the cloud's default."""
+
+    name: str
+    size_gib: int
+    volume_type: str | None
+    instance: str
+    mount_path: str
+    """Where the instance mounts it; / for a boot volume."""
+
+
 class InstancePlan(PlanModel):
     """An instance."""
 
@@ -114,6 +125,7 @@ class CloudPlan(PlanModel):
     aggregates: tuple[AggregatePlan, ...]
     server_groups: tuple[ServerGroupPlan, ...]
     instances: tuple[InstancePlan, ...]
+    volumes: tuple[VolumePlan, ...]
 
 
 class HostPlan(PlanModel):

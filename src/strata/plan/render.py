@@ -106,6 +106,14 @@ def _cloud(cloud: CloudPlan | None, console: Console) -> None:
         ("instance", "flavor", "image", "network", "accelerators"),
         ((i.name, i.flavor, i.image, i.network, _cards(i.accelerators)) for i in cloud.instances),
     )
+    _table(
+        console,
+        ("volume", "size", "type", "instance", "mounted on"),
+        (
+            (v.name, str(Size(v.size_gib * 2**30)), v.volume_type or "default", v.instance, v.mount_path)
+            for v in cloud.volumes
+        ),
+    )
     for spread in cloud.server_groups:
         names = ", ".join(spread.instances) or "no instances"
         _line(console, "server group", f"{spread.name} ({spread.policy}): {names}")

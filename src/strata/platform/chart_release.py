@@ -36,7 +36,7 @@ class ChartRelease(pulumi.ComponentResource):
             release.name,
             kubernetes.helm.v3.ReleaseArgs(
                 name=release.name,
-                chart=_chart(release.chart),
+                chart=_chart(release.chart, substitute=release.substitute),
                 namespace=release.namespace,
                 create_namespace=True,
                 values=values,
@@ -49,9 +49,9 @@ class ChartRelease(pulumi.ComponentResource):
         self.register_outputs({"status": self.status})
 
 
-def _chart(name: str) -> str:
+def _chart(name: str, *, substitute: bool) -> str:
     """Directory of a chart; relative to pulumi/platform if it belongs to the repository."""
     if name not in load_versions().charts:
         return f"{CHARTS}/{name}"
-    path = charts.chart_directory(name)
+    path = charts.SUBSTITUTES / name if substitute else charts.chart_directory(name)
     return f"../../{path.relative_to(REPOSITORY)}" if path.is_relative_to(REPOSITORY) else str(path)

@@ -18,8 +18,7 @@ from strata.site.outputs import CloudOutputs
 
 def values(site: Site, cluster: Cluster, outputs: CloudOutputs | None, images: Mapping[str, ImageReference]) -> Values:
     """Values of helm/cluster-base."""
-    # only the playbook of kubeadm has API servers advertise the hosts' own addresses
-    servers = host_networks_with(("kube_control_plane",), site, outputs) if cluster.installer == "kubeadm" else []
+    servers = host_networks_with(("kube_control_plane",), site, outputs)  # API servers advertise these
     return {
         "devicePlugin": _device_plugin(site, cluster, images),
         "runtimeClasses": [RUNTIME_CLASS] if nvidia_kinds(site) else [],

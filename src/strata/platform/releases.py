@@ -10,14 +10,15 @@ from typing import Protocol
 from strata.catalogue.needs.hostname import INGRESS_NAMESPACE, published
 from strata.catalogue.needs.namespace import Namespace, TenantNamespaces, namespaces
 from strata.catalogue.needs.shared_volume import service_volumes, volumes
+from strata.catalogue.needs.upstream_chart import UpstreamChart
 from strata.catalogue.service import SYSTEM_NAMESPACE, Secrets, Service, ServiceContext, Values, fingerprint
 from strata.catalogue.site import installed, needed
 from strata.models import Site
 from strata.models.base import Model
 from strata.models.platform import Tenant
-from strata.platform import cluster_base, ingress, nvidia_device_plugin, shared_volumes, tenant
+from strata.platform import cluster_base, ingress, nvidia_device_plugin, shared_volumes, storage_class, tenant
 from strata.platform.operator_values import check_operator_values, merged, operator_values
-from strata.site.hosts import hosts
+from strata.site.hosts import address_of, hosts
 from strata.site.outputs import CloudOutputs, ImageOutputs
 from strata.site.secrets import Certificate
 from strata.toolchain import load_versions
@@ -66,6 +67,7 @@ class Release:
         address: URL at the site's load balancer.
         after: releases that must be deployed before it; they come first in the table.
         makes: namespace that is an object of it.
+        substitute: whether lab/charts/<chart> takes the place of another project's chart that is available.
     """
 
     name: str
@@ -76,6 +78,7 @@ class Release:
     address: str | None = None
     after: tuple[str, ...] = ()
     makes: str | None = None
+    substitute: bool = False
 
     @property
     def key(self) -> str:
@@ -123,18 +126,32 @@ def releases(site: Site) -> tuple[Release, ...]:
         lambda _: nvidia_device_plugin.values(site, cluster),
         after=(base.name,),
     )
+    claims = _storage_class_release(site)
     gpus = [plugin] if nvidia_device_plugin.nvidia_kinds(site) else []
     own = [_namespace_release(namespace) for namespace in namespaces(site)]
     tenants = [_tenant_release(site, t) for t in site.platform.tenants]
     addresses = {one.key: one.url for one in published(site)}
+    upstream = [_upstream_release(service, need) for service, need in needed(site, UpstreamChart)]
     services = [_service_release(service, site, addresses.get(service.key)) for service in installed(site)]
     storage = _volumes_release(site, [*own, *tenants])
     per_tenant = [
-        _per_tenant_release(service, need, t)
+        _per_tenant_release(service, need, site, t)
         for service, need in needed(site, TenantNamespaces)
         for t in site.platform.tenants
     ]
-    return (base, controller, *gpus, *own, *tenants, *storage, *services, *per_tenant)
+    return (base, controller, *gpus, *claims, *own, *tenants, *storage, *upstream, *services, *per_tenant)
+
+
+def _storage_class_release(site: Site) -> tuple[Release, ...]:
+    settings, name = site.platform.storage_class, storage_class.CHART
+    if settings is None:
+        return ()
+
+    def values(state: PlatformState) -> Values:
+        return storage_class.values(site, settings, state.images.images)
+
+    substitute = storage_class.uses_substitute(site)
+    return (Release(name, "StorageClass", name, KUBERNETES_NAMESPACE, values, substitute=substitute),)
 
 
 def check_values(site: Site, site_file: Path) -> None:
@@ -171,6 +188,18 @@ def _volumes_release(site: Site, namespaces: Sequence[Release]) -> tuple[Release
     return (Release(name, _kind(name), name, SYSTEM_NAMESPACE, lambda _: shared_volumes.values(site), after=after),)
 
 
+def _upstream_release(service: Service[Model], need: UpstreamChart) -> Release:
+    def values(state: PlatformState) -> Values:
+        return need.values(service_context(service, state))
+
+    return Release(need.chart, _kind(need.chart), need.chart, KUBERNETES_NAMESPACE, values)
+
+
+def _upstream(service: Service[Model], site: Site) -> tuple[str, ...]:
+    """Releases of other projects' charts, which define what the service's own contain."""
+    return tuple(need.chart for one, need in needed(site, UpstreamChart) if one.name == service.name)
+
+
 def _service_release(service: Service[Model], site: Site, address: str | None) -> Release:
     def values(state: PlatformState) -> Values:
         context = service_context(service, state)
@@ -178,18 +207,19 @@ def _service_release(service: Service[Model], site: Site, address: str | None) -
 
     name = service.name
     after = tuple(need.release for one, need in needed(site, Namespace) if one.name == name)
+    after = (*after, *_upstream(service, site))
     if any(one.name == name for one, _ in service_volumes(site)):
         after = (*after, shared_volumes.CHART)
     return Release(name, _kind(name), name, service.namespace_of(site), values, address, after)
 
 
-def _per_tenant_release(service: Service[Model], need: TenantNamespaces, group: Tenant) -> Release:
+def _per_tenant_release(service: Service[Model], need: TenantNamespaces, site: Site, group: Tenant) -> Release:
     def values(state: PlatformState) -> Values:
         context = service_context(service, state)
         data = need.tenant_secret(context, group) if need.tenant_secret else {}
         return _with_fingerprint({**need.values(context, group), "namespace": group.name}, state, data)
 
-    name, after = need.release(group.name), (_tenant_name(group),)
+    name, after = need.release(group.name), (_tenant_name(group), *_upstream(service, site))
     return Release(name, _kind(need.chart), need.chart, SYSTEM_NAMESPACE, values, after=after)
 
 
@@ -220,11 +250,11 @@ def service_context(service: Service[Model], state: PlatformState) -> ServiceCon
     settings = service.of(state.site)
     if settings is None:
         raise LookupError(f"site {state.site.name} has no platform.services.{service.key}")
-    addresses: dict[str, str] = {}
     found = hosts(state.site, state.outputs)
-    for host in found:
-        for role in host.roles:
-            addresses.setdefault(role, host.address)
+    there = dict.fromkeys(role for host in found for role in host.roles)
+    addresses = {
+        role: address for role in there if (address := address_of(role, state.site, state.outputs)) is not None
+    }
     names = {host.name: host.address for host in found}
     images = state.images.images
     return ServiceContext(service, settings, state.site, state.site_file, images, state.secrets, addresses, names)

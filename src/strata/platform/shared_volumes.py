@@ -23,6 +23,7 @@ def values(site: Site) -> Values:
                 "path": one.path,
                 "size": one.size,
                 "readOnly": one.read_only,
+                **({"server": one.server} if one.server else {}),
             }
             for one in volumes(site)
         ],

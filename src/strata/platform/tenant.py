@@ -8,6 +8,7 @@ from strata.catalogue.service import Values
 from strata.models import Site
 from strata.models.platform import Tenant
 from strata.models.types import Size
+from strata.platform import storage_class
 from strata.platform.accelerators import by_resource, cluster_resources
 
 
@@ -20,11 +21,20 @@ def values(site: Site, tenant: Tenant) -> Values:
             "cpu": str(tenant.quota.cpu),
             "memory": memory(tenant.quota.memory),
             "accelerators": accelerators,
+            **_storage(site, tenant),
             "forbidden": [r for r in cluster_resources(site) if r not in accelerators],
         },
         "members": _subjects(site, tenant_group(tenant.name)),
         "principalInvestigators": _subjects(site, administrators_group(tenant.name)),
     }
+
+
+def _storage(site: Site, tenant: Tenant) -> Values:
+    """What claims of the storage class may ask for; nothing where the site has none."""
+    if site.platform.storage_class is None:
+        return {}
+    storage = tenant.quota.storage
+    return {"storage": {storage_class.NAME: memory(storage) if storage else "0"}}
 
 
 def _subjects(site: Site, group: str) -> list[Values]:

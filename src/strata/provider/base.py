@@ -12,8 +12,7 @@ from strata.errors import UserError
 from strata.findings import Drift, OrphanedResource
 from strata.layers import Playbook, Step
 from strata.models import Site
-from strata.models.cloud import Image
-from strata.models.compute import Hypervisor
+from strata.models.compute import Hypervisor, Image
 from strata.progress import Progress
 from strata.provider.deployment_host import Problem, deployment_host_problems
 from strata.site.hosts import Host
@@ -23,6 +22,11 @@ if TYPE_CHECKING:
     from openstack.connection import Connection
 
     from strata.site.context import SiteContext
+
+
+SIMULATED_CARDS = "/etc/strata/pci/devices"
+"""Where a lab lists the PCI devices that nova gave to an instance, in the form of sysfs."""
+SYSFS_CARDS = "/sys/bus/pci/devices"
 
 
 @dataclass(frozen=True)
@@ -60,12 +64,18 @@ class Provider:
     """Whether the site uses objects of the cloud that others created, which are checked before `up` changes any."""
     simulates_accelerators: ClassVar[bool] = False
     """Whether the accelerators are PCI devices without hardware, which NVIDIA's driver does not see."""
+    pci_directories: ClassVar[tuple[str, ...]] = (SIMULATED_CARDS, SYSFS_CARDS)
+    """Where hosts list their PCI devices, the first that exists; rehearsals of real sites have simulated ones."""
+    kernel_nfs: ClassVar[bool] = True
+    """Whether kernels of nodes have an NFS client, which csi-driver-nfs mounts with in its own container."""
     playbooks: tuple[Playbook, ...] = ()
     """Playbooks for the provider's own hosts."""
     lasting_secrets: ClassVar[frozenset[str]] = frozenset()
     """Generated secrets that `strata secrets rotate` leaves alone."""
     contents: ClassVar[str] = "all instances, networks and their data"
     """What `destroy` removes."""
+    stop_with: ClassVar[str] = "stop instances with `openstack server stop`"
+    """How an operator stops hosts that are not Strata's to stop."""
 
     def __init__(self, site: Site) -> None:
         self.site = site
@@ -182,7 +192,7 @@ class Provider:
         """
         raise UserError(
             f"`strata down` stops machines that Strata itself runs; {self.site.name} is not a lab site",
-            fix="stop instances with `openstack server stop`",
+            fix=self.stop_with,
         )
 
     def remove_cloud(self, progress: Progress) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strata.models.cloud import Image
+from strata.models.compute import Image
 from strata.provider.base import Provider
 from strata.provider.deployment_host import Problem, clouds_entry_problems
 from strata.site.outputs import ExistingObjects

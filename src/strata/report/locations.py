@@ -19,7 +19,7 @@ NOT_PLACED = "no hypervisor yet"
 
 
 def places(context: SiteContext, seen: Observation, *, up: bool) -> tuple[PlaceReport, ...]:
-    """Hypervisors with their instances, then machines of their own by institution.
+    """Hypervisors with their instances, then bare-metal hosts by institution.
 
     Args:
         context: the site.

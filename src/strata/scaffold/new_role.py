@@ -11,7 +11,7 @@ from strata.roles import DIRECTORY, roles
 
 TEMPLATE = Path(__file__).parent / "role"
 EXAMPLE = "example_role"
-"""Stands for the role's name in the template's files and their names."""
+"""Placeholder of the role's name in the template's files and their names."""
 LONGEST = 40
 FIRST_PORT = 8100
 

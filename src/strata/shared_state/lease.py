@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 from strata.errors import UserError
 from strata.progress import Progress
@@ -32,7 +32,7 @@ class Holder:
         renewal: counter, so that each renewal is another object.
     """
 
-    token: str
+    token: str = field(repr=False)
     copy: str
     operator: str
     host: str
@@ -49,7 +49,7 @@ class Seen:
     """The lock as it is stored.
 
     Args:
-        holder: who holds it.
+        holder: name of the operator who took it.
         etag: of the object.
         age: seconds since its last renewal.
     """

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from strata.layers import CLUSTER, HOSTS, Playbook
+from strata.layers import HOSTS, Playbook
 from strata.models import Site, load_site
 from strata.provider import Provider, provider_of
+from strata.site.installers import installer_of
 from strata.site.outputs import CloudOutputs, ImageOutputs
 from strata.site.paths import SitePaths
 from strata.site.secrets import SecretStore
@@ -27,7 +28,7 @@ class SiteContext:
         """Reads the site file.
 
         Raises:
-            SiteError: with every mistake in it.
+            SiteError: with every error in it.
         """
         site = load_site(site_file)
         return cls(site, site_file.absolute(), SitePaths(site.name))
@@ -45,7 +46,7 @@ class SiteContext:
     @property
     def playbooks(self) -> dict[str, Playbook]:
         """The playbooks that `up` runs, by name and in this order."""
-        own = (HOSTS, CLUSTER) if self.site.cluster is not None else (HOSTS,)
+        own = (HOSTS, *installer_of(self.site).playbooks) if self.site.cluster is not None else (HOSTS,)
         return {playbook.name: playbook for playbook in (*self.provider.playbooks, *own)}
 
     @property

@@ -20,10 +20,11 @@ from strata.roles import roles as all_roles
 from strata.site.outputs import CloudOutputs, Outputs
 from strata.site.paths import SitePaths
 
-Kind = Literal["project", "host", "database", "export", "namespace", "tenant"]
+Kind = Literal["project", "host", "volume", "database", "export", "namespace", "tenant"]
 LAYERS: dict[Kind, str] = {
     "project": "cloud",
     "host": "cloud",
+    "volume": "cloud",
     "database": "hosts",
     "export": "hosts",
     "namespace": "platform",
@@ -58,6 +59,7 @@ class Kept(BaseModel):
         return {
             "project": "every instance, network and volume in it is re-created",
             "host": f"all data of its roles ({self.detail})",
+            "volume": "the volume is deleted with all its files",
             "database": "the database is dropped with all its tables",
             "export": f"clients lose {self.detail}; its files stay on the server",
             "namespace": "it goes with all its pods, volumes and secrets",
@@ -97,6 +99,7 @@ def data_of(site: Site) -> tuple[Kept, ...]:
     if site.cloud is not None:
         found.append(Kept(kind="project", name=site.cloud.project.name))
         found += _hosts((i.name, i.roles) for i in site.cloud.instances)
+        found += [Kept(kind="volume", name=v.name) for i in site.cloud.instances for v in i.volumes]
     found += _hosts((m.name, m.roles) for m in site.hosts.machines)
     found += [Kept(kind="export", name=name, detail=str(path)) for name, path in export_paths(site).items()]
     if site.cluster is not None:
@@ -138,6 +141,35 @@ def _stays(kept: Kept, wanted: Kept | None) -> bool:
     if kept.kind == "host":
         return set(kept.detail.split(", ")) <= set(wanted.detail.split(", "))
     return kept.detail == wanted.detail
+
+
+def require_named_volumes(site: Site, paths: SitePaths, names: Iterable[str]) -> None:
+    """Before the whole site goes: refuses the loss of volumes that were not named.
+
+    Args:
+        site: as it is.
+        paths: where the ledger is.
+        names: of `--remove`: `volume/NAME`, or the name alone.
+
+    Raises:
+        ProtectedLoss: naming each volume, and the option that allows it.
+        UserError: a name that is no volume.
+    """
+    # a site whose outputs cannot be read is destroyed all the same
+    kept = {one.key: one for one in (*ProtectedResources.of(paths).kept, *data_of(site)) if one.kind == "volume"}
+    named = set(names)
+    if unknown := named - {n for one in kept.values() for n in (one.key, one.name)}:
+        raise UserError(
+            f"--remove {', '.join(sorted(unknown))}: the site has no such volume; it has {', '.join(kept) or 'none'}",
+            fix="name it as `strata plan` does",
+        )
+    refused = [one.key for one in kept.values() if not {one.key, one.name} & named]
+    if refused:
+        options = " ".join(f"--remove {key}" for key in refused)
+        raise ProtectedLoss(
+            f"site {site.name}: {', '.join(refused)} would be deleted with all files",
+            fix=f"allow the loss: strata destroy {site.name} {options}",
+        )
 
 
 class ProtectedLoss(UserError):

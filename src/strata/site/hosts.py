@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from strata.models import Site
-from strata.roles import machine_roles, roles, roles_of
+from strata.roles import Condition, machine_roles, roles, roles_of
+from strata.site.installers import installer_of, runs_role, virtual_address
 from strata.site.outputs import CloudOutputs
+
+LOAD_BALANCER = "load_balancer"
+POSTGRESQL = "postgresql"
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,7 @@ class Host:
 
 
 def hosts(site: Site, outputs: CloudOutputs | None) -> tuple[Host, ...]:
-    """Instances of the cloud, then machines of their own, each in the site's order."""
+    """Instances of the cloud, then bare-metal hosts, each in the site's order."""
     instances = outputs.instances.values() if outputs else ()
     found = [Host(i.name, i.address, tuple(i.roles), i.floating_ip) for i in instances]
     own = machine_roles() if site.hosts.firewall else ()
@@ -48,38 +52,91 @@ def hosts_with(role: str, site: Site, outputs: CloudOutputs | None) -> tuple[Hos
 def running_roles(site: Site, assigned: tuple[str, ...]) -> tuple[str, ...]:
     """The roles of a host in site.yaml, then those that come with them.
 
-    Roles of the cluster come with others only where Strata's playbook installs it.
+    Roles of the cluster come with others only where Strata's playbook runs them.
     """
-    installed = site.cluster is not None and site.cluster.installer == "kubeadm"
-    implied = (name for name in roles_of(assigned) if installed or roles()[name].layer != "cluster")
+    met = roles_of(assigned, conditions(site))
+    implied = (name for name in met if roles()[name].layer != "cluster" or runs_role(site, name))
     return tuple(dict.fromkeys((*assigned, *implied)))
 
 
 def address_of(role: str, site: Site, outputs: CloudOutputs | None) -> str | None:
-    """Address of the first host that has a role; None where there is none."""
-    found = hosts_with(role, site, outputs)
-    return found[0].address if found else None
+    """Address at which clients reach a role; None where no host has it.
+
+    Several PostgreSQL servers are reached at the load balancer, which knows the primary.
+    """
+    found = _reached(LOAD_BALANCER if role == POSTGRESQL and replicated_postgresql(site) else role, site, outputs)
+    return found.address if found else None
 
 
 def outside_of(role: str, site: Site, outputs: CloudOutputs | None) -> str | None:
-    """Address at which the deployment host and users connect to the first host that has a role; None without one."""
+    """Address at which the deployment host and users connect to a role; None where no host has it."""
+    found = _reached(role, site, outputs)
+    return found.outside if found else None
+
+
+def _reached(role: str, site: Site, outputs: CloudOutputs | None) -> Host | None:
+    """The first host that has a role; as load balancer, with the virtual address if there is one."""
     found = hosts_with(role, site, outputs)
-    return found[0].outside if found else None
+    if not found:
+        return None
+    section = site.hosts.load_balancer
+    if role != LOAD_BALANCER or section is None:
+        return found[0]
+    floating_ip = outputs.virtual_floating_ip if outputs else None
+    return replace(found[0], address=str(section.virtual_address), floating_ip=floating_ip)
 
 
 def balanced_api(site: Site) -> bool:
-    """Whether clients reach the API servers through the load balancer: several control planes by kubeadm."""
-    if site.cluster is None or site.cluster.installer != "kubeadm":
-        return False
-    roles_of_hosts = [instance.roles for instance in site.cloud.instances] if site.cloud else []
-    roles_of_hosts += [machine.roles for machine in site.hosts.machines]
-    return sum("kube_control_plane" in assigned for assigned in roles_of_hosts) > 1
+    """Whether clients reach the API servers through the load balancer: several control planes by Strata's roles."""
+    return site.cluster is not None and installer_of(site).by_roles and _count("kube_control_plane", site) > 1
+
+
+def replicated_postgresql(site: Site) -> bool:
+    """Whether Patroni replicates the databases: several hosts have the role postgresql."""
+    return _count(POSTGRESQL, site) > 1
+
+
+def archived_postgresql(site: Site) -> bool:
+    """Whether pgBackRest archives the PostgreSQL servers."""
+    return site.hosts.backup is not None and site.hosts.backup.postgresql is not None
+
+
+def conditions(site: Site) -> tuple[Condition, ...]:
+    """The conditions of roles and ports that a site meets."""
+    met: dict[Condition, bool] = {
+        "archived_postgresql": archived_postgresql(site),
+        "balanced_api": balanced_api(site),
+        "replicated_postgresql": replicated_postgresql(site),
+        "virtual_address": site.hosts.load_balancer is not None,
+        "volumes": site.cloud is not None and any(instance.volumes for instance in site.cloud.instances),
+    }
+    return tuple(condition for condition, holds in met.items() if holds)
+
+
+def _count(role: str, site: Site) -> int:
+    """Hosts in site.yaml that have a role."""
+    assigned = [instance.roles for instance in site.cloud.instances] if site.cloud else []
+    assigned += [machine.roles for machine in site.hosts.machines]
+    return sum(role in found for found in assigned)
 
 
 def api_host(site: Site, outputs: CloudOutputs | None) -> Host | None:
-    """The host at whose port 6443 clients reach the API server; None before the cloud layer made it."""
-    found = hosts_with("load_balancer" if balanced_api(site) else "kube_control_plane", site, outputs)
-    return found[0] if found else None
+    """Where clients reach port 6443 of the API server; None before the cloud layer made it."""
+    return _reached(LOAD_BALANCER if balanced_api(site) else "kube_control_plane", site, outputs)
+
+
+def api_address(site: Site, outputs: CloudOutputs | None, *, outside: bool = False) -> str | None:
+    """Address of the API server; None before the cloud layer made the control planes.
+
+    Args:
+        site: the model.
+        outputs: of the cloud layer.
+        outside: the one that the deployment host and users connect to, not that of nodes.
+    """
+    host = api_host(site, outputs)
+    if host is None:
+        return None
+    return virtual_address(site) or (host.outside if outside else host.address)
 
 
 def ingress_nodes(site: Site, outputs: CloudOutputs | None) -> tuple[Host, ...]:

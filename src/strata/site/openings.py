@@ -9,7 +9,7 @@ from ipaddress import IPv4Network, IPv6Network
 
 from strata.models import Site
 from strata.roles import HOSTS, KUBERNETES_ROLES, NODES, PODS, roles
-from strata.site.hosts import balanced_api
+from strata.site.hosts import LOAD_BALANCER, conditions
 
 EVERY_HOST = "nodes"
 """The group of every host; as a client, every host of the site."""
@@ -42,16 +42,21 @@ PING = Opening("ping", None, (EVERY_HOST,), "ssh", protocol="icmp")
 # Nodes forward packets to each other's pods, with pods' addresses or their own; a security group cannot tell these from
 # packets to the node itself. What pods may not reach on nodes and hosts is refused by the role pod_network.
 CLUSTER = Opening("cluster", None, KUBERNETES_ROLES, protocol=None)
+VRRP = Opening("vrrp", None, (LOAD_BALANCER,), protocol="vrrp")
+"""By which load balancers agree on the one with the virtual address."""
 
 
 def openings(site: Site) -> Mapping[str, tuple[Opening, ...]]:
-    """Group to what its members accept: the ports of the roles, ping, and everything between nodes."""
+    """Group to what its members accept: the ports of the roles, ping, VRRP, and everything between nodes."""
     found: dict[str, list[Opening]] = {EVERY_HOST: [], **{name: [CLUSTER] for name in KUBERNETES_ROLES}}
     groups = {HOSTS: (EVERY_HOST,), NODES: KUBERNETES_ROLES, PODS: ()}
+    met = (None, *conditions(site))
     for name, role in roles().items():
+        if role.when not in met:
+            continue
         # a security group's name comes from the role in site.yaml that brings this one along
         servers = role.runs_on if isinstance(role.runs_on, tuple) else (EVERY_HOST if role.runs_on == "all" else name,)
-        ports = [port for port in role.ports if port.when is None or balanced_api(site)]
+        ports = [port for port in role.ports if port.when in met]
         for server, port in itertools.product(servers, ports):
             covered = KUBERNETES_ROLES if server in KUBERNETES_ROLES else ()
             clients = (own for client in port.clients for own in groups.get(client, (client,)))
@@ -60,6 +65,8 @@ def openings(site: Site) -> Mapping[str, tuple[Opening, ...]]:
                 found.setdefault(server, []).append(
                     Opening(port.name, port.port, remaining, port.access, last=port.last)
                 )
+    if "virtual_address" in met:
+        found[LOAD_BALANCER].append(VRRP)
     found[EVERY_HOST].append(PING)
     return {group: tuple(own) for group, own in found.items()}
 

@@ -43,15 +43,19 @@ class InstanceOutput(BaseModel):
     roles: tuple[str, ...]
     floating_ip: str | None = None
     """Where it is reachable from outside the cloud."""
+    volumes: dict[str, str] = {}
+    """Name of each volume for data to its id."""
 
 
 class CloudOutputs(Outputs):
-    """What the cloud layer hands to the hosts layer."""
+    """What the cloud layer outputs to the hosts layer."""
 
     file_name = "cloud.json"
     instances: dict[str, InstanceOutput]
     networks: dict[str, str]
     """Network name to id."""
+    virtual_floating_ip: str | None = None
+    """Where the virtual address of the load balancers is reachable from outside the cloud."""
 
 
 class ExistingObjects(Outputs):
@@ -71,11 +75,13 @@ class ImageOutputs(Outputs):
 
 
 class ClusterOutputs(Outputs):
-    """What the cluster layer hands to the platform layer."""
+    """What the cluster layer outputs to the platform layer."""
 
     file_name = "cluster.json"
     api_endpoint: str
     kubernetes_version: str
+    installer: str = "kubeadm"
+    """What installed the cluster; another one cannot take it over."""
 
 
 PARTIAL = ".partial"

@@ -7,26 +7,33 @@ from collections.abc import Collection
 from strata.errors import UserError
 from strata.layers import Layer
 from strata.site.context import SiteContext
+from strata.site.installers import installer_of
+from strata.site.outputs import ClusterOutputs
 
-SUPPORTED = ("kubeadm", "kine")
-"""Installer and datastore; an etcd of kubeadm's would need an image that is not built."""
-BY_KUBEADM = frozenset({Layer.CLUSTER, Layer.PLATFORM})
-"""Layers that need a cluster by kubeadm; the platform's images are pushed together with the cluster's."""
+CLUSTER_LAYERS = frozenset({Layer.CLUSTER, Layer.PLATFORM})
+"""Layers that need a cluster; the platform's images are pushed together with the cluster's."""
 
 
 def refusal(context: SiteContext, layers: Collection[Layer] = tuple(Layer)) -> UserError | None:
     """Returns why `up` refuses a site with these layers; None if it brings them up."""
     cluster = context.site.cluster
-    if cluster is None or (cluster.installer, cluster.datastore) == SUPPORTED or not BY_KUBEADM & set(layers):
+    if cluster is None or not CLUSTER_LAYERS & set(layers):
         return None
-    below = "bring up the layers below it: `--layer cloud`, then `--layer hosts`"
-    if cluster.installer == "kubespray":
-        below += f"; `strata kubespray {context.site.name}` then shows what installs it"
-    return UserError(
-        f"{context.site_file}: cluster: installer: {cluster.installer} with datastore: {cluster.datastore} is not "
-        "installed by this release",
-        fix=f"use kubeadm with kine, or {below}",
-    )
+    installer, deployed = installer_of(context.site), ClusterOutputs.load(context.paths)
+    if cluster.datastore not in installer.datastores:
+        return UserError(
+            f"{context.site_file}: cluster: installer: {cluster.installer} with datastore: {cluster.datastore} is not "
+            "installed by this release",
+            fix="use kubeadm with kine or kubespray with etcd, or bring up the layers below it: `--layer cloud`, then "
+            "`--layer hosts`",
+        )
+    if deployed is not None and deployed.installer != installer.name:
+        return UserError(
+            f"{context.site_file}: cluster.installer = {installer.name}: {deployed.installer} installed the cluster",
+            fix=f"installer: {deployed.installer}; for another installer, `strata destroy {context.site.name}` first",
+            see="a-layer-is-asked-for-that-the-site-does-not-have",
+        )
+    return None
 
 
 def remedy(context: SiteContext, layers: Collection[Layer]) -> str:

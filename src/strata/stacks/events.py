@@ -68,9 +68,12 @@ class Events:
     other: list[str] = field(default_factory=list)
     planned: list[Mapping[str, Any]] = field(default_factory=list)
     """Metadata of the steps that a preview would take."""
+    refreshed: list[Mapping[str, Any]] = field(default_factory=list)
+    """Metadata of the steps of a refresh that found something else than the state has."""
     timeline: Timeline = field(default_factory=Timeline)
     """When each resource was worked on."""
     _counted: set[tuple[str, str]] = field(default_factory=set)
+    _refreshing: set[str] = field(default_factory=set)
 
     def read(self, line: str) -> None:
         """Takes one line of pulumi's output."""
@@ -88,15 +91,27 @@ class Events:
                 self._count(step["metadata"])
         elif step := event.get("resOutputsEvent"):
             self._count(step["metadata"])
+            self._refresh_ends(step["metadata"])
             self.timeline.end(_part(step["metadata"]))
         elif diagnostic := event.get("diagnosticEvent"):
             self._diagnostic(diagnostic)
 
     def _starts(self, step: Mapping[str, Any]) -> None:
+        if step["op"] == "refresh":
+            self._refreshing.add(step["urn"])
         verb = _VERBS.get(step["op"])
         if verb and not step["type"].startswith(_OURS):
             self.progress.update(f"{verb} {label(step['type'])} {urn_name(step['urn'])}")
             self.timeline.start(_part(step))
+
+    def _refresh_ends(self, step: Mapping[str, Any]) -> None:
+        """The engine calls a refresh "same" if only outputs differ that the program does not set."""
+        if step["urn"] not in self._refreshing:
+            return
+        self._refreshing.remove(step["urn"])
+        before, now = ((step.get(which) or {}).get("outputs") for which in ("old", "new"))
+        if step["op"] not in ("same", "refresh") or before != now:
+            self.refreshed.append(step)
 
     def _plan(self, step: Mapping[str, Any]) -> None:
         if step["op"] not in ("same", "refresh", "read") and not step["type"].startswith(_OURS):

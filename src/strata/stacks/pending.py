@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from strata.access.openstack import connect, project_id, server_groups, visible_servers
+from strata.access.openstack import connect, project_id, server_groups, visible_servers, volumes
 from strata.progress import Progress
 from strata.site.context import SiteContext
 from strata.stacks.events import label, urn_type
-from strata.stacks.recovery import INSTANCE
+from strata.stacks.recovery import INSTANCE, VOLUME
 from strata.stacks.state import read_deployment
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 Inputs = Mapping[str, Any]
 """What the resource was to be created with; names as in Pulumi's state."""
+LATELY = timedelta(days=1)
+"""Between a killed run and the next one."""
 
 
 def delete_pending(state_file: Path, context: SiteContext, progress: Progress) -> bool:
@@ -139,6 +142,28 @@ def _server_group(connection: Connection, context: SiteContext, inputs: Inputs, 
             connection.compute.delete_server_group(found)
 
 
+def _volume(connection: Connection, context: SiteContext, inputs: Inputs, known: set[str]) -> None:
+    """One that was created lately and never attached: it has no data. Another one of that name stays, with its data."""
+    storage: Any = connection.block_storage  # the SDK types it as either version's
+    for found in volumes(connection, context):
+        lately = datetime.now(UTC) - _time(found.created_at) < LATELY
+        if found.name == inputs["name"] and str(found.id) not in known and not found.attachments and lately:
+            storage.delete_volume(found)
+
+
+def _time(text: str) -> datetime:
+    """cinder's times are UTC without a zone."""
+    found = datetime.fromisoformat(text)
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def _volume_attachment(connection: Connection, _context: SiteContext, inputs: Inputs, known: set[str]) -> None:
+    """nova refuses the same attachment twice."""
+    server, volume = inputs["instanceId"], inputs["volumeId"]
+    if f"{server}/{volume}" not in known:
+        connection.compute.delete_volume_attachment(server, volume, ignore_missing=True)
+
+
 def _aggregate(connection: Connection, _context: SiteContext, inputs: Inputs, known: set[str]) -> None:
     for aggregate in connection.compute.aggregates():
         if aggregate.name == inputs["name"] and str(aggregate.id) not in known:
@@ -159,6 +184,8 @@ IN_PROJECT: dict[str, Remover] = {
     "openstack:networking/secGroupRule:SecGroupRule": _rule,
     "openstack:compute/keypair:Keypair": _named("compute", "keypair"),
     "openstack:compute/serverGroup:ServerGroup": _server_group,
+    VOLUME: _volume,
+    "openstack:compute/volumeAttach:VolumeAttach": _volume_attachment,
 }
 """Types whose creation cannot simply be repeated, and whose objects are the site's own."""
 CLOUD_WIDE: dict[str, Remover] = {

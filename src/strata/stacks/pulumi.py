@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from strata.errors import UserError
 from strata.models import Site
-from strata.processes import bind_to_parent
+from strata.processes import start_followed
 from strata.progress import Progress
 from strata.site.context import SiteContext
 from strata.site.paths import REPOSITORY, SitePaths
@@ -30,6 +30,7 @@ from strata.stacks.recovery import (
     release_stale_locks,
     repair_cut_writes,
 )
+from strata.stacks.refusals import remedy
 from strata.stacks.state import lock_files, project_name, state_file
 
 Program = Literal["cloud", "platform"]
@@ -250,18 +251,8 @@ class Run:
         events = Events(self.progress)
         log = self.paths.logs / f"pulumi-{self.program}.log"
         last: deque[str] = deque(maxlen=20)
-        with (
-            log.open("w") as stream,
-            subprocess.Popen(
-                bind_to_parent(self._line(*arguments, "--json", "--suppress-outputs")),
-                cwd=self.directory,
-                env=self.environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-            ) as process,
-        ):
+        command = self._line(*arguments, "--json", "--suppress-outputs")
+        with log.open("w") as stream, start_followed(command, self.directory, self.environment) as process:
             assert process.stdout is not None
             for line in process.stdout:
                 stream.write(line)
@@ -274,6 +265,15 @@ class Run:
             reasons = explain_failures(events.failures, self.context) or events.other or list(last)
             raise self._error(arguments[0], "\n".join(dict.fromkeys(r for r in reasons if r)), log)
         return events, time.monotonic() - begin
+
+    def refresh_differences(self) -> Sequence[Mapping[str, Any]]:
+        """Reads every resource again, without running the program or changing the state.
+
+        Returns:
+            Metadata of the events about resources that differ from the state, or are gone.
+        """
+        events, _ = self.operate("refresh", "--preview-only")
+        return events.refreshed
 
     def outputs(self) -> dict[str, Any]:
         """The stack's outputs."""
@@ -292,7 +292,9 @@ class Run:
 
     def _error(self, operation: str, text: str, log: Path | None = None) -> UserError:
         where = f"; events are in {log}" if log else ""
+        entry = self.context.provider.cloud_entry
+        known = remedy(text, self.site, entry, self.again) if self.program == "cloud" and entry else None
         return UserError(
             f"pulumi {operation} of {self.program}: {text or 'no reason given'}",
-            fix=f"fix it and run `{self.again}` again{where}",
+            fix=f"{known or f'fix it and run `{self.again}` again'}{where}",
         )

@@ -16,9 +16,11 @@ import yaml
 from strata.access.openstack import connect, visible_servers
 from strata.site.context import SiteContext
 from strata.stacks.events import Failure, label
+from strata.stacks.refusals import answer
 from strata.stacks.state import lock_files, read_deployment
 
-INSTANCE = "openstack:compute/instance:Instance"
+INSTANCE, VOLUME = "openstack:compute/instance:Instance", "openstack:blockstorage/volume:Volume"
+"""Types of resources."""
 MOST_CAUSES = 6
 """More lines than this hide the first, which is the one to read."""
 
@@ -170,7 +172,7 @@ def readable(message: str) -> str:
         before = message
         for noise in _NOISE:
             message = noise.sub("", message.strip())
-    return message
+    return answer(message)
 
 
 def _faults(context: SiteContext) -> dict[str, str]:

@@ -64,7 +64,7 @@ def file_digest(path: Path, algorithm: str = "sha256") -> str:
 def inputs_hash(component: Component) -> str:
     """Twelve digits that change with whatever the component's binaries are made from."""
     definition = component.model_dump(
-        mode="json", exclude={"binaries": {"__all__": {"reproducible", "version_command"}}}
+        mode="json", exclude={"on_demand": True, "binaries": {"__all__": {"reproducible", "version_command"}}}
     )
     digest = hashlib.sha256(json.dumps([architecture(), definition], sort_keys=True).encode())
     if component.build is not None:

@@ -52,7 +52,7 @@ def packed(binary: Path, sha256: str | None = None) -> tuple[Path, str]:
 
 
 def _compress(binary: Path, to: Path) -> None:
-    """On disk when this returns, so that its final name never stands for half of it."""
+    """On disk when this returns, so that its final name never belongs to half of it."""
     with binary.open("rb") as source, to.open("wb") as stream:
         with gzip.GzipFile(fileobj=stream, mode="wb", compresslevel=_LEVEL, mtime=0) as target:
             shutil.copyfileobj(source, target, 1 << 20)

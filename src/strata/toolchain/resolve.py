@@ -159,8 +159,8 @@ def _from_first_source(
 
 
 def _all_built(versions: Versions) -> bool:
-    """Whether no tool is left that a build would have to make."""
-    buildable = [component for component in versions.components.values() if component.build]
+    """Whether no tool is left that a build would have to make for a site."""
+    buildable = [one for one in versions.components.values() if one.build and not one.on_demand]
     return all(cache.find(name, component) for component in buildable for name in component.binaries)
 
 
@@ -194,8 +194,8 @@ def ensure(names: Sequence[str] | None, progress: Progress, *, mirror: Path | No
     are deleted once every tool is there.
 
     Args:
-        names: binaries or components of versions.yaml. None: all, without those that cannot be had here and
-            have a substitute.
+        names: binaries or components of versions.yaml. None: all, without those on demand and those that cannot be
+            had here and have a substitute.
         progress: told each second what is under way.
         mirror: the site's mirror directory; else $STRATA_MIRROR is used.
 

@@ -90,6 +90,7 @@ class Component(_Model):
     substitute: str | None = Field(
         default=None, description="Python module that takes its place where it cannot be had"
     )
+    on_demand: bool = Field(default=False, description="no site needs it: got only where it is asked for by name")
     binaries: dict[str, Binary] = Field(min_length=1)
 
     @model_validator(mode="after")
@@ -199,13 +200,13 @@ class Versions(_Model):
         """Component → binaries asked for, in the order of the file.
 
         Args:
-            names: binaries or components; None for all.
+            names: binaries or components; None for all but those on demand.
 
         Raises:
             UserError: a name that is neither.
         """
         if names is None:
-            return {component: list(definition.binaries) for component, definition in self.components.items()}
+            return {name: list(one.binaries) for name, one in self.components.items() if not one.on_demand}
         tools, wanted = self.tools, set[str]()
         for name in names:
             if name in tools:

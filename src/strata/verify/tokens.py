@@ -8,7 +8,7 @@ import html
 import re
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import parse_qs, urljoin, urlsplit
 
 import requests
@@ -69,7 +69,7 @@ class Login:
 
     client: str
     redirect_url: str
-    secret: str = ""
+    secret: str = field(default="", repr=False)
     scope: str = "openid"
 
     def tokens(self, http: requests.Session, own: Issuer, user: str, password: str, new_password: str = "") -> dict:  # type: ignore[type-arg]  # the issuer's answer, as it is

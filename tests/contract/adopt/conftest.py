@@ -16,7 +16,10 @@ import pytest
 import yaml
 
 from strata.models import find_site
-from strata.stacks.pulumi import stack_settings_file
+from strata.progress import Silent
+from strata.site.context import SiteContext
+from strata.stacks.events import urn_name
+from strata.stacks.pulumi import Run, stack_settings_file
 
 from .small_cloud import SmallCloud, serve
 
@@ -70,6 +73,19 @@ class Place:
             env=environment,
             check=False,
         )
+
+    def refresh(self) -> set[tuple[str, str]]:
+        """Operation and name of each resource that a refresh finds changed; the state must stay as it is."""
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            monkeypatch.setenv("STRATA_STATE_DIR", str(self.directory / "state"))
+            monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(self.directory / "clouds.yaml"))
+            context = SiteContext.load(self.file)
+            run = Run("cloud", context.site, context.paths, Silent(), context.site_file)
+            before = run.state_file.read_bytes()
+            found = {(step["op"], urn_name(step["urn"])) for step in run.refresh_differences()}
+            assert run.state_file.read_bytes() == before
+            assert not run.locked()
+            return found
 
     def json(self, command: str, *options: str) -> dict[str, Any]:
         """Runs a command that must succeed; returns what it prints."""

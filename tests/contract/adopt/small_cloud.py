@@ -1,7 +1,7 @@
 """A small OpenStack in memory, as far as the Pulumi provider and openstacksdk ask one about a site's project.
 
-Keystone issues tokens for one project, neutron and nova keep what is created, glance has one image. What differs from
-the real services shows in tests/lab/test_adopt.py.
+Keystone issues tokens for one project, neutron, nova and cinder keep what is created, glance has one image. What
+differs from the real services shows in tests/lab/test_adopt.py.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from .small_cinder import SmallCinder
 from .small_neutron import Answer, Query, SmallNeutron, Thing
 
 FLAVORS = {
@@ -35,6 +36,7 @@ class SmallCloud:
     def __init__(self, project: str) -> None:
         self.project: Thing = {"id": uuid.uuid4().hex, "name": project, "domain": {"id": "default", "name": "Default"}}
         self.neutron = SmallNeutron(self.project["id"])
+        self.cinder = SmallCinder(self.project["id"])
         self.servers: dict[str, Thing] = {}
         self.key_pairs: dict[str, Thing] = {}
         self.server_groups: dict[str, Thing] = {}
@@ -42,8 +44,14 @@ class SmallCloud:
         self.images: dict[str, Thing] = {}
         self.writes: list[str] = []
         """Requests that changed something, "POST /network/v2.0/networks"."""
+        self.stopped: list[str] = []
+        """Ids of servers that were shut down."""
         self.refuses = False
         """Whether keystone refuses credentials."""
+        self.instance_limit: int | None = None
+        """Instances that nova starts, which the quota does not show: others use the project too."""
+        self.expires_after_servers: int | None = None
+        """Number of instances after which the credentials expire, their tokens too."""
         self.url = ""
         self._lock = threading.RLock()
         self.add_image("debian-12")
@@ -56,6 +64,7 @@ class SmallCloud:
         """Becomes a copy of another cloud."""
         self.project = other.project
         self.neutron = copy.deepcopy(other.neutron)
+        self.cinder = copy.deepcopy(other.cinder)
         for name in ("servers", "server_groups", "key_pairs", "flavors", "images"):
             setattr(self, name, copy.deepcopy(getattr(other, name)))
 
@@ -87,10 +96,16 @@ class SmallCloud:
         }
         return identifier
 
+    @property
+    def expired(self) -> bool:
+        """Whether the credentials have expired."""
+        return self.expires_after_servers is not None and len(self.servers) >= self.expires_after_servers
+
     # --- nova -----------------------------------------------------------------------------------------------------
 
     def create_server(self, given: Thing, hints: Thing) -> Thing:
         """Starts a server; a network without a port gets one, as nova does it."""
+        boot = [d for d in given.get("block_device_mapping_v2") or [] if d["destination_type"] == "volume"]
         one = {
             "id": str(uuid.uuid4()),
             "name": given["name"],
@@ -99,7 +114,7 @@ class SmallCloud:
             "user_id": "user",
             "metadata": given.get("metadata") or {},
             "key_name": given.get("key_name"),
-            "image": {"id": given["imageRef"]},
+            "image": "" if boot else {"id": given["imageRef"]},
             "flavor": {"id": given["flavorRef"]},
             "created": "2026-01-01T00:00:00Z",
             "updated": "2026-01-01T00:00:00Z",
@@ -108,11 +123,15 @@ class SmallCloud:
             "OS-EXT-STS:power_state": 1,
             "config_drive": "",
             "OS-EXT-AZ:availability_zone": "nova",
-            "os-extended-volumes:volumes_attached": [],
             "accessIPv4": "",
             "accessIPv6": "",
         }
         self.servers[one["id"]] = one
+        for device in boot:
+            created = self.cinder.create({"size": device["volume_size"], "volume_type": device.get("volume_type")})
+            # cinder reports what it was created from
+            created |= {"bootable": "true", "volume_image_metadata": {"image_id": device["uuid"]}}
+            self.cinder.attach(created["id"], one["id"])
         if "group" in hints:
             self.server_groups[hints["group"]]["members"].append(one["id"])
         for network in given.get("networks") or []:
@@ -138,7 +157,8 @@ class SmallCloud:
                 }
                 for ip in port["fixed_ips"]
             )
-        return one | {"addresses": addresses}
+        attached = [{"id": volume} for volume in self.cinder.of_server(one["id"])]
+        return one | {"addresses": addresses, "os-extended-volumes:volumes_attached": attached}
 
     def _ports_of(self, server: Thing) -> list[Thing]:
         return [p for p in self.neutron.objects["ports"].values() if p["device_id"] == server["id"]]
@@ -169,6 +189,9 @@ class SmallCloud:
                 if flavor is None:
                     raise Answer(404, identifier)
                 return {"extra_specs": flavor["extra_specs"]} if rest else {"flavor": flavor}
+            case ("POST", ["servers"]) if self.instance_limit is not None and len(self.servers) >= self.instance_limit:
+                used = f"already used {len(self.servers)} of {self.instance_limit} instances"
+                raise Answer(403, f"Quota exceeded for instances: Requested 1, but {used}")
             case ("POST", ["servers"]):
                 return {"server": self.create_server(body["server"], body.get("os:scheduler_hints") or {})}
             case ("GET", ["servers", *rest]) if rest in ([], ["detail"]):
@@ -217,21 +240,45 @@ class SmallCloud:
                     for p in self._ports_of(one)
                 ]
             }
-        if rest == ["os-volume_attachments"]:
-            return {"volumeAttachments": []}
+        if rest[:1] == ["os-volume_attachments"]:
+            return self._attachments(method, one["id"], rest[1:], body)
         if rest == ["os-security-groups"]:
             return {"security_groups": []}
         if rest == ["metadata"]:
             one["metadata"] |= body.get("metadata") or {}
             return {"metadata": one["metadata"]}
+        if rest == ["action"] and "os-start" in body:
+            one["status"] = "ACTIVE"
+            raise Answer(202)
+        if rest == ["action"] and "os-stop" in body:
+            one |= {"status": "SHUTOFF", "OS-EXT-STS:vm_state": "stopped"}
+            self.stopped.append(one["id"])
+            raise Answer(202)
         if method == "DELETE":
             del self.servers[one["id"]]
+            for volume in self.cinder.of_server(one["id"]):
+                self.cinder.detach(volume)
+                if self.cinder.volumes[volume]["bootable"] == "true":
+                    del self.cinder.volumes[volume]  # delete_on_termination
             for port in self._ports_of(one):
                 port |= {"device_id": "", "device_owner": ""}
             raise Answer(204)
         if method == "PUT":
             one |= body["server"]
         return {"server": self.shown_server(one)}
+
+    def _attachments(self, method: str, server: str, path: list[str], body: Thing) -> Any:
+        attached = self.cinder.of_server(server)
+        if not path and method == "POST":
+            return {"volumeAttachment": self.cinder.attach(body["volumeAttachment"]["volumeId"], server)}
+        if not path:
+            return {"volumeAttachments": [self.cinder.attached(volume) for volume in attached]}
+        if path[0] not in attached:
+            raise Answer(404, path[0])
+        if method == "DELETE":
+            self.cinder.detach(path[0])
+            raise Answer(202)
+        return {"volumeAttachment": self.cinder.attached(path[0])}
 
     # --- keystone, glance -----------------------------------------------------------------------------------------
 
@@ -253,10 +300,11 @@ class SmallCloud:
         if not path:
             link = {"rel": "self", "href": f"{self.url}/v3/"}
             return {"version": {"id": "v3.14", "status": "stable", "links": [link], "media-types": []}}
-        if self.refuses:
+        if self.refuses or self.expired:
             raise Answer(401, "The request you have made requires authentication.")
         if path == ["auth", "tokens"] and method == "POST":
             endpoints = {"identity": "/v3", "compute": "/compute/v2.1", "network": "/network", "image": "/image"}
+            endpoints["block-storage"] = f"/volume/v3/{self.project['id']}"
             catalog = [
                 {
                     "type": kind,
@@ -304,6 +352,8 @@ class SmallCloud:
         parts = [part for part in split.path.split("/") if part]
         query = parse_qs(split.query)
         with self._lock:
+            if self.expired and parts[:1] != ["v3"]:
+                raise Answer(401, "The request you have made requires authentication.")
             if method != "GET" and parts[:1] != ["v3"]:
                 self.writes.append(f"{method} {split.path}")
             match parts:
@@ -315,6 +365,12 @@ class SmallCloud:
                     return self.neutron.answer(method, path, query, body)
                 case ["image", "v2", *path]:
                     return self.image(method, path, query, body)
+                case ["volume", "v3", _, *path] if path:
+                    return self.cinder.answer(method, path, query, body)
+                case ["volume", "v3", *_] | ["volume"]:
+                    link = {"rel": "self", "href": f"{self.url}/volume/v3/"}
+                    versions = {"id": "v3.0", "status": "CURRENT", "version": "3.71", "min_version": "3.0"}
+                    return {"versions": [versions | {"links": [link]}]}
                 case [("network" | "image") as service]:
                     version = {"network": "v2.0", "image": "v2"}[service]
                     link = {"rel": "self", "href": f"{self.url}/{service}/{version}/"}
@@ -337,9 +393,15 @@ def serve(cloud: SmallCloud) -> Iterator[SmallCloud]:
             try:
                 status, found = 200, cloud.answer(self.command, self.path, json.loads(raw) if raw else {})
                 if self.command == "POST":
-                    status = {"servers": 202, "os-server-groups": 200}.get(self.path.rpartition("/")[2], 201)
+                    status = {
+                        "servers": 202,
+                        "volumes": 202,
+                        **dict.fromkeys(("os-server-groups", "os-volume_attachments"), 200),
+                    }.get(self.path.rpartition("/")[2], 201)
             except Answer as answer:
-                status, found = answer.status, {"error": {"code": answer.status, "message": str(answer)}}
+                # nova's name for it; keystone's and neutron's are others
+                name = "forbidden" if answer.status == 403 else "error"
+                status, found = answer.status, {name: {"code": answer.status, "message": str(answer)}}
             text = b"" if status == 204 else json.dumps(found).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.xdist_group("adopt-contract")
 
 
 def test_a_lost_state_is_adopted_and_up_changes_nothing(lost: Place) -> None:
-    """First `up` refuses to create everything a second time; nothing is ever written to the cloud."""
+    """First `up` refuses to create everything a second time; nothing is written to the cloud until something drifts."""
     refused = lost.strata("up", "--layer", "cloud")
     assert refused.returncode != 0
     assert "network campus (" in refused.stderr
@@ -27,6 +27,19 @@ def test_a_lost_state_is_adopted_and_up_changes_nothing(lost: Place) -> None:
     assert "nothing to adopt" in again.stdout
     assert lost.json("up", "--layer", "cloud")["changed"] == 0
     assert lost.cloud.writes == []
+
+    assert lost.refresh() == set()
+    lost.cloud.server("worker-1")["metadata"] = {"by": "hand"}
+    address = next(iter(lost.cloud.neutron.objects["floatingips"]))
+    del lost.cloud.neutron.objects["floatingips"][address]
+    assert lost.refresh() == {("same", "worker-1"), ("delete", "edge-1")}
+    assert lost.cloud.writes == []
+
+    # `up` makes what was deleted, and starts an instance that is down
+    lost.cloud.server("edge-1")["status"] = "SHUTOFF"
+    assert lost.json("up", "--layer", "cloud")["changed"] == 2
+    assert lost.cloud.server("edge-1")["status"] == "ACTIVE"
+    assert len(lost.cloud.writes) == 2
 
 
 @pytest.mark.long

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from strata.drift import baseline, host_probe
 from strata.drift.baseline import HostBaseline
 from strata.drift.hosts import compare
 from strata.layers import Layer
 from strata.site.paths import REPOSITORY, SitePaths
+
+from .site_playbook import SitePlaybook
 
 SITE = "manifested"
 
@@ -28,30 +28,11 @@ def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SitePaths:
 
 
 def play(tmp_path: Path, tasks: list[dict[str, Any]], *options: str, name: str = "hosts") -> int:
-    book = tmp_path / f"{name}.yml"
-    plays = [{"hosts": "all", "gather_facts": False, "tasks": tasks}]
-    book.write_text(yaml.safe_dump(plays))
-    inventory = tmp_path / "inventory"
-    inventory.mkdir(exist_ok=True)
-    (inventory / "hosts.ini").write_text(
-        f"[all]\nbox ansible_connection=local ansible_python_interpreter={sys.executable}\n"
-        f"[all:vars]\nstrata_site={SITE}\n"
-    )
+    playbook = SitePlaybook(tmp_path, SITE)
     done = subprocess.run(
-        [
-            str(Path(sys.executable).parent / "ansible-playbook"),
-            "-i",
-            str(inventory / "hosts.ini"),
-            str(book),
-            *options,
-        ],
+        playbook.command({"tasks": tasks}, *options, name=name),
         cwd=REPOSITORY,
-        env={
-            **os.environ,
-            "ANSIBLE_CONFIG": str(REPOSITORY / "ansible.cfg"),
-            "ANSIBLE_INVENTORY_ENABLED": "ini",
-            "ANSIBLE_LOCALHOST_WARNING": "false",
-        },
+        env=playbook.environment(),
         capture_output=True,
         text=True,
         check=False,

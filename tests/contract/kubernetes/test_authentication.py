@@ -35,7 +35,7 @@ from .login_issuer import KEY_ID, LoginIssuer, login_issuer
 
 Render = Callable[[str, Mapping[str, object]], str]
 RELOAD_SECONDS = 180.0
-OWN, OTHER = "chemistry", "biology"
+OWN, OTHER = "chemistry", "geology"
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ def test_kubectl_logs_in_by_a_code(
         return done.stdout
 
     assert "oidc:carol" in kubectl("auth", "whoami")
-    assert kubectl("get", "resourcequotas", "--output=name").split()
+    assert kubectl("get", "resourcequotas", f"--namespace={OWN}", "--output=name").split()
     files = [file for file in (tmp_path / ".kube/cache/oidc-login").iterdir() if file.is_file()]
     assert files
     assert [file for file in files if file.stat().st_mode & 0o077] == []

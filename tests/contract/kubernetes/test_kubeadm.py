@@ -140,6 +140,11 @@ def patches(render: Render, directory: Path) -> list[dict[str, str]]:
     return files
 
 
+def dns_manifests(printed: str) -> dict[str, dict[str, Any]]:
+    """By kind, from what kubeadm prints."""
+    return documents("\n".join(line for line in printed.splitlines() if not line.startswith("[patches]")))
+
+
 def test_kubeadm_takes_the_probes_from_the_patches(
     render: Render,
     kubeadm: Kubeadm,
@@ -165,8 +170,7 @@ def test_kubeadm_takes_the_probes_from_the_patches(
         dns = kubeadm("init", "phase", "addon", "coredns", "--print-manifest", "--config", file)
         assert dns.returncode == 0, dns.stderr
         pods = [yaml.safe_load(manifest.read_text()) for manifest in sorted((tmp_path / "dry").glob("*.yaml"))]
-        text = "\n".join(line for line in dns.stdout.splitlines() if not line.startswith("[patches]"))
-        deployment = documents(text)["Deployment"]
+        deployment = dns_manifests(dns.stdout)["Deployment"]
         startup = [pod["spec"]["containers"][0]["startupProbe"] for pod in pods]
         aliases = {pod["metadata"]["name"]: pod["spec"].get("hostAliases") for pod in pods}
         assert aliases.pop("kube-apiserver") == (HOST_ALIASES if name == "ours" else None)
@@ -185,6 +189,36 @@ def test_kubeadm_takes_the_probes_from_the_patches(
     assert our_dns["failureThreshold"] * our_dns["periodSeconds"] == 30
     assert "httpGet" in our_dns
     assert "httpGet" in their_dns
+
+
+NAMES = [{"address": "10.77.0.5", "name": name} for name in ("login.lab.strata.test", "registry.lab.strata.test")]
+HOSTS = """    hosts {
+       10.77.0.5 login.lab.strata.test
+       10.77.0.5 registry.lab.strata.test
+       fallthrough
+    }
+"""
+
+
+def test_the_configuration_of_coredns_is_kubeadms_and_the_sites_names(
+    render: Render, kubeadm: Kubeadm, configuration: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """kubeadm keeps any other one, so what its releases change must be brought here."""
+    variables = {**CONTROL_PLANE, "kubernetes_common_patches_directory": str(tmp_path)}
+    file = str(configuration(render("kube_control_plane/templates/kubeadm.yaml.j2", variables)))
+    printed = kubeadm("init", "phase", "addon", "coredns", "--print-manifest", "--config", file)
+    assert printed.returncode == 0, printed.stderr
+    theirs = dns_manifests(printed.stdout)["ConfigMap"]
+
+    def ours(names: list[dict[str, str]]) -> dict[str, Any]:
+        template = "kube_control_plane/templates/coredns-configuration.yaml.j2"
+        found: dict[str, Any] = yaml.safe_load(render(template, {"kube_control_plane_names": names}))
+        return found
+
+    assert ours([]) == theirs
+    corefile = ours(NAMES)["data"]["Corefile"]
+    assert HOSTS in corefile
+    assert corefile.replace(HOSTS, "") == theirs["data"]["Corefile"]
 
 
 def test_other_patches_are_another_configuration(render: Render) -> None:

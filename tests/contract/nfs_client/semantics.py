@@ -115,6 +115,29 @@ def random_access() -> None:
     assert text("mapped")[5000:5005] == "12345"
 
 
+def creation_by_several() -> None:
+    """Processes that create a file at the same moment and append to it lose no line."""
+    for number in range(80):
+        name, (ready, start) = f"raced-{number}", os.pipe()
+        children = []
+        for child in range(4):
+            if (pid := os.fork()) == 0:
+                os.close(start)
+                os.read(ready, 1)  # ends when all are there
+                for line in range(5):
+                    file = os.open(name, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o644)
+                    os.write(file, f"{child}-{line}\n".encode())
+                    os.close(file)
+                os._exit(0)
+            children.append(pid)
+        os.close(ready)
+        os.close(start)
+        for pid in children:
+            assert os.waitpid(pid, 0)[1] == 0
+        assert len(set(text(name).split())) == 20, (number, text(name))
+        os.remove(name)
+
+
 def several_processes() -> None:
     loop = "for p in 1 2 3 4; do (for i in $(seq 50); do echo $p-$i >> appended; done) & done; wait"
     subprocess.run(loop, shell=True, check=True)
@@ -174,5 +197,14 @@ def locks() -> None:
             subprocess.run(["python3", "-c", program], check=True)
 
 
-for part in names_and_attributes, open_files, random_access, several_processes, directories, users, locks:
+for part in (
+    names_and_attributes,
+    open_files,
+    random_access,
+    creation_by_several,
+    several_processes,
+    directories,
+    users,
+    locks,
+):
     part()

@@ -158,6 +158,36 @@ def test_size_and_content_are_current_right_after_open(containers: tuple[Server,
         assert process.wait(60) == 0
 
 
+def test_an_append_goes_to_the_end_that_another_node_has_set(containers: tuple[Server, Container, Container]) -> None:
+    """One node has the file open all the time; the other extends it and makes it shorter."""
+    server, one, two = containers
+    one.run(f"mkdir /noac && mount -t nfs -o nfsvers=4.1,noac {server.address}:/data /noac")
+    writer = one.spawn(
+        "import os, sys\n"
+        "file = os.open('/noac/log', os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o644)\n"
+        "for line in sys.stdin:\n"
+        "    os.stat('/noac/log')\n"
+        "    os.write(file, line.encode())\n"
+        "    os.fsync(file)\n"
+        "    print('written')\n"
+    )
+    assert writer.stdin is not None
+    assert writer.stdout is not None
+    for command, line, content in (
+        (":", "one", "one "),
+        ("echo two >>log", "three", "one two three "),
+        (": >log", "four", "four "),
+        ("truncate -s 2 log", "five", "fofive "),
+    ):
+        two.run(f"cd {DIRECTORY} && {command}")
+        print(line, file=writer.stdin, flush=True)
+        assert writer.stdout.readline() == "written\n"
+        assert server.run("tr '\\n' ' ' </export/log") == content.strip()
+    writer.stdin.close()
+    assert writer.wait(60) == 0
+    one.run("umount /noac")
+
+
 HOLDER = (
     "import fcntl, sys\n"
     "file = open('lock', 'w'); fcntl.{kind}(file, fcntl.LOCK_EX); print('locked')\n"

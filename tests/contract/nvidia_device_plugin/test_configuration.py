@@ -1,6 +1,6 @@
 """The configuration of each pool against the parser of NVIDIA's device plugin.
 
-`recorded.json` is what the parser of the pinned version answers (`parser/`, a Go program of 30 lines around it).
+`recorded.json` is what the parser of the pinned version answers (`parser.go`, a program of 30 lines around it).
 Building it takes 60 CPU seconds without Go's cache, so only the long tests do that; they fail if the record is stale.
 """
 
@@ -18,6 +18,7 @@ import pytest
 from strata.models import Site
 from strata.platform.nvidia_device_plugin import configurations
 from strata.toolchain import load_versions
+from strata_lab.paths import NVIDIA
 
 HERE = Path(__file__).parent
 RECORD = HERE / "recorded.json"
@@ -56,7 +57,7 @@ def test_the_parser_understood_what_the_site_says() -> None:
 
 def test_the_parser_is_that_of_the_pinned_chart() -> None:
     version = load_versions().charts["nvidia-device-plugin"].version
-    assert f"github.com/NVIDIA/k8s-device-plugin v{version}\n" in (HERE / "parser" / "go.mod").read_text()
+    assert f"github.com/NVIDIA/k8s-device-plugin v{version}\n" in (NVIDIA / "go.mod").read_text()
 
 
 @pytest.mark.long  # builds the parser
@@ -65,7 +66,8 @@ def test_the_real_parser_reads_them_as_recorded(tmp_path: Path) -> None:
         pytest.skip("no Go on PATH")
     environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly"}
     parser = tmp_path / "parser"
-    subprocess.run(["go", "build", "-o", str(parser), "."], cwd=HERE / "parser", env=environment, check=True)
+    program = str(HERE / "parser.go")
+    subprocess.run(["go", "build", "-o", str(parser), program], cwd=NVIDIA, env=environment, check=True)
 
     def read(name: str, configuration: object) -> subprocess.CompletedProcess[str]:
         file = tmp_path / f"{name}.yaml"

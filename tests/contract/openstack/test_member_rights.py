@@ -50,6 +50,12 @@ CREATED: Mapping[str, Policies] = {
         ("neutron", "create_security_group_rule"),
         ("neutron", "delete_security_group_rule"),
     ],
+    # cinder is not among the packages here; by its documentation, volume:create and volume:delete are a member's
+    "openstack:blockstorage/volume:Volume": [],
+    "openstack:compute/volumeAttach:VolumeAttach": [
+        ("nova", "os_compute_api:os-volumes-attachments:create"),
+        ("nova", "os_compute_api:os-volumes-attachments:delete"),
+    ],
 }
 """Type of resource to the policies that its creation and removal meet."""
 READ: Policies = [

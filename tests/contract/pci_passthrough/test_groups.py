@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,6 +10,7 @@ import pytest
 
 from strata.models.accelerators import CATALOGUE
 from strata.roles import DIRECTORY
+from strata_bench.module_file import load_module
 
 from .sysfs import MACHINES, build
 
@@ -21,14 +20,7 @@ V100, RTX = "10de:1db4", "10de:1e07"
 @pytest.fixture(scope="module")
 def module() -> ModuleType:
     """The role's module."""
-    file = DIRECTORY / "pci_passthrough" / "library" / "strata_passthrough.py"
-    spec = importlib.util.spec_from_file_location(file.stem, file)
-    assert spec is not None
-    assert spec.loader is not None
-    found = importlib.util.module_from_spec(spec)
-    sys.modules[file.stem] = found  # its data class looks there
-    spec.loader.exec_module(found)
-    return found
+    return load_module(DIRECTORY / "pci_passthrough" / "library" / "strata_passthrough.py")
 
 
 def cards(**counts: int) -> list[dict[str, Any]]:

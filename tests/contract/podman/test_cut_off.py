@@ -25,6 +25,8 @@ from strata.access.podman import (
     podman,
     site_containers,
 )
+from strata.images.build import remove_cut_off_builds
+from strata.retry import wait_until
 from strata_lab import container_recovery
 
 pytestmark = pytest.mark.skipif(
@@ -151,3 +153,52 @@ def test_another_sites_halves_are_not_ours(site: str, image: str) -> None:
     cut_off_creation(name, image)
     assert partially_created(site) == []
     assert partially_created(f"{site}-two") == [name]
+
+
+def left(name: str) -> bool:
+    """Whether storage holds the container, which podman's own list has not."""
+    return name in [c["Names"][0] for c in list_containers("--external")] and not known(name)
+
+
+def cut_off_build(image: str, folder: Path) -> str:
+    """Leaves the working container of a build; its name."""
+    (folder / "file").touch()
+    (folder / "Containerfile").write_text(f"FROM {image}\nCOPY file /\n")
+    repository, _, tag = image.partition(":")
+    name = f"{Path(repository).name}-working-container"
+
+    def attempt() -> bool:
+        build = ("build", "--no-cache", "--quiet", f"--tag={repository}-built:{tag}", str(folder))
+        return killed(*build, entry=name, present=True) and left(name)
+
+    leave_half(name, attempt)
+    podman("rmi", "--force", "--ignore", f"{repository}-built:{tag}")
+    return name
+
+
+def removed(name: str) -> bool:
+    """Whether the container is removed, once other tests' builds have ended; each of theirs may remove it too."""
+
+    def waiting_for() -> str | None:
+        remove_cut_off_builds()
+        return name if left(name) else None
+
+    return wait_until(waiting_for, 60) is None
+
+
+def test_a_build_that_was_cut_off_is_removed(image: str, tmp_path: Path) -> None:
+    assert removed(cut_off_build(image, tmp_path))
+
+
+def test_while_a_build_runs_no_working_container_is_removed(image: str, tmp_path: Path) -> None:
+    """It does not say whose it is."""
+    containerfile = tmp_path / "slow"
+    os.mkfifo(containerfile)
+    with subprocess.Popen(["podman", "build", f"--file={containerfile}", str(tmp_path)]) as build:
+        try:
+            name = cut_off_build(image, tmp_path)
+            assert remove_cut_off_builds() == []
+            assert left(name)
+        finally:
+            build.kill()
+    assert removed(name)

@@ -49,17 +49,18 @@ def test_an_imported_instance_has_the_ports_that_the_cloud_gave_it() -> None:
     imported: dict[str, Any] = {
         "type": INSTANCE,
         "id": "s1",
-        "inputs": {"networks": [{"name": "campus"}]},
+        "inputs": {"networks": [{"name": "campus"}], "blockDevices": [{"uuid": "i1"}]},
         "outputs": {"networks": [{"mac": "fa:16", "port": ""}], "forceDelete": None, RAW_STATE: {}},
     }
     imported_port: dict[str, Any] = {"type": PORT, "id": "p1", "inputs": {}, "outputs": {}}
     earlier: dict[str, Any] = {"type": INSTANCE, "id": "s0", "inputs": {"networks": [{"port": "p0"}]}, "outputs": {}}
     groups = [CloudObject("g1", "workers", {"member_ids": ["s0", "s1"]})]
-    fill_in([imported, imported_port, earlier], ports, groups, {"s1", "p1"})
+    fill_in([imported, imported_port, earlier], ports, groups, {"s1": "ssd"}, {"s1", "p1"})
     assert imported["inputs"]["schedulerHints"] == [{"__defaults": [], "group": "g1"}]
     assert imported["inputs"]["networks"] == [{"__defaults": [], "port": "p1"}]
     assert imported["outputs"]["networks"][0]["port"] == "p1"
     assert imported["outputs"]["forceDelete"] is False
+    assert imported["inputs"]["blockDevices"] == [{"uuid": "i1", "volumeType": "ssd"}]
     assert RAW_STATE not in imported["outputs"]
     assert imported_port["inputs"]["fixedIps"] == [{"__defaults": [], "subnetId": "b1"}]
     assert imported_port["inputs"]["securityGroupIds"] == ["g1"]

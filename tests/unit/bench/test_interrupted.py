@@ -31,7 +31,7 @@ def tell(file, command, *options):
 site.write_site = lambda directory: directory / "site.yaml"
 site.strata = tell
 BENCHMARKS.clear()
-BENCHMARKS["pods"] = Benchmark("pods", "what", "cloud", lambda bench: iter(()))
+BENCHMARKS["pods"] = Benchmark("pods", "Pods", "what", "cloud", lambda bench: iter(()))
 sys.argv[1:] = ["pods"]
 program.main()
 """

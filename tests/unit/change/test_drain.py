@@ -24,6 +24,7 @@ def context(context: SiteContext, monkeypatch: pytest.MonkeyPatch) -> SiteContex
     """The lab with a cluster, two of whose workers are disturbed."""
     context.paths.kubeconfig.touch()
     monkeypatch.setattr(drain, "require_approval", lambda *_: DISTURBED)
+    monkeypatch.setattr(drain, "_is_lost", lambda *_: False)
     return context
 
 
@@ -40,6 +41,29 @@ def test_a_resized_worker_is_drained_and_stays_a_member(context: SiteContext, mo
         ("delete", "node", "gpu-worker-1"),
         ("drain", "worker-1"),
     ]
+
+
+@pytest.mark.parametrize(("lost_after", "drains"), [(0, 0), (1, 1)])
+def test_a_lost_node_is_not_drained(
+    lost_after: int, drains: int, context: SiteContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither one that the cluster knows to be lost, nor one that it finds lost while its pods do not end."""
+    looks = iter([False] * lost_after + [True])
+    drained: list[str] = []
+    deleted: list[str] = []
+
+    def stuck(_: SiteContext, name: str, __: object) -> None:
+        drained.append(name)
+        raise UserError(f"node {name} cannot be drained", fix="")
+
+    monkeypatch.setattr(drain, "_members", lambda *_: {"worker-1"})
+    monkeypatch.setattr(drain, "_is_lost", lambda *_: next(looks))
+    monkeypatch.setattr(drain, "_drain", stuck)
+    monkeypatch.setattr(drain, "_reset", lambda *_: None)
+    monkeypatch.setattr(drain, "_kubectl", lambda _, *arguments: deleted.append(arguments[2]))
+    assert drain.remove_nodes(context, ["worker-1"], Approval(), Silent()) == 1
+    assert len(drained) == drains
+    assert deleted == ["worker-1"]
 
 
 def test_a_cluster_that_does_not_answer_is_given_up_only_with_yes(

@@ -45,6 +45,7 @@ def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SitePaths:
 
 def without_export(content: dict) -> None:  # type: ignore[type-arg]
     content["hosts"]["nfs"]["exports"][0] = {"name": "other", "path": "/srv/nfs/other"}
+    del content["platform"]["services"]["jupyterhub"]["datasets"]
 
 
 def without_database(content: dict) -> None:  # type: ignore[type-arg]
@@ -62,7 +63,7 @@ def another_project(content: dict) -> None:  # type: ignore[type-arg]
 
 
 def without_tenant(content: dict) -> None:  # type: ignore[type-arg]
-    content["platform"]["tenants"] = []
+    del content["platform"]["tenants"][0]
     for profile in content["platform"]["services"]["jupyterhub"]["profiles"]:
         profile.pop("tenants", None)
 

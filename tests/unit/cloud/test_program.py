@@ -18,7 +18,7 @@ from strata.site.outputs import CloudOutputs, ExistingObjects
 from strata.site.paths import SitePaths
 from strata.stacks import pending as pulumi_pending
 
-from .conftest import PASSWORD, PUBLIC_KEY, SITES_WITH_CLOUD, cloud_entry, write_clouds, write_key
+from .conftest import PASSWORD, PUBLIC_KEY, SITES_WITH_CLOUD, Recorded, cloud_entry, write_clouds, write_key
 from .recorder import Recorder, run_program, site_file
 
 INSTANCE = "openstack:compute/instance:Instance"
@@ -44,11 +44,9 @@ def load_cloud(site: str) -> Cloud:
     return cloud
 
 
-@pytest.mark.usefixtures("operator")
 @pytest.mark.parametrize("site", SITES_WITH_CLOUD)
-def test_a_flavor_asks_for_hosts_that_there_are(site: str) -> None:
-    recorder = Recorder()
-    run_program("cloud", site, recorder)
+def test_a_flavor_asks_for_hosts_that_there_are(site: str, recorded: Recorded) -> None:
+    recorder, _ = recorded(site)
     if not load_cloud(site).administrator:
         assert not {kind for kind, _ in recorder.resources} & {AGGREGATE, FLAVOR}
         return
@@ -60,21 +58,17 @@ def test_a_flavor_asks_for_hosts_that_there_are(site: str) -> None:
         assert any("aggregate_instance_extra_specs:gpu" not in inputs.get("extraSpecs", {}) for inputs in flavors)
 
 
-@pytest.mark.usefixtures("operator")
 @pytest.mark.parametrize("site", SITES_WITH_CLOUD)
-def test_a_killed_creation_of_every_type_can_be_taken_back(site: str) -> None:
-    recorder = Recorder()
-    run_program("cloud", site, recorder)
+def test_a_killed_creation_of_every_type_can_be_taken_back(site: str, recorded: Recorded) -> None:
+    recorder, _ = recorded(site)
     made = {kind for kind, _ in recorder.resources if kind.startswith("openstack:")}
     assert made
     assert made <= pulumi_pending.IN_PROJECT.keys() | pulumi_pending.CLOUD_WIDE.keys() | pulumi_pending.REPEATABLE
 
 
-@pytest.mark.usefixtures("operator")
 @pytest.mark.parametrize("site", SITES_WITH_CLOUD)
-def test_every_object_of_the_site_is_asked_for(site: str) -> None:
-    recorder = Recorder()
-    outputs = run_program("cloud", site, recorder)
+def test_every_object_of_the_site_is_asked_for(site: str, recorded: Recorded) -> None:
+    recorder, outputs = recorded(site)
     cloud = load_cloud(site)
 
     def names(kind: str) -> set[str]:
@@ -95,10 +89,8 @@ def test_every_object_of_the_site_is_asked_for(site: str) -> None:
     assert set(layer.networks) == {n.name for n in cloud.networks}
 
 
-@pytest.mark.usefixtures("operator")
-def test_lab_in_detail() -> None:
-    recorder = Recorder()
-    outputs = run_program("cloud", "lab", recorder)
+def test_lab_in_detail(recorded: Recorded) -> None:
+    recorder, outputs = recorded("lab")
     found = recorder.resources
 
     assert found[FLAVOR, "gpu.v100.2"] | {"name": "gpu.v100.2"} == {
@@ -137,11 +129,9 @@ def test_lab_in_detail() -> None:
     ]
 
 
-@pytest.mark.usefixtures("operator")
-def test_a_router_leads_out_over_the_labs_control_network() -> None:
+def test_a_router_leads_out_over_the_labs_control_network(recorded: Recorded) -> None:
     """Addresses of the upper half, so that they never meet the controller's."""
-    recorder = Recorder()
-    run_program("cloud", "lab", recorder)
+    recorder, _ = recorded("lab")
     found = recorder.resources
     assert found[NETWORK, "external"] == {"name": "public", "external": True, "adminStateUp": True}
     assert found[SUBNET, "external"]["allocationPools"] == [{"start": "10.87.0.128", "end": "10.87.0.254"}]
@@ -183,10 +173,8 @@ def test_a_members_project_by_its_own_credentials_alone() -> None:
     assert "floating_ip" not in outputs["instances"]["worker-1"]
 
 
-@pytest.mark.usefixtures("operator")
-def test_a_bastion_is_the_only_way_in() -> None:
-    recorder = Recorder()
-    run_program("cloud", "campus", recorder)
+def test_a_bastion_is_the_only_way_in(recorded: Recorded) -> None:
+    recorder, _ = recorded("campus")
     ssh = {
         (rule["securityGroupId"], rule.get("remoteIpPrefix") or rule["remoteGroupId"])
         for (kind, _), rule in recorder.resources.items()
@@ -199,29 +187,23 @@ def test_a_bastion_is_the_only_way_in() -> None:
     assert with_bastion == {"edge-1"}
 
 
-@pytest.mark.usefixtures("operator")
-def test_nodes_may_send_from_their_pods_addresses() -> None:
-    recorder = Recorder()
-    run_program("cloud", "lab", recorder)
+def test_nodes_may_send_from_their_pods_addresses(recorded: Recorded) -> None:
+    recorder, _ = recorded("lab")
     pairs = {n: p.get("allowedAddressPairs") for (typ, n), p in recorder.resources.items() if typ == PORT}
     assert pairs["worker-1"] == pairs["control-1"] == [{"ipAddress": "10.244.0.0/16"}]
     assert not pairs["services-1"]
 
 
-@pytest.mark.usefixtures("operator")
-def test_instances_belong_to_the_project_and_flavors_to_the_cloud() -> None:
-    recorder = Recorder()
-    run_program("cloud", "lab", recorder)
+def test_instances_belong_to_the_project_and_flavors_to_the_cloud(recorded: Recorded) -> None:
+    recorder, _ = recorded("lab")
     assert recorder.providers[INSTANCE, "worker-1"].split("::")[-2] == "project-scope"
     assert recorder.providers[NETWORK, "platform"].split("::")[-2] == "project-scope"
     assert recorder.providers[FLAVOR, "cpu.small"].split("::")[-2] == "administrator"
 
 
-@pytest.mark.usefixtures("operator")
-def test_only_what_must_be_reached_is_open() -> None:
+def test_only_what_must_be_reached_is_open(recorded: Recorded) -> None:
     """To the networks that the site file names, and to the hosts whose roles need it."""
-    recorder = Recorder()
-    run_program("cloud", "lab", recorder)
+    recorder, _ = recorded("lab")
     opened: dict[str, set[tuple[Any, ...]]] = {}
     for (typ, _), rule in recorder.resources.items():
         if typ == RULE:
@@ -257,11 +239,9 @@ def test_a_site_that_names_nobody_is_closed(tmp_path: Path, monkeypatch: pytest.
     assert prefixes == {None, "10.244.0.0/16"}
 
 
-@pytest.mark.usefixtures("operator")
-def test_an_instance_waits_for_the_aggregates() -> None:
+def test_an_instance_waits_for_the_aggregates(recorded: Recorded) -> None:
     """The scheduler reads their metadata; recorded order is the order in which Pulumi may create."""
-    recorder = Recorder()
-    run_program("cloud", "lab", recorder)
+    recorder, _ = recorded("lab")
     order = [typ for typ, _ in recorder.resources]
     last_aggregate = max(i for i, typ in enumerate(order) if typ == AGGREGATE)
     assert last_aggregate < order.index(INSTANCE)
@@ -283,17 +263,84 @@ def test_server_groups_and_zones_say_where_instances_run(tmp_path: Path, monkeyp
 
 
 @pytest.mark.usefixtures("operator")
-def test_no_password_reaches_the_state() -> None:
+@pytest.mark.parametrize("addressing", ["slaac", "dhcpv6-stateful"])
+def test_ipv6_beside_ipv4(addressing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Announced by a router, on every port, through the same security groups; Strata connects over IPv4."""
+    text = site_file("campus").read_text()
+    ipv6 = f", ipv6: {{cidr: 2001:db8:79::/64, addressing: {addressing}}}}}"
+    text, edits = re.subn(r"(- \{name: campus, cidr: [0-9./]+[^}]*)\}", rf"\1{ipv6}", text)
+    assert edits == 1
+    (tmp_path / "site.yaml").write_text(text)
+    monkeypatch.setenv("STRATA_SITE_FILE", str(tmp_path / "site.yaml"))
+    ExistingObjects(images={"debian-12": "recorded-id"}).save(SitePaths("campus").create())
     recorder = Recorder()
-    run_program("cloud", "lab", recorder)
-    assert PASSWORD not in str(recorder.resources)
+    outputs = run_program("cloud", "campus", recorder)
+    found = recorder.resources
+    assert found[SUBNET, "campus-ipv6"] == {
+        "name": "campus-ipv6",
+        "networkId": "campus-id",
+        "cidr": "2001:db8:79::/64",
+        "ipVersion": 6.0,
+        "ipv6AddressMode": addressing,
+        "ipv6RaMode": addressing,
+        "gatewayIp": "2001:db8:79::1",
+        "dnsNameservers": [],
+    }
+    assert found[INTERFACE, "router-campus-ipv6"] == {"routerId": "router-id", "subnetId": "campus-ipv6-id"}
+    assert found[PORT, "worker-1"]["fixedIps"] == [{"subnetId": "campus-id"}, {"subnetId": "campus-ipv6-id"}]
+    rules = [inputs for (kind, _), inputs in found.items() if kind == RULE]
+    from_groups = {
+        version: sum(r["ethertype"] == version and "remoteGroupId" in r for r in rules) for version in ("IPv4", "IPv6")
+    }
+    assert from_groups["IPv4"] == from_groups["IPv6"] > 0
+    assert {r["protocol"] for r in rules if r["ethertype"] == "IPv6" and "ping" in r["description"]} == {"ipv6-icmp"}
+    assert {i["address"].rpartition(".")[0] for i in outputs["instances"].values()} == {"192.0.2"}
 
 
 @pytest.mark.usefixtures("operator")
-def test_providers_name_their_entries() -> None:
-    """A provider without a name would take the one that OS_CLOUD names: everything would land in its project."""
+def test_volumes_are_attached_and_boot_volumes_take_the_place_of_the_image(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = site_file("csc").read_text()
+    spool = "volumes: [{name: spool, size: 1 TiB, mount_path: /srv/spool}]"
+    given = f"[slurm_controller], boot_volume: {{size: 40 GiB, volume_type: ssd}}, {spool}}}"
+    (tmp_path / "site.yaml").write_text(text.replace("[slurm_controller]}", given))
+    monkeypatch.setenv("STRATA_SITE_FILE", str(tmp_path / "site.yaml"))
     recorder = Recorder()
-    run_program("cloud", "lab", recorder)
+    outputs = run_program("cloud", "csc", recorder)
+    found = recorder.resources
+    batch = found[INSTANCE, "batch-1"]
+    (boot,) = batch["blockDevices"]
+    assert "imageId" not in batch
+    assert boot | {"uuid": ""} == {
+        "uuid": "",
+        "sourceType": "image",
+        "destinationType": "volume",
+        "bootIndex": 0,
+        "volumeSize": 40,
+        "volumeType": "ssd",
+        "deleteOnTermination": True,
+    }
+    assert found["openstack:blockstorage/volume:Volume", "spool"] == {
+        "name": "spool",
+        "description": "csc: /srv/spool of batch-1",
+        "size": 1024,
+        "enableOnlineResize": True,
+    }
+    attachment = found["openstack:compute/volumeAttach:VolumeAttach", "spool"]
+    assert attachment == {"instanceId": "batch-1-id", "volumeId": "spool-id"}
+    assert "blockDevices" not in found[INSTANCE, "control-1"]
+    assert CloudOutputs.model_validate(outputs).instances["batch-1"].volumes == {"spool": "spool-id"}
+
+
+def test_no_password_reaches_the_state(recorded: Recorded) -> None:
+    recorder, _ = recorded("lab")
+    assert PASSWORD not in str(recorder.resources)
+
+
+def test_providers_name_their_entries(recorded: Recorded) -> None:
+    """A provider without a name would take the one that OS_CLOUD names: everything would land in its project."""
+    recorder, _ = recorded("lab")
     assert recorder.resources[PROVIDER, "administrator"]["cloud"] == "lab"
     assert recorder.resources[PROVIDER, "project-scope"]["cloud"] == "lab-platform"
 
@@ -316,11 +363,11 @@ def test_site_file_of_another_site_is_refused(monkeypatch: pytest.MonkeyPatch) -
         run_program("cloud", "other", Recorder())
 
 
-def test_three_hundred_instances(operator: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pulumi takes 3 ms per resource and an instance is three; a thousand of them take 10 s."""
+def test_a_hundred_instances(operator: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An instance is three resources, each about 10 ms of this test; the quota is for three hundred."""
     workers = "".join(
         f"    - {{name: node-{n}, flavor: cpu, image: debian-12, network: platform, roles: [kube_node]}}\n"
-        for n in range(299)
+        for n in range(99)
     )
     file = operator / "site.yaml"
     file.write_text(f"""
@@ -342,9 +389,32 @@ cloud:
     monkeypatch.setenv("STRATA_SITE_FILE", str(file))
     recorder = Recorder()
     outputs = run_program("cloud", "large", recorder)
-    assert len(outputs["instances"]) == 300
+    assert len(outputs["instances"]) == 100
     quota = recorder.resources["openstack:networking/quotaV2:QuotaV2", "project"]
     assert quota["port"] >= 300
     assert ("openstack:images/getImage:getImage", "debian-12") in {
         (token, args.get("name")) for token, args in recorder.lookups
     }
+
+
+@pytest.mark.usefixtures("operator")
+def test_the_virtual_address_of_load_balancers_has_a_port_and_a_floating_ip(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = site_file("campus").read_text()
+    edge = "    - {name: edge-2, flavor: cpu.small, image: debian-12, network: campus, roles: [load_balancer]}\n"
+    section = "  load_balancer: {virtual_address: 10.79.0.9, floating_ip: true}\n"
+    text = text.replace("\nhosts:\n", f"{edge}\nhosts:\n{section}")
+    (tmp_path / "site.yaml").write_text(text)
+    monkeypatch.setenv("STRATA_SITE_FILE", str(tmp_path / "site.yaml"))
+    recorder = Recorder()
+    outputs = run_program("cloud", "campus", recorder)
+    found = recorder.resources
+    shared = found[PORT, "load_balancer"]
+    assert shared["fixedIps"] == [{"subnetId": "campus-id", "ipAddress": "10.79.0.9"}]
+    assert set(shared["securityGroupIds"]) == {"nodes-id", "load_balancer-id"}
+    assert found[FLOATING_IP, "load_balancer"]["portId"] == "load_balancer-id"
+    for name in ("edge-1", "edge-2"):
+        assert {"ipAddress": "10.79.0.9"} in found[PORT, name]["allowedAddressPairs"]
+    assert not found[PORT, "storage-1"].get("allowedAddressPairs")
+    assert "virtual_floating_ip" in outputs

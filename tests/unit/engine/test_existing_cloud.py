@@ -16,18 +16,23 @@ from strata.engine.cloud_objects import (
     FoundFlavor,
     FoundImage,
     FoundNetwork,
+    FoundStorage,
     TakenName,
     accelerators,
 )
+from strata.engine.volumes import check_sizes, check_storage, require_volumes_kept, volume_needs
 from strata.errors import UserError
 from strata.models import find_site
 from strata.models.cloud import Cloud
 from strata.models.compute import ServerGroup
 from strata.models.problems import SiteError
+from strata.models.types import Size
+from strata.models.volumes import BootVolume, Volume
 from strata.models.yaml_events import dotted
 from strata.progress import Silent
 from strata.site.context import SiteContext
 from strata.site.outputs import ExistingObjects
+from strata.stacks.recovery import VOLUME
 from strata.stacks.state import project_name, state_file
 
 MD5 = "0" * 32
@@ -170,6 +175,96 @@ def test_names_in_the_state_or_of_an_interrupted_run_are_the_sites_own(context: 
     assert set(everything["instance"]) - set(rest["instance"]) == {"worker-1"}
 
 
+def with_volumes(context: SiteContext, **volume: object) -> Cloud:
+    """Campus with one instance, its boot volume and a volume."""
+    cloud = model(context)
+    data = {"name": "databases", "size": "100 GiB", "mount_path": "/var/lib/postgresql"} | volume
+    update = {"boot_volume": BootVolume(size=Size.parse("10 GiB")), "volumes": (Volume.model_validate(data),)}
+    return cloud.model_copy(update={"instances": (cloud.instances[0].model_copy(update=update),)})
+
+
+def deployed_volume(size: int = 100) -> dict[str, dict[str, object]]:
+    """What the state has."""
+    return {"databases": {"id": "volume-1", "outputs": {"size": size}}}
+
+
+@pytest.mark.parametrize(
+    ("storage", "known", "wanted", "expected"),
+    [
+        (FoundStorage(frozenset({"ssd"})), {}, {"volume_type": "ssd"}, []),
+        (FoundStorage(frozenset({"ssd", "hdd"}), {"volume-1": "hdd"}), deployed_volume(), {}, []),
+        (
+            None,
+            {},
+            {},
+            [("volumes[0].size", "no block storage service"), ("boot_volume.size", "no block storage service")],
+        ),
+        (
+            FoundStorage(frozenset({"ssd"})),
+            {},
+            {"volume_type": "sdd"},
+            [("volumes[0].volume_type", "no such volume type")],
+        ),
+        (
+            FoundStorage(frozenset({"ssd", "hdd"}), {"volume-1": "hdd"}),
+            deployed_volume(),
+            {"volume_type": "ssd"},
+            [("volumes[0].volume_type", "has the type hdd, which `up` does not change")],
+        ),
+    ],
+)
+def test_volume_types_are_checked(
+    context: SiteContext,
+    storage: FoundStorage | None,
+    known: dict[str, dict[str, object]],
+    wanted: dict[str, object],
+    expected: list[tuple[str, str]],
+) -> None:
+    found = list(check_storage(with_volumes(context, **wanted), storage, known))
+    assert [dotted(finding.path) for finding in found] == [f"cloud.instances[0].{key}" for key, _ in expected]
+    assert all(why in finding.why for finding, (_, why) in zip(found, expected, strict=True))
+
+
+def test_the_quota_of_volumes_is_checked(context: SiteContext) -> None:
+    cloud = with_volumes(context)
+    assert volume_needs(cloud, {}, set()) == {"volumes": 2, "gigabytes": 110}
+    assert volume_needs(cloud, deployed_volume(70), {cloud.instances[0].name}) == {"gigabytes": 30}
+    assert volume_needs(cloud, deployed_volume(), {cloud.instances[0].name}) == {}
+    full = replace(CLOUD, quota={"gigabytes": Allowance(1000, 950)})
+    assert [f.why for f in existing_cloud.check_quota({"gigabytes": 110}, full)] == [
+        "110 more GiB of volumes are needed, the quota has 50 left of 1000"
+    ]
+
+
+def test_a_volume_does_not_shrink(context: SiteContext) -> None:
+    (finding,) = check_sizes(with_volumes(context), deployed_volume(200))
+    assert dotted(finding.path) == "cloud.instances[0].volumes[0].size"
+    assert "200 GiB" in finding.fix
+    assert list(check_sizes(with_volumes(context), deployed_volume())) == []
+
+
+def test_a_boot_volume_holds_the_image(context: SiteContext) -> None:
+    """The flavor's disk does not count."""
+    images = (replace(CLOUD.images[0], disk_gib=15),)
+    (finding,) = existing_cloud.check_disks(
+        with_volumes(context), replace(CLOUD, images=images), {"debian-12": "image-1"}, ()
+    )
+    assert dotted(finding.path) == "cloud.instances[0].boot_volume.size"
+    assert "needs 15 GiB" in finding.why
+
+
+def test_a_volume_is_not_deleted_unnamed(context: SiteContext) -> None:
+    steps = [
+        {"op": op, "urn": f"urn:pulumi:campus::strata-cloud::strata:cloud:Volume${VOLUME}::{name}"}
+        for op, name in (("delete", "old"), ("create-replacement", "databases"), ("update", "exports"))
+    ]
+    with pytest.raises(UserError, match="delete volumes with data: databases, old"):
+        require_volumes_kept(context, steps, ())
+    with pytest.raises(UserError, match=r"delete volumes with data: databases\n"):
+        require_volumes_kept(context, steps, ["old"])
+    require_volumes_kept(context, steps, ["old", "databases"])
+
+
 def test_an_image_that_is_uploaded_again_replaces_no_instance(context: SiteContext) -> None:
     """The recorded id stays; where the image has vanished, only a new instance needs another one."""
     cloud = model(context)
@@ -183,6 +278,24 @@ def test_an_image_that_is_uploaded_again_replaces_no_instance(context: SiteConte
     assert chosen == {}
     assert dotted(finding.path) == "cloud.images[0].name"
     assert "image-1 has vanished; the cloud has image-2" in finding.why
+
+
+def test_a_disk_too_small_for_the_image_is_found_before_nova_refuses_it(
+    context: SiteContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each new instance is named; one that runs already has its disk."""
+    large = replace(CLOUD, images=(replace(CLOUD.images[0], disk_gib=21),))
+    with pytest.raises(SiteError) as raised:
+        check(context, monkeypatch, large)
+    problems = raised.value.problems
+    assert [p.key for p in problems] == [f"cloud.instances[{n}].flavor" for n in range(7)]
+    assert "has a disk of 20 GiB, and the image debian-12 needs 21 GiB" in problems[0].why
+    assert problems[0].fix == "a flavor with a disk of 21 GiB or more, or another image"
+    cloud = model(context)
+    rest = {i.name for i in cloud.instances} - {"worker-1"}
+    (finding,) = existing_cloud.check_disks(cloud, large, {"debian-12": "image-1"}, rest)
+    assert "21 GiB" in finding.why
+    check(context, monkeypatch, replace(CLOUD, images=(replace(CLOUD.images[0], disk_gib=20),)))
 
 
 def test_a_checksum_chooses_among_images_of_one_name(context: SiteContext) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -79,3 +80,44 @@ def test_the_plan_shows_changed_lines(tacc: SiteContext) -> None:
     expected = ["globals.yml: -kolla_container_engine: docker", "globals.yml: +kolla_container_engine: podman"]
     assert difference(tacc.site, files) == expected
     assert tacc.provider.planned_changes(tacc) == [f"Kolla-Ansible deploys OpenStack {tacc.provider.location}"]
+
+
+PLAYBOOK = """
+- name: Apply role nova-cell
+  hosts: all
+  gather_facts: false
+  tasks:
+    - name: Running Nova cell bootstrap container
+      ansible.builtin.assert: {that: mended is exists, fail_msg: "Container exited with non-zero return code 1"}
+"""
+
+
+def test_a_play_that_fails_is_named_with_task_host_and_log_and_the_same_command_resumes(
+    tacc: SiteContext, tmp_path: Path
+) -> None:
+    """The real Ansible under the command's name, with one play in the place of Kolla-Ansible's."""
+    programs = tmp_path / "environment" / "bin"
+    programs.mkdir(parents=True)
+    (tmp_path / "site.yml").write_text(PLAYBOOK)
+    ansible = Path(sys.executable).parent / "ansible-playbook"
+    mended = tmp_path / "mended"
+    program = programs / "kolla-ansible"
+    program.write_text(
+        f"#!/bin/sh\n[ $1 = deploy ] || exit 0\nexec {ansible} --inventory ctl01, --connection local "
+        f"--extra-vars mended={mended} {tmp_path}/site.yml\n"
+    )
+    program.chmod(0o755)
+    for command in COMMANDS[:3]:
+        run_command(command, tacc, Silent())
+    with pytest.raises(UserError) as raised:
+        run_command("deploy", tacc, Silent())
+    error = raised.value
+    failed = "kolla-ansible deploy: ctl01: Apply role nova-cell: Running Nova cell bootstrap container: Container"
+    assert error.message.startswith(failed), error.message
+    log = tacc.paths.logs / "kolla-deploy.log"
+    assert f"see {log}, fix it, and run the same command again: `up` resumes with deploy" in str(error.fix)
+    assert "FAILED ctl01" in log.read_text()
+    mended.touch()
+    assert [is_done(command, tacc, "22.2.0") for command in COMMANDS] == [True, True, True, False, False]
+    run_command("deploy", tacc, Silent())
+    assert is_done("deploy", tacc, "22.2.0")

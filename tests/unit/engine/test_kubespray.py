@@ -1,7 +1,8 @@
-"""Kubespray's inventory and variables, and the playbooks that a change of the site needs."""
+"""Kubespray's inventory and variables, and its runs."""
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -15,13 +16,19 @@ from typer.testing import CliRunner
 from strata.cli.main import app
 from strata.cloud.arguments import further_networks
 from strata.engine.ansible import PlaybookResult
+from strata.engine.layers import up_steps
 from strata.errors import UserError
-from strata.kubespray import run
-from strata.kubespray.commands import Record, next_runs
+from strata.findings import Drift
+from strata.kubespray import installer, marks, run
+from strata.kubespray.commands import Record
 from strata.kubespray.configuration import inventory_directory, write_configuration
-from strata.kubespray.files import STATE, VARIABLES, public_files
+from strata.kubespray.files import DOWNLOADS, NAMES, STATE, VARIABLES, public_files
+from strata.kubespray.source import archive_name, pinned
 from strata.kubespray.variables import FILE
+from strata.layers import Layer, StepResult
 from strata.models import find_site
+from strata.models.checks.kubespray import known_variables
+from strata.models.kubespray import STRATA_SETS
 from strata.progress import Silent
 from strata.site.context import SiteContext
 from strata.site.outputs import CloudOutputs, ClusterOutputs, InstanceOutput
@@ -31,6 +38,8 @@ from strata.toolchain.versions import load_versions
 SECTION = """  kubespray:
     network_plugin: cilium
     api_address: 10.10.0.5
+    images: site
+    variables: {kubelet_fail_swap_on: false}
     files_url: https://mirror.example.org/files/
     registry_mirrors: [{name: docker.io, url: "http://mirror.example.org:5000", insecure: true}]
   gpu_nodes:"""
@@ -66,6 +75,9 @@ def deployed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, section: str = "  
     return context
 
 
+PER_HOST = {"ansible_host", "ansible_ssh_common_args", "etcd_member_name", "ip"}
+
+
 class _Loader(yaml.SafeLoader):
     """Reads Ansible's own tag."""
 
@@ -81,10 +93,6 @@ def load(file: Path) -> dict[str, Any]:
     found = yaml.load(file.read_text(), _Loader)  # noqa: S506  # a safe loader
     assert isinstance(found, dict)
     return found
-
-
-def known() -> set[str]:
-    return {name for names in json.loads(FILE.read_text())["variables"].values() for name in names}
 
 
 def references(value: object) -> Iterator[str]:
@@ -116,18 +124,19 @@ def test_kubespray_knows_every_variable(section: str, tmp_path: Path, monkeypatc
     assert all(name.startswith("strata_") for name in state)
     sets = [load(file) for file in directory.rglob("group_vars/**/*.yml") if file != directory / STATE]
     sets += inventory["hosts"].values()
-    assert len(sets) == 2 + 7
+    assert len(sets) == 3 + 7
     ansible = {"ansible_user", "ansible_become", "ansible_ssh_private_key_file", "ansible_ssh_common_args"}
     used = {name for one in sets for name in one} - ansible
-    assert used - known() == set()
+    assert used - known_variables() == set()
+    assert {name for one in sets for name in one} - {"kubelet_fail_swap_on"} <= STRATA_SETS | PER_HOST | set(DOWNLOADS)
     assert len(used) > 25
-    assert set(references(sets)) - known() - set(state) == set()
+    assert set(references(sets)) - known_variables() - set(state) == set()
     groups = {*json.loads(FILE.read_text())["groups"], "gpu_node"}
     assert set(inventory["children"]) - groups == set()
 
 
 def test_what_follows_from_the_site_file(tacc: SiteContext) -> None:
-    assert write_configuration(tacc) == 4
+    assert write_configuration(tacc) == 5
     assert write_configuration(tacc) == 0
     directory = inventory_directory(tacc.paths)
     assert {file.stat().st_mode & 0o777 for file in directory.rglob("*.yml")} == {0o600}
@@ -144,6 +153,11 @@ def test_what_follows_from_the_site_file(tacc: SiteContext) -> None:
     assert (other["prefix"], other["mirrors"][0]["skip_verify"]) == ("docker.io", True)
     (issuer,) = variables["kube_apiserver_authentication_config_jwt"]
     assert issuer["issuer"]["url"].startswith("https://login.ml.tacc.example.org")
+    assert variables["kube_image_repo"] == "registry.ml.tacc.example.org:5000/kubernetes"
+    assert variables["kubelet_fail_swap_on"] is False
+    names = load(directory / NAMES)["dns_etchosts"].splitlines()
+    assert "10.10.0.12 login.ml.tacc.example.org" in names
+    assert "10.10.0.12 registry.ml.tacc.example.org" in names
     gpu = load(directory / "group_vars/gpu_node/strata.yml")
     assert gpu["node_taints"] == ["nvidia.com/gpu=present:NoSchedule"]
     assert [runtime["name"] for runtime in gpu["containerd_additional_runtimes"]] == ["nvidia"]
@@ -175,81 +189,44 @@ def test_a_site_without_instances_names_the_command(tacc: SiteContext) -> None:
     assert caught.value.fix == "run `strata up tacc --layer cloud`"
 
 
-BEFORE = Record(
-    version="2.31.0",
-    kubernetes="1.35.4",
-    configuration="a",
-    variables={"w1": "labels"},
-    nodes={"c1": ("kube_control_plane",), "c2": ("kube_control_plane",), "w1": ("kube_node",)},
-)
-
-
-def change(**values: object) -> Record:
-    return BEFORE.model_copy(update=values)
-
-
-@pytest.mark.parametrize(
-    ("desired", "expected"),
-    [
-        (BEFORE, []),
-        (change(configuration="b"), ["cluster"]),
-        (change(variables={"w1": "other labels"}), ["cluster"]),
-        (change(configuration="b", nodes={**BEFORE.nodes, "w2": ("kube_node",)}), ["cluster"]),
-        (change(nodes={**BEFORE.nodes, "w2": ("kube_node",)}), ["scale"]),
-        (change(nodes={**BEFORE.nodes, "c3": ("kube_control_plane",)}), ["cluster"]),
-        (change(nodes={**BEFORE.nodes, "w1": ("kube_node", "gpu_node")}), ["cluster"]),
-        (change(nodes={n: r for n, r in BEFORE.nodes.items() if n != "w1"}), ["remove-node"]),
-        (
-            change(nodes={"c1": ("kube_control_plane",), "c2": ("kube_control_plane",), "w2": ("kube_node",)}),
-            ["remove-node", "scale"],
-        ),
-        (change(kubernetes="1.36.0"), ["upgrade-cluster"]),
-        (change(version="2.32.0"), ["upgrade-cluster"]),
-    ],
-)
-def test_a_change_runs_the_playbook_that_it_needs(desired: Record, expected: list[str]) -> None:
-    assert [one.playbook for one in next_runs(BEFORE, desired)] == expected
-    assert [one.playbook for one in next_runs(Record(), desired)] == ["cluster"]
-
-
-def test_a_removed_host_is_not_logged_into() -> None:
-    (removal,) = next_runs(BEFORE, change(nodes={n: r for n, r in BEFORE.nodes.items() if n != "w1"}))
-    assert (removal.variables["node"], removal.variables["reset_nodes"]) == ("w1", False)
-
-
-@pytest.mark.parametrize(
-    ("desired", "message"),
-    [
-        (change(kubernetes="1.37.0"), "one minor version at a time"),
-        (change(kubernetes="1.34.1"), "one minor version at a time"),
-        (change(nodes={n: r for n, r in BEFORE.nodes.items() if n != "c1"}), "cannot remove the first control plane"),
-    ],
-)
-def test_what_kubespray_cannot_do_is_refused(desired: Record, message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        next_runs(BEFORE, desired)
-
-
 class Kubespray:
-    """In the place of Ansible: keeps the runs, fails where it should, writes the kubeconfig as upstream does."""
+    """In the place of Ansible and the nodes: keeps the runs, fails where it should, writes what upstream does."""
 
     def __init__(self, context: SiteContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ran: list[tuple[str, list[str]]] = []
         self.failing: set[str] = set()
+        self.drift: list[Drift] = []
+        self.kubectl: list[tuple[str, ...]] = []
+        self.recorded = 0
         self.directory = inventory_directory(context.paths)
         environment = Environment("2.31.0", tmp_path / "environment")
         monkeypatch.setattr(run, "ensure_environment", lambda *_: environment)
         monkeypatch.setattr(run, "ensure_source", lambda *_: tmp_path / "source")
-        monkeypatch.setattr(run, "add_known_hosts", lambda *_: None)
+        monkeypatch.setattr(run, "wait_for_ssh", lambda *_: None)
         monkeypatch.setattr(run, "follow_ansible", self.follow)
+        monkeypatch.setattr(run, "record_nodes", self.record)
+        monkeypatch.setattr(installer, "hosts_drift", lambda *_: self.drift)
+        monkeypatch.setattr(installer, "cluster_drift", lambda *_: [])
+        monkeypatch.setattr(installer, "playbook_step", lambda *_: lambda _: StepResult(0, "7 hosts"))
+        monkeypatch.setattr(marks, "kubectl", lambda _, *words: self.kubectl.append(words))
+
+    def record(self, _: SiteContext) -> None:
+        self.recorded += 1
 
     def follow(self, command: list[str], *_: object, **__: object) -> tuple[PlaybookResult, int, list[str]]:
         playbook = Path(command[-1]).stem
         hosts = load(Path(command[2]))["all"]["hosts"]
+        if "--tags" in command:
+            playbook += f" --tags {command[command.index('--tags') + 1]}"
         self.ran.append((playbook, [name for name in ("cic-worker-1", "cic-worker-2") if name in hosts]))
         (self.directory / "artifacts").mkdir(exist_ok=True)
-        (self.directory / "artifacts" / "admin.conf").write_text("server: https://10.10.0.5:6443\n")
+        config = {"clusters": [{"name": "cluster.local", "cluster": {"server": "https://10.10.0.13:6443"}}]}
+        (self.directory / "artifacts" / "admin.conf").write_text(yaml.safe_dump(config))
         return PlaybookResult(), int(playbook in self.failing), ["cic-control-1: no space left"]
+
+
+def install(context: SiteContext, *, thorough: bool = False) -> StepResult:
+    return installer.KubesprayInstaller().install(context, Silent(), thorough=thorough)
 
 
 def instances(context: SiteContext, **changes: InstanceOutput | None) -> None:
@@ -264,23 +241,71 @@ def test_runs_are_recorded_and_resumed(tacc: SiteContext, tmp_path: Path, monkey
     fake = Kubespray(tacc, tmp_path, monkeypatch)
     fake.failing.add("cluster")
     with pytest.raises(UserError, match="kubespray cluster: exit status 1: cic-control-1: no space left"):
-        run.install(tacc, Silent())
-    assert ClusterOutputs.load(tacc.paths) is None
+        install(tacc)
+    assert not tacc.paths.kubeconfig.exists()
+    assert fake.recorded == 0
     fake.failing.clear()
-    assert run.install(tacc, Silent()).changed == 1
-    assert ClusterOutputs.load(tacc.paths) == ClusterOutputs(
-        api_endpoint="https://10.10.0.5:6443", kubernetes_version=load_versions().components["kubernetes"].version
-    )
-    assert tacc.paths.kubeconfig.read_text() == "server: https://10.10.0.5:6443\n"
+    assert install(tacc).changed == 1
+    assert yaml.safe_load(tacc.paths.kubeconfig.read_text())["clusters"][0]["cluster"] == {
+        "server": "https://10.10.0.5:6443"
+    }
     assert tacc.paths.kubeconfig.stat().st_mode & 0o777 == 0o600
-    assert run.install(tacc, Silent()).changed == 0
+    again = install(tacc)
+    assert (again.changed, again.detail) == (
+        0,
+        "Kubespray skipped: no change since its last success, no drift; 7 hosts",
+    )
     assert [playbook for playbook, _ in fake.ran] == ["cluster", "cluster"]
+    assert fake.recorded == 1
+
+
+def drift(name: str, property_name: str, wanted: str, found: str) -> Drift:
+    return Drift(layer=Layer.CLUSTER, object=name, property=property_name, wanted=wanted, found=found)
+
+
+def test_drift_of_a_node_runs_kubespray(tacc: SiteContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = Kubespray(tacc, tmp_path, monkeypatch)
+    install(tacc)
+    fake.drift = [
+        drift("cic-worker-1: kubelet", "ActiveState", "active", "failed"),
+        drift("node cic-worker-1", "state", "Ready", "KubeletNotReady"),
+    ]
+    found = install(tacc)
+    assert found.detail.startswith("cluster (cic-worker-1: kubelet: ActiveState is failed and 1 more): 0 changed; ")
+    assert len(fake.ran) == 2
+
+
+def test_marks_of_nodes_are_restored_without_kubespray(
+    tacc: SiteContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = Kubespray(tacc, tmp_path, monkeypatch)
+    install(tacc)
+    fake.drift = [
+        drift("node cic-gpu01", "unschedulable", "false", "true"),
+        drift("node cic-gpu01", "label gpu", "v100", "none"),
+        drift("node cic-gpu01", "taint", "nvidia.com/gpu=present:NoSchedule", "none"),
+    ]
+    assert install(tacc).changed == 3
+    assert len(fake.ran) == 1
+    assert fake.kubectl == [
+        ("uncordon", "cic-gpu01"),
+        ("label", "node", "cic-gpu01", "gpu=v100", "--overwrite"),
+        ("taint", "node", "cic-gpu01", "nvidia.com/gpu=present:NoSchedule", "--overwrite"),
+    ]
+
+
+def test_thorough_runs_kubespray(tacc: SiteContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = Kubespray(tacc, tmp_path, monkeypatch)
+    install(tacc)
+    found = install(tacc, thorough=True)
+    assert (found.changed, found.detail.partition(":")[0]) == (0, "cluster (asked for)")
+    assert len(fake.ran) == 2
 
 
 def test_a_host_is_replaced(tacc: SiteContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Kubespray finds the old one in the inventory that still has it, and a failure after that does not repeat it."""
     fake = Kubespray(tacc, tmp_path, monkeypatch)
-    run.install(tacc, Silent())
+    install(tacc)
     fake.ran.clear()
     assert tacc.cloud_outputs is not None
     worker = tacc.cloud_outputs.instances["cic-worker-1"]
@@ -288,15 +313,68 @@ def test_a_host_is_replaced(tacc: SiteContext, tmp_path: Path, monkeypatch: pyte
     instances(tacc, **{"cic-worker-1": None, "cic-worker-2": new})
     fake.failing.add("scale")
     with pytest.raises(UserError, match="kubespray scale"):
-        run.install(tacc, Silent())
+        install(tacc)
     fake.failing.clear()
-    run.install(tacc, Silent())
+    install(tacc)
     assert fake.ran == [
         ("remove-node", ["cic-worker-1"]),
         ("scale", ["cic-worker-2"]),
         ("scale", ["cic-worker-2"]),
     ]
     assert run.prepare(tacc) == []
+
+
+def test_a_new_address_of_a_service_reaches_coredns_alone(
+    tacc: SiteContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = Kubespray(tacc, tmp_path, monkeypatch)
+    install(tacc)
+    fake.ran.clear()
+    assert tacc.cloud_outputs is not None
+    storage = tacc.cloud_outputs.instances["cic-storage"].model_copy(update={"address": "10.10.0.98"})
+    instances(tacc, **{"cic-storage": storage})
+    install(tacc)
+    assert [playbook for playbook, _ in fake.ran] == ["cluster --tags coredns"]
+
+
+def test_a_silent_host_stops_the_run_before_it_starts(
+    tacc: SiteContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as one with another host key: nothing runs, and nothing is taken for half done."""
+    fake = Kubespray(tacc, tmp_path, monkeypatch)
+
+    def changed_key(*_: object) -> None:
+        raise UserError("cic-worker-1 (10.10.0.16) has another SSH host key", fix="--replace cic-worker-1")
+
+    monkeypatch.setattr(run, "wait_for_ssh", changed_key)
+    with pytest.raises(UserError, match="another SSH host key"):
+        install(tacc)
+    assert fake.ran == []
+    assert Record.load(tacc.paths) is None
+
+
+def test_a_missing_source_stops_up_before_the_cloud(
+    tacc: SiteContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first steps of `up` are those that need no host, and every step that changes something follows them."""
+    steps = {step.name: step for step in up_steps(tacc, tuple(Layer))}
+    assert list(steps)[:4] == ["Kubernetes version", "control planes", "Kubespray", "keys"]
+    assert set(steps["keys"].after) == {"Kubernetes version", "control planes", "Kubespray"}
+    mirror = tmp_path / "mirror" / "kubespray" / pinned()[0]
+    mirror.mkdir(parents=True)
+    (mirror / f"{archive_name()}.tar.gz").write_bytes(gzip.compress(b"another archive"))
+    monkeypatch.setenv("STRATA_MIRROR", str(tmp_path / "mirror"))
+    monkeypatch.setenv("STRATA_CACHE_DIR", str(tmp_path / "cache"))
+    with pytest.raises(UserError, match=r"the archive has sha256:[0-9a-f]{64}, versions.yaml pins"):
+        steps["Kubespray"].run(Silent())
+    assert not tacc.paths.ssh_key.exists()
+
+
+def test_a_cluster_of_another_installer_is_not_taken_over(tacc: SiteContext) -> None:
+    ClusterOutputs(api_endpoint="https://10.10.0.5:6443", kubernetes_version="1.35.4").save(tacc.paths)
+    with pytest.raises(UserError, match=r"cluster.installer = kubespray: kubeadm installed the cluster"):
+        up_steps(tacc, [Layer.CLUSTER])
+    assert up_steps(tacc, [Layer.HOSTS])
 
 
 def test_the_command_shows_what_would_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

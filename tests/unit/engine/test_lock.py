@@ -73,6 +73,7 @@ def test_second_run_is_told_the_first_one(paths: SitePaths, run: tuple[subproces
         pytest.fail("two runs at once")
     assert f"`strata up here` (process {process.pid}, since {time.strftime('%Y-')}" in caught.value.message
     assert caught.value.fix
+    assert caught.value.see == "another-run-is-at-work"  # not the shared state, whose message is alike
     assert f"process {process.pid}" in str(holder(paths))
     assert lives(child), "a run that was refused must leave the other's processes alone"
 

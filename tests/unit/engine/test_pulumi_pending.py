@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -95,6 +96,24 @@ def test_a_server_group(tmp_path: Path, context: SiteContext, cloud: MagicMock) 
     cloud.compute.server_groups.return_value = [*objects(name="control", project_id="project"), others]
     assert forget(tmp_path / "state.json", context, "openstack:compute/serverGroup:ServerGroup", name="control")
     assert deleted(cloud.compute.delete_server_group) == [HALF_MADE]
+
+
+def test_a_volume(tmp_path: Path, context: SiteContext, cloud: MagicMock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is attached, or older, has been in use, whatever its name."""
+    now = datetime.now(UTC).replace(tzinfo=None)
+    lately, before = now.isoformat(), (now - timedelta(days=2)).isoformat()
+    attached = SimpleNamespace(id="attached", name="exports", attachments=[{"server_id": "s"}], created_at=lately)
+    older = SimpleNamespace(id="older", name="exports", attachments=[], created_at=before)
+    found = [*objects(name="exports", attachments=[], created_at=lately), attached, older]
+    monkeypatch.setattr(pulumi_pending, "volumes", lambda *_: found)
+    assert forget(tmp_path / "state.json", context, "openstack:blockstorage/volume:Volume", name="exports")
+    assert deleted(cloud.block_storage.delete_volume) == [HALF_MADE]
+
+
+def test_an_attachment(tmp_path: Path, context: SiteContext, cloud: MagicMock) -> None:
+    kind = "openstack:compute/volumeAttach:VolumeAttach"
+    assert forget(tmp_path / "state.json", context, kind, instanceId="server", volumeId="volume")
+    assert cloud.compute.delete_volume_attachment.call_args.args == ("server", "volume")
 
 
 def test_without_pending_creations_nothing_is_asked(tmp_path: Path, context: SiteContext, cloud: MagicMock) -> None:

@@ -14,8 +14,10 @@ from typing import Any
 
 import pytest
 
+from strata.models import find_site, load_site
 from strata.site.context import SiteContext
 from strata.stacks import recovery as pulumi_recovery
+from strata.stacks import refusals
 from strata.stacks.events import Failure
 
 URN = "urn:pulumi:lab::strata-cloud::"
@@ -208,3 +210,64 @@ def test_a_plugin_of_a_running_engine_stays(tmp_path: Path) -> None:
         assert pulumi_recovery.end_orphaned_plugins("file:///ours") == 0
     finally:
         engine.communicate(b"\n", timeout=60)
+
+
+NOVA = (
+    "Error creating OpenStack server: Expected HTTP response code [200 202] when accessing "
+    "[POST https://cloud.example.org:8774/v2.1/servers], but got 403 instead: "
+    '{"forbidden": {"code": 403, "message": "Quota exceeded for cores: Requested 4, but already used 20 of 20 cores"}}'
+)
+NEUTRON = (
+    "Error creating openstack_networking_port_v2: Expected HTTP response code [201] when accessing "
+    "[POST https://cloud.example.org:9696/v2.0/ports], but got 409 instead: "
+    '{"NeutronError": {"type": "OverQuota", "message": "Quota exceeded for resources: [\'port\'].", "detail": ""}}'
+)
+EXPIRED = (
+    "Error waiting for instance (1) to become ready: Unable to re-authenticate: Expected HTTP response code [200 203] "
+    "when accessing [GET https://cloud.example.org:8774/v2.1/servers/1], but got 401 instead: "
+    '{"error": {"code": 401, "message": "The request you have made requires authentication."}}: Expected HTTP response '
+    "code [201 202] when accessing [POST https://cloud.example.org:5000/v3/auth/tokens], but got 401 instead: "
+    '{"error": {"code": 401, "message": "The request you have made requires authentication."}}'
+)
+PROXY = (
+    "Error creating OpenStack server: Expected HTTP response code [200 202] when accessing [POST https://c/servers], "
+    "but got 503 instead: <html><body>No server is available</body></html>"
+)
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        (
+            NOVA,
+            "Error creating OpenStack server: Quota exceeded for cores: Requested 4, but already used 20 of 20 cores "
+            "(HTTP 403)",
+        ),
+        (
+            NEUTRON,
+            "Error creating openstack_networking_port_v2: Quota exceeded for resources: ['port']. (HTTP 409)",
+        ),
+        (
+            EXPIRED,
+            "keystone refuses the credentials: The request you have made requires authentication. (HTTP 401)",
+        ),
+        (
+            PROXY,
+            "Error creating OpenStack server: <html><body>No server is available</body></html> (HTTP 503)",
+        ),
+    ],
+)
+def test_a_refusal_is_in_the_services_own_words(message: str, shown: str) -> None:
+    assert pulumi_recovery.readable(message) == shown
+
+
+def test_a_refusal_has_its_own_fix() -> None:
+    campus, lab = (load_site(find_site(name)) for name in ("campus", "lab"))
+    quota = refusals.remedy(refusals.answer(NOVA), campus, "campus", "strata up campus")
+    assert quota is not None
+    assert quota.startswith("have the cloud's administrator raise the quota of the project campus")
+    assert quota.endswith("then run `strata up campus` again: it resumes")
+    assert str(refusals.remedy(NEUTRON, lab, "lab", "strata up lab")).startswith("raise cloud.project.quota")
+    expired = refusals.remedy(refusals.answer(EXPIRED), campus, "campus", "strata up campus")
+    assert "entry campus of clouds.yaml" in str(expired)
+    assert refusals.remedy(PROXY, campus, "campus", "strata up campus") is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,26 @@ def load(site: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SiteCont
     return SiteContext.load(find_site(site))
 
 
+def load_with_etcd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SiteContext:
+    """tacc with kubeadm on etcd, which needs an image that is not built."""
+    context = load("tacc", tmp_path, monkeypatch)
+    assert context.site.cluster is not None
+    cluster = context.site.cluster.model_copy(update={"installer": "kubeadm"})
+    return replace(context, site=context.site.model_copy(update={"cluster": cluster}))
+
+
+@pytest.mark.parametrize("layers", [tuple(Layer), *((layer,) for layer in Layer)], ids=",".join)
+def test_etcd_by_kubeadm_is_refused_where_a_cluster_is_needed(
+    layers: tuple[Layer, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = load_with_etcd(tmp_path, monkeypatch)
+    if not {Layer.CLUSTER, Layer.PLATFORM} & set(layers):
+        assert up_steps(context, layers)
+        return
+    with pytest.raises(UserError, match="installer: kubeadm with datastore: etcd is not installed"):
+        up_steps(context, layers)
+
+
 @pytest.mark.parametrize("site", ["lab", "tacc", "cnaf", "nautilus", "csc"])
 @pytest.mark.parametrize("layers", [tuple(Layer), *((layer,) for layer in Layer)], ids=",".join)
 def test_up_refuses_exactly_what_is_foretold(
@@ -43,14 +64,15 @@ def test_up_refuses_exactly_what_is_foretold(
 def test_status_and_report_name_what_repairs_the_site(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for site, expected in {
-        "lab": "`strata up lab` repairs them",
-        "tacc": (
+    for context, expected in (
+        (load("lab", tmp_path, monkeypatch), "`strata up lab` repairs them"),
+        (load("tacc", tmp_path, monkeypatch), "`strata up tacc` repairs them"),
+        (
+            load_with_etcd(tmp_path, monkeypatch),
             "`strata up tacc --layer cloud` repairs those of cloud; `strata up tacc --layer hosts` repairs those of "
-            "hosts; this release does not install those of cluster; this release does not install those of platform"
+            "hosts; this release does not install those of cluster; this release does not install those of platform",
         ),
-    }.items():
-        context = load(site, tmp_path, monkeypatch)
+    ):
         assert remedy(context, tuple(Layer)) == expected
         print_status(Console(width=1000), context, site_status(context, nothing_seen(context)))
         assert f"not in the desired state; {expected}" in capsys.readouterr().out
@@ -58,6 +80,6 @@ def test_status_and_report_name_what_repairs_the_site(
 
 
 def test_the_page_shows_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = build_report(load("tacc", tmp_path, monkeypatch), offline=True)
+    found = build_report(load_with_etcd(tmp_path, monkeypatch), offline=True)
     text = render_page(found.model_copy(update={"state": State.DOWN}))
     assert "<code>strata up tacc --layer hosts</code> repairs those of hosts" in text

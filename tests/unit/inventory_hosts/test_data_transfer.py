@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
@@ -14,6 +12,8 @@ from strata.inventory.role_variables import role_variables
 from strata.inventory.topology import secret
 from strata.models import Site, SiteError, load_site
 from strata.roles import DIRECTORY, roles
+from strata.site.paths import REPOSITORY
+from strata_bench.module_file import load_module
 
 TEXT = """
 name: metal
@@ -99,14 +99,7 @@ def test_an_error_names_key_reason_and_fix(case: str, tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def program() -> ModuleType:
     """The command data-transfer."""
-    file = DIRECTORY / "data_transfer" / "files" / "data_transfer.py"
-    spec = importlib.util.spec_from_file_location(file.stem, file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[file.stem] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_module(DIRECTORY / "data_transfer" / "files" / "data_transfer.py")
 
 
 def test_a_line_is_url_name_and_checksum(program: ModuleType) -> None:
@@ -138,3 +131,14 @@ def test_a_line_is_url_name_and_checksum(program: ModuleType) -> None:
 def test_a_wrong_line_is_named_and_nothing_is_queued(program: ModuleType, line: str, why: str) -> None:
     with pytest.raises(program.RefusedError, match=rf"^line 2: .*{why}.*nothing is queued$"):
         program.read(["https://a.org/good", line])
+
+
+def test_transfer_nodes_do_not_mount_the_claims_of_tenants() -> None:
+    """Every other export is open to them."""
+    site = load_site(REPOSITORY / "tests" / "corpus" / "complete" / "existing.yaml")
+    exports = role_variables("nfs_server", site, None)["nfs_server_exports"]
+    assert isinstance(exports, list)
+    clients = {export["name"]: set(export["clients"]) for export in exports}
+    assert "192.0.2.11/32" in clients["downloads"]
+    assert "192.0.2.11/32" not in clients["claims"]
+    assert clients["claims"] < clients["downloads"]

@@ -8,13 +8,15 @@ import pytest
 
 from strata.errors import UserError
 from strata.inventory.playbooks import host_variables, playbook_roles
-from strata.roles import DIRECTORY, roles
+from strata.models import find_site, load_site
+from strata.roles import DIRECTORY, roles, roles_of
 from strata.scaffold.new_role import EXAMPLE, FIRST_PORT, new_role
+from strata.site.hosts import running_roles
 
 
 def test_every_role_is_run_by_one_playbook() -> None:
     told = playbook_roles()
-    named = {"base", "kubernetes_common", "kube_control_plane", "kube_node", "pod_network"}
+    named = {"base", "volumes", "kubernetes_common", "kube_control_plane", "kube_node", "pod_network"}
     text = "".join(file.read_text() for file in (DIRECTORY.parent / "playbooks").glob("*.yml"))
     assert all(name in text for name in named)
     assert sorted([*told["strata_host_roles"], *told["strata_node_roles"], *named]) == sorted(roles())
@@ -22,14 +24,28 @@ def test_every_role_is_run_by_one_playbook() -> None:
 
 
 def test_a_host_installs_what_all_its_roles_need() -> None:
-    found = host_variables(("postgresql", "kube_node"))
+    found = host_variables(roles_of(("postgresql", "kube_node")))
     assert {"curl", "postgresql", "containerd"} <= set(str(found["base_packages"]).split("'"))
     assert found["base_kernel_packages"] == ["chrony", "nfs-common"]
     assert found["base_restarted_units"] == ["postgresql@"]
 
 
-def test_another_installer_brings_the_packages_of_nodes() -> None:
-    assert "containerd" not in str(host_variables(("kube_node",), kubeadm=False)["base_packages"])
+@pytest.mark.parametrize(("site", "by_roles"), [("campus", True), ("nautilus", False)])
+def test_another_installer_brings_the_runtime_of_nodes(site: str, by_roles: bool) -> None:
+    """The roles that remain bring what pods' volumes need."""
+    found = host_variables(running_roles(load_site(find_site(site)), ("kube_node",)))
+    assert ("containerd" in str(found["base_packages"])) == by_roles
+    assert "nfs-common" in str(found["base_kernel_packages"])
+
+
+def test_the_node_exporter_reports_the_units_of_all_roles() -> None:
+    """By the name in a container, and on a host with a kernel of its own."""
+    units = host_variables(roles_of(("postgresql", "nfs_server", "kube_node")))["node_exporter_units"]
+    assert isinstance(units, dict)
+    assert units["nfs-ganesha"] == "nfs-server"
+    assert {unit: units[unit] for unit in ("postgresql@*-main", "kubelet", "containerd")} == {
+        "postgresql@*-main": "postgresql@*-main", "kubelet": "kubelet", "containerd": "containerd",
+    }  # fmt: skip
 
 
 def test_a_new_role_has_its_name_everywhere_and_a_free_port(tmp_path: Path) -> None:

@@ -107,11 +107,14 @@ def test_secrets_and_certificates_are_lookups_not_values(site: Site, outputs: Cl
 
 def test_names_of_services_lead_to_the_load_balancer(site: Site, outputs: CloudOutputs) -> None:
     names = {n["name"]: n["address"] for n in variables("base", site, outputs)["base_service_names"]}
-    wanted = {need.label for _, need in needed(site, Hostname)}
-    assert wanted
-    assert {service.hostname for service in published_services(site)} == wanted
+    wanted = {need.host(site.domain) for _, need in needed(site, Hostname)}
+    assert site.domain in wanted, "the front page has no host name"
+    assert {service.host for service in published_services(site)} == wanted
     for name in wanted:
         assert names[name] == address_of("load_balancer", site, outputs)
+    assert variables("kube_control_plane", site, outputs)["kube_control_plane_names"] == [
+        {"name": name, "address": address} for name, address in names.items()
+    ]
 
 
 def test_the_load_balancer_forwards_to_nodes_without_taints(site: Site, outputs: CloudOutputs) -> None:
@@ -134,12 +137,14 @@ def test_each_database_is_open_to_its_own_clients(site: Site, outputs: CloudOutp
 def test_exports_are_for_nodes_and_not_for_pods(site: Site, outputs: CloudOutputs) -> None:
     exports = {e["name"]: e for e in variables("nfs_server", site, outputs)["nfs_server_exports"]}
     volumes = {need.name for _, need in service_volumes(site)}
-    assert set(exports) == {"data", "tenants", *volumes}
+    assert set(exports) == {"data", "tenants", "claims", *volumes}
+    assert (exports["claims"]["squash_root"], exports["claims"]["access"]) == (False, "rw")
     for export in exports.values():
         assert export["clients"] == ["10.77.0.13/32", "10.77.0.14/32"]
     for name in ("data", "tenants"):
         assert (exports[name]["squash_root"], exports[name]["access"]) == (True, "rw")
-    assert exports["tenants"]["folders"] == [{"name": "research", "group_id": 20001}]
+    folders = [{"name": one.name, "group_id": one.group_id} for one in site.platform.tenants]
+    assert exports["tenants"]["folders"] == folders
     assert exports["tenants"]["mode"] == "0755"
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from strata_bench.https_server import in_background
 from strata_lab.network import metadata
 from strata_lab.network.metadata import MetadataListener, MetadataProxies, Upstream
 from strata_lab.network.model import Port
@@ -47,11 +47,8 @@ class Nova(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def nova() -> Iterator[ThreadingHTTPServer]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Nova)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield server
-    server.shutdown()
-    server.server_close()
+    with in_background(ThreadingHTTPServer(("127.0.0.1", 0), Nova)) as server:
+        yield server
 
 
 @pytest.fixture

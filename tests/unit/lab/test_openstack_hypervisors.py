@@ -7,14 +7,13 @@ from types import ModuleType
 import pytest
 
 from strata.site.paths import REPOSITORY
-
-from .ansible_modules import loaded
+from strata_bench.module_file import load_module
 
 
 @pytest.fixture(scope="module")
 def module() -> ModuleType:
     """The module of the role openstack_compute."""
-    return loaded(
+    return load_module(
         REPOSITORY / "lab" / "ansible" / "roles" / "openstack_compute" / "library" / "openstack_hypervisors.py"
     )
 

@@ -9,14 +9,13 @@ from typing import Any
 import pytest
 
 from strata.site.paths import REPOSITORY
-
-from .ansible_modules import loaded
+from strata_bench.module_file import load_module
 
 
 @pytest.fixture(scope="module")
 def module() -> ModuleType:
     """The module of the role openstack_common."""
-    return loaded(REPOSITORY / "lab" / "ansible" / "plugins" / "modules" / "openstack_service.py")
+    return load_module(REPOSITORY / "lab" / "ansible" / "plugins" / "modules" / "openstack_service.py")
 
 
 def state(active: str = "inactive", job: str = "", condition: str = "no", since: str = "0") -> dict[str, str]:

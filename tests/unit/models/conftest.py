@@ -12,6 +12,8 @@ from strata.site.paths import REPOSITORY
 
 LAB = (REPOSITORY / "inventories" / "lab" / "site.yaml").read_text()
 Edit = tuple[str, str]
+Mistake = tuple[Sequence[Edit], str, str, str, str]
+"""Edits of the lab's site, key, part of the reason, part of the fix, text in the line that is named."""
 
 
 @pytest.fixture
@@ -42,3 +44,23 @@ def problems_of() -> Callable[[Path], Sequence[Problem]]:
         return ()
 
     return read
+
+
+@pytest.fixture
+def assert_found(
+    site_file: Callable[..., Path], problems_of: Callable[[Path], Sequence[Problem]]
+) -> Callable[[Mistake], None]:
+    """Asserts that a mistake is reported with its line, its key and a fix, and nothing else."""
+
+    def check(mistake: Mistake) -> None:
+        edits, key, why, fix, in_line = mistake
+        file = site_file(*edits)
+        found = problems_of(file)
+        assert [p.key for p in found] == [key], [str(p) for p in found]
+        problem = found[0]
+        assert why in problem.why
+        assert fix in problem.fix
+        assert problem.line is not None
+        assert in_line in file.read_text().splitlines()[problem.line - 1]
+
+    return check

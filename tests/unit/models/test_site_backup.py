@@ -73,6 +73,22 @@ def problems(
             "3 to 63 lower-case letters",
             "site-backups",
         ),
+        (
+            SECTION.replace("https://s3.example.org/", "https://192.0.2.7").replace("}", ", postgresql: {}}"),
+            SECRETS,
+            (ROLES,),
+            "hosts.backup.url",
+            "192.0.2.7 is an address",
+            "the endpoint's name",
+        ),
+        (
+            SECTION.replace("}", ", postgresql: {interval: 5}}"),
+            SECRETS,
+            (ROLES,),
+            "hosts.backup.postgresql.interval",
+            "does not divide a day",
+            "1, 2, 3, 4, 6, 8, 12 or 24",
+        ),
         (SECTION.replace("}", ", hour: 24}"), SECRETS, (ROLES,), "hosts.backup.hour", "23", ""),
         (
             SECTION,

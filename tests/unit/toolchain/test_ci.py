@@ -1,4 +1,4 @@
-"""`.ci/run` ends what it started, however it is ended itself."""
+"""`.ci/run` ends what it started, however it is ended itself, and names only what it left itself."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import subprocess
 import time
 from pathlib import Path
 
+import pytest
+
 from strata.site.paths import REPOSITORY
 
 LAB = """#!/bin/bash
@@ -18,12 +20,50 @@ bash -c 'echo $$ >"$0/child"; exec sleep 600' "$PWD" | cat
 """
 
 
+def repository(place: Path, lab: str) -> None:
+    """A folder with `.ci/run`, a lab and tests that pass."""
+    (place / ".ci").mkdir()
+    (place / "scripts").mkdir()
+    shutil.copy(REPOSITORY / ".ci" / "run", place / ".ci" / "run")
+    for name, text in {"lab": lab, "test": "#!/bin/sh\n"}.items():
+        (place / "scripts" / name).write_text(text)
+        (place / "scripts" / name).chmod(0o755)
+
+
+QUICK_LAB = """#!/bin/bash
+[[ $1 != up || -n $2 || -z $LEAVES ]] || touch "$PWD/left"
+"""
+PODMAN = """#!/bin/bash
+[[ $* == "ps --all --filter label=strata.site "* ]] || exit 0
+echo container strata-earlier
+[[ ! -e left ]] || echo container strata-mine
+"""
+
+
+@pytest.mark.parametrize("leaves", ["", "yes"], ids=["clean", "leaves"])
+def test_only_its_own_leftovers_fail_a_run(tmp_path: Path, leaves: str) -> None:
+    """What an interrupted run left on the machine is named, but fails no later run."""
+    repository(tmp_path, QUICK_LAB)
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name, text in {"podman": PODMAN, "pgrep": "#!/bin/sh\n", "nft": "#!/bin/sh\n"}.items():
+        (programs / name).write_text(text)
+        (programs / name).chmod(0o755)
+    done = subprocess.run(
+        [tmp_path / ".ci" / "run"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "LEAVES": leaves},
+        check=False,
+        timeout=60,
+    )
+    assert "! an earlier run left behind:\ncontainer strata-earlier\n── up" in done.stdout, done.stdout
+    assert ("✗ this run left behind:\ncontainer strata-mine\n" in done.stdout) == bool(leaves)
+    assert done.returncode == (1 if leaves else 0), done.stdout
+
+
 def test_a_terminated_run_leaves_no_process(tmp_path: Path) -> None:
-    (tmp_path / ".ci").mkdir()
-    (tmp_path / "scripts").mkdir()
-    shutil.copy(REPOSITORY / ".ci" / "run", tmp_path / ".ci" / "run")
-    (tmp_path / "scripts" / "lab").write_text(LAB)
-    (tmp_path / "scripts" / "lab").chmod(0o755)
+    repository(tmp_path, LAB)
     with subprocess.Popen(
         [tmp_path / ".ci" / "run"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as run:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from strata.site.paths import REPOSITORY
+from strata_bench.module_file import load_module
 
 
 def nightly(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -47,13 +46,7 @@ def test_wrong_arguments_start_nothing(tmp_path: Path, arguments: list[str], sai
 
 @pytest.fixture(scope="module")
 def light_use() -> ModuleType:
-    specification = importlib.util.spec_from_file_location("light_use", REPOSITORY / "tests/nightly/light_use.py")
-    assert specification is not None
-    assert specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    sys.modules["light_use"] = module  # dataclasses look their module up
-    specification.loader.exec_module(module)
-    return module
+    return load_module(REPOSITORY / "tests" / "nightly" / "light_use.py")
 
 
 def test_what_has_aged_is_named(light_use: ModuleType) -> None:

@@ -31,6 +31,13 @@ def test_select_takes_binaries_and_components_in_the_order_of_the_file(
     assert versions.select(None)["suite"] == ["alpha", "beta"]
 
 
+def test_a_tool_on_demand_is_selected_by_name_only(tmp_path: Path, definition: dict[str, Any]) -> None:
+    definition["components"]["suite"]["on_demand"] = True
+    versions = load(tmp_path, definition)
+    assert list(versions.select(None)) == ["plugin"]
+    assert versions.select(["alpha"]) == {"suite": ["alpha"]}
+
+
 def test_unknown_name_is_refused_with_the_known_ones(tmp_path: Path, definition: dict[str, Any]) -> None:
     with pytest.raises(UserError, match="pins no tool 'gamma'") as error:
         load(tmp_path, definition).select(["gamma"])

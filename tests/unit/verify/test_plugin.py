@@ -44,6 +44,8 @@ def test_whatever_asks_for_the_site_runs_on_one_worker(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(A_SITE)
     line = [
         "-p",
+        "xdist",
+        "-p",
         "strata.verify.plugin",
         "--numprocesses=2",
         "--dist=loadgroup",
@@ -59,8 +61,9 @@ def test_whatever_asks_for_the_site_runs_on_one_worker(tmp_path: Path) -> None:
         check=False,
         timeout=120,
         cwd=tmp_path,
-        # what this run was told is not for that one
-        env={name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")},
+        # what this run was told is not for that one, and other plugins take longer to load than the tests
+        env={name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+        | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
     )
     assert done.returncode == 0, done.stdout + done.stderr
     ran = [line.split() for line in done.stdout.splitlines() if " PASSED " in line]

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-import testinfra
 
 from strata.models.find import SITE_FILE
 from strata.site.context import SiteContext
+from strata_bench.scenario import Scenario
 
 if TYPE_CHECKING:
     from testinfra.host import Host
@@ -26,4 +26,4 @@ def context() -> SiteContext:
 @pytest.fixture(scope="session")
 def machine(context: SiteContext) -> Callable[[str], Host]:
     """`machine("control-1")` → a machine that the roles were applied to."""
-    return lambda name: testinfra.get_host(f"podman://strata-{context.site.name}-{name}")
+    return Scenario(context).host

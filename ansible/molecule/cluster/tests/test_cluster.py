@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 CONTROL, WORKER = "control-1", "gpu-worker-1"
 READY_SECONDS = 300
-"""How long the cluster may take until it stands again after its nodes were switched on, in seconds."""
+"""How long the cluster may take until it is up again after its nodes were switched on, in seconds."""
 
 TOLERATE_ALL = [{"operator": "Exists"}]
 

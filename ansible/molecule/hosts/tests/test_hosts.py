@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import ssl
 import subprocess
@@ -138,7 +139,7 @@ def test_kine_asks_for_a_client_certificate(server: Host, address: str) -> None:
     assert not answers(trusting, address)
     trusting.load_cert_chain(VARIABLES / "client.pem")
     assert answers(trusting, address)
-    # the database's password stands in a private file, not among the arguments
+    # the database's password is stored in a private file, not among the arguments
     assert "postgres" not in server.check_output("cat /proc/$(pidof kine)/cmdline")
     assert server.file("/etc/kine/kine.env").mode == 0o600
 
@@ -231,7 +232,8 @@ def test_node_exporter_serves_metrics_of_the_host(client: Host, address: str) ->
     text = curl(client, address, f"http://exporter.{DOMAIN}:9100/metrics")
     assert "node_filesystem_avail_bytes{" in text
     assert "node_memory_MemAvailable_bytes" in text
-    assert "node_systemd" not in text, "a collector that was not chosen"
+    assert re.search(r'^node_systemd_unit_state{name="haproxy.service",state="active",.*} 1$', text, re.MULTILINE)
+    assert "node_hwmon" not in text, "a collector that was not chosen"
 
 
 def test_firewall_refuses_addresses_that_are_not_listed(server: Host, client: Host, address: str) -> None:

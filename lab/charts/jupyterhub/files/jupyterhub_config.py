@@ -78,6 +78,7 @@ assign(
         "fs_gid": "singleuser.fsGid",
         "environment": "singleuser.extraEnv",
         "extra_labels": "singleuser.extraLabels",
+        "tolerations": "scheduling.userPods.tolerations",
         "profile_list": "singleuser.profileList",
         "cpu_limit": "singleuser.cpu.limit",
         "cpu_guarantee": "singleuser.cpu.guarantee",

@@ -154,7 +154,7 @@ def planned(news: Properties) -> Properties:
 
 
 def state(cluster: Cluster, news: Properties) -> Properties:
-    """The outputs of a release that stands."""
+    """The outputs of a deployed release."""
     inputs = plain(news)
     live = _info(cluster, inputs["name"], inputs["namespace"])
     if live is None:

@@ -16,6 +16,7 @@ from accounting.htcondor import AccessPoint, NoPool
 from accounting.kubernetes import Api
 from accounting.migrations import migrate
 from accounting.pods import Reader
+from accounting.retention import Retention
 from accounting.settings import DatabaseSettings, JobSettings, ServeSettings, Settings
 
 DATABASE_SECONDS = 120.0
@@ -71,6 +72,7 @@ def _collect(settings: Settings) -> None:
         api,
         Reader(_names(settings.tenants), _names(settings.card_resources)),
         settings.connect,
+        Retention(settings.retention_usage, settings.retention_records, settings.retention_measurements or None),
         prometheus_url=settings.prometheus_url.rstrip("/"),
         list_seconds=settings.list_seconds,
         watch_seconds=settings.watch_seconds,

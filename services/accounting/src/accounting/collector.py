@@ -14,6 +14,7 @@ import psycopg
 from accounting import prometheus, store
 from accounting.kubernetes import Api, Expired, Unavailable
 from accounting.pods import Reader
+from accounting.retention import Retention, apply
 from accounting.store import Connection
 
 PODS, NODES = "/api/v1/pods", "/api/v1/nodes"
@@ -28,6 +29,7 @@ class Collector:
         api: Kubernetes' API server.
         reader: of the site.
         connect: to the database, as its owner.
+        retention: for how long records are kept.
         prometheus_url: empty where there is none.
         list_seconds: between two whole lists.
         watch_seconds: length of one watch; a restart of the collector estimates ends no worse than this.
@@ -39,13 +41,14 @@ class Collector:
         api: Api,
         reader: Reader,
         connect: Callable[[], Connection],
+        retention: Retention,
         *,
         prometheus_url: str = "",
         list_seconds: int = 300,
         watch_seconds: int = 30,
         alive_file: Path | None = None,
     ) -> None:
-        self.api, self.reader, self.connect = api, reader, connect
+        self.api, self.reader, self.connect, self.retention = api, reader, connect, retention
         self.prometheus_url = prometheus_url
         self.list_seconds, self.watch_seconds, self.alive_file = list_seconds, watch_seconds, alive_file
 
@@ -87,6 +90,9 @@ class Collector:
                 prometheus.record(connection, self.prometheus_url, at)
             except prometheus.NoAnswer as error:
                 log("warning", str(error))
+        removed = apply(connection, self.retention, at)
+        if any(removed.values()):
+            log("info", "removed old records", **removed)
         log("info", "listed", pods=len(rows), nodes=len(nodes))
         self._alive()
         return version

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
@@ -29,14 +30,21 @@ ATTRIBUTES = (
     "RemoteUserCpu",
     "RemoteSysCpu",
     "ResidentSetSize_RAW",
+    "JobBatchName",
+    "BytesRecvd",
 )
 MIB, KIB = 2**20, 2**10
+INTEGER, BIGINT = 2**31 - 1, 2**63 - 1
+"""The largest of PostgreSQL's types."""
+MOST = 2.0**53
+LATEST = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
+NAME_CHARACTERS = 255
 Ad = Mapping[str, Any]
 
 _INSERT = """
 INSERT INTO job (global_job_id, tenant, username, cpus, memory_bytes, cards, submitted, starts, ends, cpu_seconds,
-    memory_bytes_peak, exit_code)
-VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+    memory_bytes_peak, exit_code, batch, received_bytes)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 ON CONFLICT (global_job_id) DO NOTHING
 """
 
@@ -75,7 +83,7 @@ def record(connection: Connection, pool: Pool, at: datetime) -> int:
     newest = str(row[0]) if row and row[0] else None
     completed = pool.completed()  # first: what leaves the queue in between is in the history
     history = pool.history(newest)
-    found = [_row(ad) for ad in (*completed, *history)]
+    found = [_row(ad, at) for ad in (*completed, *history)]
     if history:
         newest = str(history[0]["GlobalJobId"])
     with connection.transaction(), connection.cursor() as cursor:
@@ -85,43 +93,66 @@ def record(connection: Connection, pool: Pool, at: datetime) -> int:
     return max(0, new)
 
 
-def _row(ad: Ad) -> tuple[object, ...]:
+def _row(ad: Ad, at: datetime) -> tuple[object, ...]:
+    """Owners choose many of a job's attributes: whatever they are, the job is recorded, and those after it."""
     ends = _time(ad, "CompletionDate") or _time(ad, "EnteredCurrentStatus")
-    seconds = _number(ad, "RemoteWallClockTime")
+    submitted = _time(ad, "QDate") or ends or at
     ran = ends is not None and _time(ad, "JobStartDate") is not None
+    starts = None
+    if ends is not None and ran:
+        starts = ends - timedelta(seconds=min(_number(ad, "RemoteWallClockTime"), ends.timestamp()))
     cpu = [_number(ad, f"{kind}{of}") for of in ("UserCpu", "SysCpu") for kind in ("CumulativeRemote", "Remote")]
     resident = ad.get("ResidentSetSize_RAW")
+    exit_code = ad.get("ExitCode")
     return (
-        str(ad["GlobalJobId"]),
-        ad.get("AcctGroup"),
-        str(ad.get("AcctGroupUser") or ad.get("Owner") or ""),
+        _text(ad, "GlobalJobId"),
+        _text(ad, "AcctGroup") or None,
+        _text(ad, "AcctGroupUser") or _text(ad, "Owner"),
         _number(ad, "RequestCpus"),
-        round(_number(ad, "RequestMemory") * MIB),
-        round(_number(ad, "RequestGPUs")),
-        _time(ad, "QDate"),
-        ends - timedelta(seconds=seconds) if ends is not None and ran else None,
+        _whole(_number(ad, "RequestMemory") * MIB),
+        _whole(_number(ad, "RequestGPUs"), INTEGER),
+        submitted,
+        starts,
         ends,
         # older access points have no sum of all runs
         max(cpu[0], cpu[1]) + max(cpu[2], cpu[3]) if ran else None,
-        round(_number(ad, "ResidentSetSize_RAW") * KIB) if ran and resident is not None else None,
-        ad.get("ExitCode"),
+        _whole(_number(ad, "ResidentSetSize_RAW") * KIB) if ran and resident is not None else None,
+        exit_code if isinstance(exit_code, int) and abs(exit_code) <= INTEGER else None,
+        _text(ad, "JobBatchName")[:NAME_CHARACTERS] or None,
+        _whole(_number(ad, "BytesRecvd")) if ran else None,
     )
 
 
 def _number(ad: Ad, name: str) -> float:
     value = ad.get(name)
-    return max(0.0, float(value)) if isinstance(value, int | float) else 0.0
+    return min(max(0.0, float(value)), MOST) if isinstance(value, int | float) and math.isfinite(value) else 0.0
+
+
+def _whole(value: float, most: int = BIGINT) -> int:
+    return min(round(value), most)
 
 
 def _time(ad: Ad, name: str) -> datetime | None:
     seconds = _number(ad, name)
-    return datetime.fromtimestamp(seconds, UTC) if seconds else None
+    return datetime.fromtimestamp(seconds, UTC) if 0 < seconds < LATEST else None
+
+
+def _text(ad: Ad, name: str) -> str:
+    """Without control characters, which a terminal would obey."""
+    return "".join(character for character in str(ad.get(name) or "") if character.isprintable())
 
 
 def values(ads: Iterable[Any]) -> list[Ad]:
     """ClassAds of HTCondor's client as the values of the attributes that are collected; without those undefined."""
     found: list[Ad] = []
     for ad in ads:
-        pairs = ((name, ad.eval(name)) for name in ATTRIBUTES if name in ad)
+        pairs = ((name, _value(ad, name)) for name in ATTRIBUTES if name in ad)
         found.append({name: value for name, value in pairs if isinstance(value, int | float | str)})
     return found
+
+
+def _value(ad: Any, name: str) -> object:
+    try:
+        return ad.eval(name)
+    except ValueError:  # no UTF-8
+        return None

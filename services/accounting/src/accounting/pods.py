@@ -132,7 +132,7 @@ def _kind(metadata: Object, spec: Object) -> str:
     labels = metadata.get("labels", {})
     if labels.get("component") == "singleuser-server":
         return "notebook"
-    if any(label.startswith("dask.org/") for label in labels):
+    if any(label.startswith("gateway.dask.org/") for label in labels):
         return "dask"
     return "batch" if spec.get("priorityClassName") == "batch" else "pod"
 

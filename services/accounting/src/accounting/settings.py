@@ -84,6 +84,15 @@ class Settings(DatabaseSettings):
     tenants: Names = Field(default="", description="Names of the tenants, separated by commas.")
     card_resources: Names = Field(default="", description="Extended resources that are cards, separated by commas.")
     prometheus_url: str = Field(default="", description="Prometheus with the usage of pods; empty: none is recorded.")
+    retention_usage: Annotated[int, Field(ge=12)] = Field(
+        default=24, description="Months for which the usage of pods and the energy of cards are kept."
+    )
+    retention_records: Annotated[int, Field(ge=12)] = Field(
+        default=60, description="Months for which pods, jobs, instances and nodes are kept after their end."
+    )
+    retention_measurements: Annotated[int, Field(ge=0)] = Field(
+        default=0, description="Months for which users' measurements are kept; 0: for ever."
+    )
     list_seconds: Annotated[int, Field(ge=1)] = Field(default=300, description="Seconds between two whole lists.")
     watch_seconds: Annotated[int, Field(ge=1)] = Field(
         default=30, description="Seconds until a watch ends and starts again."

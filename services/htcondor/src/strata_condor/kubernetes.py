@@ -16,7 +16,7 @@ from strata_condor.plan import Point, Shape
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 URL = "https://kubernetes.default.svc"
-TENANT, SHAPE = "strata.dev/tenant", "strata.dev/shape"
+TENANT, SHAPE, IMAGE = "strata.dev/tenant", "strata.dev/shape", "strata.dev/job-image"
 OVERHEAD = 96
 """MiB of an execution point's own daemons."""
 LONGEST_TENANT = 40
@@ -36,16 +36,20 @@ class Kubernetes:
         template: the Job of one, as the chart writes it.
         card: what one with cards has: `resource`, `nodeSelector`, `tolerations`; empty where the pool has none.
         millicpus: thousandths of a CPU that are reserved for each CPU of a job.
+        images: that jobs run in, by name.
         url: of the API server.
         account: folder with the service account's token and CA; None sends no token.
+        shared: folders of tenants, by tenant: `claim` and `group`.
     """
 
     namespace: str
     template: Mapping[str, Any]
     card: Mapping[str, Any] = field(default_factory=dict)
     millicpus: int = 1000
+    images: Mapping[str, str] = field(default_factory=dict)
     url: str = URL
     account: Path | None = SERVICE_ACCOUNT
+    shared: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         authority = None if self.account is None else str(self.account / "ca.crt")
@@ -68,7 +72,7 @@ class Kubernetes:
             )
             if not ended and "deletionTimestamp" not in job["metadata"]:
                 cpus, memory, cards = map(int, labels[SHAPE].split("-"))
-                shape = Shape(labels[TENANT], cpus, memory, cards)
+                shape = Shape(labels[TENANT], cpus, memory, cards, labels.get(IMAGE, ""))
                 yield Point(job["metadata"]["name"], shape, bool(status.get("ready")))
 
     def create(self, shape: Shape) -> str:
@@ -92,7 +96,7 @@ class Kubernetes:
     def manifest(self, shape: Shape) -> dict[str, Any]:
         """The Job of an execution point with a name of its own."""
         job = copy.deepcopy(dict(self.template))
-        labels = {TENANT: shape.tenant, SHAPE: shape.label}
+        labels = {TENANT: shape.tenant, SHAPE: shape.label, IMAGE: shape.image}
         job["metadata"]["name"] = f"execute-{shape.tenant[:LONGEST_TENANT]}-{secrets.token_hex(4)}"
         job["metadata"].setdefault("labels", {}).update(labels)
         pod = job["spec"]["template"]
@@ -105,12 +109,16 @@ class Kubernetes:
             requests[self.card["resource"]] = limits[self.card["resource"]] = str(shape.cards)
             pod["spec"]["nodeSelector"] = {**pod["spec"].get("nodeSelector", {}), **self.card["nodeSelector"]}
             pod["spec"]["tolerations"] = [*pod["spec"].get("tolerations", []), *self.card["tolerations"]]
+        if folder := self.shared.get(shape.tenant):
+            _mount(pod["spec"], shape.tenant, folder)
         container["resources"] = {"requests": requests, "limits": limits}
+        container["image"] = self.images[shape.image]
         settings = {
             "NUM_CPUS": str(shape.cpus),
             "MEMORY": str(shape.memory),
             "STRATA_TENANT": shape.tenant,
             "STRATA_CARDS": str(shape.cards),
+            "STRATA_IMAGE": shape.image,
             # the pod's own cards, which CUDA numbers from 0
             "MACHINE_RESOURCE_GPUs": " ".join(f"CUDA{index}" for index in range(shape.cards)),
         }
@@ -134,3 +142,13 @@ class Kubernetes:
             raise Unavailable(f"{method} {path}: {answer.status} {answer.data[:300].decode(errors='replace')}")
         found: dict[str, Any] = json.loads(answer.data or b"{}")
         return found
+
+
+def _mount(spec: dict[str, Any], tenant: str, folder: Mapping[str, Any]) -> None:
+    """The tenant's folder, for a job that is in the tenant's group."""
+    claim = {"name": "shared", "persistentVolumeClaim": {"claimName": folder["claim"]}}
+    spec["volumes"] = [*spec.get("volumes", []), claim]
+    (container,), (programs,) = spec["containers"], spec["initContainers"]
+    mount = {"name": "shared", "mountPath": f"/shared/{tenant}"}
+    container["volumeMounts"] = [*container.get("volumeMounts", []), mount]
+    programs["env"] = [{"name": "TENANT_GROUP", "value": str(folder["group"])}]

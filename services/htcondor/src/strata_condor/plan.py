@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 LEAST_USAGE = 0.5
@@ -19,12 +19,14 @@ class Shape:
         cpus: CPUs.
         memory: MiB.
         cards: accelerators.
+        image: name of the image that it runs in.
     """
 
     tenant: str
     cpus: int
     memory: int
     cards: int = 0
+    image: str = ""
 
     @property
     def label(self) -> str:
@@ -73,7 +75,7 @@ class Plan:
     Args:
         create: shapes of new execution points.
         delete: names of execution points that wait for a node and have no job any more.
-        refused: shapes of jobs that are beyond their tenant's limits.
+        refused: shapes of jobs that are beyond their tenant's limits, or whose image the pool does not have.
     """
 
     create: tuple[Shape, ...] = ()
@@ -107,10 +109,12 @@ class Pool:
     Args:
         maximum: execution points at one time.
         tenants: limits of each; jobs of others get no execution point.
+        images: names; jobs with others get no execution point.
     """
 
     maximum: int
     tenants: Mapping[str, Limits] = field(default_factory=dict)
+    images: Collection[str] = ("",)
 
     def plan(self, idle: Mapping[Shape, int], points: Sequence[Point], usage: Mapping[str, float]) -> Plan:
         """Execution points for idle jobs, one at a time to the tenant that is furthest below its share.
@@ -141,7 +145,7 @@ class Pool:
         return Plan(tuple(create), tuple(delete), refused)
 
     def _possible(self, shape: Shape) -> bool:
-        return self._fits(shape, {})
+        return shape.image in self.images and self._fits(shape, {})
 
     def _fits(self, shape: Shape, use: Mapping[str, _Use]) -> bool:
         limits = self.tenants.get(shape.tenant)

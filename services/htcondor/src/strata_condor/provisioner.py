@@ -30,12 +30,14 @@ class Settings:
 
     Args:
         access_point: name of the schedd.
+        default_image: name of the image of jobs that name none.
         seconds: between two passes.
         pool: limits.
         kubernetes: where execution points are made.
     """
 
     access_point: str
+    default_image: str
     seconds: float
     pool: Pool
     kubernetes: Kubernetes
@@ -46,22 +48,25 @@ class Settings:
         given = json.loads((directory / "settings.json").read_text())
         template = json.loads((directory / "job.json").read_text())
         tenants = {t["name"]: Limits(t["cpus"], t["memory"], t["cards"], t["priorityFactor"]) for t in given["tenants"]}
-        cluster = Kubernetes(given["namespace"], template, given["card"], given["millicpus"])
-        return cls(given["accessPoint"], given["seconds"], Pool(given["maximum"], tenants), cluster)
+        images = given["images"]
+        of_points = (given["card"], given["millicpus"], images)
+        cluster = Kubernetes(given["namespace"], template, *of_points, shared=given["shared"])
+        pool = Pool(given["maximum"], tenants, tuple(images))
+        return cls(given["accessPoint"], given["defaultImage"], given["seconds"], pool, cluster)
 
 
 class Condor:
     """The pool, by HTCondor's client for Python."""
 
-    def __init__(self, access_point: str) -> None:
+    def __init__(self, access_point: str, default_image: str) -> None:
         import htcondor2  # type: ignore[import-not-found]  # in the image only
 
-        self._client, self._name = htcondor2, access_point
+        self._client, self._name, self._image = htcondor2, access_point, default_image
 
     def queue(self) -> Snapshot:
         """The access point's jobs."""
         schedd = self._client.Schedd(self._locate(self._client.DaemonType.Schedd, self._name))
-        return snapshot(schedd.query(constraint=SELECTION, projection=ATTRIBUTES))
+        return snapshot(schedd.query(constraint=SELECTION, projection=ATTRIBUTES), self._image)
 
     def usage(self) -> dict[str, float]:
         """What the central manager's accountant has of each tenant."""
@@ -104,7 +109,8 @@ class Provisioner:
             cluster.delete(name)
             log(f"deleted {name}: no job waits for it")
         for shape in plan.create:
-            log(f"created {cluster.create(shape)}: {shape.cpus} CPUs, {shape.memory} MiB, {shape.cards} cards")
+            what = f"{shape.cpus} CPUs, {shape.memory} MiB, {shape.cards} cards, image {shape.image}"
+            log(f"created {cluster.create(shape)}: {what}")
         self.metrics = exposition(queue, points, self.settings.pool.tenants, time.time())
         self.last_pass = time.monotonic()
 
@@ -174,7 +180,7 @@ def log(text: str) -> None:
 def main() -> None:
     """Runs the provisioner."""
     settings = Settings.load(Path(os.environ["STRATA_CONDOR_DIRECTORY"]))
-    condor = Condor(settings.access_point)
+    condor = Condor(settings.access_point, settings.default_image)
     provisioner = Provisioner(settings, condor.queue, condor.usage)
     serve(provisioner)
     provisioner.run()

@@ -16,7 +16,7 @@ MEMORY_STEP = 128
 DEFAULT_MEMORY = 128
 ATTRIBUTES = [
     "AcctGroup", "EnteredCurrentStatus", "HoldReasonCode", "JobStatus", "MemoryUsage", "RemoteHost", "RequestCpus",
-    "RequestGPUs", "RequestMemory",
+    "RequestGPUs", "RequestMemory", "StrataImage",
 ]  # fmt: skip
 SPOOLING = 16
 """HoldReasonCode of a job whose files are on their way."""
@@ -50,8 +50,13 @@ class Snapshot:
     idle_since: dict[str, int] = field(default_factory=dict)
 
 
-def snapshot(ads: Iterable[Ad]) -> Snapshot:
-    """What the provisioner needs of jobs' ClassAds."""
+def snapshot(ads: Iterable[Ad], default_image: str) -> Snapshot:
+    """What the provisioner needs of jobs' ClassAds.
+
+    Args:
+        ads: of the jobs.
+        default_image: name of the image of jobs that name none.
+    """
     found = Snapshot()
     for ad in ads:
         tenant, status = str(ad.get("AcctGroup", "")), int(ad.get("JobStatus", 0))
@@ -63,7 +68,7 @@ def snapshot(ads: Iterable[Ad]) -> Snapshot:
             found.idle_since[tenant] = min(since, found.idle_since.get(tenant, since))
             memory = max(1, -(-_number(ad, "RequestMemory", DEFAULT_MEMORY) // MEMORY_STEP)) * MEMORY_STEP
             cpus, cards = max(1, _number(ad, "RequestCpus", 1)), max(0, _number(ad, "RequestGPUs", 0))
-            found.idle[Shape(tenant, cpus, memory, cards)] += 1
+            found.idle[Shape(tenant, cpus, memory, cards, str(ad.get("StrataImage") or default_image))] += 1
         elif host := ad.get("RemoteHost"):
             found.busy.add(point_of(str(host)))
     return found

@@ -9,7 +9,7 @@ import re
 import subprocess
 import time
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,7 @@ class Issuer:
         command: makes a token.
     """
 
-    secret: str
+    secret: str = field(repr=False)
     tenants: Collection[str]
     domain: str
     lifetime: int

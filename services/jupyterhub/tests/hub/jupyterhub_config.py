@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
-from collections.abc import Awaitable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +11,9 @@ from typing import Any
 from jupyterhub.proxy import Proxy
 from jupyterhub.utils import exponential_backoff
 from kubernetes_asyncio.client import ApiClient
-from strata_hub.spawner import DatasetSpawner
+from kubernetes_asyncio.client.rest import ApiException
+from strata_hub.waiting import SiteSpawner
+from traitlets import default
 
 c = get_config()  # type: ignore[name-defined]  # noqa: F821  # JupyterHub defines it
 DIRECTORY = Path(os.environ["HUB_DIRECTORY"])
@@ -29,24 +29,33 @@ def get_config(key: str) -> Any:
     return found
 
 
-class RecordingSpawner(DatasetSpawner):  # type: ignore[misc]
+class RecordingSpawner(SiteSpawner):  # type: ignore[misc]
     """Writes the pod that it would create. With a file <user>.kubernetes, it waits for the pod in that file, as
-    KubeSpawner does for the one in Kubernetes; with <user>.address, the server at that port of the machine runs."""
+    KubeSpawner does for the one in Kubernetes; with <user>.address, the server at that port of the machine runs. With
+    <user>.refused, Kubernetes refuses the pod with that body; the file maximum has the most servers."""
 
     events = ({"type": "Normal", "message": "Started container notebook", "lastTimestamp": "now"},)
     events_enabled = True
 
-    def start(self) -> Awaitable[Any]:
-        self._start_future = asyncio.ensure_future(self._start())
-        return self._start_future
+    @default("start_timeout")
+    def _default_start_timeout(self) -> int:
+        return 12 if self.user.name == "impatient" else 60
 
-    async def _start(self) -> Any:
+    def _limit(self) -> int:
+        file = DIRECTORY / "maximum"
+        return int(file.read_text()) if file.exists() else 0
+
+    async def _start_pod(self) -> Any:
         if self._address.exists():
             return "127.0.0.1", int(self._address.read_text())
         await self.load_user_options()
-        pod = self.modify_pod_hook(self, await self.get_pod_manifest())
+        pod = await self.modify_pod_hook(self, await self.get_pod_manifest())
         content = json.dumps(ApiClient().sanitize_for_serialization(pod))
         (DIRECTORY / f"{self.user.name}.pod").write_text(content)
+        if (refused := DIRECTORY / f"{self.user.name}.refused").exists():
+            error = ApiException(status=403)
+            error.body = refused.read_text()
+            raise error
         if not self._kubernetes.exists():
             raise RuntimeError("the pod is recorded, not created")
         await exponential_backoff(lambda: self.is_pod_running(self._pod), "the pod does not run", timeout=120)
@@ -66,7 +75,9 @@ class RecordingSpawner(DatasetSpawner):  # type: ignore[misc]
 
     @property
     def pod_reflector(self) -> Any:
-        return SimpleNamespace(pods={f"{self.namespace}/{self.pod_name}": self._pod})
+        found = {file.stem: json.loads(file.read_text()) for file in DIRECTORY.glob("*.kubernetes")}
+        names = {name: self.pod_name if name == self.user.name else name for name in found}
+        return SimpleNamespace(pods={f"{self.namespace}/{names[name]}": pod for name, pod in found.items()})
 
     async def _start_watching_events(self) -> None:
         """There is no Kubernetes."""
@@ -92,21 +103,37 @@ class NoProxy(Proxy):
 
 
 c.JupyterHub.update(
-    authenticator_class="jupyterhub.auth.DummyAuthenticator",
     db_url=GIVEN["database"],
     hub_bind_url=GIVEN["url"],
     bind_url=GIVEN["url"],
     cleanup_servers=False,
-    load_groups={name: {"users": users} for name, users in GIVEN["groups"].items()},
-    services=[{"name": "operator", "api_token": GIVEN["token"]}],
+    services=[
+        {"name": "operator", "api_token": GIVEN["token"]},
+        *({"name": name, "api_token": token} for name, token in GIVEN["services"].items()),
+    ],
     load_roles=[
         {"name": "operator", "services": ["operator"], "scopes": ["admin:users", "admin:servers", "tokens"]},
-        *({"name": n, **r} for n, r in VALUES["hub"]["loadRoles"].items() if "groups" in r),
+        *({"name": n, **r} for n, r in VALUES["hub"]["loadRoles"].items() if n != "verify"),
     ],
     custom_scopes=VALUES["hub"]["config"]["JupyterHub"]["custom_scopes"],
 )
-c.Authenticator.allow_all = True
 c.KubeSpawner.environment = VALUES["singleuser"]["extraEnv"]
 c.KubeSpawner.image = "registry.example.org/notebook:1"
 exec(VALUES["hub"]["extraConfig"]["strata"])  # noqa: S102  # extraConfig is Python by definition
 c.JupyterHub.update(spawner_class=RecordingSpawner, proxy_class=NoProxy)
+if at := GIVEN["issuer"]:
+    c.Authenticator.update(VALUES["hub"]["config"]["Authenticator"])
+    c.GenericOAuthenticator.update(VALUES["hub"]["config"]["GenericOAuthenticator"])
+    c.GenericOAuthenticator.update(
+        authorize_url=f"{at}/authorize",
+        token_url=f"{at}/token",
+        userdata_url=f"{at}/userinfo",
+        oauth_callback_url=f"{GIVEN['url']}/hub/oauth_callback",
+        client_secret="of-the-client",
+        http_request_kwargs={},
+    )
+    c.CryptKeeper.keys = [GIVEN["token"]]
+else:
+    c.JupyterHub.authenticator_class = "jupyterhub.auth.DummyAuthenticator"
+    c.JupyterHub.load_groups = {name: {"users": users} for name, users in GIVEN["groups"].items()}
+    c.Authenticator.allow_all = True

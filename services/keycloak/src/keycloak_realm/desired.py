@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ class Client:
     """
 
     id: str
-    secret: str
+    secret: str = field(repr=False)
     audiences: tuple[str, ...] = ()
     optional_audiences: tuple[str, ...] = ()
     redirect_urls: tuple[str, ...] = ()

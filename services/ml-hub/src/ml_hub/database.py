@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL: TLS with a verified name, the password read anew for each."""
+"""Connections to PostgreSQL: TLS with a verified name, the password read again for each."""
 
 from __future__ import annotations
 

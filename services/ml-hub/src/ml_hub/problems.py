@@ -22,7 +22,7 @@ log = structlog.get_logger(__name__)
 class InvalidValue(BaseModel):
     """One value of a request that was refused."""
 
-    where: str = Field(description="Where it stands, for instance query.limit.")
+    where: str = Field(description="Where it is, for instance query.limit.")
     message: str = Field(description="What is wrong with it.")
 
 
@@ -34,7 +34,7 @@ class Problem(BaseModel):
     status: int = Field(description="The status code.")
     detail: str = Field(description="What happened, and what to do about it.")
     instance: str = Field(description="Path of the request.")
-    request_id: str = Field(description="Stands in the service's log too.")
+    request_id: str = Field(description="Also in the service's log.")
     errors: list[InvalidValue] = Field(default_factory=list, description="The values that were refused.")
 
 

@@ -30,7 +30,7 @@ class InvalidToken(Exception):
 
 
 class IssuerUnavailable(Exception):
-    """The issuer's keys cannot be fetched and none are at hand."""
+    """The issuer's keys cannot be fetched and none are cached."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class IssuerKeys:
 
         Raises:
             InvalidToken: the issuer publishes no such key.
-            IssuerUnavailable: the issuer does not answer and no keys are at hand.
+            IssuerUnavailable: the issuer does not answer and no keys are cached.
         """
         with self._lock:
             if time.monotonic() < self._retry_at:

@@ -4,8 +4,9 @@ from strata.catalogue.needs.accelerators import Accelerators
 from strata.catalogue.needs.audience import Audience
 from strata.catalogue.needs.base import Need, SecretReference
 from strata.catalogue.needs.batch_queue import BatchQueue
-from strata.catalogue.needs.bucket import Bucket
+from strata.catalogue.needs.bucket import Bucket, TenantBuckets
 from strata.catalogue.needs.client import Client
+from strata.catalogue.needs.dask_clusters import DaskClusters
 from strata.catalogue.needs.database import Database
 from strata.catalogue.needs.hostname import Hostname
 from strata.catalogue.needs.metrics import Metrics
@@ -13,7 +14,8 @@ from strata.catalogue.needs.metrics_query import MetricsQuery
 from strata.catalogue.needs.namespace import Namespace, TenantNamespaces
 from strata.catalogue.needs.priority import Priority
 from strata.catalogue.needs.secret import Secret
-from strata.catalogue.needs.shared_volume import SharedVolume, TenantFolders
+from strata.catalogue.needs.shared_volume import NfsFolder, SharedVolume, TenantFolders
+from strata.catalogue.needs.upstream_chart import UpstreamChart
 
 __all__ = [
     "Accelerators",
@@ -21,16 +23,20 @@ __all__ = [
     "BatchQueue",
     "Bucket",
     "Client",
+    "DaskClusters",
     "Database",
     "Hostname",
     "Metrics",
     "MetricsQuery",
     "Namespace",
     "Need",
+    "NfsFolder",
     "Priority",
     "Secret",
     "SecretReference",
     "SharedVolume",
+    "TenantBuckets",
     "TenantFolders",
     "TenantNamespaces",
+    "UpstreamChart",
 ]

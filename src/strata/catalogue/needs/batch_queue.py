@@ -66,11 +66,13 @@ class BatchQueue(Need[BatchAccess | None]):
         pods: labels of the service's pods that reach the pool, "component=singleuser-server".
         token_pods: label of those that request users' tokens; empty: none, and the service does not get the secret.
         monitor: whether the service gets a token that reads all jobs.
+        images: folders in the service's `images/` whose images its users' jobs may run in, by that name.
     """
 
     pods: tuple[str, ...]
     token_pods: tuple[str, ...] = ()
     monitor: bool = False
+    images: tuple[str, ...] = ()
 
     def secret_data(self, context: ServiceContext[Any]) -> Mapping[str, str]:
         """The secret for tokens and the monitor's token, as far as they are asked for."""
@@ -93,6 +95,13 @@ def _server(site: Site) -> BatchServer | None:
     from strata.catalogue.site import batch_server
 
     return batch_server(site)
+
+
+def job_images(site: Site) -> dict[str, str]:
+    """Images that services have for jobs: short names in the site's registry, by the name that jobs give."""
+    from strata.catalogue.site import needed
+
+    return {name: f"{service.name}-{name}" for service, need in needed(site, BatchQueue) for name in need.images}
 
 
 def queue_clients(site: Site) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

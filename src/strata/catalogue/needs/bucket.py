@@ -132,20 +132,70 @@ class Bucket(Need[BucketAccess]):
         Raises:
             UserError: the file with the endpoint's CA cannot be read.
         """
-        storage = required_endpoint(context.site)
-        ca = None
-        if storage.ca_file is not None:
-            ca = context.read("ca_file of the S3 endpoint", storage.ca_file)
-        return BucketAccess(
-            endpoint=storage.endpoint(self.name),
-            region=storage.region,
-            name=self.name,
-            access_key=context.secret_reference(f"{self.name}.{ACCESS_KEY}"),
-            secret_key=context.secret_reference(f"{self.name}.{SECRET_KEY}"),
-            port=storage.port,
-            pods=storage.pods(self.name),
-            ca=ca,
-        )
+        return _access(context, self.name)
+
+
+@dataclass(frozen=True)
+class TenantBuckets(Need[dict[str, BucketAccess]]):
+    """Access to the tenants' buckets, for pods that have the label `strata.dev/tenant`; none without an S3 endpoint.
+
+    A tenant's bucket admits the pods with the tenant's label only, and its key is an entry of the service's Secret.
+
+    Args:
+        pods: label of the service's pods, "component=singleuser-server".
+    """
+
+    pods: str
+
+    def secret_data(self, context: ServiceContext[Any]) -> Mapping[str, str]:
+        """The key of each tenant's bucket."""
+        storage = s3_endpoint(context.site)
+        if storage is None:
+            return {}
+        return {
+            f"{tenant.name}.{name}": value
+            for tenant in context.site.platform.tenants
+            for name, value in bucket_key(context.secrets, storage, tenant.name).items()
+        }
+
+    def provide(self, context: ServiceContext[Any]) -> dict[str, BucketAccess]:
+        """Tenant to endpoint and key.
+
+        Raises:
+            UserError: the file with the endpoint's CA cannot be read.
+        """
+        if s3_endpoint(context.site) is None:
+            return {}
+        return {tenant.name: _access(context, tenant.name) for tenant in context.site.platform.tenants}
+
+    def peer(self, namespace: str, tenant: str) -> dict[str, Any]:
+        """Peer of NetworkPolicies: the service's pods with a tenant's label."""
+        name, _, value = self.pods.partition("=")
+        return pods_peer(namespace, {name: value, "strata.dev/tenant": tenant})
+
+
+def _access(context: ServiceContext[Any], bucket: str) -> BucketAccess:
+    storage = required_endpoint(context.site)
+    ca = None
+    if storage.ca_file is not None:
+        ca = context.read("ca_file of the S3 endpoint", storage.ca_file)
+    return BucketAccess(
+        endpoint=storage.endpoint(bucket),
+        region=storage.region,
+        name=bucket,
+        access_key=context.secret_reference(f"{bucket}.{ACCESS_KEY}"),
+        secret_key=context.secret_reference(f"{bucket}.{SECRET_KEY}"),
+        port=storage.port,
+        pods=storage.pods(bucket),
+        ca=ca,
+    )
+
+
+def tenant_clients(site: Site, tenant: str) -> list[dict[str, Any]]:
+    """Peers of NetworkPolicies: the pods of services that reach a tenant's bucket."""
+    from strata.catalogue.site import needed
+
+    return [need.peer(service.namespace_of(site), tenant) for service, need in needed(site, TenantBuckets)]
 
 
 def secret_names(bucket: str) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,15 +66,17 @@ class SharedVolume(Need[str]):
 
 @dataclass(frozen=True)
 class TenantFolders(Need[dict[str, str]]):
-    """Each tenant's folder in an export with `tenants: true`, as a volume of its own in the service's namespace.
+    """Each tenant's folder in an export with `tenants: true`, as a volume of its own in a namespace of the service.
 
     A pod that mounts one needs the tenant's `group_id`, as the tenant's own pods do.
 
     Args:
         export: name in `hosts.nfs.exports`.
+        namespace: of the pods; empty: the service's first.
     """
 
     export: str
+    namespace: str = ""
 
     def findings(self, site: Site, key: KeyPath) -> Iterator[Finding]:
         """The site has the export, with folders of tenants."""
@@ -91,6 +94,34 @@ class TenantFolders(Need[dict[str, str]]):
 
 
 @dataclass(frozen=True)
+class NfsFolder(Need[str]):
+    """A folder of an NFS server that exists, as a read-only volume in the service's namespace.
+
+    Args:
+        name: unique among those of the service; at most 40 characters.
+        path: as clients mount it.
+        server: name or address, as nodes resolve it; empty: the site's own.
+    """
+
+    name: str
+    path: Path
+    server: str = ""
+
+    @property
+    def claim(self) -> str:
+        """Name of the claim; another one for another folder, because a volume's source cannot change."""
+        return f"{self.name}-{hashlib.sha256(f'{self.server}:{self.path}'.encode()).hexdigest()[:8]}"
+
+    def findings(self, site: Site, key: KeyPath) -> Iterator[Finding]:
+        """The site's own server needs a host."""
+        return iter(()) if self.server else role_findings(site, key, "nfs_server", f"for the folder {self.path}")
+
+    def provide(self, context: ServiceContext[Any]) -> str:  # noqa: ARG002  # the name is the claim's
+        """Name of the PersistentVolumeClaim in the service's namespace."""
+        return self.claim
+
+
+@dataclass(frozen=True)
 class MountedVolume:
     """A volume of the cluster.
 
@@ -102,6 +133,7 @@ class MountedVolume:
         owner: numeric user that may write.
         group: numeric group that may write.
         read_only: whether pods mount it read-only.
+        server: that has it; empty: the site's own.
     """
 
     claim: str
@@ -111,6 +143,7 @@ class MountedVolume:
     owner: int
     group: int
     read_only: bool = False
+    server: str = ""
 
     @property
     def name(self) -> str:
@@ -136,8 +169,8 @@ def _tenant_exports(site: Site) -> tuple[NfsExport, ...]:
 
 
 def volumes(site: Site) -> tuple[MountedVolume, ...]:
-    """The cluster's volumes: those of services, and each tenant's folder in the exports with `tenants: true`, for the
-    tenant and for the services that need it.
+    """The cluster's volumes: those of services, each tenant's folder in the exports with `tenants: true`, for the
+    tenant and for the services that need it, and the folders that services only read.
     """
     from strata.catalogue.site import needed
 
@@ -150,12 +183,18 @@ def volumes(site: Site) -> tuple[MountedVolume, ...]:
     folders = [(export, t) for export in _tenant_exports(site) for t in site.platform.tenants]
     tenants = (_folder(export, t, export.name, t.name) for export, t in folders)
     of_services = (
-        _folder(export, t, f"{export.name}-{t.name}", service.namespace_of(site))
+        _folder(export, t, f"{export.name}-{t.name}", need.namespace or service.namespace_of(site))
         for service, need in needed(site, TenantFolders)
         for export, t in folders
         if export.name == need.export
     )
-    return (*services, *tenants, *of_services)
+    folders_of_services = (
+        MountedVolume(
+            need.claim, service.namespace_of(site), str(need.path), TENANT_VOLUME_SIZE, 0, 0, True, need.server
+        )
+        for service, need in needed(site, NfsFolder)
+    )
+    return (*services, *tenants, *of_services, *folders_of_services)
 
 
 def _folder(export: NfsExport, tenant: Tenant, claim: str, namespace: str) -> MountedVolume:

@@ -19,6 +19,8 @@ from strata.models.checks import (
     slurm,
     state,
     storage,
+    virtual_address,
+    volumes,
 )
 from strata.models.checks.finding import Finding
 from strata.models.site import Site
@@ -43,6 +45,8 @@ def cross_check(site: Site, directory: Path) -> list[Finding]:
         kolla,
         kubespray,
         roles,
+        virtual_address,
+        volumes,
         slurm,
         state,
         storage,

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from ipaddress import ip_address
+from urllib.parse import urlsplit
 
 from strata.catalogue.backup_items import ACCESS_KEY, PASSWORD, SECRET_KEY, backup_items
-from strata.models.checks.finding import Finding, hosts
+from strata.models.checks.finding import Finding, Host, hosts
 from strata.models.finding import duplicates
 from strata.models.site import Site
 from strata.models.yaml_events import KeyPath
 
 KEY: KeyPath = ("hosts", "backup")
-ROLE = "backup"
+ROLE, POSTGRESQL = "backup", "postgresql"
+ARCHIVE_SETTINGS = ("archive_mode", "archive_command", "archive_library", "wal_level")
+"""Settings of PostgreSQL on which the archive depends."""
 DATA: tuple[KeyPath, ...] = (
     ("cloud",),
     ("hosts", "machines"),
@@ -28,7 +32,10 @@ def check(site: Site) -> Iterator[Finding]:
     if backup is None:
         return
     found = list(hosts(site))
-    assigned = any(ROLE in host.roles for host in found)  # else the section has a finding
+    archive = backup.postgresql is not None
+    assigned = archive or any(ROLE in host.roles for host in found)  # else the section has a finding
+    if archive:
+        yield from _archive(site, found)
     for host in found:
         items = backup_items(site, host.roles)
         if ROLE in host.roles and not items:
@@ -48,6 +55,31 @@ def check(site: Site) -> Iterator[Finding]:
         if name not in provided:
             why = f"the secret {name} must be provided: a generated one would be lost with the deployment host"
             yield Finding(KEY, why, f"secrets: [{{name: {name}, source: file, path: …}}]", (("secrets",),))
+
+
+def _archive(site: Site, found: Sequence[Host]) -> Iterator[Finding]:
+    """pgBackRest needs a server, and the settings by which it gets the WAL."""
+    if not any(POSTGRESQL in host.roles for host in found):
+        why = "needs a host with the role postgresql, and there is none"
+        yield Finding((*KEY, "postgresql"), why, "give a host the role postgresql, or remove the line", DATA)
+    endpoint = site.hosts.backup and urlsplit(site.hosts.backup.url).hostname
+    if endpoint and _is_address(endpoint):
+        why = f"pgBackRest verifies certificates by name only, and {endpoint} is an address"
+        yield Finding((*KEY, "url"), why, "a URL with the endpoint's name", ((*KEY, "postgresql"),))
+    settings = site.hosts.postgresql.settings if site.hosts.postgresql else {}
+    for name in settings:
+        if name in ARCHIVE_SETTINGS:
+            why = f"{name} is set by pgBackRest, which hosts.backup.postgresql enables"
+            yield Finding(("hosts", "postgresql", "settings", name), why, f"remove the line {name}", (KEY,))
+
+
+def _is_address(host: str) -> bool:
+    """Whether a host of a URL is an IP address."""
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _without_exclusions(site: Site) -> Site:

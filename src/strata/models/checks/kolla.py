@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from ipaddress import IPv4Network, IPv6Network
 
-from strata.models.checks.finding import Finding
+from strata.models.checks.finding import MACHINES, Finding
 from strata.models.finding import duplicates
+from strata.models.kolla import Kolla
 from strata.models.site import Site
-from strata.models.yaml_events import KeyPath
+from strata.models.yaml_events import KeyPath, dotted
 
 CONTROLLERS: KeyPath = ("cloud", "kolla", "controllers")
 CEPH_SECRETS = ("kolla_ceph_glance_key", "kolla_ceph_cinder_key")
@@ -28,6 +30,7 @@ def check(site: Site) -> Iterator[Finding]:
     yield from duplicates(
         (str(monitor), ("cloud", "kolla", "ceph", "monitors", index)) for index, monitor in enumerate(monitors)
     )
+    yield from _virtual_addresses(site, site.cloud.kolla)
     provided = {secret.name for secret in site.secrets if secret.source != "generated"}
     missing = [name for name in CEPH_SECRETS if name not in provided]
     if site.cloud.kolla.ceph is not None and missing:
@@ -41,3 +44,28 @@ def check(site: Site) -> Iterator[Finding]:
             fix = "dedicated_cpus of a hypervisor, or remove the line"
             path = ("cloud", "flavors", index, "dedicated_cpus")
             yield Finding(path, why, fix, (("cloud", "hypervisors"),))
+
+
+def _virtual_addresses(site: Site, kolla: Kolla) -> Iterator[Finding]:
+    """Another host's address would answer before keepalived has it; Kolla-Ansible finds that after minutes."""
+    owners = {m.address: (*MACHINES, index, "address") for index, m in enumerate(site.hosts.machines)}
+    if kolla.ceph is not None:
+        owners |= {a: ("cloud", "kolla", "ceph", "monitors", index) for index, a in enumerate(kolla.ceph.monitors)}
+    networks: dict[IPv4Network | IPv6Network, KeyPath] = {
+        n.cidr: ("cloud", "networks", index, "cidr")
+        for index, n in enumerate(site.cloud.networks if site.cloud else ())
+    }
+    if site.cluster is not None:
+        networks |= {
+            site.cluster.pod_network: ("cluster", "pod_network"),
+            site.cluster.service_network: ("cluster", "service_network"),
+        }
+    for key, virtual in (("internal", kolla.internal), ("external", kolla.external)):
+        path: KeyPath = ("cloud", "kolla", key, "address")
+        if virtual.address in owners:
+            where = owners[virtual.address]
+            yield Finding(path, f"is the address of {dotted(where)} too", "an address that no host has", (where,))
+        for network, where in networks.items():
+            if virtual.address in network:
+                why = f"is in {dotted(where)} ({network}), whose addresses are behind the cloud that it is to lead to"
+                yield Finding(path, why, "an address outside of it", (where,))

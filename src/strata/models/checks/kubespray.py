@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+import json
+from collections.abc import Iterable, Iterator
 
 from strata.models.checks.finding import Finding, hosts
 from strata.models.finding import duplicates
+from strata.models.kubespray import STRATA_SETS
 from strata.models.site import Site
 from strata.models.yaml_events import KeyPath
+from strata.site.paths import REPOSITORY
 
 SECTION: KeyPath = ("cluster", "kubespray")
 INSTALLER: KeyPath = ("cluster", "installer")
+NAMES = REPOSITORY / "tools" / "kubespray" / "names.json"
+"""Names that the pinned Kubespray knows."""
+
+
+@functools.cache
+def known_variables() -> frozenset[str]:
+    """The variables of the pinned Kubespray."""
+    return frozenset(name for names in json.loads(NAMES.read_text())["variables"].values() for name in names)
 
 
 def check(site: Site) -> Iterator[Finding]:
@@ -36,7 +48,26 @@ def check(site: Site) -> Iterator[Finding]:
     if section is not None:
         mirrors = enumerate(section.registry_mirrors)
         yield from duplicates((m.name, (*SECTION, "registry_mirrors", index, "name")) for index, m in mirrors)
+        yield from _variables(section.variables)
         yield from _api_address(site)
+        yield from _images(site)
+
+
+def _variables(variables: Iterable[str]) -> Iterator[Finding]:
+    for name in variables:
+        path: KeyPath = (*SECTION, "variables", name)
+        if name in STRATA_SETS:
+            yield Finding(path, "is set by Strata", "remove it; see docs/reference/site.md for the key that it follows")
+        elif name not in known_variables():
+            yield Finding(path, "is no variable of the pinned Kubespray", f"a name in {NAMES.relative_to(REPOSITORY)}")
+
+
+def _images(site: Site) -> Iterator[Finding]:
+    """The site's images come from its registry."""
+    assert site.cluster is not None
+    assert site.cluster.kubespray is not None
+    if site.cluster.kubespray.images == "site" and not any("registry" in host.roles for host in hosts(site)):
+        yield Finding((*SECTION, "images"), "is site, and no host has the role registry", "images: upstream")
 
 
 def _api_address(site: Site) -> Iterator[Finding]:

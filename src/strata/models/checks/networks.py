@@ -27,6 +27,7 @@ def check(site: Site) -> Iterator[Finding]:
     networks = list(_networks(site))
     yield from _overlaps(networks)
     yield from _machines(site, networks)
+    yield from _names(site)
     yield from _sizes(site)
 
 
@@ -38,6 +39,8 @@ def _networks(site: Site) -> Iterator[tuple[_Network, KeyPath]]:
             yield site.cloud.kolla.network, ("cloud", "kolla", "network")
         for index, network in enumerate(site.cloud.networks):
             yield network.cidr, ("cloud", "networks", index, "cidr")
+            if network.ipv6 is not None:
+                yield network.ipv6.cidr, ("cloud", "networks", index, "ipv6", "cidr")
     if site.cluster is not None:
         yield site.cluster.pod_network, ("cluster", "pod_network")
         yield site.cluster.service_network, ("cluster", "service_network")
@@ -70,6 +73,16 @@ def _machines(site: Site, networks: list[tuple[_Network, KeyPath]]) -> Iterator[
                 yield Finding(
                     ("hosts", "machines", index, "address"), why, f"another address, or another {dotted(path)}"
                 )
+
+
+def _names(site: Site) -> Iterator[Finding]:
+    """A network's second subnet is called after it."""
+    named = site.cloud.networks if site.cloud is not None else ()
+    second = {f"{network.name}-ipv6": network.name for network in named if network.ipv6 is not None}
+    for index, network in enumerate(named):
+        if network.name in second:
+            why = f"is the name of the IPv6 subnet of {second[network.name]}"
+            yield Finding(("cloud", "networks", index, "name"), why, "another name")
 
 
 def _sizes(site: Site) -> Iterator[Finding]:

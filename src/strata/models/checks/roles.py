@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from strata.catalogue.backup_items import backup_items
 from strata.catalogue.needs.database import databases
 from strata.models.checks.finding import INSTANCES, MACHINES, Finding, Host, hosts
 from strata.models.cluster import Cluster
@@ -12,6 +13,8 @@ from strata.models.yaml_events import KeyPath
 from strata.roles import Role, Section, roles
 
 CONTROL_PLANES = (1, 3, 5)
+POSTGRESQL_SERVERS = (1, 3, 5)
+"""Most of them elect the primary, so an even number survives no more losses than one less."""
 SOURCES: tuple[KeyPath, ...] = (INSTANCES, MACHINES)
 
 
@@ -25,6 +28,7 @@ def check(site: Site) -> Iterator[Finding]:
         if name in by_role:
             yield from _needs(name, facts, by_role)
         yield from _section(site, name, facts.needs.section, by_role)
+    yield from _postgresql(site, by_role)
     yield from _cluster(site, by_role)
 
 
@@ -51,13 +55,41 @@ def _section(site: Site, name: str, section: Section | None, by_role: Mapping[st
     if section is None:
         return
     there = getattr(site.hosts, section.key) is not None
-    if there and name not in by_role:
+    archive = section.key == "backup" and site.hosts.backup is not None and site.hosts.backup.postgresql is not None
+    if there and name not in by_role and not archive:
         why = f"needs a host with the role {name}, and there is none"
         yield Finding(("hosts", section.key), why, f"give a host the role {name}", SOURCES)
     if not there and name in by_role and not (section.unless == "databases" and databases(site)):
         why = f"has the role {name}, and hosts.{section.key} does not say what it serves"
         path: KeyPath = (*by_role[name][0].path, "roles")
         yield Finding(path, why, f"below hosts: {section.example}", (("hosts", section.key),))
+
+
+def _postgresql(site: Site, by_role: Mapping[str, list[Host]]) -> Iterator[Finding]:
+    """Several servers: a number that survives the loss of one, one address in front."""
+    # a duplicate name is reported as such
+    servers = list({host.name: host for host in by_role.get("postgresql", [])}.values())
+    if len(servers) < 2:
+        return
+    path: KeyPath = (*servers[-1].path, "roles")
+    if len(servers) not in POSTGRESQL_SERVERS:
+        names = ", ".join(host.name for host in servers)
+        why = f"the role postgresql is on {len(servers)} hosts: {names}; of an even number, half cannot elect a primary"
+        fix = f"give a{' third' if len(servers) == 2 else 'nother'} host the role postgresql, or remove it here"
+        yield Finding(path, why, fix if len(servers) < 5 else "1, 3 or 5 hosts with the role postgresql", SOURCES)
+    balancers = by_role.get("load_balancer", [])
+    if not balancers:
+        why = "several PostgreSQL servers need a host with the role load_balancer, at which clients reach the primary"
+        first: KeyPath = (*servers[0].path, "roles")
+        yield Finding(first, why, "give another host the role load_balancer", SOURCES)
+    if site.hosts.backup is not None and (stored := backup_items(site, ("postgresql",))):
+        why = "dumps the databases of one PostgreSQL server only, and there are several"
+        fix = f"below hosts.backup: postgresql: {{}}, or exclude: [{', '.join(stored)}]"
+        yield Finding(("hosts", "backup"), why, fix, SOURCES)
+    for host in balancers:
+        if "postgresql" in host.roles:
+            why = "both load_balancer and postgresql listen at port 5432 where there are several PostgreSQL servers"
+            yield Finding((*host.path, "roles"), why, "give another host the role load_balancer")
 
 
 def _cluster(site: Site, by_role: Mapping[str, list[Host]]) -> Iterator[Finding]:

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from strata.models.checks.finding import Finding
+from strata.models.problems import suggestion
 from strata.models.site import Site
 from strata.models.yaml_events import KeyPath
+
+STORAGE_CLASS: KeyPath = ("platform", "storage_class")
+EXPORTS: KeyPath = ("hosts", "nfs", "exports")
 
 
 def check(site: Site) -> Iterator[Finding]:
@@ -32,3 +36,35 @@ def check(site: Site) -> Iterator[Finding]:
             yield Finding((*path, "group_id"), why, "another number")
         else:
             seen[tenant.group_id] = tenant.name
+    yield from _storage_class(site)
+
+
+def _storage_class(site: Site) -> Iterator[Finding]:
+    """The export exists, for nodes alone, and takes what the provisioner writes as root."""
+    if site.platform.storage_class is None:
+        for index, tenant in enumerate(site.platform.tenants):
+            if tenant.quota.storage is not None:
+                quota: KeyPath = ("platform", "tenants", index, "quota", "storage")
+                why = "is for claims of the storage class, which the site does not have"
+                yield Finding(quota, why, "platform: {storage_class: {export: NAME}}, or remove it", (STORAGE_CLASS,))
+        return
+    key: KeyPath = (*STORAGE_CLASS, "export")
+    name = site.platform.storage_class.export
+    exports = {export.name: export for export in (site.hosts.nfs.exports if site.hosts.nfs else ())}
+    export = exports.get(name)
+    if export is None:
+        roles = {role for instance in (site.cloud.instances if site.cloud else ()) for role in instance.roles}
+        roles |= {role for machine in site.hosts.machines for role in machine.roles}
+        if not exports and "nfs_server" in roles:
+            return  # told at the server
+        yield Finding(key, "no NFS export has this name", suggestion(name, list(exports), "exports"), (EXPORTS,))
+        return
+    if not export.root:
+        why = f"the provisioner writes as root, and the export {name} makes root nobody"
+        yield Finding(key, why, f"root: true for the export {name}", (EXPORTS,))
+    if export.clients:
+        why = f"the export {name} has clients, which would read every claim as any user"
+        yield Finding(key, why, f"an export without clients, or remove the clients of {name}", (EXPORTS,))
+    if export.tenants or export.read_only:
+        why = f"the export {name} has {'tenants' if export.tenants else 'read_only'}: true"
+        yield Finding(key, why, "an export of its own", (EXPORTS,))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import ipaddress
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -24,7 +24,7 @@ class Certificate:
     """PEM texts of a certificate, its private key (PKCS #8) and the authority that signed it."""
 
     certificate: str
-    private_key: str
+    private_key: str = field(repr=False)
     ca: str
 
 

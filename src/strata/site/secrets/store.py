@@ -232,17 +232,26 @@ class SecretStore:
         self, name: str, dns_names: Sequence[str] = (), ip_addresses: Sequence[str] = ()
     ) -> pki.Certificate:
         """The certificate of that name; reissued when its names change or it is about to expire."""
+
+        def valid(content: Mapping[str, Any]) -> Mapping[str, str] | None:
+            kept: Mapping[str, str] | None = content.get("certificates", {}).get(name)
+            if kept is None or kept["ca"] != content["authority"]["certificate"]:
+                return None
+            return kept if pki.covers(kept["certificate"], dns_names, ip_addresses) else None
+
         trusted = self.ca
-        signer = self._read()["authority"]["certificate"]
-        kept = self._read().get("certificates", {}).get(name)
-        if kept is None or kept["ca"] != signer or not pki.covers(kept["certificate"], dns_names, ip_addresses):
+        found = valid(self._read())
+        if found is None:
             with self._change() as content:
-                authority = content["authority"]
-                signer = authority["certificate"]
-                issued = pki.issue(signer, authority["private_key"], name, dns_names, ip_addresses)
-                kept = {"certificate": issued.certificate, "private_key": issued.private_key, "ca": signer}
-                content.setdefault("certificates", {})[name] = kept
-        return pki.Certificate(kept["certificate"], kept["private_key"], trusted)
+                # another fork of Ansible may have issued it in between, for the other hosts that share it
+                found = valid(content)
+                if found is None:
+                    authority = content["authority"]
+                    signer = authority["certificate"]
+                    issued = pki.issue(signer, authority["private_key"], name, dns_names, ip_addresses)
+                    found = {"certificate": issued.certificate, "private_key": issued.private_key, "ca": signer}
+                    content.setdefault("certificates", {})[name] = found
+        return pki.Certificate(found["certificate"], found["private_key"], trusted)
 
     def _vault(self, passphrase: str | None = None) -> Any:
         # imported late: ansible costs 0.2 s that `strata validate` need not pay

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from strata.access.backups import PROGRAM, ROLE, snapshots
+from strata.access.backups import ARCHIVE, PROGRAM, ROLE, archive_hosts, snapshots
+from strata.access.postgresql_restore import ITEM
 from strata.catalogue.backup_items import backup_items
 from strata.site.context import SiteContext
 from strata.site.hosts import hosts_with
@@ -31,3 +32,19 @@ def test_backups_are_recent(context: SiteContext, host: Callable[[str], Host]) -
                 target = "/nowhere" if item.startswith("export/") else "strata_verify"
                 command = f"{PROGRAM} restore --snapshot latest --what {item} --target {target} --dry-run"
                 assert "would restore" in connection.check_output(command)
+
+
+def test_postgresql_is_archived(context: SiteContext, host: Callable[[str], Host]) -> None:
+    """The PostgreSQL primary archives WAL now, its backups are recent, and the last can be restored."""
+    servers = archive_hosts(context)
+    if not servers:
+        pytest.skip(f"site {context.site.name} does not archive PostgreSQL")
+    roles = {machine.name: host(machine.name).check_output(f"{ARCHIVE.path} role").strip() for machine in servers}
+    primaries = [name for name, role in roles.items() if role == "primary"]
+    assert len(primaries) == 1, roles
+    connection = host(primaries[0])
+    assert connection.service("strata-pgbackrest.timer").is_running
+    assert connection.check_output(f"{ARCHIVE.path} problems").strip() == ""
+    connection.check_output("runuser -u postgres -- pgbackrest --stanza=postgresql check")
+    if any(one["item"] == ITEM for one in snapshots(context)):
+        assert "would restore" in connection.check_output(f"{ARCHIVE.path} restore --dry-run")

@@ -14,10 +14,11 @@ import testinfra
 
 from strata.models import Site
 from strata.models.accelerators import CATALOGUE
-from strata.models.cloud import Cloud, Instance
-from strata.models.compute import Flavor
+from strata.models.cloud import Cloud
+from strata.models.compute import Flavor, Instance
 from strata.site.context import SiteContext
 from strata.site.outputs import CloudOutputs
+from strata.verify.cards import host_cards
 from strata.verify.waiting import settled
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 SERVICES = ("identity", "placement", "image", "network", "compute")
 SCOPE = "aggregate_instance_extra_specs:gpu"
-DEVICES = "/etc/strata/pci/devices"
 BUILD_SECONDS = 180.0
 RESTART_SECONDS = 120.0
 
@@ -59,13 +59,10 @@ def flavor_of(model: Cloud, instance: Instance) -> Flavor:
     return next(f for f in model.flavors if f.name == instance.flavor)
 
 
-def cards(host: Host) -> dict[str, str]:
-    """Address to vendor:product of each PCI device that an instance was handed."""
-    listing = host.check_output(
-        f"cd {DEVICES} && for d in *; do [ -d $d ] && echo $d $(cat $d/vendor) $(cat $d/device); done; true"
-    )
-    rows = [line.split() for line in listing.splitlines()]
-    return {address: f"{vendor[2:]}:{product[2:]}" for address, vendor, product in rows}
+@pytest.fixture
+def cards(context: SiteContext, host: Callable[[str], Host]) -> Callable[[str], dict[str, str]]:
+    """Address to vendor:product of each accelerator that an instance was given, by its name."""
+    return lambda name: host_cards(host(name), context.provider.pci_directories)
 
 
 @pytest.mark.parametrize("service", SERVICES)
@@ -145,7 +142,9 @@ def test_instances_answer_on_ssh(model: Cloud, host: Callable[[str], Host]) -> N
         assert host(instance.name).check_output("hostname") == instance.name
 
 
-def test_gpu_instances_see_their_cards_only(model: Cloud, servers: dict[str, Any], host: Callable[[str], Host]) -> None:
+def test_gpu_instances_see_their_cards_only(
+    model: Cloud, servers: dict[str, Any], cards: Callable[[str], dict[str, str]]
+) -> None:
     """A GPU instance sees exactly the PCI devices that its flavor requests; no two instances see the same one."""
     seen: Counter[tuple[str, str]] = Counter()
     checked = 0
@@ -153,7 +152,7 @@ def test_gpu_instances_see_their_cards_only(model: Cloud, servers: dict[str, Any
         wanted = flavor_of(model, instance).accelerators
         if not wanted:
             continue
-        found = cards(host(instance.name))
+        found = cards(instance.name)
         expected = Counter({f"{CATALOGUE[k].vendor_id}:{CATALOGUE[k].product_id}": n for k, n in wanted.items()})
         assert Counter(found.values()) == expected, instance.name
         seen.update((servers[instance.name].host_id, address) for address in found)
@@ -163,13 +162,13 @@ def test_gpu_instances_see_their_cards_only(model: Cloud, servers: dict[str, Any
     assert [card for card, holders in seen.items() if holders > 1] == []
 
 
-def test_cpu_instances_see_no_card(model: Cloud, host: Callable[[str], Host]) -> None:
+def test_cpu_instances_see_no_card(model: Cloud, cards: Callable[[str], dict[str, str]]) -> None:
     """A CPU instance sees no accelerator."""
     plain = [i for i in model.instances if not flavor_of(model, i).accelerators]
     if not plain:
         pytest.skip("the site declares no instance without a card")
     for instance in plain:
-        assert cards(host(instance.name)) == {}, instance.name
+        assert cards(instance.name) == {}, instance.name
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,8 @@ from strata.verify.waiting import settled
 
 LEARN_SECONDS = 180.0
 """In which the API server has the keys of an issuer that just started; it asks every 10 s."""
-PASSWORD = "a-password-of-the-user"  # noqa: S105  # of a user that exists for a check
+PASSWORD = secrets.token_hex(16)
+"""Of a user that exists for a check."""
 As = Callable[..., str]
 
 
@@ -39,7 +41,7 @@ def member(
     name, first = new_user(site.platform.tenants[0].name)
     with site_session(context) as browser:
         tokens = Login(CLIENT, REDIRECT_URLS[0]).tokens(browser, own_issuer, name, first, PASSWORD)
-    # what kubelogin hands to kubectl
+    # what kubelogin outputs to kubectl
     write_private(directory / "token", tokens["id_token"])
     content = user_kubeconfig(context, site.platform.tenants[0].name)
     content["users"][0]["user"] = {"tokenFile": str(directory / "token")}

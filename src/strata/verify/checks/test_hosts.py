@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import fnmatch
+import json
+import re
 import secrets as randomness
 import ssl
 import time
@@ -21,6 +24,7 @@ from strata.access.ssh import forwarded_port
 from strata.catalogue.needs.database import KINE_DATABASE, databases
 from strata.inventory.clients import NFS_ROLES, NODES, NODES_SECRET, OPERATOR, OPERATOR_SECRET, SERVICE_ROLES
 from strata.inventory.ports import DATASTORE, POSTGRESQL, REGISTRY, REGISTRY_PUSH
+from strata.inventory.services import service_names
 from strata.inventory.topology import database_secret
 from strata.models import Site
 from strata.models.accelerators import CATALOGUE
@@ -29,8 +33,8 @@ from strata.models.hypervisors import passthrough
 from strata.roles import kernel_names, units_of
 from strata.roles import port as role_port
 from strata.site.context import SiteContext
+from strata.site.hosts import LOAD_BALANCER, address_of, hosts, hosts_with, replicated_postgresql, running_roles
 from strata.site.hosts import Host as SiteHost
-from strata.site.hosts import hosts, hosts_with, running_roles
 from strata.site.outputs import CloudOutputs
 from strata.site.paths import SitePaths
 from strata.site.secrets import SecretStore
@@ -46,6 +50,8 @@ GRACE = 120.0
 """An NFS server that was restarted lets clients reclaim locks first, in seconds."""
 SOME_USER = 20000
 """A user without rights, who writes to tenants' folders with their group."""
+ACTIVE_UNIT = re.compile(r'^node_systemd_unit_state{name="([^"]+)\.service",state="active",[^}]*} 1$', re.MULTILINE)
+"""In the node exporter's metrics."""
 MOST_SKEW = 1.0
 """Difference of clocks that is still the same time, in seconds."""
 
@@ -72,10 +78,11 @@ def only(site: Site, request: pytest.FixtureRequest) -> Callable[[str], SiteHost
 
 
 def test_names_of_the_site_resolve_on_every_host(
-    site: Site, everyone: tuple[SiteHost, ...], host: Callable[[str], Host]
+    site: Site, context: SiteContext, everyone: tuple[SiteHost, ...], host: Callable[[str], Host]
 ) -> None:
     """Every host resolves the names of all hosts and of the site's services."""
     wanted = {f"{h.name}.{site.domain}": h.address for h in everyone}
+    wanted |= {one["name"]: one["address"] for one in service_names(site, context.cloud_outputs)}
     for machine in everyone:
         answers = host(machine.name).check_output(f"getent ahostsv4 {' '.join(wanted)} || true").splitlines()
         found = {line.split()[2]: line.split()[0] for line in answers if len(line.split()) == 3}
@@ -104,15 +111,24 @@ def test_every_host_serves_metrics(
     host: Callable[[str], Host],
     can_connect: Callable[[str, int], bool],
 ) -> None:
-    """The node exporter of every host serves its metrics, and nothing outside of the cluster reaches it."""
+    """The node exporter of every host serves metrics and states of units; nothing outside of the cluster reaches it."""
     with ThreadPoolExecutor(len(everyone)) as pool:
         reached = pool.map(lambda machine: can_connect(machine.outside, NODE_EXPORTER), everyone)
+    own = {machine.name for machine in site.hosts.machines}
     for machine, open_to_all in zip(everyone, reached, strict=True):
         text = host(machine.name).check_output(
             f"curl -sS --retry 6 --retry-connrefused http://localhost:{NODE_EXPORTER}/metrics"
         )
         assert "node_filesystem_avail_bytes{" in text, machine.name
-        assert not open_to_all or site.cloud is None, f"{machine.name}: the deployment host reaches the port"
+        active = set(ACTIVE_UNIT.findall(text))
+        running = running_roles(site, machine.roles)
+        for unit in units_of(running):
+            names = (unit, kernel_names(running).get(unit, unit))
+            assert any(fnmatch.filter(active, name) for name in names), (
+                f"{machine.name}: {unit} is not reported as active"
+            )
+        unfiltered = machine.name in own and not site.hosts.firewall
+        assert not open_to_all or unfiltered, f"{machine.name}: the deployment host reaches the port"
 
 
 def test_hosts_have_the_same_time(everyone: tuple[SiteHost, ...], host: Callable[[str], Host]) -> None:
@@ -194,12 +210,13 @@ def database_port(
 ) -> Iterator[Callable[[str], int]]:
     """`database_port(NAME)` → a port here behind which PostgreSQL answers as it does to the database's clients."""
     server = only("postgresql")
+    address = address_of("postgresql", context.site, context.cloud_outputs) or server.address
     with contextlib.ExitStack() as tunnels:
 
         @cache
         def by(role: str) -> int:
             via = next((h for h in everyone if role in h.roles), server)
-            return tunnels.enter_context(forwarded_port(context, via.address, server.address, POSTGRESQL))
+            return tunnels.enter_context(forwarded_port(context, via.address, address, POSTGRESQL))
 
         yield lambda database: by("kine" if database == KINE_DATABASE else SERVICE_ROLES[0])
 
@@ -243,6 +260,36 @@ def test_postgresql_answers_over_verified_tls(
         assert total == (55,)
         with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
             connect(database, "not the password")
+
+
+def test_patroni_replicates_synchronously(
+    site: Site, only: Callable[[str], SiteHost], host: Callable[[str], Host], context: SiteContext
+) -> None:
+    """One of several PostgreSQL servers is the primary, one has every acknowledged write, all are up"""
+    if not replicated_postgresql(site):
+        pytest.skip(f"site {site.name} has not several PostgreSQL servers")
+    command = "patronictl --config-file /etc/patroni/config.yml list --format json"
+    members = json.loads(host(only("postgresql").name).check_output(command))
+    assert {member["Member"] for member in members} == {
+        h.name for h in hosts_with("postgresql", site, context.cloud_outputs)
+    }
+    assert all(member["State"] in ("running", "streaming") for member in members), members
+    roles = [member["Role"] for member in members]
+    assert (roles.count("Leader"), roles.count("Sync Standby")) == (1, 1), members
+
+
+def test_one_load_balancer_has_the_virtual_address(
+    site: Site, everyone: tuple[SiteHost, ...], host: Callable[[str], Host]
+) -> None:
+    """The virtual address is on exactly one load balancer, and keepalived runs on all of them"""
+    if site.hosts.load_balancer is None:
+        pytest.skip(f"site {site.name} has no hosts.load_balancer")
+    address = site.hosts.load_balancer.virtual_address
+    balancers = [host(h.name) for h in everyone if LOAD_BALANCER in h.roles]
+    assert all(balancer.service("keepalived").is_running for balancer in balancers)
+    found = {b.check_output("hostname"): b.check_output(f"ip -oneline address show to {address}") for b in balancers}
+    assert [name for name, line in found.items() if line] != [], f"{address} is on no load balancer"
+    assert len([line for line in found.values() if line]) == 1, f"{address} is on several load balancers: {found}"
 
 
 def test_postgresql_refuses_plain_connections(

@@ -11,6 +11,7 @@ from tornado import web
 
 from strata_hub import datasets
 from strata_hub.configuration import GROUP_NAME, InvalidConfigurationError, Limits, validate
+from strata_hub.sources import NOTHING, Allowed
 from strata_hub.store import Store
 
 PATH = r"/api/tenants/([^/]+)"
@@ -24,9 +25,9 @@ MOST_BYTES = 64 * 1024
 class _TenantHandler(APIHandler):
     """Admits the tenant's administrators or members, and nobody else."""
 
-    def initialize(self, limits: Mapping[str, Limits]) -> None:
-        """Called by tornado with the limits of each tenant."""
-        self._limits = limits
+    def initialize(self, limits: Mapping[str, Limits], sources: Mapping[str, Allowed]) -> None:
+        """Called by tornado with the limits of each tenant, and the sources that its datasets may name."""
+        self._limits, self._sources = limits, sources
 
     def store(self, tenant: str) -> Store:
         """What the tenant's administrators write.
@@ -50,8 +51,7 @@ class _TenantHandler(APIHandler):
         if tenant not in self._limits or not {scope.format(tenant) for scope in scopes} & set(self.expanded_scopes):
             raise web.HTTPError(
                 403,
-                f"{self.current_user.name} {why} tenant {tenant}; "
-                f"fix: a token of a user whose last login was in the group {group}",
+                f"{self.current_user.name} {why} tenant {tenant}; fix: a token of a user in the group {group}",
             )
         return Store(self.db, tenant)
 
@@ -134,7 +134,7 @@ class DatasetHandler(_TenantHandler):
         """Registers the dataset, or replaces it."""
         store, value = self.store(tenant), self.body()
         try:
-            datasets.validate(name, value, datasets.of(store))
+            datasets.validate(name, value, datasets.of(store), self._sources.get(tenant, NOTHING))
         except InvalidConfigurationError as error:
             raise web.HTTPError(400, f"tenant {tenant}, datasets/{name[:63]}: {error}") from None
         store.write((datasets.KIND, name), value, self.current_user.name)
@@ -153,13 +153,16 @@ def _check_name(kind: str, name: str) -> None:
         raise InvalidConfigurationError("user", name, "is no name of a user", "at most 255 characters")
 
 
-def handlers(limits: Mapping[str, Limits]) -> list[tuple[str, type[web.RequestHandler], dict[str, Any]]]:
+def handlers(
+    limits: Mapping[str, Limits], sources: Mapping[str, Allowed]
+) -> list[tuple[str, type[web.RequestHandler], dict[str, Any]]]:
     """For JupyterHub.extra_handlers.
 
     Args:
         limits: by tenant.
+        sources: of datasets, by tenant.
     """
-    arguments = {"limits": limits}
+    arguments = {"limits": limits, "sources": sources}
     return [
         (rf"{PATH}/configuration", AllHandler, arguments),
         (rf"{PATH}/configuration/changes", ChangesHandler, arguments),

@@ -24,6 +24,23 @@ class TokenHandler(APIHandler):
     ) -> None:
         """Called by tornado with the arguments of `handler`."""
         self._url, self._secret, self._tenant_of, self._users = url, secret, tenant_of, users
+        self._ended: str | None = None
+
+    async def refresh_auth(self, user: Any, force: bool = False) -> Any:
+        """As the hub's; None if the user has to log in again."""
+        found = await super().refresh_auth(user, force)
+        self._ended = None if found else user.name
+        return found
+
+    async def prepare(self) -> None:
+        """As the hub's.
+
+        Raises:
+            HTTPError: 401: the login of the token's user has ended.
+        """
+        await super().prepare()
+        if self._ended:
+            raise web.HTTPError(401, f"the login of {self._ended} has ended; fix: log in to JupyterHub again")
 
     @needs_scope("access:servers")
     async def post(self, user_name: str, server_name: str = "") -> None:

@@ -12,7 +12,7 @@ UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 """Of memory, as KubeSpawner reads them."""
 ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 RESERVED = re.compile(
-    r"(JUPYTER|JPY_|KUBERNETES|LD_|PYTHON|BASH|GIT_|_?CONDOR_).*|PATH|HOME|USER|SHELL|ENV|IFS|TMPDIR|NB_.*"
+    r"(JUPYTER|JPY_|KUBERNETES|LD_|PYTHON|BASH|GIT_|_?CONDOR_|DASK_).*|PATH|HOME|USER|SHELL|ENV|IFS|TMPDIR|NB_.*"
     r"|(CPU|MEM)_(LIMIT|GUARANTEE)|.*_PROXY",
     re.IGNORECASE,
 )

@@ -60,6 +60,10 @@ class CullingHandler(APIHandler):
         """Called by tornado with the arguments of `handlers`."""
         self._limits = (idle_seconds, maximum_age_seconds)
 
+    async def refresh_auth(self, user: Any, force: bool = False) -> Any:  # noqa: ARG002  # the hub's signature
+        """The user, as the server's token names it: a computation may outlive the login."""
+        return user
+
     @needs_scope("access:servers")
     def get(self, user_name: str, server_name: str = "") -> None:
         """As `next_stop` returns it.

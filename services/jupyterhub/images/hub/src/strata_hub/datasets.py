@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
-from urllib.parse import SplitResult, urlsplit
 
+from strata_hub import nfs, sources
 from strata_hub.configuration import GROUP_NAME, InvalidConfigurationError
 from strata_hub.store import Store
 
@@ -19,10 +19,13 @@ DIRECTORY = "/datasets"
 """All mount paths are below it: elsewhere, a dataset could replace the home or programs, and be code that runs as the
 user."""
 MOUNT_PATH = re.compile(rf"{DIRECTORY}(/[A-Za-z0-9][A-Za-z0-9._-]{{0,62}}){{1,4}}")
-FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+KEYS = ("source", "endpoint", "region", "sha256", "mount_path", "read_only", "required")
+LOGIN = re.compile("key|secret|token|password|credential|user", re.IGNORECASE)
+"""In names of keys that datasets do not have: their values are not for messages."""
+NOTES_BYTES = 2**20
+"""For the files in the folders of unreachable datasets."""
 MOST = 16
 """Datasets of a tenant: their reports are to fit into a container's message."""
-LONGEST_SOURCE = 1000
 CONTAINER = "datasets"
 """Name of the init container and of its volume."""
 VARIABLE = "DATASETS"
@@ -57,13 +60,14 @@ def of(store: Store) -> dict[str, dict[str, Any]]:
     return {name: value for (kind, name), value in store.all().items() if kind == KIND}
 
 
-def validate(name: str, value: Any, others: Mapping[str, Mapping[str, Any]]) -> None:
+def validate(name: str, value: Any, others: Mapping[str, Mapping[str, Any]], allowed: sources.Allowed) -> None:
     """Accepts a dataset.
 
     Args:
         name: of the dataset.
         value: as it came, JSON.
         others: the tenant's datasets.
+        allowed: sources of the tenant.
 
     Raises:
         InvalidConfigurationError: a key or value is not allowed.
@@ -72,39 +76,23 @@ def validate(name: str, value: Any, others: Mapping[str, Mapping[str, Any]]) -> 
         raise InvalidConfigurationError("name", name, "is no name of a dataset", "lower-case letters, digits and -")
     if not isinstance(value, dict):
         raise InvalidConfigurationError("body", value, "is no object", "a JSON object")
-    known = ("source", "sha256", "mount_path", "read_only", "required")
     for key, setting in value.items():
-        if key not in known:
-            raise InvalidConfigurationError(key[:63], setting, "unknown key", f"one of {', '.join(known)}")
-    _source(value.get("source"))
+        if LOGIN.search(key):
+            # not repeated in the message, nor in the hub's log
+            why, fix = "datasets have no keys", "ask the operators for an endpoint (datasets.s3 in site.yaml)"
+            raise InvalidConfigurationError(key[:63], "…", why, fix)
+        if key not in KEYS:
+            raise InvalidConfigurationError(key[:63], setting, "unknown key", f"one of {', '.join(KEYS)}")
     digest = value.get("sha256")
     if digest is not None and not (isinstance(digest, str) and re.fullmatch("[0-9a-f]{64}", digest)):
         raise InvalidConfigurationError("sha256", digest, "is no digest", "64 lower-case hexadecimal digits")
     for key in ("read_only", "required"):
         if not isinstance(value.get(key, False), bool):
             raise InvalidConfigurationError(key, value[key], "is no boolean", "true or false")
+    sources.check(value, allowed)
     _mount_path(name, value, {other: one for other, one in others.items() if other != name})
     if name not in others and len(others) >= MOST:
         raise InvalidConfigurationError("name", name, f"the tenant has {len(others)} datasets", "delete one")
-
-
-def _source(value: Any) -> None:
-    example = "https://HOST/PATH"
-    if not isinstance(value, str) or len(value) > LONGEST_SOURCE or not re.fullmatch(r"[!-~]+", value):
-        fix = f"{example}, at most {LONGEST_SOURCE} characters"
-        raise InvalidConfigurationError("source", value, "is no URL", fix)
-    try:
-        url = urlsplit(value)
-        host, _ = url.hostname, url.port
-    except ValueError:
-        url, host = SplitResult("", "", "", "", ""), None
-    if url.scheme != "https" or not host:
-        raise InvalidConfigurationError("source", value, "is no HTTPS URL", example)
-    if "@" in url.netloc:
-        # not repeated in the message
-        raise InvalidConfigurationError("source", "…", "has a user or a password", "a source without a login")
-    if url.fragment:
-        raise InvalidConfigurationError("source", value, "has a fragment", f"without #{url.fragment}")
 
 
 def _mount_path(name: str, value: Mapping[str, Any], others: Mapping[str, Mapping[str, Any]]) -> None:
@@ -123,61 +111,103 @@ def mount_path(name: str, dataset: Mapping[str, Any]) -> str:
     return str(dataset.get("mount_path", f"{DIRECTORY}/{name}"))
 
 
-def file_name(name: str, source: str) -> str:
-    """Of the file: the last part of the URL's path, else the dataset's name."""
-    last = urlsplit(source).path.rpartition("/")[2]
-    return last if FILE.fullmatch(last) else name
+def resolve(
+    datasets: Mapping[str, Mapping[str, Any]], allowed: sources.Allowed
+) -> tuple[list[dict[str, Any]], dict[str, Mapping[str, Any]]]:
+    """What an init container is to download, and what is on NFS.
+
+    Args:
+        datasets: of the tenant, by name.
+        allowed: for the tenant, at this start: what the site no longer allows is unreachable.
+
+    Returns:
+        Downloads; and `claim` and `server` of folders on NFS, by name of the dataset.
+    """
+    downloads, folders = [], {}
+    for name, one in sorted(datasets.items()):
+        found = _download(name, one)
+        try:
+            sources.check(one, allowed)
+            if one["source"].startswith("nfs://"):
+                folders[name] = sources.nfs(one, allowed)
+                continue
+            if one["source"].startswith("s3://"):
+                found["s3"] = sources.s3(one, allowed)
+        except InvalidConfigurationError:
+            found["unreachable"] = "the site does not allow this source; an administrator of the tenant registers it"
+        downloads.append(found)
+    return downloads, folders
 
 
-def mount(pod: Any, image: str, datasets: Mapping[str, Mapping[str, Any]], downloads: Downloads) -> None:
-    """Adds the init container that downloads the datasets, and their mounts, to a pod.
+def _download(name: str, one: Mapping[str, Any], unreachable: str = "") -> dict[str, Any]:
+    return {
+        "name": name,
+        "source": one["source"],
+        "file": sources.file_name(name, one["source"]),
+        "sha256": one.get("sha256"),
+        "required": one.get("required", False),
+        "unreachable": unreachable,
+    }
+
+
+async def mount(
+    pod: Any, image: str, datasets: Mapping[str, Mapping[str, Any]], allowed: sources.Allowed, downloads: Downloads
+) -> None:
+    """Adds to a pod the init container that downloads datasets and reports the unreachable ones, and all mounts.
 
     Args:
         pod: V1Pod.
         image: with Python; the site's, as a tenant's image may have none.
-        datasets: valid ones by name.
+        datasets: by name.
+        allowed: for the tenant.
         downloads: what the site allows.
     """
-    if not datasets:
-        return
-    given = {
-        "datasets": [
-            {
-                "name": name,
-                "source": one["source"],
-                "file": file_name(name, one["source"]),
-                "sha256": one.get("sha256"),
-                "required": one.get("required", False),
-            }
-            for name, one in sorted(datasets.items())
-        ],
-        "directory": DIRECTORY,
-        "report": REPORT,
-        "limits": vars(downloads),
-    }
-    program = resources.files("strata_hub").joinpath("fetch.py").read_text()
-    container = {
+    given, folders = resolve(datasets, allowed)
+    failed = await nfs.unreachable(folder["server"] for folder in folders.values() if folder["server"])
+    for name, folder in list(folders.items()):
+        if why := failed.get(folder["server"]):
+            del folders[name]
+            given.append(_download(name, datasets[name], why))
+    # one volume for each claim: the kubelet mounts it once
+    claims = {folder["claim"]: {"claimName": folder["claim"], "readOnly": True} for folder in folders.values()}
+    volumes = [{"name": claim, "persistentVolumeClaim": source} for claim, source in sorted(claims.items())]
+    if given:
+        pod.spec.init_containers = [*(pod.spec.init_containers or ()), _container(image, given, downloads)]
+        size = NOTES_BYTES + downloads.bytes * sum(not one["unreachable"] for one in given)
+        volumes.append({"name": CONTAINER, "emptyDir": {"sizeLimit": str(size)}})
+    mounts = []
+    for name, one in sorted(datasets.items()):
+        read_only = one.get("read_only", True)
+        where = {"mountPath": mount_path(name, one), "readOnly": read_only}
+        if name in folders:
+            mounts.append({**where, "name": folders[name]["claim"]})
+        else:
+            mounts.append({**where, "name": CONTAINER, "subPath": name})
+    server = pod.spec.containers[0]
+    if datasets:
+        pod.spec.volumes = [*(pod.spec.volumes or ()), *volumes]
+        server.volume_mounts = [*(server.volume_mounts or ()), *mounts]
+
+
+def _container(image: str, given: list[dict[str, Any]], downloads: Downloads) -> dict[str, Any]:
+    """The init container; keys of S3 are variables of it alone, from Secrets that the hub does not read."""
+    variables = []
+    for number, s3 in enumerate(one["s3"] for one in given if one.get("s3")):
+        if s3["keys"] is not None:
+            names = [f"{kind}_KEY_{number}" for kind in ("ACCESS", "SECRET")]
+            # without its Secret, the dataset is unreachable, and the server starts
+            variables += [
+                {"name": name, "valueFrom": {"secretKeyRef": {**entry, "optional": True}}}
+                for name, entry in zip(names, s3["keys"], strict=True)
+            ]
+            s3["keys"] = names
+    values = {"datasets": given, "directory": DIRECTORY, "report": REPORT, "limits": vars(downloads)}
+    return {
         "name": CONTAINER,
         "image": image,
-        "command": ["python3", "-I", "-c", program],
-        "env": [{"name": VARIABLE, "value": json.dumps(given)}],
+        "command": ["python3", "-I", "-c", resources.files("strata_hub").joinpath("fetch.py").read_text()],
+        "env": [{"name": VARIABLE, "value": json.dumps(values)}, *variables],
         "resources": {"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}},
         "securityContext": SECURITY_CONTEXT,
         "volumeMounts": [{"name": CONTAINER, "mountPath": DIRECTORY}],
     }
-    size = downloads.bytes * len(datasets)
-    pod.spec.init_containers = [*(pod.spec.init_containers or ()), container]
-    pod.spec.volumes = [*(pod.spec.volumes or ()), {"name": CONTAINER, "emptyDir": {"sizeLimit": str(size)}}]
-    server = pod.spec.containers[0]
-    server.volume_mounts = [
-        *(server.volume_mounts or ()),
-        *(
-            {
-                "name": CONTAINER,
-                "mountPath": mount_path(name, one),
-                "subPath": name,
-                "readOnly": one.get("read_only", True),
-            }
-            for name, one in sorted(datasets.items())
-        ),
-    ]

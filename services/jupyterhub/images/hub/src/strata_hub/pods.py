@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from strata_hub import TENANT_LABEL, Profile, datasets, tenant_label
+from strata_hub import TENANT_LABEL, Profile, datasets, quota, tenant_label
 from strata_hub.configuration import Limits, bytes_of, effective
+from strata_hub.sources import NOTHING, Allowed
 from strata_hub.store import Store
 
 SHARED = "/shared"
@@ -26,9 +27,10 @@ def pod_hook(
     accelerators: Mapping[str, Any],
     shared: Mapping[str, Any],
     downloads: datasets.Downloads,
-) -> Callable[[Any, Any], Any]:
+    sources: Mapping[str, Allowed],
+) -> Callable[[Any, Any], Awaitable[Any]]:
     """The function that KubeSpawner calls with each pod before it creates it: the tenant's label, and the configuration
-    and datasets of that tenant only, also for a user of several.
+    and datasets of that tenant only, also for a user of several. A server that exceeds the tenant's quota is refused.
 
     Args:
         tenants: as `tenant_label` takes them, as well as `profiles` and `access`.
@@ -36,18 +38,21 @@ def pod_hook(
         accelerators: as `configure` takes them.
         shared: `folders`, by tenant: `claim` and `group`; `users`: tenants of users who are in none.
         downloads: what the site allows of datasets.
+        sources: of datasets, by tenant.
     """
     label = tenant_label(tenants, profiles, access)
     groups_of = {one["name"]: one["group"] for one in tenants}
 
-    def change(spawner: Any, pod: Any) -> Any:
+    async def change(spawner: Any, pod: Any) -> Any:
         pod = label(spawner, pod)
         name = pod.metadata.labels.get(TENANT_LABEL)
         if name is not None:
             user, groups = spawner.user.name, {group.name for group in spawner.user.groups}
             store, image = Store(spawner.db, name), pod.spec.containers[0].image
             configure(pod, effective(store.all(), user, groups, groups_of[name], limits[name]), accelerators)
-            datasets.mount(pod, image, datasets.of(store), downloads)
+            _reserve(spawner, pod, name, limits[name], accelerators)
+            await datasets.mount(pod, image, datasets.of(store), sources.get(name, NOTHING), downloads)
+        dask_options(pod.spec.containers[0], name)
         member_of = name or shared["users"].get(spawner.user.name)
         folder = shared["folders"].get(member_of)
         if folder is not None:
@@ -55,6 +60,28 @@ def pod_hook(
         return pod
 
     return change
+
+
+def _reserve(spawner: Any, pod: Any, tenant: str, limits: Limits, accelerators: Mapping[str, Any]) -> None:
+    """Counts the server for its tenant.
+
+    Raises:
+        StartError: the tenant's quota is reached.
+    """
+    resources = pod.spec.containers[0].resources
+    needed = quota.requested({"limits": resources.limits, "requests": resources.requests})
+    needed = quota.by_kind(needed, pod.spec.node_selector or {}, accelerators)
+    quota.check(tenant, needed, spawner.tenants_servers(tenant, accelerators), quota.limits_of(limits))
+    spawner.reserved = (tenant, needed)
+
+
+def dask_options(container: Any, tenant: str | None) -> None:
+    """Dask clusters of the server have its image and its tenant, where the site has Dask clusters."""
+    if not any(one.name == "DASK_GATEWAY__ADDRESS" for one in container.env or ()):
+        return
+    prefix = "DASK_GATEWAY__CLUSTER__OPTIONS__"
+    options = {f"{prefix}IMAGE": container.image} | ({f"{prefix}TENANT": tenant} if tenant else {})
+    _environment(container, options)
 
 
 def mount_shared_folder(pod: Any, tenant: str, folder: Mapping[str, Any]) -> None:

@@ -1,4 +1,5 @@
-"""Extension of Jupyter's server: what counts as its user's activity, and JupyterLab's way to ask when the hub stops it.
+"""Extension of Jupyter's server: what counts as its user's activity, and JupyterLab's way to ask when the hub stops it,
+and whether its user has to log in again.
 
 The hub culls by the activity that this server reports. JupyterLab polls while its page is open, and jupyter_server
 counts each request; a kernel that computes without output is not counted. Both are changed here."""
@@ -8,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -18,6 +20,8 @@ from jupyter_server.utils import ensure_async, url_path_join
 from jupyterlab_server.workspaces_handler import WorkspacesHandler
 from tornado import web
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
+
+from strata_notebook.batch import TOKEN
 
 PATH = ("strata", "api", "culling")
 """The part `api` has the hub answer with 424, not with a page, once the server is stopped."""
@@ -62,12 +66,14 @@ class CullingHandler(APIHandler):
 
     @web.authenticated
     async def get(self) -> None:
-        """As the hub's API has it.
+        """As the hub's API has it, with `batch`, the notice of the token, and `home`, the hub's page.
 
         Raises:
             HTTPError: 404: the hub stops no servers. 502: it does not answer.
         """
-        self.finish(await _hub(f"users/{quote(os.environ['JUPYTERHUB_USER'], safe='@')}/culling"))
+        stop = json.loads(await _hub(f"users/{quote(os.environ['JUPYTERHUB_USER'], safe='@')}/culling"))
+        home = url_path_join(os.environ.get("JUPYTERHUB_BASE_URL", "/"), "hub/home")
+        self.finish({**stop, "batch": TOKEN.notice(time.time()), "home": home})
 
     @web.authenticated
     async def post(self) -> None:

@@ -1,5 +1,6 @@
-// A notification before the hub stops the server, and one afterwards. It is a container of module federation, as
-// JupyterLab loads prebuilt extensions, in plain JavaScript: nothing is compiled.
+// A notification before the hub stops the server, one afterwards, and one when its token of the batch system cannot be
+// renewed. It is a container of module federation, as JupyterLab loads prebuilt extensions, in plain JavaScript: nothing
+// is compiled.
 (() => {
   'use strict';
 
@@ -38,6 +39,7 @@
     let notification, shown, prefix, timer;
     let reported = 0;
     let over = false;
+    let token, tokenText; // the notification about the token
 
     function warn() {
       const text = `Your server stops at ${clock(stop.at)}, ${why(stop)}. Files in your home stay.`;
@@ -52,6 +54,27 @@
       notification = Notification.emit(message, 'warning', { actions, autoClose: false });
       shown = message;
       mark(title);
+    }
+
+    // returns whether it is shown
+    function tellToken(batch, home) {
+      let text;
+      if (batch) {
+        const valid = batch.expires * SECOND > Date.now();
+        const end = valid ? `Batch jobs can be submitted until ${clock(new Date(batch.expires * SECOND))}` : 'Batch jobs cannot be submitted';
+        text = batch.login ? `Your login has ended. ${end}. Your server goes on.` : `${end}: ${batch.problem}`;
+      }
+      if (text === tokenText) return text !== undefined;
+      if (token !== undefined) Notification.dismiss(token);
+      token = undefined;
+      tokenText = text;
+      if (text === undefined) return false;
+      const login = { label: 'Log in again', displayType: 'accent', callback: () => window.open(home, '_blank', 'noopener') };
+      // earlier ones are listed, but not shown
+      void app.restored.then(() => {
+        if (text === tokenText) token = Notification.emit(text, 'warning', { actions: batch.login ? [login] : [], autoClose: false });
+      });
+      return true;
     }
 
     function clear() {
@@ -94,9 +117,10 @@
     function answered(answer) {
       stop = { ...answer, at: new Date(Date.now() + answer.seconds * SECOND) };
       over = false;
+      const longest = tellToken(stop.batch, stop.home) ? WARNING_PAUSE : LONGEST_PAUSE;
       if (stop.seconds > stop.warning) {
         clear();
-        return Math.min(stop.seconds - stop.warning, LONGEST_PAUSE) + 1;
+        return Math.min(stop.seconds - stop.warning, longest) + 1;
       }
       warn();
       return Math.max(1, Math.min(stop.seconds, WARNING_PAUSE));

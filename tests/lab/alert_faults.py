@@ -1,0 +1,298 @@
+"""What makes each alert's expression return a series, and what heals it again."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import requests
+
+from strata.access.https import site_session
+from strata.catalogue.needs.hostname import published
+from strata.catalogue.service import SYSTEM_NAMESPACE
+from strata.site.context import SiteContext
+from strata.site.hosts import hosts_with
+from strata.verify.pods import PodRequest, create, delete
+from strata_services.htcondor.needs import NAMESPACE as HTCONDOR
+from strata_services.htcondor.queue import opened_queue
+from strata_services.jupyterhub.needs import NAMESPACE as HUB
+from strata_services.jupyterhub.needs import homes
+from strata_services.jupyterhub.service import SERVICE as JUPYTERHUB
+
+from .batch import jobs
+from .scarce import run
+
+if TYPE_CHECKING:
+    from testinfra.host import Host
+
+NAME = "strata-alert"
+"""Of pods and files of the faults."""
+USER = "alert-ada"
+METRICS_FILE = f"/var/lib/prometheus/node-exporter/{NAME}.prom"
+CARDS = "/etc/strata/pci/devices"
+NONROOT = (65534, 65534)
+
+
+@dataclass(frozen=True)
+class Lab:
+    """The running lab.
+
+    Args:
+        context: of it.
+        kubectl: as the fixture.
+        host: testinfra's host by name.
+    """
+
+    context: SiteContext
+    kubectl: Callable[..., str]
+    host: Callable[[str], Host]
+
+    def first(self, role: str) -> str:
+        """Name of the first host with a role."""
+        return hosts_with(role, self.context.site, self.context.cloud_outputs)[0].name
+
+    def sh(self, name: str, command: str) -> str:
+        """Output of a command on a host; it must succeed."""
+        done = self.host(name).run(command)
+        assert done.rc == 0, f"{name}: {command}: {done.stderr}"
+        return str(done.stdout).strip()
+
+
+Labels = Mapping[str, str]
+Broken = Callable[[Lab], Iterator[Labels]]
+"""A fault: breaks something, yields labels of the series that the alert's expression returns then, heals it."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """How an alert is provoked.
+
+    Args:
+        breaking: the fault.
+        window: in place of the windows of minutes in the expression, so that the fault is over sooner.
+        replace: text of the expression, a threshold, and what is in its place.
+    """
+
+    breaking: Broken
+    window: str = "1m"
+    replace: tuple[str, str] | None = None
+
+
+def scaled_to_zero(namespace: str, workload: str, **labels: str) -> Broken:
+    """A workload without pods."""
+
+    def broken(lab: Lab) -> Iterator[Labels]:
+        found = json.loads(lab.kubectl("get", workload, f"--namespace={namespace}", "--output=json"))
+        lab.kubectl("scale", workload, f"--namespace={namespace}", "--replicas=0")
+        try:
+            yield labels
+        finally:
+            lab.kubectl("scale", workload, f"--namespace={namespace}", f"--replicas={found['spec']['replicas']}")
+
+    return broken
+
+
+def stopped_unit(role: str, unit: str, **labels: str) -> Broken:
+    """A unit that does not run, on the first host with a role."""
+
+    def broken(lab: Lab) -> Iterator[Labels]:
+        name = lab.first(role)
+        lab.sh(name, f"systemctl stop {unit}")
+        try:
+            yield {"node": name, **labels}
+        finally:
+            lab.sh(name, f"systemctl start {unit}")
+
+    return broken
+
+
+def ingress_without_pods(lab: Lab) -> Iterator[Labels]:
+    """Its DaemonSet finds no node."""
+
+    def select(value: str | None) -> None:
+        patch = {"spec": {"template": {"spec": {"nodeSelector": {f"{NAME}/none": value}}}}}
+        lab.kubectl("patch", "daemonset/traefik", "--namespace=traefik", "--type=merge", f"--patch={json.dumps(patch)}")
+
+    select("true")
+    try:
+        yield {}
+    finally:
+        select(None)
+        lab.kubectl("rollout", "status", "daemonset/traefik", "--namespace=traefik", "--timeout=110s")
+
+
+def pod(namespace: str, script: str, **changes: Any) -> Broken:
+    """A pod that runs a shell script.
+
+    Args:
+        namespace: of it.
+        script: what it runs.
+        changes: `container` is merged into its container, `spec` and `metadata` into these.
+    """
+
+    def broken(lab: Lab) -> Iterator[Labels]:
+        name = f"{NAME}-{time.time_ns() // 1_000_000 % 10**8}"
+        images = lab.context.image_outputs
+        assert images is not None
+        limits = {"memory": "64Mi"}
+        command = ["sh", "-c", script]
+        made = PodRequest(name, images.images["pod-base"], command, resources=limits, identity=NONROOT).manifest()
+        made["metadata"] |= changes.get("metadata", {})
+        made["spec"] |= changes.get("spec", {})
+        made["spec"]["containers"][0] |= changes.get("container", {})
+        lab.kubectl("--namespace", namespace, "create", "--filename", "-", input=json.dumps(made))
+        try:
+            yield {"namespace": namespace, "pod": name}
+        finally:
+            delete(lab.kubectl, namespace, name)
+
+    return broken
+
+
+def full_homes(lab: Lab) -> Iterator[Labels]:
+    """Blocks without content: nothing is written to the disk of the deployment host."""
+    name, notebooks = lab.first("nfs_server"), JUPYTERHUB.of(lab.context.site)
+    assert notebooks is not None
+    volume = homes(notebooks).path(lab.context.site)
+    filler = volume / f".{NAME}"
+    try:
+        run(lab.host(name), f"fallocate --length $(df --block-size=1 --output=avail '{volume}' | tail -n 1) '{filler}'")
+        yield {"node": name, "mountpoint": str(volume)}
+    finally:
+        lab.sh(name, f"rm -f '{filler}'")
+
+
+def overdue_backup(lab: Lab) -> Iterator[Labels]:
+    """As the role backup writes it."""
+    name = lab.first("nfs_server")
+    line = f'strata_backup_due_timestamp_seconds{{item="{NAME}"}} {time.time() - 60:.0f}'
+    lab.sh(name, f"echo '{line}' >{METRICS_FILE}")
+    try:
+        yield {"node": name, "item": NAME}
+    finally:
+        lab.sh(name, f"rm -f {METRICS_FILE}")
+
+
+def exceeded_quota(lab: Lab) -> Iterator[Labels]:
+    """A pod that no tenant may have."""
+    images, tenant = lab.context.image_outputs, lab.context.site.platform.tenants[0].name
+    assert images is not None
+    resources = {"cpu": "900", "memory": "1Mi"}
+    request = PodRequest(NAME, images.images["pod-base"], ["true"], resources=resources, identity=NONROOT)
+    # a new series has increased from nothing only once it has two samples
+    for _ in range(2):
+        with pytest.raises(AssertionError, match="exceeded quota"):
+            create(lab.kubectl, tenant, request)
+        time.sleep(15)
+    yield {"operation": "CREATE"}
+
+
+def faulty_card(file: str, value: int) -> Broken:
+    """A file in the directory of a simulated card, which its exporter reads."""
+
+    def broken(lab: Lab) -> Iterator[Labels]:
+        name = lab.first("gpu_node")
+        card = lab.sh(name, f"ls {CARDS} | head -n 1")
+        lab.sh(name, f"echo {value} >{CARDS}/{card}/{file}")
+        try:
+            yield {"node": name, "pci_bus_id": card}
+        finally:
+            lab.sh(name, f"rm -f {CARDS}/{card}/{file}")
+
+    return broken
+
+
+def missing_card(lab: Lab) -> Iterator[Labels]:
+    """A card that left the bus."""
+    name = lab.first("gpu_node")
+    card = lab.sh(name, f"ls {CARDS} | head -n 1")
+    away = f"{CARDS.rpartition('/')[0]}/{NAME}"
+    lab.sh(name, f"mv {CARDS}/{card} {away}")
+    try:
+        yield {"node": name}
+    finally:
+        lab.sh(name, f"mv {away} {CARDS}/{card}")
+
+
+def held_job(lab: Lab) -> Iterator[Labels]:
+    """Submitted on hold."""
+    tenant = lab.context.site.platform.tenants[0].name
+    member = f"{tenant}.{USER}"
+    with ExitStack() as stack:
+        queue = stack.enter_context(opened_queue(lab.kubectl, lab.context.site))
+        stack.callback(queue.remove, member, user=member)
+        queue.submit(member, jobs(64, 1, "arguments = -c true\nhold = true"))
+        yield {"tenant": tenant}
+
+
+def failing_service(lab: Lab) -> Iterator[Labels]:
+    """ML Hub without pods, while users call it."""
+    (page,) = (one for one in published(lab.context.site) if one.host.startswith("ml-hub."))
+    for labels in scaled_to_zero(SYSTEM_NAMESPACE, "deployment/ml-hub")(lab):
+        with site_session(lab.context) as http:
+            end = time.monotonic() + 40
+            while time.monotonic() < end:
+                answer = http.get(page.health_url, timeout=10)
+                assert isinstance(answer, requests.Response)
+                time.sleep(0.5)
+        yield labels
+
+
+READINESS = {"exec": {"command": ["false"]}, "periodSeconds": 2}
+SCRAPED = {"annotations": {"prometheus.io/scrape": "true", "prometheus.io/port": "9"}}
+FAULTS: Mapping[str, Fault] = {
+    "HubDown": Fault(scaled_to_zero(HUB.name, "deployment/hub")),
+    "ProxyDown": Fault(scaled_to_zero(HUB.name, "deployment/proxy")),
+    "IssuerDown": Fault(scaled_to_zero(SYSTEM_NAMESPACE, "deployment/keycloak")),
+    "AccountingCollectorDown": Fault(scaled_to_zero(SYSTEM_NAMESPACE, "deployment/accounting")),
+    "AccessPointDown": Fault(scaled_to_zero(HTCONDOR.name, "statefulset/htcondor-access-point")),
+    "CentralManagerDown": Fault(scaled_to_zero(HTCONDOR.name, "statefulset/htcondor-central-manager")),
+    "BatchQueueUnknown": Fault(scaled_to_zero(HTCONDOR.name, "deployment/htcondor-provisioner")),
+    "BatchJobsHeld": Fault(held_job),
+    "ClusterDnsDown": Fault(scaled_to_zero("kube-system", "deployment/coredns")),
+    "IngressDown": Fault(ingress_without_pods),
+    "HostDown": Fault(stopped_unit("registry", "prometheus-node-exporter")),
+    "UnitDown": Fault(stopped_unit("registry", "docker-registry", name="docker-registry.service")),
+    "NodeDown": Fault(stopped_unit("gpu_node", "kubelet")),
+    "TargetDown": Fault(pod(SYSTEM_NAMESPACE, "sleep 300", metadata=SCRAPED)),
+    "DiskAlmostFull": Fault(full_homes),
+    "HomesFull": Fault(full_homes),
+    "BackupOverdue": Fault(overdue_backup),
+    "ContainerOutOfMemory": Fault(
+        pod("default", "sleep 15; python3 -c 'bytearray(1 << 30); input()'; sleep 60"), window="2m"
+    ),
+    "ContainerRestarts": Fault(pod("default", "sleep 12; exit 1", spec={"restartPolicy": "Always"}), window="4m"),
+    "PodNotReady": Fault(pod("default", "sleep 300", container={"readinessProbe": READINESS})),
+    "QuotaReached": Fault(exceeded_quota),
+    "CertificateExpires": Fault(lambda _: iter([{"job": "traefik"}]), replace=("14 * 86400", "14000 * 86400")),
+    "ServiceErrors": Fault(failing_service),
+    "AcceleratorError": Fault(faulty_card("xid", 79)),
+    "AcceleratorHot": Fault(faulty_card("temperature", 90)),
+    "AcceleratorMissing": Fault(missing_card),
+}
+NOT_PROVOKED: Mapping[str, str] = {
+    "MetricsMissing": "all nodes or hosts would have to leave the site",
+    "PrometheusConfigurationRejected": "a new configuration starts a new pod; promtool judges it before",
+    "PrometheusRulesFail": "rules that fail would have to be installed",
+    "PrometheusStorageFails": "the samples of the site would be lost",
+    "MemoryAlmostFull": "the kernel would end processes of the host",
+    "ApiServerErrors": "only while its datastore is down, when no expression can be queried through it",
+    "DatastoreSlow": "the API server, through which expressions are queried, would be slow as well",
+    "AcceleratorIdle": "an hour",
+    "ServersDoNotStart": "the limit of two starts, 5 minutes each",
+    "BatchJobsWithoutExecutionPoint": "15 minutes",
+    "BatchJobsNotMatched": "15 minutes",
+}
+"""Why not; their examples are judged by promtool."""
+
+
+@contextmanager
+def broken(fault: Fault, lab: Lab) -> Iterator[Labels]:
+    """While the block runs, what the alert is about is broken."""
+    with contextmanager(fault.breaking)(lab) as labels:
+        yield labels

@@ -1,0 +1,109 @@
+"""The volume with the homes is full: the notebook, `strata status` and the alert report it, and a user can still start
+a server to delete files."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import pytest
+
+from strata.catalogue.issuer import Issuer
+from strata.models import Site
+from strata.observe.metrics import metrics_of
+from strata.site.context import SiteContext
+from strata.site.hosts import hosts_with
+from strata_bench.waiting import eventually
+from strata_services.jupyterhub.kernel import Server
+from strata_services.jupyterhub.needs import homes
+from strata_services.jupyterhub.service import SERVICE
+from strata_services.jupyterhub.user import User, new_user
+from strata_services.prometheus_server.service import SERVICE as PROMETHEUS
+
+from .commands import strata_json
+from .lab_site import require_lab
+from .scarce import run
+
+if TYPE_CHECKING:
+    from testinfra.host import Host
+
+pytestmark = pytest.mark.long
+
+USER = "full-ada"
+SECONDS = 300.0
+FILE = "strata-full.bin"
+WRITE = f"""
+import errno, json, os, pathlib
+file, found = pathlib.Path.home() / {FILE!r}, None
+try:
+    with open(file, "wb") as stream:
+        for _ in range(64):
+            stream.write(bytes(1 << 20))
+        os.fsync(stream)
+except OSError as error:
+    found = [error.errno == errno.ENOSPC, error.strerror]
+print(json.dumps([found, file.stat().st_size]))
+"""
+DELETE = f"import pathlib; (pathlib.Path.home() / {FILE!r}).unlink()"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def lab_only(context: SiteContext, site: Site) -> None:
+    """Other sites are not ours to fill."""
+    require_lab(context)
+    if SERVICE.of(site) is None or not site.platform.tenants:
+        pytest.skip(f"site {site.name} has no notebooks, or no tenants")
+
+
+@pytest.fixture
+def user(context: SiteContext, own_issuer: Issuer, kubectl: Callable[..., str]) -> Iterator[User]:
+    """A member of the first tenant, logged in."""
+    with new_user(context, kubectl, USER, context.site.platform.tenants[0].name) as (made, password):
+        made.log_in(own_issuer, password)
+        yield made
+
+
+def start(context: SiteContext, user: User) -> Server:
+    """The user's server, running."""
+    notebooks = SERVICE.of(context.site)
+    assert notebooks is not None
+    user.request_server(notebooks.profiles[0].name)
+    user.wait_for_server(notebooks.start_seconds)
+    return Server(user.http, user.hub.removeprefix("https://").rstrip("/"), USER, user.token())
+
+
+def test_full_homes(context: SiteContext, user: User, site_host: Callable[[str], Host]) -> None:
+    notebooks = SERVICE.of(context.site)
+    assert notebooks is not None
+    name = hosts_with("nfs_server", context.site, context.cloud_outputs)[0].name
+    host, volume = site_host(name), homes(notebooks).path(context.site)
+    filler = volume / f".filler-{uuid.uuid4().hex[:8]}"
+    server = start(context, user)
+    with ExitStack() as stack:
+        stack.callback(host.run, f"rm -f '{filler}' '{volume}/{USER}/{FILE}'")
+        # blocks without content: nothing is written to the disk of the machine
+        run(host, f"fallocate --length $(df --block-size=1 --output=avail '{volume}' | tail -n 1) '{filler}'")
+        found, _ = json.loads(server.run(context, WRITE))
+        assert found == [True, "No space left on device"]
+
+        status, answer, error = strata_json(context, "status", "--no-drift")
+        assert status == 1, error
+        shown = {o["object"]: o["found"] for o in answer["objects"]}
+        assert f"{volume} (0 B of " in shown[f"{name}: room"]
+        if PROMETHEUS.of(context.site) is not None:
+            source = metrics_of(context)
+            assert source is not None
+            # pending for 10 minutes, then firing
+            alert = f'ALERTS{{alertname="DiskAlmostFull", node="{name}", mountpoint="{volume}"}}'
+            eventually(lambda: bool(source.query(alert)), SECONDS, "Prometheus evaluates the alert")
+
+        user.stop()
+        server = start(context, user)
+        server.run(context, DELETE)
+        run(host, f"rm '{filler}'")
+        assert json.loads(server.run(context, WRITE)) == [None, 64 << 20]
+        server.run(context, DELETE)
+    eventually(lambda: strata_json(context, "status", "--no-drift")[0] == 0, SECONDS, "the site is healthy again")

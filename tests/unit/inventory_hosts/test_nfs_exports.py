@@ -1,0 +1,37 @@
+"""ganesha's configuration, as the role's template writes it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from ansible.plugins.filter.core import comment, get_hash
+from ansible.plugins.test.core import version_compare
+from jinja2 import Environment, FileSystemLoader
+
+from strata.site.paths import REPOSITORY
+
+TEMPLATES = REPOSITORY / "ansible" / "roles" / "nfs_server" / "templates"
+
+
+def export_ids(names: Sequence[str]) -> dict[str, int]:
+    """Export_Id of each export, by its name."""
+    environment = Environment(loader=FileSystemLoader(TEMPLATES))  # noqa: S701  # as Ansible's: no HTML
+    environment.filters |= {"comment": comment, "hash": get_hash}
+    environment.tests["version"] = version_compare
+    exports = [{"name": name, "path": f"/srv/{name}", "clients": ["10.0.0.0/24"]} for name in names]
+    text = environment.get_template("ganesha.conf.j2").render(
+        nfs_server_exports=exports, _nfs_server_version="4.3", ansible_facts={"virtualization_tech_guest": []}
+    )
+    ids = [int(found) for found in re.findall(r"Export_Id = (\d+);", text)]
+    assert len(ids) == len(names)
+    return dict(zip(names, ids, strict=True))
+
+
+def test_an_export_keeps_its_number_when_another_comes() -> None:
+    """It is part of each file handle: with another one, clients that have it mounted read `Stale file handle`."""
+    before = export_ids(["data", "homes", "tenants"])
+    after = export_ids(["claims", "data", "homes", "tenants"])
+    assert {name: after[name] for name in before} == before
+    assert len(set(after.values())) == len(after)
+    assert all(0 < number < 2**16 for number in after.values())

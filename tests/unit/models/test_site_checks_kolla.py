@@ -1,0 +1,159 @@
+"""Errors in a cloud by Kolla-Ansible that its own prechecks, or nova, would find after minutes on the hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from strata.models import Problem
+from strata.site.paths import REPOSITORY
+
+from .conftest import Edit
+
+TEXT = (REPOSITORY / "tests" / "corpus" / "complete" / "kolla.yaml").read_text()
+CONTROLLER = "{name: control01, address: 10.20.0.11}"
+NODE = (
+    "  hypervisors:\n"
+    "    - {name: node-1, vcpus: 64, memory: 512 GiB, disk: 2 TiB, address: 10.20.0.51, accelerators: {a100: 2}}\n"
+)
+MACHINES = "hosts:\n  machines: [{name: m1, address: 192.0.2.20, roles: [registry]}]\n"
+CASES: dict[str, tuple[Sequence[Edit], str, str, str]] = {
+    "virtual address outside": (
+        [("internal: {address: 10.20.0.10", "internal: {address: 10.21.0.10")],
+        "cloud.kolla.internal",
+        "which is not in network 10.20.0.0/24",
+        "in 10.20.0.0/24",
+    ),
+    "virtual address of a controller": (
+        [("internal: {address: 10.20.0.10", "internal: {address: 10.20.0.11")],
+        "cloud.kolla.internal",
+        "has the address of a controller, 10.20.0.11",
+        "an address that no host has",
+    ),
+    "virtual address of a hypervisor": (
+        [("internal: {address: 10.20.0.10", "internal: {address: 10.20.0.51")],
+        "cloud.hypervisors",
+        "node-1 has the address of cloud.kolla.internal",
+        "an address of its own",
+    ),
+    "virtual address of a machine": (
+        [("hosts:\n", MACHINES)],
+        "cloud.kolla.external.address",
+        "is the address of hosts.machines[0].address too",
+        "an address that no host has",
+    ),
+    "virtual address of a monitor": (
+        [("monitors: [10.20.0.31]", "monitors: [10.20.0.10]")],
+        "cloud.kolla.internal.address",
+        "is the address of cloud.kolla.ceph.monitors[0] too",
+        "an address that no host has",
+    ),
+    "virtual address in a network of instances": (
+        [("external: {address: 192.0.2.20", "external: {address: 10.30.0.20")],
+        "cloud.kolla.external.address",
+        "is in cloud.networks[0].cidr (10.30.0.0/24)",
+        "an address outside of it",
+    ),
+    "virtual address is the broadcast address": (
+        [("internal: {address: 10.20.0.10", "internal: {address: 10.20.0.255")],
+        "cloud.kolla.internal",
+        "network or broadcast address of 10.20.0.0/24",
+        "an address that a host can have",
+    ),
+    "one virtual address": (
+        [("external: {address: 192.0.2.20", "external: {address: 10.20.0.10")],
+        "cloud.kolla.external",
+        "has the address of internal, 10.20.0.10",
+        "an address of its own",
+    ),
+    "one name for two addresses": (
+        [("name: internal.cloud.example.org", "name: cloud.example.org")],
+        "cloud.kolla.external",
+        "has the name of internal, cloud.example.org",
+        "a name of its own",
+    ),
+    "interface that does not exist on Linux": (
+        [("api: bond0,", "api: a-name-of-an-interface,")],
+        "cloud.kolla.interfaces.api",
+        "",
+        "",
+    ),
+    "provider networks on the hosts' own interface": (
+        [("external: eno4}", "external: bond0}")],
+        "cloud.kolla.interfaces.external",
+        "is the interface of api too, bond0",
+        "an interface without addresses",
+    ),
+    "no controllers": (
+        [(f"[{CONTROLLER}]", "[]")],
+        "cloud.kolla.controllers",
+        "",
+        "",
+    ),
+    "two controllers": (
+        [(CONTROLLER, f"{CONTROLLER}, {{name: control02, address: 10.20.0.12}}")],
+        "cloud.kolla.controllers",
+        "odd number for a majority",
+        "1, 3 or 5",
+    ),
+    "no hypervisors": (
+        [(NODE, "  hypervisors: []\n")],
+        "cloud.hypervisors",
+        "is required for deployment: kolla",
+        "list the hosts that run instances",
+    ),
+    "a member's rights": (
+        [(NODE, f"  administrator: false\n{NODE}")],
+        "cloud.administrator",
+        "is true for deployment: kolla",
+        "remove the line",
+    ),
+    "no network at all": (
+        [("    network: 10.20.0.0/24\n", "")],
+        "cloud.kolla.network",
+        "",
+        "",
+    ),
+    "Ceph without a monitor": (
+        [("monitors: [10.20.0.31]", "monitors: []")],
+        "cloud.kolla.ceph.monitors",
+        "",
+        "",
+    ),
+    "Ceph without its users' keys": (
+        [("  - {name: kolla_ceph_cinder_key, source: environment}\n", "")],
+        "cloud.kolla.ceph",
+        "kolla_ceph_cinder_key",
+        "source: environment",
+    ),
+    "registry with images for tests": (
+        [("registry: registry.example.org:5000", "registry: quay.io")],
+        "cloud.kolla.registry",
+        "images for tests only",
+        "mirrors them",
+    ),
+    "a card that is not in the catalogue": (
+        [("accelerators: {a100: 2}", "accelerators: {mi300x: 2}")],
+        "cloud.hypervisors[0].accelerators.mi300x",
+        "not an accelerator that Strata knows",
+        "one of",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_is_refused_before_anything_starts(
+    case: str, site_file: Callable[..., Path], problems_of: Callable[[Path], Sequence[Problem]]
+) -> None:
+    edits, key, why, fix = CASES[case]
+    assert problems_of(site_file(text=TEXT)) == ()
+    found = problems_of(site_file(*edits, text=TEXT))
+    assert key in {p.key for p in found}, [str(p) for p in found]
+    problem = next(p for p in found if p.key == key)
+    assert len(found) == 1, [str(p) for p in found]
+    assert why in problem.why
+    assert fix in problem.fix
+    assert problem.fix
+    assert problem.line
