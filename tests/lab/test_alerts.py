@@ -56,7 +56,7 @@ def source(lab: Lab) -> MetricsSource:
     return found
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_prometheus_has_each_alert_with_its_runbook(lab: Lab, source: MetricsSource) -> None:
     """Read from its node, whose probes reach it."""
     found = json.loads(lab.kubectl("get", source.pod, "--namespace=monitoring", "--output=json"))
@@ -75,7 +75,7 @@ def test_prometheus_has_each_alert_with_its_runbook(lab: Lab, source: MetricsSou
         assert rule["annotations"][RUNBOOK] in runbooks
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_examples_have_names_and_labels_of_live_series(lab: Lab, source: MetricsSource) -> None:
     """So that an alert that fires in its example fires on a site too."""
     given = {
@@ -100,7 +100,7 @@ def held(name: str) -> set[str]:
     return HELD if name.startswith("DCGM_") else set()
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", list(FAULTS))
 def test_alert(name: str, lab: Lab, source: MetricsSource) -> None:
     fault, expression = FAULTS[name], ALERTS[name].expression

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from openstack.connection import Connection
     from testinfra.host import Host
 
+pytestmark = pytest.mark.nightly
+
 NODE = "gpu-worker-change"
 OPERATOR = "changetest"
 SECRET = database_secret("ml_hub")

@@ -22,6 +22,8 @@ from .tenants import BUILD_SECONDS, Machine, Tenant, small_flavor, tenant, wait_
 if TYPE_CHECKING:
     from openstack.connection import Connection
 
+pytestmark = pytest.mark.nightly
+
 RAM, LARGER_RAM = 256, 384
 """MiB of the flavors before and after a resize."""
 DISK, SMALLER_DISK = 2, 1

@@ -26,7 +26,7 @@ from .member_project import NAME, Place, campus_in_the_lab, member_project
 if TYPE_CHECKING:
     from openstack.connection import Connection
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.nightly
 CONTROL_PLANES = {"control-1", "control-2", "control-3"}
 WORKER = "worker-1"
 INSTANCES = 6

@@ -23,7 +23,7 @@ from strata_services.jupyterhub.user import PAGE_SECONDS, User, new_user
 from .commands import up
 from .editing import edit
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.nightly
 NAME = "dask-ada"
 """Always the same: JupyterHub keeps a record of each user who ever logged in."""
 SETTINGS: dict[str, Any] = {"idle_seconds": 180, "millicpus_per_cpu": 100, "scheduler_memory": "512 MiB"}

@@ -25,7 +25,7 @@ from strata_services.jupyterhub.service import SERVICE
 from strata_services.jupyterhub.user import PAGE_SECONDS, User, new_user
 from strata_services.object_storage.client import request
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.nightly
 NAME = "datasets-ada"
 """Always the same: JupyterHub keeps a record of each user who ever logged in."""
 GOOD, MISSING, BUCKET, FOLDER = (f"strata-test-{kind}" for kind in ("good", "missing", "bucket", "folder"))

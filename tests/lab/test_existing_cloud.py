@@ -22,6 +22,8 @@ from .member_project import NAME, Place, campus_in_the_lab, member_project
 if TYPE_CHECKING:
     from openstack.connection import Connection
 
+pytestmark = pytest.mark.nightly
+
 INSTANCES = 7
 """Quota and number of instances: one that needs more would not come up."""
 SMALL = frozenset({"edge-1", "storage-1", "control-1", "worker-1"})
@@ -55,9 +57,7 @@ def site_file(context: SiteContext, tmp_path: Path, instances: frozenset[str] | 
     return file
 
 
-@pytest.mark.parametrize(
-    "instances", [SMALL, pytest.param(None, marks=pytest.mark.long)], ids=["one control plane", "three control planes"]
-)
+@pytest.mark.parametrize("instances", [SMALL, None], ids=["one control plane", "three control planes"])
 def test_plan_up_again_and_destroy(
     place: Place, cloud: Connection, site_file: Path, instances: frozenset[str] | None
 ) -> None:
@@ -88,7 +88,6 @@ def test_plan_up_again_and_destroy(
         assert list(getattr(network, kind)(project_id=place.project)) == [], kind
 
 
-@pytest.mark.long
 def test_a_lost_state_is_adopted_and_up_changes_nothing(place: Place, cloud: Connection, site_file: Path) -> None:
     """The real services answer what the provider imports; instances keep their ports, and none is replaced."""
     environment = place.environment

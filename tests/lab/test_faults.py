@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from openstack.connection import Connection
     from testinfra.host import Host
 
+pytestmark = pytest.mark.nightly
+
 HEALED_SECONDS = 300
 """A machine with two cores on which everything else starts again too."""
 TOO_LARGE = 1_000_000

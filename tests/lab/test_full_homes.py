@@ -30,7 +30,7 @@ from .scarce import run
 if TYPE_CHECKING:
     from testinfra.host import Host
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.nightly
 
 USER = "full-ada"
 SECONDS = 300.0

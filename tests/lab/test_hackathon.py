@@ -32,7 +32,7 @@ from .second_site import traces
 if TYPE_CHECKING:
     from openstack.connection import Connection
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.nightly
 NAME = "hackathon"
 UP_SECONDS = 3600.0
 ISSUER_SECONDS = 600.0

@@ -117,7 +117,7 @@ def test_pod_is_told_the_address_of_the_client(context: SiteContext, echo: str, 
     assert seen["X-Forwarded-Host"] == seen["Host"] == echo.removeprefix("https://").rstrip("/")
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_upload_may_take_longer_than_a_minute(echo: str, http: requests.Session) -> None:
     """The body arrives whole."""
     body = secrets.token_bytes(UPLOAD_SECONDS)

@@ -15,14 +15,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from strata.access.helm import helm
 from strata.access.podman import podman, site_containers
 from strata.site.context import SiteContext
 from strata.site.hosts import hosts_with
 from strata_bench.waiting import eventually
 from strata_lab.podman_service import socket_path
+from strata_services.portal.service import SERVICE as PORTAL
 
-from .commands import psql, strata, strata_json, strata_line
+from .commands import psql, strata, strata_json, strata_line, up
 from .healing import nothing_left_over, up_again
+from .killing import kill_at, workers
 from .lab_site import require_lab
 from .orphans import orphans
 
@@ -70,6 +73,21 @@ def test_two_runs_at_once(context: SiteContext) -> None:
             first.kill()
 
 
+def test_a_killed_run_is_resumed(context: SiteContext) -> None:
+    """A release is missing, and the run that installs it is killed: the next one completes it and leaves nothing over.
+
+    test_change.py (nightly) kills runs in each layer."""
+    helm(context, "uninstall", PORTAL.name, "--namespace", PORTAL.namespace_of(context.site), "--wait")
+    kill_at(context, rf"platform: \d+ s, creating release {PORTAL.name}")
+    up_again(context)
+    assert not workers(context)
+    _, status, error = strata_json(context, "status")
+    assert status, error
+    assert not status["drift"]["drift"], status["drift"]
+    assert {one["found"] for one in status["objects"] if one["object"] == f"release {PORTAL.name}"} == {"deployed"}
+    assert up(context.site_file)["changed"] == 0
+
+
 def test_what_belongs_to_nobody_is_named(
     context: SiteContext, cloud: Connection, kubectl: Callable[..., str], tmp_path: Path
 ) -> None:
@@ -111,7 +129,7 @@ def _command(process: Path) -> bytes:
         return b""
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_reboot(
     context: SiteContext,
     cloud: Connection,

@@ -30,7 +30,7 @@ from .commands import STRATA, strata, up
 from .machines import Machines
 from .test_upgrade import NOT_OF_A_RELEASE
 
-pytestmark = [pytest.mark.long, pytest.mark.xdist_group("metal")]
+pytestmark = [pytest.mark.nightly, pytest.mark.xdist_group("metal")]
 NAME = "metal"
 GATEWAY = "198.18.13.1/24"
 COMPONENT = "kubernetes"

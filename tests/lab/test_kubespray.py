@@ -23,7 +23,7 @@ from strata.toolchain.resolve import mirror_directory
 from .commands import strata, up
 from .machines import Machines, ready_nodes
 
-pytestmark = [pytest.mark.long, pytest.mark.xdist_group("kubespray")]
+pytestmark = [pytest.mark.nightly, pytest.mark.xdist_group("kubespray")]
 NAME = "kubespray-rehearsal"
 GATEWAY = "198.18.14.1"
 NODES = ("control-1", "worker-1")

@@ -18,7 +18,7 @@ from strata.models.hosts import Machine
 from .commands import strata, up
 from .machines import Machines, ready_nodes
 
-pytestmark = [pytest.mark.long, pytest.mark.xdist_group("metal")]
+pytestmark = [pytest.mark.nightly, pytest.mark.xdist_group("metal")]
 NAME = "metal"
 GATEWAY = "198.18.13.1/24"
 """The deployment host, as `access` of the site file names it."""

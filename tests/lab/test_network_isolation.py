@@ -31,6 +31,8 @@ from .tenants import Machine, Tenant, small_flavor, tenant, wait_until
 if TYPE_CHECKING:
     from openstack.connection import Connection
 
+pytestmark = pytest.mark.nightly
+
 SSH, WEB = 22, 8080
 """Every instance answers on both."""
 SERVE = f"python3 -m http.server {WEB} >/dev/null 2>&1"

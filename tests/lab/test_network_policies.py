@@ -18,6 +18,8 @@ from strata.site.outputs import ImageOutputs
 from strata.toolchain import bin_directory
 from strata.verify.pods import Kubectl, PodFailed, status
 
+pytestmark = pytest.mark.nightly
+
 SECONDS = 60.0
 """How long a change may take until it holds; on an idle machine it is some tenths of a second."""
 RESTART_SECONDS = 120.0

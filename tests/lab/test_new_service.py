@@ -21,7 +21,7 @@ from strata.verify.pods import Kubectl
 
 from .commands import strata, up
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.nightly
 
 NAME, KEY = "greeting-desk", "greeting_desk"
 NOT_COPIED = (".git", ".venv", ".*_cache", ".hypothesis", "__pycache__", "tests")

@@ -25,6 +25,8 @@ from .batch import execution_points, jobs
 from .commands import accounted
 from .full_site import MIB, reserved
 
+pytestmark = pytest.mark.nightly
+
 JOBS = 40
 NAMES = ("night-ada", "night-bob", "night-carol")
 JOB_MEMORY = 128

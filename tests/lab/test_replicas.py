@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from openstack.connection import Connection
     from testinfra.host import Host
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.nightly
 
 NAME = "replica"
 """Of the second site; nobody's own."""

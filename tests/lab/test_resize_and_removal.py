@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from openstack.connection import Connection
     from testinfra.host import Host
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.nightly
 
 RESIZED = "gpu-worker-1"
 WORKER = "worker-change"

@@ -23,7 +23,7 @@ from .commands import strata, strata_json
 from .healing import up_again
 from .lab_site import require_lab
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.nightly
 
 NOT_ATTEMPTED = {
     # nobody presents them, and tokens that the previous one signed stay good

@@ -39,7 +39,7 @@ from .scarce import (
 if TYPE_CHECKING:
     from testinfra.host import Host
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.nightly
 
 STORAGE = "/var/lib/docker-registry"
 

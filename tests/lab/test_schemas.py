@@ -12,6 +12,8 @@ from strata.site.context import SiteContext
 from .healing import in_controller
 from .lab_site import require_lab
 
+pytestmark = pytest.mark.nightly
+
 FIRST, SECOND = "schema_test_first", "schema_test_second"
 DIRECTORY = "/tmp/schema-test"  # noqa: S108  # of the controller's container
 MIGRATE = "CREATE TABLE IF NOT EXISTS migrated (id INT PRIMARY KEY); INSERT IGNORE INTO migrated VALUES (7)"

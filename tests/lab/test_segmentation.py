@@ -30,6 +30,8 @@ from strata_services.object_storage.service import SERVICE as OBJECT_STORAGE
 
 from .commands import accounted
 
+pytestmark = pytest.mark.nightly
+
 EXAMPLE = REPOSITORY / "examples" / "segmentation"
 NAME, FOLDER = "segmentation-ada", "segmentation"
 RUN = """

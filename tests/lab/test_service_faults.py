@@ -45,7 +45,7 @@ from .questions import process_of
 if TYPE_CHECKING:
     from testinfra.host import Host
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.nightly
 
 USER = "fault-ada"
 JOBS = 2

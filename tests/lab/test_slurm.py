@@ -20,7 +20,7 @@ from .healing import kill
 from .lab_site import require_lab
 from .second_site import traces
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.nightly
 NAME = "lab-slurm"
 DAEMONS = {"slurm_controller": "slurmctld", "slurm_node": "slurmd"}
 HEALED_SECONDS = 120.0

@@ -23,7 +23,7 @@ from .lab_site import require_lab
 if TYPE_CHECKING:
     from testinfra.host import Host
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.nightly
 
 STALE_SECONDS = 40.0
 """From before `up` until the nodes hear of the new pods; rolling them takes about 15 s, the old ones' end as long."""

@@ -32,7 +32,7 @@ from .commands import psql, up
 if TYPE_CHECKING:
     from testinfra.host import Host
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.nightly
 
 RELEASE = "ML_HUB_TEST_RELEASE"
 """Environment variable that only the newer image has."""

@@ -21,6 +21,8 @@ from strata.toolchain import bin_directory
 from strata.verify import pods
 from strata.verify.pods import Kubectl, PodRequest
 
+pytestmark = pytest.mark.nightly
+
 HEALED_SECONDS = 180.0
 """How long a client may take until it continues after a restart; the server's grace period is 15 s."""
 NOBODY = 65534

@@ -113,7 +113,7 @@ def test_a_site_may_have_it(copy: Copy, tmp_path: Path) -> None:
     assert "playbook: ansible/playbooks/hosts.yml" in tasks
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_molecule_runs_it(copy: Copy) -> None:
     if os.geteuid() != 0:
         pytest.skip("molecule's containers boot systemd, which podman allows to root only")

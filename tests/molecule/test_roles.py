@@ -13,21 +13,19 @@ import pytest
 from strata.site.paths import REPOSITORY
 
 ANSIBLE = REPOSITORY / "ansible"
-NIGHTLY = {"cluster", "keepalived", "patroni", "pgbackrest", "postgresql_growth", "slurm"}
-"""What CI's lab proves too, on hosts that are laid out in another way, or contract tests prove without Ansible."""
 SCENARIOS = [
     # molecule puts the scenario's name in the place of each *
     pytest.param(
         file.parent.name,
         f"{file.relative_to(ANSIBLE).parents[1]}/*/molecule.yml",
-        marks=pytest.mark.long if file.parent.name in NIGHTLY else (),
+        id=file.parent.name,
     )
     # roles may have scenarios of their own
     for glob in ("molecule/*/molecule.yml", "roles/*/molecule/*/molecule.yml")
     for file in sorted(ANSIBLE.glob(glob))
 ]
 # one after the other, beside the tests of the running site
-pytestmark = pytest.mark.xdist_group("molecule")
+pytestmark = [pytest.mark.nightly, pytest.mark.xdist_group("molecule")]
 NEEDED = ("podman", "mmdebstrap", "runc")
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,11 +15,7 @@ from strata_bench.api_server import api_server as running_api_server
 from strata_bench.helm import Helm
 from strata_bench.services import PostgreSQL, find_postgresql, postgresql_cluster
 
-GIVES_WAY = 5
-"""Added to the nice value of tests that need no running site: a third of the processor time where both want it."""
 
-
-@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in the same hook
 @pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """With pytest-xdist (`--dist loadgroup`), what asks for the API server stays on one worker: one is enough.
@@ -39,23 +34,6 @@ def _shares(item: pytest.Item) -> bool:
     information = getattr(item, "_fixtureinfo", None)
     found = information.name2fixturedefs if information else {}
     return "context" not in found and any(definitions[-1].scope == "module" for definitions in found.values())
-
-
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """The running site's tests, one after the other, take longest: those of the other worker give way to them.
-
-    Only root may take a lower priority back.
-    """
-    of_the_site = any(mark.args == ("site",) for mark in item.iter_markers("xdist_group"))
-    if of_the_site or os.geteuid() != 0 or "PYTEST_XDIST_WORKER" not in os.environ:
-        return (yield)
-    before = os.getpriority(os.PRIO_PROCESS, 0)
-    os.setpriority(os.PRIO_PROCESS, 0, before + GIVES_WAY)
-    try:
-        return (yield)
-    finally:
-        os.setpriority(os.PRIO_PROCESS, 0, before)
 
 
 @pytest.fixture(scope="session")

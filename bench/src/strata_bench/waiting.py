@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 
@@ -28,5 +29,7 @@ def eventually(what: Callable[[], object], seconds: float, text: str, *, pause: 
                 return time.monotonic() - begin
         except Exception as error:  # whatever is in the way now may be gone in a moment
             last = f": {error}"[:600]
-        assert time.monotonic() - begin < seconds, f"not within {seconds:.0f} s: {text}{last}"
+        if time.monotonic() - begin >= seconds:
+            load = f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors"
+            raise AssertionError(f"not within {seconds:.0f} s ({load}): {text}{last}")
         time.sleep(pause)

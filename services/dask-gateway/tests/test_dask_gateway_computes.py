@@ -10,7 +10,7 @@ import pytest
 from .real_cluster import WORKERS, sums
 
 
-@pytest.mark.long  # where no lab has built the notebook's image, it builds it
+@pytest.mark.nightly  # where no lab has built the notebook's image, it builds it
 @pytest.mark.skipif(shutil.which("podman") is None, reason="podman is not installed")
 def test_a_client_computes_while_workers_come(tmp_path: Path) -> None:
     """Workers that start end connections to the scheduler, and the client's stays (strata_tls)."""

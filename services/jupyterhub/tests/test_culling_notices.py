@@ -142,7 +142,7 @@ def notice(window: Browser, part: str) -> str:
     return found[0]
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_open_page_warns_and_keeps_the_server_on_request(jupyterlab: Lab, window: Browser) -> None:
     hub = jupyterlab.hub
     hub.after_report = 602  # the page asks again after 3 s
@@ -196,7 +196,7 @@ runpy.run_module("jupyterlab", run_name="__main__")
 """JupyterLab after the login of its user has ended; the notice's content is tested with the tokens."""
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize("jupyterlab", [("-c", NOTICE)], indirect=True)
 def test_open_page_asks_for_a_login(jupyterlab: Lab, window: Browser) -> None:
     window.visit(f"{jupyterlab.url}/lab?token=lab")
@@ -209,7 +209,7 @@ def test_open_page_asks_for_a_login(jupyterlab: Lab, window: Browser) -> None:
     eventually(shown, SECONDS, "a notification")
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_page_that_nobody_uses_is_no_activity(jupyterlab: Lab, window: Browser) -> None:
     """With a notebook and its kernel, over several polls of JupyterLab; a computation without output is activity."""
     spec = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}

@@ -25,6 +25,8 @@ from strata.verify.tokens import Login, LoginRefused, client_token, request_toke
 from strata_bench.services import PostgreSQL, free_port
 from strata_services.keycloak.service import AUDIENCE_SCOPE, CLIENT, new_signing_key
 
+pytestmark = pytest.mark.nightly
+
 HOST = "https://login.lab.strata.test"
 REALM = f"{HOST}/realms/strata"
 AT = f"{REALM}/protocol/openid-connect"

@@ -178,7 +178,11 @@ def _locked(operation: int) -> Iterator[None]:
     # a build in another thread has a file of its own, so that these two wait for each other too
     with build_caches().with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, operation)
-        yield
+        try:
+            yield
+        finally:
+            # closing is not enough: a child that another thread is forking has the descriptor until it executes
+            fcntl.flock(lock, fcntl.LOCK_UN)
 
 
 def _build_environment(go: GoToolchain) -> dict[str, str]:

@@ -46,6 +46,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--strata-site", default=None, help="name or path of the running site to prove")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Registers the mark of the tests that need a running site."""
+    config.addinivalue_line("markers", "lab: needs the running site; set here, never by hand")
+
+
 @pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """With pytest-xdist (`--dist loadgroup`), whatever asks for the running site stays on one worker, one after the
@@ -55,6 +60,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         found = info.name2fixturedefs.get("context") if info else None
         if found and found[-1].func.__module__ == __name__:
             item.add_marker(pytest.mark.xdist_group("site"))
+            item.add_marker(pytest.mark.lab)
 
 
 @pytest.fixture(scope="session")

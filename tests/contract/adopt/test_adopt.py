@@ -6,7 +6,7 @@ import pytest
 
 from .conftest import SITE, Place
 
-pytestmark = pytest.mark.xdist_group("adopt-contract")
+pytestmark = [pytest.mark.nightly, pytest.mark.xdist_group("adopt-contract")]
 
 
 def test_a_lost_state_is_adopted_and_up_changes_nothing(lost: Place) -> None:
@@ -42,7 +42,6 @@ def test_a_lost_state_is_adopted_and_up_changes_nothing(lost: Place) -> None:
     assert len(lost.cloud.writes) == 2
 
 
-@pytest.mark.long
 def test_an_instance_that_up_would_replace_or_rebuild_is_refused(lost: Place) -> None:
     """The site file describes other instances than those that run; approved by name, they are adopted as they are."""
     lost.cloud.server("worker-1")["image"] = {"id": lost.cloud.add_image("other")}

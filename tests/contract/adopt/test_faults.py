@@ -13,7 +13,7 @@ from .conftest import SITE, Place
 from .small_cloud import SmallCloud, serve
 
 UP = f"strata up {SITE} --layer cloud"
-pytestmark = pytest.mark.xdist_group("adopt-contract")
+pytestmark = [pytest.mark.nightly, pytest.mark.xdist_group("adopt-contract")]
 
 
 @pytest.fixture
@@ -35,7 +35,6 @@ def test_an_instance_that_is_down_is_started(fresh: Place) -> None:
     assert fresh.cloud.server("worker-1")["status"] == "ACTIVE"
 
 
-@pytest.mark.long
 def test_a_quota_that_ends_half_way_is_resumed_by_the_same_command(fresh: Place) -> None:
     """Another user of the project took what the check still saw as free."""
     fresh.cloud.instance_limit = 3
@@ -54,7 +53,6 @@ def test_a_quota_that_ends_half_way_is_resumed_by_the_same_command(fresh: Place)
     assert len(names) == len(set(names)) == 7
 
 
-@pytest.mark.long
 def test_credentials_that_expire_half_way_are_resumed_by_the_same_command(fresh: Place) -> None:
     fresh.cloud.expires_after_servers = 2
     stopped = fresh.strata("up", "--layer", "cloud")

@@ -15,7 +15,7 @@ from strata.stacks.pulumi import stack_settings_file
 from .conftest import SITE, Place
 from .small_cloud import SmallCloud, serve
 
-pytestmark = pytest.mark.xdist_group("adopt-contract")
+pytestmark = [pytest.mark.nightly, pytest.mark.xdist_group("adopt-contract")]
 DATABASES = {"name": "databases", "size": "10 GiB", "volume_type": "ssd", "mount_path": "/var/lib/postgresql"}
 EXPORTS = {"name": "exports", "size": "20 GiB", "mount_path": "/srv/nfs"}
 

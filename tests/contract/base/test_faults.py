@@ -98,7 +98,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
         podman("rm", "--force", "--volumes", "--time", "0", "--ignore", name)
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_mirror_that_is_gone_is_named(machine: Machine) -> None:
     """What Ansible's module says of it is "Failed to update apt cache after 1 retries: "."""
     machine.run(DEAD_MIRROR)

@@ -114,7 +114,7 @@ SERVICES = {
 }
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.xdist_group("kolla")
 @pytest.mark.parametrize("name", ["tacc", "cnaf"])
 def test_every_service_is_rendered_and_read(name: str, render: Render, openstack_python: Path, tmp_path: Path) -> None:

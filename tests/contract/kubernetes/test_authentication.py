@@ -184,7 +184,7 @@ def test_a_principal_investigator_gives_no_more_than_the_own_rights(cluster: Clu
     assert cluster.post(path, token, {**role, "rules": [{**rule, "verbs": ["get"]}]}).status_code == 201
 
 
-@pytest.mark.long  # builds kubelogin where it is not in the cache
+@pytest.mark.nightly  # builds kubelogin where it is not in the cache
 def test_kubectl_logs_in_by_a_code(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, issuer: LoginIssuer
 ) -> None:

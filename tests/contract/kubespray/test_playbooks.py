@@ -17,7 +17,7 @@ from strata.progress import Silent
 from strata.site.context import SiteContext
 from strata.toolchain.python_environment import COMPLETE, Environment, ensure_environment
 
-pytestmark = pytest.mark.xdist_group("kubespray")
+pytestmark = [pytest.mark.nightly, pytest.mark.xdist_group("kubespray")]
 
 
 @pytest.fixture(scope="session")

@@ -60,7 +60,7 @@ def test_the_parser_is_that_of_the_pinned_chart() -> None:
     assert f"github.com/NVIDIA/k8s-device-plugin v{version}\n" in (NVIDIA / "go.mod").read_text()
 
 
-@pytest.mark.long  # builds the parser
+@pytest.mark.nightly  # builds the parser
 def test_the_real_parser_reads_them_as_recorded(tmp_path: Path) -> None:
     if shutil.which("go") is None:
         pytest.skip("no Go on PATH")

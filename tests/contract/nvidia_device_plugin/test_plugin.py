@@ -24,7 +24,7 @@ from ... import nvidia_programs
 from ...nvidia_programs import FEATURE_DISCOVERY, PLUGIN
 from .kubelet import SECONDS, Kubelet
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.nightly
 
 ADDRESSES = ("0000:3b:00.0", "0000:5e:00.0")
 UNSHARE = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"])]

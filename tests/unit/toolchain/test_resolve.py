@@ -93,8 +93,28 @@ def test_caches_stay_while_another_process_builds(pinned: Versions, builds: list
         fcntl.flock(lock, fcntl.LOCK_SH)
         ensure(["suite"], Silent())
         assert caches.exists()
+        # the deletion that ensure began may be forking, and its child would hold the lock a moment longer
+        fcntl.flock(lock, fcntl.LOCK_UN)
     ensure(["suite"], Silent())
     assert not caches.exists()
+
+
+def test_a_lock_ends_although_a_child_has_inherited_it(pinned: Versions, builds: list[list[str]]) -> None:
+    """As a child does between fork and exec, which subprocess starts in other threads."""
+    caches = fill_caches()
+    with go._locked(fcntl.LOCK_SH):
+        held = [os.dup(int(link.name)) for link in Path("/proc/self/fd").iterdir() if _is_lock(link)]
+    try:
+        assert held
+        go.empty_caches().join()
+        assert not caches.exists()
+    finally:
+        for descriptor in held:
+            os.close(descriptor)
+
+
+def _is_lock(descriptor: Path) -> bool:
+    return descriptor.exists() and descriptor.readlink() == go.build_caches().with_suffix(".lock")
 
 
 def test_only_the_missing_binaries_of_a_component_are_built(pinned: Versions, builds: list[list[str]]) -> None:

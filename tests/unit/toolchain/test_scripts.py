@@ -37,6 +37,15 @@ def test_help_of_test_installs_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("arguments", [["--subject"], ["--subject", "--fast"], ["--since"]])
+def test_an_option_of_test_without_its_value_installs_nothing(tmp_path: Path, arguments: list[str]) -> None:
+    done = bare(tmp_path, BASH, str(REPOSITORY / "scripts/test"), *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"{arguments[0]} needs a value" in done.stderr
+    assert "fix: scripts/test --help" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def bootstrap(tmp_path: Path, script: str) -> subprocess.CompletedProcess[str]:
     return bare(tmp_path, BASH, "-c", f"set -euo pipefail; source '{REPOSITORY}/scripts/bootstrap.sh'; {script}")
 
