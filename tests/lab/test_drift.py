@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from testinfra.host import Host
 
 
-STATUS_SECONDS = 120.0
-"""Most that looking for drift may take on a loaded machine, an instance that does not answer included; else 12 s."""
 GONE = "worker-1"
 """The instance that is deleted by hand."""
 HAPROXY = "/etc/haproxy/haproxy.cfg"
@@ -49,12 +47,10 @@ class Seen:
     Args:
         exit_status: of the command.
         drift: everything that it named.
-        seconds: how long it looked.
     """
 
     exit_status: int
     drift: list[Row]
-    seconds: float
 
     def layer(self, name: str) -> set[Row]:
         """What was named of one layer."""
@@ -99,7 +95,7 @@ def look(context: SiteContext) -> Seen:
     assert answer, error
     assert answer["drift"]["unreachable"] == {}, answer["drift"]
     drift = [(d["layer"], d["object"], d["property"], d["wanted"], d["found"]) for d in answer["drift"]["drift"]]
-    return Seen(status, drift, answer["drift"]["seconds"])
+    return Seen(status, drift)
 
 
 def break_openstack(context: SiteContext, cloud: Connection) -> None:
@@ -193,10 +189,9 @@ def repaired(context: SiteContext, cloud: Connection, kubectl: Callable[..., str
 
 
 def test_an_untouched_site_has_no_drift_and_a_touched_one_has(broken: Broken) -> None:
-    """The fixture saw none before; the answer comes in time, and the exit status says that there is some."""
+    """The fixture saw none before; the exit status says that there is some."""
     assert broken.seen.exit_status == 1
     assert broken.seen.drift
-    assert 0 < broken.seen.seconds < STATUS_SECONDS
 
 
 def test_openstack(context: SiteContext, broken: Broken) -> None:

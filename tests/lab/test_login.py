@@ -1,4 +1,4 @@
-"""A user's way in and out, in a real browser: front page, issuer, a notebook that computes, logout."""
+"""A user's way in and out, in a real browser: front page, issuer, a notebook, its job, logout; accounting has both."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from urllib.parse import quote
 
 import pytest
@@ -26,16 +27,42 @@ from strata.inventory.services import PublishedService, published_services
 from strata.site.context import SiteContext
 from strata.verify.waiting import settled
 from strata_bench.browser import Browser, browser
+from strata_services.accounting.service import SERVICE as ACCOUNTING
+from strata_services.htcondor.service import SERVICE as HTCONDOR
 from strata_services.jupyterhub.needs import NAMESPACE
 from strata_services.jupyterhub.service import SERVICE
 
-from .commands import strata
+from .commands import accounted, strata
 
 Kubectl = Callable[..., str]
 USER = "login-test"
 """Always the same name: JupyterHub keeps a record of each user who ever logged in."""
+JOB_OUTPUT = "42042"
 SECONDS = 120.0
 """The longest wait for one page on a loaded machine."""
+JOB_SECONDS = 400.0
+"""Of a short job from its submission to its end, with a new execution point."""
+RECORDED_SECONDS = 300.0
+"""Until accounting has read what ended."""
+JOB = """
+import os, pathlib, tempfile, time, htcondor2
+os.chdir(tempfile.mkdtemp())
+token = pathlib.Path(os.environ["_CONDOR_SEC_TOKEN_DIRECTORY"], "token")
+while not token.exists():
+    time.sleep(0.2)
+schedd = htcondor2.Schedd()
+job = schedd.submit(htcondor2.Submit({
+    "executable": "/usr/bin/expr", "transfer_executable": "false", "arguments": "6 * 7007", "output": "out",
+    "request_cpus": "1", "request_memory": "64MB", "request_disk": "1MB", "should_transfer_files": "YES",
+}), spool=True)
+schedd.spool(job)
+this = f"ClusterId == {job.cluster()}"
+while schedd.query(this, ["JobStatus"])[0]["JobStatus"] != 4:
+    time.sleep(0.5)
+schedd.retrieve(this)
+print(pathlib.Path("out").read_text())
+"""
+"""Submits a job without settings or a login, and prints the job's output."""
 LABEL = f"--selector=hub.jupyter.org/username={USER}"
 
 
@@ -95,6 +122,29 @@ def computed(window: Browser, code: str) -> str:
             assert time.monotonic() < end, "the notebook printed nothing"
 
 
+def output_of_job(window: Browser) -> str:
+    """What the notebook prints once its job has run in the batch system; the kernel is connected."""
+    cell = window.find(".jp-Notebook .cm-content", SECONDS)
+    cell.click()
+    # one line without an indentation or a bracket that JupyterLab would add to
+    cell.send_keys(Keys.CONTROL, "a", Keys.NULL, f"exec(bytes.fromhex('{JOB.encode().hex()}'))")
+    cell.send_keys(Keys.CONTROL, Keys.ENTER)
+
+    def printed() -> str:
+        return window.find(".jp-Notebook .jp-OutputArea-output pre", 5).text.strip()
+
+    return settled(printed, lambda text: text == JOB_OUTPUT, JOB_SECONDS, pause=1)
+
+
+def recorded(context: SiteContext, begin: datetime) -> dict[str, int]:
+    """The user's notebooks and jobs that accounting has."""
+    work = accounted(context, begin)["work"]
+    return {
+        "notebooks": sum(row["tasks"] for row in work if row["username"] == USER and row["kind"] == "notebook"),
+        "jobs": sum(row["tasks"] for row in work if row["username"] == USER and row["level"] == "job"),
+    }
+
+
 def open_notebook(window: Browser, url: str) -> None:
     """Clicks the launcher's first notebook; loads a page that a busy machine left half loaded again."""
     end = time.monotonic() + 3 * SECONDS
@@ -109,6 +159,8 @@ def open_notebook(window: Browser, url: str) -> None:
 def test_user_logs_in_computes_and_logs_out(
     context: SiteContext, hub: PublishedService, password: str, window: Browser, kubectl: Kubectl
 ) -> None:
+    """Where the site has a batch system, the notebook's job runs there, and accounting has both."""
+    begin = datetime.now(UTC)
     window.visit(f"https://{context.site.domain}/")
     window.find(f'a[href^="https://{hub.host}/"]', SECONDS).click()
 
@@ -125,7 +177,10 @@ def test_user_logs_in_computes_and_logs_out(
     window.visit(f"{hub.url}hub/spawn?next={quote(workspace, safe='')}")
     window.find("#spawn_form [type=submit]", SECONDS).click()
     open_notebook(window, f"{hub.url.rstrip('/')}{workspace}")
-    assert computed(window, "print(6 * 7 * 1001)") == str(6 * 7 * 1001)
+    assert computed(window, "print(6 * 7 * 1001 + 1)") == str(6 * 7 * 1001 + 1)
+    batch = HTCONDOR.of(context.site) is not None
+    if batch:
+        assert output_of_job(window) == JOB_OUTPUT
 
     window.visit(f"{hub.url}hub/home")
     window.find("#stop", SECONDS)
@@ -144,3 +199,9 @@ def test_user_logs_in_computes_and_logs_out(
     # neither the hub nor the issuer knows the browser any longer
     window.visit(hub.url)
     window.find("#password", SECONDS)
+    if batch and ACCOUNTING.of(context.site) is not None:
+        expected = {"notebooks": 1, "jobs": 1}
+        assert (
+            settled(lambda: recorded(context, begin), lambda found: found == expected, RECORDED_SECONDS, pause=3)
+            == expected
+        )

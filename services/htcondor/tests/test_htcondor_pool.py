@@ -6,7 +6,7 @@ import pytest
 
 from .real_pool import ACCESS_POINT, ANOTHER, COMPLETED, GROUP, HELD, KEY, RealPool
 
-pytestmark = pytest.mark.xdist_group("htcondor-pool")
+pytestmark = [pytest.mark.nightly, pytest.mark.xdist_group("htcondor-pool")]
 EVE = "research.eve"
 AT = ("-name", ACCESS_POINT)
 SECRET = "/condor/secrets/keys/POOL"

@@ -19,6 +19,8 @@ from strata.site.paths import REPOSITORY, SitePaths
 
 from .site_playbook import SitePlaybook
 
+pytestmark = pytest.mark.nightly
+
 SITE = "interrupted"
 STRATEGIES: dict[str, dict[str, str]] = {
     "linear": {},

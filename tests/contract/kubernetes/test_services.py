@@ -11,6 +11,7 @@ import pytest
 from strata.site.paths import REPOSITORY
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("directory", ["tools/gpu-device-plugin", "lab/images/pause", "lab/nfs-client"])
 def test_go_vets_and_tests(directory: str) -> None:
     if shutil.which("go") is None:

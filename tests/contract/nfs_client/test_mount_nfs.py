@@ -21,10 +21,13 @@ from strata.retry import wait_until
 from strata_lab.controller import BOOT
 from strata_lab.images import ensure_node_image
 
-pytestmark = pytest.mark.skipif(
-    os.geteuid() != 0 or shutil.which("podman") is None or not Path("/dev/fuse").exists(),
-    reason="needs podman, root and /dev/fuse",
-)
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.skipif(
+        os.geteuid() != 0 or shutil.which("podman") is None or not Path("/dev/fuse").exists(),
+        reason="needs podman, root and /dev/fuse",
+    ),
+]
 GRACE = 3
 """Seconds after a start in which the server only accepts reclaims."""
 CONFIGURATION = f"""

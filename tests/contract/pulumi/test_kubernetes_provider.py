@@ -159,6 +159,7 @@ def test_life_of_a_release(stack: Stack, api_server: ApiServer) -> None:
     assert PASSWORD not in stack.state()
 
 
+@pytest.mark.nightly
 def test_changed_chart_is_noticed(stack: Stack, api_server: ApiServer) -> None:
     stack.run("up", {"chart": RELEASE})
     stack.write_chart("chart", CONFIG_MAP.replace("greeting: {{", "salutation: {{"))
@@ -168,6 +169,7 @@ def test_changed_chart_is_noticed(stack: Stack, api_server: ApiServer) -> None:
     stack.run("destroy")
 
 
+@pytest.mark.nightly
 def test_release_that_does_not_get_ready_says_why(stack: Stack, api_server: ApiServer) -> None:
     """There is no node and no controller: nothing gets ready. The pod and its event are put there by hand."""
     stack.write_chart("pod", POD)
@@ -209,6 +211,7 @@ def _event(directory: Path, namespace: str, pod: str) -> str:
     return str(file)
 
 
+@pytest.mark.nightly
 def test_release_of_a_killed_run_is_taken_over(stack: Stack, api_server: ApiServer) -> None:
     api_server.helm(
         *("install", "taken", str(stack.directory / "chart"), "-n", "contract", "--create-namespace"),
@@ -219,6 +222,7 @@ def test_release_of_a_killed_run_is_taken_over(stack: Stack, api_server: ApiServ
     stack.run("destroy")
 
 
+@pytest.mark.nightly
 def test_release_of_a_killed_helm_is_cleared(stack: Stack, api_server: ApiServer, tools: dict[str, str]) -> None:
     """A killed `helm install` leaves the status pending-install, on which helm refuses to work."""
     stack.write_chart("pod", POD)

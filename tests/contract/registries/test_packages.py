@@ -28,6 +28,8 @@ from strata.troubleshooting import link_for
 
 from .faulty import Answer, Fault, Server, running
 
+pytestmark = pytest.mark.nightly
+
 ENTRY = "docs/troubleshooting.md#an-image-cannot-be-built"
 CONTENT = os.urandom(3 << 20)
 DIGEST = "sha256:" + hashlib.sha256(CONTENT).hexdigest()

@@ -22,6 +22,7 @@ from strata_lab.controller import BOOT
 from strata_lab.images import ensure_node_image
 
 pytestmark = [
+    pytest.mark.nightly,
     pytest.mark.xdist_group("slurm"),
     pytest.mark.skipif(os.geteuid() != 0 or shutil.which("podman") is None, reason="needs podman and root"),
 ]

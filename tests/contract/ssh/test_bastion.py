@@ -97,6 +97,7 @@ def refused(hosts: Hosts) -> UserError:
     return raised.value
 
 
+@pytest.mark.nightly
 def test_each_fault_names_its_host_and_is_over_once_it_is_fixed(hosts: Hosts) -> None:
     """A host behind the bastion is never blamed for the bastion."""
     hosts.run(WORKER, DOWN)

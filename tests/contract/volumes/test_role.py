@@ -13,6 +13,8 @@ import pytest
 
 from ..local_playbook import run_locally
 
+pytestmark = pytest.mark.nightly
+
 ID = str(uuid.uuid4())
 PLAY = {"hosts": "all", "gather_facts": False, "roles": ["volumes"]}
 

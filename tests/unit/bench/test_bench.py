@@ -59,7 +59,7 @@ def test_time_and_memory_are_the_commands_own() -> None:
     large = measure(sys.executable, "-I", "-S", "-c", "x = b'1' * (80 << 20)")
     assert len(ballast) > 0
     assert small.seconds >= 0.3
-    assert small.processor_seconds < 0.3, "it slept"
+    assert small.processor_seconds < small.seconds, "it slept"
     assert small.peak_mib < 60
     assert 80 <= large.peak_mib < 140
 
