@@ -23,6 +23,7 @@ from strata.verify import pods
 from strata.verify.pods import Kubectl, PodRequest
 from strata.verify.tokens import Login, NewUser
 from strata.verify.waiting import settled
+from strata.verify.workers import ACCELERATORS
 from strata_services.accounting.commands.connection import connect
 from strata_services.accounting.service import AUDIENCE, SERVICE
 
@@ -42,6 +43,7 @@ def connection(context: SiteContext) -> Iterator[psycopg.Connection[Any]]:
         yield found
 
 
+@pytest.mark.xdist_group(ACCELERATORS)
 def test_a_tenants_pod_is_recorded(
     site: Site, kubectl: Kubectl, images: ImageOutputs, connection: psycopg.Connection[Any]
 ) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from strata.models import Site
     from strata.site.context import SiteContext
 
+pytestmark = pytest.mark.xdist_group("htcondor")  # long, so among the first
 JOB_SECONDS = 400.0
 """Of a short job from its submission to its end, with a new execution point."""
 SECRETS = "/condor/secrets/tokens/execute /secrets/tokens/execute /proc/1/environ"

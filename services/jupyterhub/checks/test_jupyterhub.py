@@ -15,6 +15,7 @@ import requests
 from strata.catalogue.site import batch_server
 from strata.verify.pods import Kubectl, PodRequest, run
 from strata.verify.waiting import settled
+from strata.verify.workers import ACCELERATORS
 from strata_services.jupyterhub.kernel import MESSAGE_SECONDS, Server
 from strata_services.jupyterhub.needs import HUB_PRIORITY, NAMESPACE, USER_PRIORITY, VERIFY_TOKEN, VERIFY_USER
 from strata_services.jupyterhub.service import SERVICE
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from strata.site.context import SiteContext
     from strata.site.outputs import ImageOutputs
 
+pytestmark = pytest.mark.xdist_group(ACCELERATORS)  # all are of one user, whose server may have one
 STOP_SECONDS = 180.0
 """In which a server and its pod have ended."""
 USER_PATH = f"/hub/api/users/{VERIFY_USER}"

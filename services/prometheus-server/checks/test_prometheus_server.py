@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from strata.site.context import SiteContext
     from strata.site.outputs import ImageOutputs
 
+pytestmark = pytest.mark.xdist_group("prometheus")  # long, so among the first
 SCRAPES = 4
 """So many intervals may pass until a new series is there: discovery, two samples, the rule."""
 LATE_SECONDS = 120.0
@@ -104,6 +105,7 @@ def _ended(kubectl: Kubectl, pods: set[str]) -> set[str]:
     return pods - {pod["metadata"]["name"] for pod in listed if pod["status"]["phase"] == "Running"}
 
 
+@pytest.mark.xdist_group("metrics-of-a-pod")  # waits for scrapes: beside the others
 def test_cpu_of_a_pod_is_measured(eventually: Eventually, kubectl: Kubectl, images: ImageOutputs) -> None:
     """The CPU time of a pod that computes, and its memory, are in Prometheus."""
     name = f"check-metrics-{int(time.time())}"
@@ -140,13 +142,19 @@ def test_every_panel_has_data(site: Site, eventually: Eventually, http: requests
         http.get(one.health_url, timeout=30)
     assert eventually("site:accelerators:count or site:cpu_usage:rate5m")
     installed = {service.folder for service, _ in needed(site, Metrics)} | {SERVICE.folder}
-    empty = [
-        f"{path.name}: {expression}"
+    panels = [
+        (path.name, expression)
         for path in dashboards()
         if path.parent.parent in installed
         for expression in expressions(path)
-        if not eventually(expression)
     ]
+    # one query: each starts a process in Prometheus' pod
+    query = " or ".join(
+        f'label_replace(count({expression}), "panel", "{number}", "", "")'
+        for number, (_, expression) in enumerate(panels)
+    )
+    full = labels(eventually(query, lambda found: len(found) == len(panels)), "panel")
+    empty = [f"{name}: {text}" for number, (name, text) in enumerate(panels) if str(number) not in full]
     assert not empty, "\n".join(empty)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -98,11 +99,10 @@ def run_tool(
         Unanswered: there is no cluster yet, no such command, or no answer in time.
     """
     from strata.access.environment import site_environment
-    from strata.toolchain import tools_environment
 
     if not context.paths.kubeconfig.exists():
         raise Unanswered("not up")
-    environment = tools_environment() | site_environment(context)
+    environment = dict(os.environ) | site_environment(context)
     try:
         return run_command(command, text=text, environment=environment, seconds=seconds)
     except subprocess.TimeoutExpired:

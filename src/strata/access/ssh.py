@@ -25,6 +25,9 @@ SSH_SECONDS = 120.0
 """How long a fresh instance may take to answer, in seconds."""
 CHANGED_KEY = "Host key verification failed"
 """What ssh says of a host whose key is not the known one."""
+CLOSE_SECONDS = 2.0
+"""How long ssh may take to end. OpenSSH 9.2 sees a signal that comes just before it polls at the next packet only,
+which in Debian's batch mode is one that it sends itself after 300 s."""
 FORWARD_SECONDS = 10.0
 """How long ssh may take until it forwards a port, in seconds."""
 
@@ -125,6 +128,10 @@ def forwarded_port(context: SiteContext, via: str, address: str, port: int) -> I
             yield own
         finally:
             tunnel.terminate()
+            try:
+                tunnel.wait(timeout=CLOSE_SECONDS)
+            except subprocess.TimeoutExpired:
+                tunnel.kill()
 
 
 def host_addresses(context: SiteContext) -> dict[str, str]:

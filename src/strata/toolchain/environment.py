@@ -9,6 +9,7 @@ import shlex
 import shutil
 import sys
 import tempfile
+from functools import lru_cache
 from pathlib import Path
 
 from strata.site.paths import REPOSITORY, cache_directory
@@ -18,7 +19,15 @@ from strata.toolchain.versions import load_versions
 _PLUGIN = "pulumi-resource-"
 
 
-def _executables() -> dict[str, Path]:
+def _cached() -> tuple[object, ...]:
+    """What decides which tools are found, as long as no source of a tool changes: every stored one is a new entry."""
+    with contextlib.suppress(FileNotFoundError), os.scandir(cache_directory() / "tools") as entries:
+        return id(load_versions()), *sorted((entry.path, entry.stat().st_mtime_ns) for entry in entries)
+    return ()
+
+
+@lru_cache(maxsize=1)  # every command on a site asks, and hashing the sources of all tools takes 20 ms
+def _executables(cached: tuple[object, ...]) -> dict[str, Path]:  # noqa: ARG001 the key
     """Name → file for PATH: the tools that are in the cache, with their companions."""
     files: dict[str, Path] = {}
     for definition in load_versions().components.values():
@@ -37,7 +46,7 @@ def bin_directory() -> Path:
     Call ensure() first; tools that are not in the cache yet are not in it. Pulumi's resource plugins are in
     pulumi_home() instead.
     """
-    files = _executables()
+    files = _executables(_cached())
     digest = hashlib.sha256(repr(sorted((name, str(file)) for name, file in files.items())).encode()).hexdigest()[:12]
     directory = cache_directory() / "bin" / digest
     if directory.is_dir():
@@ -75,6 +84,11 @@ def _plugin(path: Path, target: Path | str) -> None:
 
 def pulumi_home() -> Path:
     """PULUMI_HOME with the resource plugins installed as `pulumi plugin install` would, substitutes among them."""
+    return _pulumi_home(_cached())
+
+
+@lru_cache(maxsize=1)
+def _pulumi_home(cached: tuple[object, ...]) -> Path:  # noqa: ARG001 the key
     home = cache_directory() / "pulumi"
     for definition in load_versions().components.values():
         for name in definition.binaries:

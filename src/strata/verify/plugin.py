@@ -51,15 +51,17 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "lab: needs the running site; set here, never by hand")
 
 
-@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in the same hook
+def needs_site(item: pytest.Item) -> bool:
+    """Whether a test asks for the running site."""
+    info = getattr(item, "_fixtureinfo", None)  # a test may have a fixture of that name of its own
+    found = info.name2fixturedefs.get("context") if info else None
+    return found[-1].func.__module__ == __name__ if found else False
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With pytest-xdist (`--dist loadgroup`), whatever asks for the running site stays on one worker, one after the
-    other: tests that break it must not meet tests that prove it."""
+    """Sets the mark `lab`."""
     for item in items:
-        info = getattr(item, "_fixtureinfo", None)  # a test may have a fixture of that name of its own
-        found = info.name2fixturedefs.get("context") if info else None
-        if found and found[-1].func.__module__ == __name__:
-            item.add_marker(pytest.mark.xdist_group("site"))
+        if needs_site(item):
             item.add_marker(pytest.mark.lab)
 
 

@@ -33,6 +33,7 @@ class PodRequest:
         tolerations: as in a pod's spec.
         claim: PersistentVolumeClaim that is mounted on /volume.
         identity: numeric user and group; None: the image's.
+        beside: requests whose containers run in the same pod, each with its own command, claim and identity.
     """
 
     name: str
@@ -43,37 +44,44 @@ class PodRequest:
     tolerations: Sequence[Mapping[str, str]] = ()
     claim: str | None = None
     identity: tuple[int, int] | None = None
+    beside: Sequence[PodRequest] = ()
 
     def manifest(self) -> dict[str, Any]:
         """The pod as the API server takes it."""
+        requests = (self, *self.beside)
+        claims = {f"volume-{number}": one.claim for number, one in enumerate(requests) if one.claim is not None}
         spec: dict[str, Any] = {
             "restartPolicy": "Never",
             "terminationGracePeriodSeconds": 0,
             "automountServiceAccountToken": False,
             "tolerations": [dict(t) for t in self.tolerations],
-            "containers": [
-                {
-                    "name": "check",
-                    "image": str(self.image),
-                    "command": list(self.command),
-                    "resources": {"limits": dict(self.resources or {})},
-                }
+            "containers": [one.container(number) for number, one in enumerate(requests)],
+            "volumes": [
+                {"name": name, "persistentVolumeClaim": {"claimName": claim}} for name, claim in claims.items()
             ],
         }
         if self.node is not None:
             # a selector, not nodeName: the scheduler must agree
             spec["nodeSelector"] = {"kubernetes.io/hostname": self.node}
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": self.name}, "spec": spec}
+
+    def container(self, number: int) -> dict[str, Any]:
+        """The request's container, the pod's first or a later one."""
+        found: dict[str, Any] = {
+            "name": f"check-{number}",
+            "image": str(self.image),
+            "command": list(self.command),
+            "resources": {"limits": dict(self.resources or {})},
+        }
         if self.claim is not None:
-            spec["volumes"] = [{"name": "volume", "persistentVolumeClaim": {"claimName": self.claim}}]
-            spec["containers"][0]["volumeMounts"] = [{"name": "volume", "mountPath": "/volume"}]
+            found["volumeMounts"] = [{"name": f"volume-{number}", "mountPath": "/volume"}]
         if self.identity is not None:
             user, group = self.identity
-            spec["securityContext"] = {"runAsUser": user, "runAsGroup": group, "runAsNonRoot": user != 0}
-            spec["securityContext"]["seccompProfile"] = {"type": "RuntimeDefault"}
             # what the Pod Security level restricted asks for
             closed = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
-            spec["containers"][0]["securityContext"] = closed
-        return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": self.name}, "spec": spec}
+            closed |= {"runAsUser": user, "runAsGroup": group, "runAsNonRoot": user != 0}
+            found["securityContext"] = closed | {"seccompProfile": {"type": "RuntimeDefault"}}
+        return found
 
 
 class PodFailed(AssertionError):
@@ -130,10 +138,12 @@ def run(kubectl: Kubectl, namespace: str, request: PodRequest) -> tuple[str, str
             pod = status(kubectl, namespace, request.name)
             phase = pod["status"].get("phase")
             if phase == "Succeeded":
-                return kubectl("--namespace", namespace, "logs", request.name), pod["spec"]["nodeName"]
+                return kubectl("--namespace", namespace, "logs", request.name, "--all-containers"), pod["spec"][
+                    "nodeName"
+                ]
             if phase == "Failed" or time.monotonic() > end:
                 events = kubectl("--namespace", namespace, "describe", "pod", request.name)
-                logs = kubectl("--namespace", namespace, "logs", request.name, check=False)
+                logs = kubectl("--namespace", namespace, "logs", request.name, "--all-containers", check=False)
                 raise PodFailed(f"pod {request.name} is {phase}: {logs[-500:]}\n{events[-1500:]}")
             time.sleep(0.3)
     finally:

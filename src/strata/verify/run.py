@@ -5,9 +5,9 @@ from __future__ import annotations
 import io
 import sys
 import time
-from collections.abc import Generator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -18,6 +18,10 @@ from strata.site.context import SiteContext
 from strata.site.paths import REPOSITORY
 from strata.verify.plugin import check_paths
 from strata.verify.record import record_verified
+from strata.verify.workers import CLAIM
+
+WORKERS = 5
+"""Processes that run checks; these wait for the site more than they compute."""
 
 
 @dataclass
@@ -46,38 +50,25 @@ class Verification:
 
 
 class _Collector:
+    """Takes the reports, from pytest-xdist's workers too."""
+
     def __init__(self, console: Console, verification: Verification) -> None:
         self.console = console
         self.verification = verification
-        self.claims: dict[str, str] = {}
 
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        for item in items:
-            text = getattr(getattr(item, "obj", None), "__doc__", None) or item.name.removeprefix("test_").replace(
-                "_", " "
-            )
-            parameter = f" [{item.callspec.id}]" if hasattr(item, "callspec") else ""
-            self.claims[item.nodeid] = text.strip().splitlines()[0] + parameter
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(
-        self, item: pytest.Item, call: pytest.CallInfo[None]
-    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        report = yield
-        if call.when == "call" or report.outcome != "passed":
-            self._add(item, report)
-        return report
-
-    def _add(self, item: pytest.Item, report: pytest.TestReport) -> None:
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when != "call" and report.outcome == "passed":
+            return
         reason = ""
         if report.skipped and isinstance(report.longrepr, tuple):
             reason = report.longrepr[2].removeprefix("Skipped: ")
         elif report.failed:
             crash = getattr(report.longrepr, "reprcrash", None)
             reason = crash.message if crash is not None else str(report.longrepr)[-400:]
+        claims = [str(value) for name, value in report.user_properties if name == CLAIM]
         result = CheckResult(
-            item.path.stem.removeprefix("test_"),
-            self.claims.get(item.nodeid, item.name),
+            Path(report.nodeid.partition("::")[0]).stem.removeprefix("test_"),
+            claims[0] if claims else report.nodeid,  # a worker that crashed reports no properties
             report.outcome,
             report.duration,
             reason,
@@ -114,8 +105,11 @@ def run_checks(context: SiteContext, *, quiet: bool = False, keyword: str | None
     # testinfra's own plugin would put its fixture `host` in the place of ours
     arguments += ["-p", "no:pytest11.testinfra"]
     arguments += ["--rootdir", str(REPOSITORY), "--strata-site", str(context.site_file), "-q"]
-    if keyword:
-        arguments += ["-k", keyword]
+    arguments += ["-p", "strata.verify.workers"]
+    # a few checks are sooner done than workers have started
+    arguments += (
+        ["-k", keyword] if keyword else [f"--numprocesses={WORKERS}", "--dist=loadgroup", "--no-loadscope-reorder"]
+    )
     text = io.StringIO()
     # pytest's own report goes to the log, the table is ours
     with redirect_stdout(text), redirect_stderr(text):

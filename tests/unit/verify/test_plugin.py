@@ -47,6 +47,8 @@ def test_whatever_asks_for_the_site_runs_on_one_worker(tmp_path: Path) -> None:
         "xdist",
         "-p",
         "strata.verify.plugin",
+        "-p",
+        "strata_bench.suites",
         "--numprocesses=2",
         "--dist=loadgroup",
         "-v",

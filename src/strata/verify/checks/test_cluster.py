@@ -33,6 +33,7 @@ from strata.verify import pods
 from strata.verify.cards import POD_COMMAND, host_cards
 from strata.verify.pods import Kubectl, PodRequest
 from strata.verify.waiting import settled
+from strata.verify.workers import ACCELERATORS
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -259,6 +260,7 @@ def test_allocatable_cards_are_novas(
     assert {name for name, cards in given.items() if cards} == set(gpu_nodes)
 
 
+@pytest.mark.xdist_group(ACCELERATORS)
 def test_gpu_pod_sees_its_cards(
     context: SiteContext,
     kubectl: Kubectl,
@@ -354,6 +356,7 @@ def test_tenant_quota_refuses(site: Site, kubectl: Kubectl, images: ImageOutputs
     assert f"limited: requests.{resource}={number}" in answer, answer
 
 
+@pytest.mark.xdist_group("pods-of-two-namespaces")
 def test_tenants_are_apart(site: Site, kubectl: Kubectl, namespace: str, images: ImageOutputs) -> None:
     """A tenant's pod connects to pods of its own namespace; traffic to and from other namespaces is blocked"""
     if not site.platform.tenants:

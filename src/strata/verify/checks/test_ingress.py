@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import socket
 import ssl
-import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 import requests
@@ -19,11 +18,6 @@ from strata.site.context import SiteContext
 from strata.site.hosts import ingress_nodes
 from strata.verify.pods import Kubectl
 from strata.verify.waiting import settled
-
-ROUTE_SECONDS = 2.0
-"""Longest time from the creation of an Ingress to the first answer at its name."""
-ROUTES = 4
-"""One of so many is in time: a machine that is busy with other things delays this one or that."""
 
 
 @pytest.fixture(scope="module")
@@ -45,9 +39,8 @@ def service(context: SiteContext) -> PublishedService:
 
 
 @pytest.fixture
-def route(context: SiteContext, kubectl: Kubectl, service: PublishedService) -> Iterator[Callable[[], str]]:
-    """Creates an Ingress at a name that was never used, and returns the name; removed after the check."""
-    labels: list[str] = []
+def route(context: SiteContext, kubectl: Kubectl, service: PublishedService) -> Iterator[str]:
+    """The host name of a new Ingress, which is removed after the check."""
     own = service.host
     ingresses = json.loads(kubectl("get", "ingresses", "--all-namespaces", "--output=json"))["items"]
     rules = [(one["metadata"]["namespace"], rule) for one in ingresses for rule in one["spec"]["rules"]]
@@ -55,40 +48,27 @@ def route(context: SiteContext, kubectl: Kubectl, service: PublishedService) -> 
         (where, rule["http"]["paths"][0]["backend"]) for where, rule in rules if rule["host"] == own
     )
 
-    def create() -> str:
-        label = f"verify-{uuid.uuid4().hex[:8]}"
-        labels.append(label)
-        host = f"{label}.{context.site.domain}"
-        rule = {"host": host, "http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": backend}]}}
-        manifest = {
-            "apiVersion": "networking.k8s.io/v1",
-            "kind": "Ingress",
-            "metadata": {"name": label, "namespace": namespace},
-            "spec": {"ingressClassName": INGRESS_CLASS, "rules": [rule]},
-        }
-        kubectl("create", "--filename", "-", input=json.dumps(manifest))
-        return host
-
-    yield create
-    kubectl("delete", "ingress", *labels, "--namespace", namespace, "--ignore-not-found")
+    label = f"verify-{uuid.uuid4().hex[:8]}"
+    host = f"{label}.{context.site.domain}"
+    rule = {"host": host, "http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": backend}]}}
+    manifest = {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "Ingress",
+        "metadata": {"name": label, "namespace": namespace},
+        "spec": {"ingressClassName": INGRESS_CLASS, "rules": [rule]},
+    }
+    kubectl("create", "--filename", "-", input=json.dumps(manifest))
+    yield host
+    kubectl("delete", "ingress", label, "--namespace", namespace, "--ignore-not-found")
 
 
-def test_new_route_answers_within_two_seconds(
-    route: Callable[[], str], service: PublishedService, http: requests.Session, record_property: Callable[..., None]
-) -> None:
-    """A new Ingress is reachable over HTTPS at its host name within 2 s."""
-    taken: list[float] = []
-    while len(taken) < ROUTES and not (taken and taken[-1] <= ROUTE_SECONDS):
-        url = f"https://{route()}{service.health_path}"
-        begin = time.monotonic()
+def test_a_new_route_leads_to_its_service(route: str, service: PublishedService, http: requests.Session) -> None:
+    """A new Ingress is reachable over HTTPS at its host name, without `up`."""
 
-        def status(url: str = url) -> int:
-            return http.get(url, timeout=30).status_code
+    def status() -> int:
+        return http.get(f"https://{route}{service.health_path}", timeout=30).status_code
 
-        assert settled(status, lambda found: found == requests.codes.ok, pause=0.05) == requests.codes.ok
-        taken.append(time.monotonic() - begin)
-    record_property("seconds", round(min(taken), 2))
-    assert min(taken) <= ROUTE_SECONDS, taken
+    assert settled(status, lambda found: found == requests.codes.ok) == requests.codes.ok
 
 
 def test_unknown_name_is_not_found(context: SiteContext, address: str, http: requests.Session) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import secrets
+from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
@@ -23,12 +25,12 @@ import hashlib, os, sys
 data = os.urandom(1 << 20)
 with open(sys.argv[1], "wb") as file:
     file.write(data)
-print(hashlib.sha256(data).hexdigest())
+print(sys.argv[2], hashlib.sha256(data).hexdigest())
 """
 READ = """
 import hashlib, os, sys
 with open(sys.argv[1], "rb") as file:
-    print(hashlib.sha256(file.read()).hexdigest())
+    print(sys.argv[2], hashlib.sha256(file.read()).hexdigest())
 os.remove(sys.argv[1])
 """
 
@@ -47,31 +49,38 @@ def test_volume_is_shared_between_nodes(
 ) -> None:
     """A pod reads on another node what a pod wrote, byte for byte, in every volume"""
     nodes = [host.name for host in hosts_with("kube_node", site, cloud_outputs)]
+    namespaces: dict[str, list[MountedVolume]] = defaultdict(list)
+    for volume in writable:
+        namespaces[volume.namespace].append(volume)
 
-    def digests(volume: MountedVolume) -> list[str]:
+    def digests(mounted: list[MountedVolume]) -> list[list[str]]:
+        """What one pod per action says of each volume of a namespace."""
         token = secrets.token_hex(4)
-        path = f"/volume/.strata-verify-{token}"
-        return [
-            pods.run(
-                kubectl,
-                volume.namespace,
-                PodRequest(
-                    name=f"verify-{action}-{token}",
-                    image=images.images["pod-base"],
-                    command=["python3", "-c", program, path],
-                    node=node,
-                    tolerations=TOLERATE_ALL,
-                    claim=volume.claim,
-                    identity=(volume.owner or NOBODY, volume.group),
-                ),
-            )[0]
-            for action, program, node in (("write", WRITE, nodes[0]), ("read", READ, nodes[-1]))
-        ]
 
-    with ThreadPoolExecutor(len(writable)) as pool:  # a pod waits more than it works
-        results = pool.map(digests, writable)
-    for volume, (written, read) in zip(writable, results, strict=True):
-        assert written == read, f"{volume.namespace}/{volume.claim} from {nodes[0]} to {nodes[-1]}"
+        def request(volume: MountedVolume, action: str, program: str, node: str) -> PodRequest:
+            return PodRequest(
+                name=f"verify-{action}-{token}",
+                image=images.images["pod-base"],
+                command=["python3", "-c", program, f"/volume/.strata-verify-{token}", volume.claim],
+                node=node,
+                tolerations=TOLERATE_ALL,
+                claim=volume.claim,
+                identity=(volume.owner or NOBODY, volume.group),
+            )
+
+        said = []
+        for action in (("write", WRITE, nodes[0]), ("read", READ, nodes[-1])):
+            first, *others = (request(volume, *action) for volume in mounted)
+            output, _ = pods.run(kubectl, mounted[0].namespace, replace(first, beside=others))
+            said.append(sorted(output.splitlines()))  # kubectl prints the logs of containers in any order
+        return said
+
+    with ThreadPoolExecutor(len(namespaces)) as pool:  # a pod waits more than it works
+        results = list(pool.map(digests, namespaces.values()))
+    for mounted, (written, read) in zip(namespaces.values(), results, strict=True):
+        names = ", ".join(f"{volume.namespace}/{volume.claim}" for volume in mounted)
+        assert len(written) == len(mounted), names
+        assert written == read, f"{names} from {nodes[0]} to {nodes[-1]}"
 
 
 def test_pods_cannot_name_an_nfs_server(
