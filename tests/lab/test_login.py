@@ -32,6 +32,7 @@ from strata_services.htcondor.service import SERVICE as HTCONDOR
 from strata_services.jupyterhub.needs import NAMESPACE
 from strata_services.jupyterhub.service import SERVICE
 
+from .batch import submission
 from .commands import accounted, strata
 
 Kubectl = Callable[..., str]
@@ -44,25 +45,14 @@ JOB_SECONDS = 400.0
 """Of a short job from its submission to its end, with a new execution point."""
 RECORDED_SECONDS = 300.0
 """Until accounting has read what ended."""
-JOB = """
-import os, pathlib, tempfile, time, htcondor2
-os.chdir(tempfile.mkdtemp())
-token = pathlib.Path(os.environ["_CONDOR_SEC_TOKEN_DIRECTORY"], "token")
-while not token.exists():
-    time.sleep(0.2)
-schedd = htcondor2.Schedd()
-job = schedd.submit(htcondor2.Submit({
-    "executable": "/usr/bin/expr", "transfer_executable": "false", "arguments": "6 * 7007", "output": "out",
-    "request_cpus": "1", "request_memory": "64MB", "request_disk": "1MB", "should_transfer_files": "YES",
-}), spool=True)
-schedd.spool(job)
+FETCH = """
 this = f"ClusterId == {job.cluster()}"
 while schedd.query(this, ["JobStatus"])[0]["JobStatus"] != 4:
     time.sleep(0.5)
 schedd.retrieve(this)
 print(pathlib.Path("out").read_text())
 """
-"""Submits a job without settings or a login, and prints the job's output."""
+"""Waits for the job, and prints its output."""
 LABEL = f"--selector=hub.jupyter.org/username={USER}"
 
 
@@ -127,7 +117,8 @@ def output_of_job(window: Browser) -> str:
     cell = window.find(".jp-Notebook .cm-content", SECONDS)
     cell.click()
     # one line without an indentation or a bracket that JupyterLab would add to
-    cell.send_keys(Keys.CONTROL, "a", Keys.NULL, f"exec(bytes.fromhex('{JOB.encode().hex()}'))")
+    code = submission("/usr/bin/expr", "6 * 7007") + FETCH
+    cell.send_keys(Keys.CONTROL, "a", Keys.NULL, f"exec(bytes.fromhex('{code.encode().hex()}'))")
     cell.send_keys(Keys.CONTROL, Keys.ENTER)
 
     def printed() -> str:

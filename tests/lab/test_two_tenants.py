@@ -36,6 +36,7 @@ from strata_services.jupyterhub.user import User, new_user
 from strata_services.object_storage.client import request as s3_request
 from strata_services.object_storage.service import SERVICE as OBJECT_STORAGE
 
+from .batch import submission
 from .commands import strata_json
 
 MEASUREMENT = "two-tenants.loss"
@@ -48,24 +49,6 @@ shared = pathlib.Path("/shared", tenant)
 (shared / "two-tenants.txt").write_text(text)
 print(json.dumps({{"from_bucket": (shared / "two-tenants.object").read_text()}}))
 """
-SUBMIT = """
-import json, os, pathlib, tempfile, time, htcondor2
-os.chdir(tempfile.mkdtemp())
-pathlib.Path("secret").write_text({text!r})
-token = pathlib.Path(os.environ["_CONDOR_SEC_TOKEN_DIRECTORY"], "token")
-while not token.exists():
-    time.sleep(0.2)
-schedd = htcondor2.Schedd()
-job = htcondor2.Submit({{
-    "executable": "/bin/cat", "transfer_executable": "false", "arguments": "secret", "transfer_input_files": "secret",
-    "output": "out", "should_transfer_files": "YES",
-    "request_cpus": "1", "request_memory": "64MB", "request_disk": "1MB",
-}})
-submitted = schedd.submit(job, spool=True)
-schedd.spool(submitted)
-print(json.dumps(submitted.cluster()))
-"""
-"""Spooled: it stays in the queue when it has run, too."""
 SPY = """
 import json, os, pathlib, socket, tempfile, time, htcondor2
 os.chdir(tempfile.mkdtemp())
@@ -229,7 +212,8 @@ def test_two_tenants(
         queue.remove(identity, user=identity)  # of an interrupted run
         try:
             assert bob.run(context, WRITE.format(text=text, tenant=ours.name)) == {"from_bucket": text}
-            cluster = str(bob.run(context, SUBMIT.format(text=text)))
+            submit = submission("/bin/cat", "secret", {"secret": text}) + "print(json.dumps(job.cluster()))"
+            cluster = str(bob.run(context, submit))
             nfs = address_of("nfs_server", context.site, context.cloud_outputs)
             spied = eve.run(context, SPY.format(cluster=cluster, nfs=nfs, port=NFS))
             assert spied["shared"] == [theirs.name]

@@ -52,7 +52,7 @@ def subjects(repository: Path = REPOSITORY) -> dict[str, Subject]:
 
 
 def of_changed(files: Iterable[str], known: Mapping[str, Subject]) -> list[str]:
-    """Names of the subjects whose tests or sources hold one of the files, in the order of the file of subjects."""
+    """Names of the subjects whose tests or sources hold one of the files, in the order of `known`."""
     changed = list(files)
     return [
         name

@@ -115,7 +115,7 @@ def archive(files: list[dict[str, str]]) -> bytes:
     return buffer.getvalue()
 
 
-@pytest.fixture(scope="module", params=["12", pytest.param("13", marks=pytest.mark.nightly)])
+@pytest.fixture(scope="module", params=["12", "13"])
 def slurm(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
     """A host with both roles, started as systemd starts it."""
     release, directory = request.param, tmp_path_factory.mktemp("slurm")
