@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from strata.toolchain import bin_directory, tools_environment
+from strata.verify.plugin import needs_site
 from strata_bench.api_server import ApiServer
 from strata_bench.api_server import api_server as running_api_server
 from strata_bench.helm import Helm
@@ -18,22 +19,25 @@ from strata_bench.services import PostgreSQL, find_postgresql, postgresql_cluste
 
 @pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With pytest-xdist (`--dist loadgroup`), what asks for the API server stays on one worker: one is enough.
+    """With pytest-xdist (`--dist loadgroup`), whatever asks for the running site stays on one worker, one after the
+    other: tests that break it must not meet tests that prove it. What asks for the API server does: one is enough.
 
     So do the tests of a module that share a fixture and are in no group: it is set up once.
     """
     for item in items:
-        if "api_server" in getattr(item, "fixturenames", ()):
+        if needs_site(item):
+            item.add_marker(pytest.mark.xdist_group("site"))
+        elif "api_server" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("api-server"))
         elif item.get_closest_marker("xdist_group") is None and _shares(item):
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
 
 
 def _shares(item: pytest.Item) -> bool:
-    """Whether a test asks for a fixture of its module's scope; those of the running site have a group of their own."""
+    """Whether a test asks for a fixture of its module's scope."""
     information = getattr(item, "_fixtureinfo", None)
     found = information.name2fixturedefs if information else {}
-    return "context" not in found and any(definitions[-1].scope == "module" for definitions in found.values())
+    return any(definitions[-1].scope == "module" for definitions in found.values())
 
 
 @pytest.fixture(scope="session")

@@ -16,8 +16,6 @@ from _pytest.reports import TestReport
 from _pytest.runner import runtestprotocol
 from _pytest.terminal import TerminalReporter
 
-from strata.verify.plugin import needs_site
-
 MOST_AGAIN = 5
 """More failures than this are a broken lab, which a second run of each would only take longer to say."""
 FLAKY = "flaky"
@@ -43,15 +41,6 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(_EarlierPart(config, file))
     if file := config.getoption("flaky_to"):
         config.pluginmanager.register(_SecondRun(config, file))
-
-
-@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in the same hook
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With pytest-xdist (`--dist loadgroup`), whatever asks for the running site stays on one worker, one after the
-    other: tests that break it must not meet tests that prove it."""
-    for item in items:
-        if needs_site(item):
-            item.add_marker(pytest.mark.xdist_group("site"))
 
 
 def _reporter(config: pytest.Config) -> TerminalReporter:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -85,7 +86,7 @@ def _run(
     with file_lock(folder / "lock", lines, "another run of the tests on this site"):
         results = ResultFile(folder / "results.jsonl", run, fresh=fresh)
         registries = folder / "registries.json"
-        environment = tools_environment() | site_environment(context) | {"KUBE_TEST_REPO_LIST": str(registries)}
+        environment = dict(os.environ) | site_environment(context) | {"KUBE_TEST_REPO_LIST": str(registries)}
         push_test_images(context, tests, environment, registries, lines)
         cluster.delete_namespaces(context, lines)  # of a run that was killed
         command = [

@@ -6,6 +6,7 @@ The command and not pulumi.automation: that one starts the command three times m
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import time
 from collections import deque
@@ -174,7 +175,6 @@ class Run:
         again: str | None = None,
     ) -> None:
         from strata.access.environment import site_environment
-        from strata.toolchain import tools_environment
 
         self.program = program
         self.project = project_name(program)
@@ -185,7 +185,7 @@ class Run:
         self.again = again or f"strata up {site.name} --layer {program}"
         file = site_file or REPOSITORY / "inventories" / site.name / "site.yaml"
         self.context = SiteContext(site, file, paths)
-        self.environment = tools_environment() | site_environment(self.context)
+        self.environment = dict(os.environ) | site_environment(self.context)
         # `--json` of a preview is one summary at the end, unless asked to stream
         self.environment["PULUMI_ENABLE_STREAMING_JSON_PREVIEW"] = "true"
 

@@ -138,9 +138,8 @@ def run(kubectl: Kubectl, namespace: str, request: PodRequest) -> tuple[str, str
             pod = status(kubectl, namespace, request.name)
             phase = pod["status"].get("phase")
             if phase == "Succeeded":
-                return kubectl("--namespace", namespace, "logs", request.name, "--all-containers"), pod["spec"][
-                    "nodeName"
-                ]
+                logs = kubectl("--namespace", namespace, "logs", request.name, "--all-containers")
+                return logs, pod["spec"]["nodeName"]
             if phase == "Failed" or time.monotonic() > end:
                 events = kubectl("--namespace", namespace, "describe", "pod", request.name)
                 logs = kubectl("--namespace", namespace, "logs", request.name, "--all-containers", check=False)

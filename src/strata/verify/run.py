@@ -65,10 +65,9 @@ class _Collector:
         elif report.failed:
             crash = getattr(report.longrepr, "reprcrash", None)
             reason = crash.message if crash is not None else str(report.longrepr)[-400:]
-        claims = [str(value) for name, value in report.user_properties if name == CLAIM]
         result = CheckResult(
             Path(report.nodeid.partition("::")[0]).stem.removeprefix("test_"),
-            claims[0] if claims else report.nodeid,  # a worker that crashed reports no properties
+            str(dict(report.user_properties).get(CLAIM, report.nodeid)),  # a worker that crashed reports no properties
             report.outcome,
             report.duration,
             reason,
@@ -98,6 +97,8 @@ def run_checks(context: SiteContext, *, quiet: bool = False, keyword: str | None
         "-p",
         "strata.verify.plugin",
         "-p",
+        "strata.verify.workers",
+        "-p",
         "no:cacheprovider",
         "-c",
         "/dev/null",
@@ -105,11 +106,10 @@ def run_checks(context: SiteContext, *, quiet: bool = False, keyword: str | None
     # testinfra's own plugin would put its fixture `host` in the place of ours
     arguments += ["-p", "no:pytest11.testinfra"]
     arguments += ["--rootdir", str(REPOSITORY), "--strata-site", str(context.site_file), "-q"]
-    arguments += ["-p", "strata.verify.workers"]
-    # a few checks are sooner done than workers have started
-    arguments += (
-        ["-k", keyword] if keyword else [f"--numprocesses={WORKERS}", "--dist=loadgroup", "--no-loadscope-reorder"]
-    )
+    if keyword:  # a few checks are sooner done than workers have started
+        arguments += ["-k", keyword]
+    else:
+        arguments += [f"--numprocesses={WORKERS}", "--dist=loadgroup", "--no-loadscope-reorder"]
     text = io.StringIO()
     # pytest's own report goes to the log, the table is ours
     with redirect_stdout(text), redirect_stderr(text):

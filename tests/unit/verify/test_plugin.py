@@ -48,7 +48,7 @@ def test_whatever_asks_for_the_site_runs_on_one_worker(tmp_path: Path) -> None:
         "-p",
         "strata.verify.plugin",
         "-p",
-        "strata_bench.suites",
+        "strata_bench.fixtures",
         "--numprocesses=2",
         "--dist=loadgroup",
         "-v",
