@@ -6,6 +6,8 @@ import json
 from typing import Any
 
 from strata.access.commands import answer
+from strata.access.helm_storage import StoredRelease, listing, stored_releases
+from strata.access.kubectl import kubectl
 from strata.site.context import SiteContext
 
 
@@ -20,3 +22,8 @@ def helm_releases(context: SiteContext, *options: str) -> list[dict[str, Any]]:
         helm(context, "list", "--all-namespaces", *options, "--output", "json") or "[]"
     )
     return found or []
+
+
+def all_releases(context: SiteContext) -> dict[tuple[str, str], StoredRelease]:
+    """The last revision of each release with its objects, by namespace and name. Errors as of `answer`."""
+    return stored_releases(kubectl(context, *listing()))

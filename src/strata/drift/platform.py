@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import yaml
-
 from strata.access.commands import ANSWER_SECONDS
-from strata.access.helm import helm, helm_releases
+from strata.access.helm import all_releases
+from strata.access.helm_storage import StoredRelease
 from strata.access.kubectl import Unanswered, kubectl, kubectl_json
 from strata.errors import UserError
 from strata.findings import MISSING, Drift
@@ -18,19 +16,22 @@ from strata.layers import Layer
 from strata.site.context import SiteContext
 
 FIELD_MANAGER = "helm"
+_DEPLOYED = ("deployed", "failed")
+"""Status of releases that have objects: what an interrupted helm left is the next `up`'s."""
 _IGNORED = ("managedFields", "resourceVersion", "generation", "creationTimestamp", "uid", "selfLink")
 
 
-def releases(context: SiteContext) -> list[tuple[str, str]]:
-    """Name and namespace of each release of the site that is deployed.
+def deployed_releases(context: SiteContext) -> list[StoredRelease]:
+    """The releases of the site that are deployed, by name.
 
     Raises:
         Unanswered: the cluster does not answer.
     """
-    from strata.platform.releases import releases as table
+    from strata.platform.releases import releases
 
-    wanted = {(release.name, release.namespace) for release in table(context.site)}
-    return sorted(wanted & {(r["name"], r["namespace"]) for r in helm_releases(context)})
+    wanted = {(release.namespace, release.name) for release in releases(context.site)}
+    found = [one for key, one in all_releases(context).items() if key in wanted and one.status in _DEPLOYED]
+    return sorted(found, key=lambda one: (one.name, one.namespace))
 
 
 def objects_drift(context: SiteContext) -> list[Drift]:
@@ -41,8 +42,8 @@ def objects_drift(context: SiteContext) -> list[Drift]:
     """
     if context.site.cluster is None:
         return []
-    deployed = releases(context)
-    return [*release_drift(context, deployed), *secrets_drift(context, [name for name, _ in deployed])]
+    deployed = deployed_releases(context)
+    return [*release_drift(context, deployed), *secrets_drift(context, [one.name for one in deployed])]
 
 
 def secrets_drift(context: SiteContext, deployed: Iterable[str]) -> list[Drift]:
@@ -70,23 +71,22 @@ def secrets_drift(context: SiteContext, deployed: Iterable[str]) -> list[Drift]:
     return found
 
 
-def release_drift(context: SiteContext, deployed: Sequence[tuple[str, str]]) -> list[Drift]:
+def release_drift(context: SiteContext, deployed: Sequence[StoredRelease]) -> list[Drift]:
     """Drift of the objects of releases: the server reports, dry, what applying their manifests would change.
 
     All objects go to the server at once: a kubectl per release takes longer to start than to compare.
 
     Args:
         context: the site.
-        deployed: name and namespace of each release.
+        deployed: the releases.
 
     Raises:
         Unanswered: the cluster does not respond, or refuses an object.
     """
-    with concurrent.futures.ThreadPoolExecutor(max_workers=4) as pool:
-        manifests = list(pool.map(lambda release: _objects(context, *release), deployed))
+    manifests = [_objects(release) for release in deployed]
     owners = {
-        key: name
-        for (name, _), objects in zip(deployed, manifests, strict=True)
+        key: release.name
+        for release, objects in zip(deployed, manifests, strict=True)
         for item in objects
         # the server drops the namespace of an object that has none
         for key in (_key(item), (item["kind"], "", item["metadata"]["name"]))
@@ -111,12 +111,11 @@ def release_drift(context: SiteContext, deployed: Sequence[tuple[str, str]]) -> 
     ]
 
 
-def _objects(context: SiteContext, name: str, namespace: str) -> list[dict[str, Any]]:
+def _objects(release: StoredRelease) -> list[dict[str, Any]]:
     """The objects of a release, each with its namespace, which helm leaves out; kubectl takes one for all or none."""
-    text = helm(context, "get", "manifest", name, "--namespace", namespace)
-    found = [document for document in yaml.load_all(text, yaml.CSafeLoader) if document]  # as safe_load_all, in C
-    for document in found:
-        document["metadata"].setdefault("namespace", namespace)
+    found = release.objects()
+    for item in found:
+        item["metadata"].setdefault("namespace", release.namespace)
     return found
 
 
@@ -136,9 +135,9 @@ def repair_releases(context: SiteContext) -> list[str]:
     try:
         drift = objects_drift(context)
         changed = {d.object.partition(":")[0].removeprefix("release ") for d in drift}
-        for name, namespace in releases(context) if changed else []:
-            if name in changed:
-                objects = _as_list(_objects(context, name, namespace))
+        for release in deployed_releases(context) if changed else []:
+            if release.name in changed:
+                objects = _as_list(_objects(release))
                 kubectl(context, *apply_arguments(), "--filename", "-", text=objects)
     except Unanswered as error:
         raise UserError(f"the cluster does not answer: {error}", fix=f"strata status {context.site.name}") from None

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from strata.access.helm import all_releases
 from strata.catalogue.needs import Database, Namespace
 from strata.catalogue.site import installed, needed
 from strata.drift.platform import release_drift, secrets_drift
@@ -136,13 +137,13 @@ def test_helm_adopts_a_namespace_that_secrets_needed_first(
     api_server.helm("upgrade", "--install", release.name, chart, "--create-namespace", *where, "--values", str(values))
     labels = json.loads(api_server.kubectl("get", "namespace", "of-a-service", "--output=jsonpath={.metadata.labels}"))
     assert labels["pod-security.kubernetes.io/enforce"] == "baseline"
-    assert release_drift(site, [(release.name, release.namespace)]) == []
+    assert release_drift(site, [all_releases(site)[release.namespace, release.name]]) == []
     site.secrets.rotate(next(iter(site.secrets.known())))
     apply_secrets(site)
-    assert release_drift(site, [(release.name, release.namespace)]) == []
+    assert release_drift(site, [all_releases(site)[release.namespace, release.name]]) == []
     changed = "pod-security.kubernetes.io/enforce"
     api_server.kubectl("label", "--overwrite", "namespace", "of-a-service", f"{changed}=privileged")
-    (found,) = release_drift(site, [(release.name, release.namespace)])
+    (found,) = release_drift(site, [all_releases(site)[release.namespace, release.name]])
     assert found.object == f"release {release.name}: Namespace of-a-service"
     assert (found.property, found.wanted, found.found) == (f"metadata.labels.{changed}", "baseline", "privileged")
     api_server.helm("uninstall", release.name, *where)

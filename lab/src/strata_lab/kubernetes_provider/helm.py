@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from strata.access.commands import Running, failure, run_command
+from strata.access.helm_storage import StoredRelease, listing, stored_releases
 
 Say = Callable[[str], None]
 
 
 class CommandFailed(Exception):
     """helm or kubectl ended with an error; the text is its last line."""
-
-    @property
-    def not_found(self) -> bool:
-        """Whether the release does not exist."""
-        return "release: not found" in str(self)
 
 
 class Cluster:
@@ -32,14 +29,31 @@ class Cluster:
         self._helm = ["--kubeconfig", kubeconfig, *(["--kube-context", context] if context else [])]
         self._kubectl = ["--kubeconfig", kubeconfig, *(["--context", context] if context else [])]
         self._running = Running()
+        self._reading = threading.Lock()
+        self._releases: Mapping[tuple[str, str], StoredRelease] | None = None
 
     def helm(self, *arguments: str, text: str = "") -> str:
-        """Runs helm with `text` on its stdin, where values go: they hold secrets."""
-        return self._run(["helm", *arguments, *self._helm], text)
+        """Runs helm, which changes a release, with `text` on its stdin, where values go: they hold secrets."""
+        try:
+            return self._run(["helm", *arguments, *self._helm], text)
+        finally:
+            with self._reading:
+                self._releases = None
 
     def kubectl(self, *arguments: str, text: str = "") -> str:
         """Runs kubectl."""
         return self._run(["kubectl", *arguments, *self._kubectl], text)
+
+    def release(self, name: str, namespace: str) -> StoredRelease | None:
+        """The last revision of a release now; None where there is none."""
+        return stored_releases(self.kubectl(*listing(name, namespace))).get((namespace, name))
+
+    def releases(self) -> Mapping[tuple[str, str], StoredRelease]:
+        """The releases by namespace and name, read once for all that are refreshed: before the program changes any."""
+        with self._reading:
+            if self._releases is None:
+                self._releases = stored_releases(self.kubectl(*listing()))
+            return self._releases
 
     def cancel(self) -> None:
         """Interrupts what runs; helm then marks its release as failed."""

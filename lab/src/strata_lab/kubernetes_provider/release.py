@@ -6,10 +6,10 @@ import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import yaml
 
+from strata.access.helm_storage import StoredRelease
 from strata_lab.kubernetes_provider.helm import Cluster, CommandFailed, Say, failing_pods
 from strata_lab.kubernetes_provider.properties import (
     UNKNOWN,
@@ -125,16 +125,16 @@ def read(cluster: Cluster, id: str, olds: Properties, before: Properties) -> tup
     upgraded the release or deleted one of its objects."""
     inputs = plain(olds)
     namespace, _, name = id.rpartition("/")
-    live = _info(cluster, name, namespace)
-    if live is None:
+    stored = cluster.releases().get((namespace, name))
+    if stored is None:
         return "", {}, {}
+    live = _status(stored)
     if not inputs:  # an import
         inputs = DEFAULTS | {"name": name, "namespace": namespace, "chart": live["chart"], "timeout": _TIMEOUT}
-    objects = _objects(cluster, name, namespace)
+    objects = stored.objects()
     known = plain(before).get("status") or {}
     if (known.get("revision"), known.get("status")) != (live["revision"], live["status"]):
-        values = json.loads(cluster.helm("get", "values", name, "--namespace", namespace, "--output", "json"))
-        inputs = inputs | {"values": values or {}, "version": live["version"], "checksum": ""}
+        inputs = inputs | {"values": dict(stored.values), "version": live["version"], "checksum": ""}
     elif _missing_objects(cluster, namespace, objects):
         inputs = inputs | {"checksum": ""}
     marked = mark(inputs, olds)
@@ -156,10 +156,10 @@ def planned(news: Properties) -> Properties:
 def state(cluster: Cluster, news: Properties) -> Properties:
     """The outputs of a deployed release."""
     inputs = plain(news)
-    live = _info(cluster, inputs["name"], inputs["namespace"])
-    if live is None:
+    stored = cluster.release(inputs["name"], inputs["namespace"])
+    if stored is None:
         raise CommandFailed(f"release {inputs['namespace']}/{inputs['name']} vanished after it was installed")
-    return _outputs(mark(inputs, news), live, _objects(cluster, live["name"], live["namespace"]))
+    return _outputs(mark(inputs, news), _status(stored), stored.objects())
 
 
 def _put(cluster: Cluster, id: str, news: Properties, say: Say, *, installed_before: bool) -> None:
@@ -202,22 +202,15 @@ def _settle(cluster: Cluster, inputs: Properties, found: Properties) -> None:
 
 
 def _info(cluster: Cluster, name: str, namespace: str) -> Properties | None:
-    """Status of a release in the official plugin's form; None where there is none."""
-    try:
-        release: dict[str, Any] = json.loads(
-            cluster.helm("get", "metadata", name, "--namespace", namespace, "--output", "json")
-        )
-    except CommandFailed as error:
-        if error.not_found:
-            return None
-        raise
-    found = {key: release.get(key) or "" for key in ("appVersion", "chart", "version", "name", "namespace", "status")}
-    return found | {"revision": int(release["revision"])}
+    """Status of a release; None where there is none."""
+    stored = cluster.release(name, namespace)
+    return None if stored is None else _status(stored)
 
 
-def _objects(cluster: Cluster, name: str, namespace: str) -> list[Properties]:
-    manifest = cluster.helm("get", "manifest", name, "--namespace", namespace)
-    return [item for item in yaml.load_all(manifest, yaml.CSafeLoader) if item]  # as safe_load_all, in C
+def _status(stored: StoredRelease) -> Properties:
+    """In the official plugin's form."""
+    names = ("chart", "version", "name", "namespace", "status", "revision")
+    return {name: getattr(stored, name) for name in names} | {"appVersion": stored.app_version}
 
 
 def _outputs(marked: Properties, live: Properties, found: Iterable[Properties]) -> Properties:
