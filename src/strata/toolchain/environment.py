@@ -21,9 +21,10 @@ _PLUGIN = "pulumi-resource-"
 
 def _cached() -> tuple[object, ...]:
     """What decides which tools are found, as long as no source of a tool changes: every stored one is a new entry."""
-    with contextlib.suppress(FileNotFoundError), os.scandir(cache_directory() / "tools") as entries:
-        return id(load_versions()), *sorted((entry.path, entry.stat().st_mtime_ns) for entry in entries)
-    return ()
+    tools = cache_directory() / "tools"
+    with contextlib.suppress(FileNotFoundError), os.scandir(tools) as entries:
+        return tools, *sorted((entry.path, entry.stat().st_mtime_ns) for entry in entries)
+    return (tools,)
 
 
 @lru_cache(maxsize=1)  # every command on a site asks, and hashing the sources of all tools takes 20 ms

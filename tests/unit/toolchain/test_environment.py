@@ -59,6 +59,17 @@ def test_plugins_lie_where_pulumi_looks_for_installed_ones(pinned: Versions, tmp
     assert tools_environment()["PULUMI_HOME"] == str(place.parents[2])
 
 
+def test_each_cache_directory_has_its_own(pinned: Versions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty one too: what was found for another is not taken for its own."""
+    assert pinned
+    first = bin_directory(), pulumi_home()
+    monkeypatch.setenv("STRATA_CACHE_DIR", str(tmp_path / "other"))
+    second = bin_directory(), pulumi_home()
+    assert all(place.is_relative_to(tmp_path / "other") for place in second)
+    assert not any(place.is_relative_to(tmp_path / "other") for place in first)
+    assert (second[1] / "plugins").is_dir()
+
+
 def test_report_tells_what_is_there(pinned: Versions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     path = add("alpha", pinned, tmp_path)
