@@ -55,7 +55,7 @@ class JobSettings(DatabaseSettings):
     htcondor_access_point: str = Field(description="Name of the access point.")
     htcondor_domain: str = Field(description="Trust domain of the pool.")
     htcondor_token_file: Path = Field(description="File with a token of scope READ.")
-    jobs_seconds: Annotated[int, Field(ge=1)] = Field(default=60, description="Seconds between two readings.")
+    jobs_seconds: Annotated[int, Field(ge=1)] = Field(default=20, description="Seconds between two readings.")
     jobs_alive_file: Path = Field(default=Path("/tmp/jobs"), description="Touched after each reading.")  # noqa: S108  # the pod's own
 
 
