@@ -5,12 +5,12 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
 from urllib.parse import quote
 
+import ahocorasick
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
@@ -78,13 +78,17 @@ class Needles:
 
     secrets: Mapping[str, str] = field(repr=False)  # pytest prints the arguments of a test that fails
     _names: dict[bytes, str] = field(init=False, repr=False)
-    _pattern: re.Pattern[bytes] = field(init=False, repr=False)
+    _forms: ahocorasick.Automaton = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         pieces = {name: distinctive(value) for name, value in self.secrets.items()}
         self._names = {form: name for name, piece in pieces.items() for form in forms(piece)}
         assert set(self._names.values()) == set(self.secrets), "a secret is too short to be looked for"
-        self._pattern = re.compile(b"|".join(re.escape(form) for form in self._names))
+        # a regular expression tries all forms at each byte: it takes ten times as long
+        self._forms = ahocorasick.Automaton()
+        for form, name in self._names.items():
+            self._forms.add_word(form.decode("latin-1"), name)
+        self._forms.make_automaton()
 
     def patterns(self) -> str:
         """All forms, one a line, for `grep --fixed-strings --file`."""
@@ -97,7 +101,7 @@ class Needles:
     def found(self, content: bytes | str) -> set[str]:
         """Names of the secrets in a text."""
         data = content.encode(errors="surrogateescape") if isinstance(content, str) else content
-        return {self._names[match.group()] for match in self._pattern.finditer(data)}
+        return {name for _, name in self._forms.iter(data.decode("latin-1"))}
 
     def found_in(self, contents: Iterable[tuple[str, bytes]]) -> dict[str, set[str]]:
         """Place to the secrets that stand there."""

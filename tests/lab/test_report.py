@@ -71,7 +71,9 @@ def holder(context: SiteContext, kubectl: Kubectl, images: ImageOutputs) -> Iter
         )  # fmt: skip
         yield f"{namespace}/holds-a-card"
     finally:
-        kubectl("delete", "namespace", namespace, timeout=HOLD_SECONDS)
+        # the card must be free again; the namespace may take its time
+        kubectl("delete", "pods", "--namespace", namespace, "--all", "--grace-period=1", timeout=HOLD_SECONDS)
+        kubectl("delete", "namespace", namespace, "--wait=false")
 
 
 @pytest.fixture(scope="module")
