@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -125,6 +126,7 @@ SECONDS, MEBIBYTES = 8.0, 1024
 """Most processor time of one file and most memory of the process; the files are a thousand times larger than a site."""
 
 
+@pytest.mark.nightly
 def test_the_largest_files_have_bounds(tmp_path: Path) -> None:
     """Megabytes of brackets, keys, mistakes: an answer of a page, in bounded time and memory."""
 

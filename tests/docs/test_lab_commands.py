@@ -15,9 +15,18 @@ from .markdown import Block, blocks, documents
 from .runner import run_blocks
 
 CHOSEN: dict[Path, list[Block]] = {d: [b for b in blocks(d) if b.where == "lab"] for d in documents()}
+NIGHTLY = {"docs/hosts.md": "as docs/cluster.md runs a playbook", "docs/security.md": "docs/first-site.md plans too"}
+"""Documents whose commands take long and are much like those of another one."""
 
 
-@pytest.mark.parametrize("document", [d for d, found in CHOSEN.items() if found], ids=str)
+@pytest.mark.parametrize(
+    "document",
+    [
+        pytest.param(d, marks=[pytest.mark.nightly] * (str(d) in NIGHTLY), id=str(d))
+        for d, found in CHOSEN.items()
+        if found
+    ],
+)
 def test_commands_do_what_the_document_says(document: Path, context: SiteContext, tmp_path: Path) -> None:
     if context.site.name != "lab" or context.site_file != REPOSITORY / "inventories" / "lab" / "site.yaml":
         pytest.skip(f"the documents speak of the site lab, the tests of {context.site_file}")

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from strata.site.paths import REPOSITORY
 
 PACKAGES = ("catalogue", "cloud", "inventory", "models", "platform", "site", "toolchain")
@@ -48,6 +50,7 @@ print("pytest" in sys.modules, file=sys.stderr)
     assert done.stderr.splitlines()[-1:] == ["False"], done.stderr
 
 
+@pytest.mark.nightly
 def test_any_module_can_come_first() -> None:
     source = REPOSITORY / "src"
     files = [file for package in PACKAGES for file in sorted((source / "strata" / package).rglob("*.py"))]

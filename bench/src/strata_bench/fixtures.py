@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -22,15 +23,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """With pytest-xdist (`--dist loadgroup`), whatever asks for the running site stays on one worker, one after the
     other: tests that break it must not meet tests that prove it. What asks for the API server does: one is enough.
 
-    So do the tests of a module that share a fixture and are in no group: it is set up once.
+    So do the contract tests of a folder, the tests of a service, and the tests of a module that share a fixture, where
+    they are in no group: what they share is set up once.
     """
     for item in items:
         if needs_site(item):
             item.add_marker(pytest.mark.xdist_group("site"))
         elif "api_server" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("api-server"))
-        elif item.get_closest_marker("xdist_group") is None and _shares(item):
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+        elif item.get_closest_marker("xdist_group") is None and (group := _place(item)):
+            item.add_marker(pytest.mark.xdist_group(group))
+
+
+def _place(item: pytest.Item) -> str | None:
+    """The folder or module whose tests stay together; None for a test that may run anywhere."""
+    module = item.nodeid.partition("::")[0]
+    if match := re.match(r"tests/contract/\w+(?=/)|services/[\w-]+(?=/)", module):
+        return match[0]
+    return module if _shares(item) else None
 
 
 def _shares(item: pytest.Item) -> bool:

@@ -58,7 +58,7 @@ def tasks(tmp_path: Path) -> list[dict[str, Any]]:
     ]
 
 
-def test_files_of_our_modules_and_of_copy_are_recorded_without_their_content(tmp_path: Path, paths: SitePaths) -> None:
+def test_files_are_recorded_without_their_content_and_changes_by_hand_found(tmp_path: Path, paths: SitePaths) -> None:
     assert play(tmp_path, tasks(tmp_path)) == 0
     found = baseline.load(paths, "hosts", "box")
     assert found is not None
@@ -69,6 +69,17 @@ def test_files_of_our_modules_and_of_copy_are_recorded_without_their_content(tmp
     assert play(tmp_path, tasks(tmp_path)) == 0  # unchanged tasks are recorded as well
     assert baseline.load(paths, "hosts", "box") == found
     assert [p.name for p in (paths.root / "manifests").iterdir()] == ["hosts"]
+    # each way to change a file by hand is found
+    (tmp_path / "secret").write_text("another\n")
+    (tmp_path / "one").chmod(0o666)
+    (tmp_path / "two").unlink()
+    drift = compare(Layer.HOSTS, "box", found, probe(found))
+    assert {(Path(d.object).name, d.property) for d in drift} == {
+        ("secret", "content"),
+        ("one", "mode"),
+        ("two", "state"),
+    }
+    assert not any("another" in d.found for d in drift)
 
 
 def test_a_file_that_the_run_takes_away_again_is_not_missed(tmp_path: Path, paths: SitePaths) -> None:
@@ -97,22 +108,6 @@ def test_a_file_that_the_run_takes_away_again_is_not_missed(tmp_path: Path, path
     assert compare(Layer.HOSTS, "box", found, probe(found)) == []
 
 
-def test_each_way_to_change_a_file_by_hand_is_found(tmp_path: Path, paths: SitePaths) -> None:
-    play(tmp_path, tasks(tmp_path))
-    found = baseline.load(paths, "hosts", "box")
-    assert found is not None
-    (tmp_path / "secret").write_text("another\n")
-    (tmp_path / "one").chmod(0o666)
-    (tmp_path / "two").unlink()
-    drift = compare(Layer.HOSTS, "box", found, probe(found))
-    assert {(Path(d.object).name, d.property) for d in drift} == {
-        ("secret", "content"),
-        ("one", "mode"),
-        ("two", "state"),
-    }
-    assert not any("another" in d.found for d in drift)
-
-
 def test_a_failed_run_leaves_the_manifest_of_the_last_success(tmp_path: Path, paths: SitePaths) -> None:
     play(tmp_path, tasks(tmp_path)[:1])
     before = baseline.load(paths, "hosts", "box")
@@ -120,6 +115,7 @@ def test_a_failed_run_leaves_the_manifest_of_the_last_success(tmp_path: Path, pa
     assert baseline.load(paths, "hosts", "box") == before
 
 
+@pytest.mark.nightly
 def test_a_run_with_tags_adds_and_forgets_nothing(tmp_path: Path, paths: SitePaths) -> None:
     play(tmp_path, tasks(tmp_path)[:1])
     tagged = tasks(tmp_path)

@@ -50,7 +50,7 @@ def follow(
     return result, lines
 
 
-@pytest.fixture(params=[None, "linear"], ids=["mitogen", "linear"])
+@pytest.fixture(params=[None, pytest.param("linear", marks=pytest.mark.nightly)], ids=["mitogen", "linear"])
 def strategy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str | None:
     monkeypatch.delenv("ANSIBLE_STRATEGY", raising=False)
     if request.param:

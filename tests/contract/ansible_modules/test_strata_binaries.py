@@ -24,7 +24,10 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="binaries belong to ro
 SCRIPT = "#!/bin/sh\necho one\n" + "# what nobody reads\n" * 10_000
 
 
-@pytest.fixture(params=[None, "linear"], ids=["as strata runs them", "as ansible-playbook runs them"])
+@pytest.fixture(
+    params=[None, pytest.param("linear", marks=pytest.mark.nightly)],
+    ids=["as strata runs them", "as ansible-playbook runs them"],
+)
 def environment(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     monkeypatch.setenv("STRATA_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("ANSIBLE_INVENTORY_ENABLED", "host_list")

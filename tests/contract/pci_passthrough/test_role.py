@@ -81,6 +81,7 @@ def test_a_host_in_use_is_configured_and_not_rebooted(machine: Path) -> None:
     assert (machine / "calls").read_text().splitlines() == calls
 
 
+@pytest.mark.nightly
 def test_cards_by_address_on_intel(machine: Path) -> None:
     build(machine, "two_cards_one_group", {"*": "vfio-pci"})
     own, other = ["0000:01:00.0"], ["0000:02:00.0", "0000:02:00.1"]

@@ -132,8 +132,6 @@ def test_life_of_a_release(stack: Stack, api_server: ApiServer) -> None:
     assert live == "hello"
     assert PASSWORD not in stack.state()
 
-    assert counts(stack.run("up", None, "--refresh")) == (0, 0, 0)
-
     changed = {"values": {"greeting": "good evening", "password": PASSWORD}}
     assert counts(stack.run("up", {"life": changed})) == (0, 1, 0)
     live = api_server.kubectl("get", "configmap", "life", "-n", "contract", "-o", "jsonpath={.data.greeting}")

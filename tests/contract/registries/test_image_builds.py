@@ -78,6 +78,7 @@ def test_an_image_starts_from_the_base_that_it_names(built: Callable[[ImageSourc
             podman("image", "rm", base.reference)
 
 
+@pytest.mark.nightly
 def test_a_build_installs_packages(
     built: Callable[[ImageSource], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

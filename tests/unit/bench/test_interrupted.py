@@ -37,7 +37,10 @@ program.main()
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGINT, *(pytest.param(other, marks=pytest.mark.nightly) for other in (signal.SIGTERM, signal.SIGHUP))],
+)
 def test_a_signal_ends_the_command_and_destroys_the_lab(number: signal.Signals, tmp_path: Path) -> None:
     log = tmp_path / "log"
     pid_file = Path(f"{log}.pid")
