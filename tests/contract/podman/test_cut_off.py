@@ -99,7 +99,7 @@ def cut_off_creation(name: str, image: str) -> None:
     """Leaves a container that stands in storage and that podman does not know."""
 
     def attempt() -> bool:
-        return killed("create", "--name", name, image, "/none", entry=name, present=True) and not known(name)
+        return killed("create", "--name", name, image, "/none", entry=name, present=True) and left(name)
 
     leave_half(name, attempt)
 
@@ -117,6 +117,12 @@ def cut_off_removal(site: str, name: str, image: str) -> None:
 def known(name: str) -> bool:
     """Whether podman's own list has the container."""
     return name in podman("ps", "--all", "--format", "{{.Names}}").split()
+
+
+def left(name: str) -> bool:
+    """Whether storage holds the container, which podman's own list has not; storage itself takes back what it had not
+    finished."""
+    return name in [c["Names"][0] for c in list_containers("--external")] and not known(name)
 
 
 def test_a_removal_that_was_cut_off_is_finished(site: str, image: str) -> None:
@@ -153,11 +159,6 @@ def test_another_sites_halves_are_not_ours(site: str, image: str) -> None:
     cut_off_creation(name, image)
     assert partially_created(site) == []
     assert partially_created(f"{site}-two") == [name]
-
-
-def left(name: str) -> bool:
-    """Whether storage holds the container, which podman's own list has not."""
-    return name in [c["Names"][0] for c in list_containers("--external")] and not known(name)
 
 
 def cut_off_build(image: str, folder: Path) -> str:
