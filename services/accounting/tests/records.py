@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 
 from strata.site.paths import REPOSITORY
-from strata_bench.services import PostgreSQL, service_python
+from strata_bench.services import PostgreSQL, service_commands
 
 MIGRATIONS = REPOSITORY / "services/accounting/src/accounting/migrations"
 
@@ -45,14 +45,7 @@ class Records:
 
     def run(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """Runs a command of the service to its end."""
-        return subprocess.run(
-            [str(service_python("accounting")), "-m", "accounting", *arguments],
-            env={**self.environment, **environment},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
+        return service_commands("accounting")({**self.environment, **environment}, *arguments)
 
 
 def empty_database(server: PostgreSQL, name: str, directory: Path) -> Records:

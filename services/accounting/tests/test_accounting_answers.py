@@ -26,28 +26,41 @@ SEED = 20261122
 UNITS = ServiceUnits()
 WINDOWS = {
     "the year": (YEAR_START, YEAR_END),
+    "the first quarter": (YEAR_START, datetime(2025, 4, 1, tzinfo=UTC)),
     "from the middle of a month to the middle of a day": (
         datetime(2025, 3, 15, 7, tzinfo=UTC),
         datetime(2025, 5, 2, 13, tzinfo=UTC),
     ),
-    "one hour": (datetime(2025, 7, 1, 10, tzinfo=UTC), datetime(2025, 7, 1, 11, tzinfo=UTC)),
+    "one hour": (datetime(2025, 7, 2, 10, tzinfo=UTC), datetime(2025, 7, 2, 11, tzinfo=UTC)),
     "before any record but instances": (datetime(2024, 12, 31, tzinfo=UTC), datetime(2025, 1, 1, tzinfo=UTC)),
 }
 
 
-@pytest.fixture(scope="module")
-def year() -> Year:
-    return make_year(SEED)
+@pytest.fixture(scope="module", params=[30, pytest.param(100, marks=pytest.mark.nightly)], ids="{} users".format)
+def users(request: pytest.FixtureRequest) -> int:
+    """How many the year has: it is the loading of many that takes long."""
+    return int(request.param)
 
 
 @pytest.fixture(scope="module")
-def connection(postgresql: PostgreSQL, year: Year, tmp_path_factory: pytest.TempPathFactory) -> psycopg.Connection[Any]:
-    connection = migrated_database(postgresql, "accounting_year", tmp_path_factory.mktemp("year")).connect()
+def year(users: int) -> Year:
+    return make_year(SEED, users)
+
+
+@pytest.fixture(scope="module")
+def connection(
+    postgresql: PostgreSQL, users: int, year: Year, tmp_path_factory: pytest.TempPathFactory
+) -> psycopg.Connection[Any]:
+    connection = migrated_database(postgresql, f"accounting_{users}_users", tmp_path_factory.mktemp("year")).connect()
     load(connection, year)
     return connection
 
 
-@pytest.fixture(scope="module", params=list(WINDOWS), ids=str)
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(name, marks=pytest.mark.nightly if name == "the year" else ()) for name in WINDOWS],
+    ids=str,
+)
 def window(request: pytest.FixtureRequest) -> tuple[datetime, datetime]:
     return WINDOWS[request.param]
 

@@ -32,7 +32,7 @@ def records(postgresql: PostgreSQL, tmp_path_factory: pytest.TempPathFactory) ->
 @pytest.fixture(scope="module")
 def connection(records: Records) -> psycopg.Connection[Any]:
     connection = records.connect()
-    load(connection, make_year(SEED, users=30))
+    load(connection, make_year(SEED, users=18))
     return connection
 
 
@@ -51,7 +51,7 @@ def rounded(value: Any) -> Any:
 
 
 def test_answers_about_what_is_kept_do_not_change(connection: psycopg.Connection[Any]) -> None:
-    """Of a year of 30 users, half of the usage and two months of the rest are removed."""
+    """Of a year of 18 users, half of the usage and two months of the rest are removed."""
     later, whole = about(connection, USAGE), about(connection, RECORDS)
     year = about(connection, YEAR_START)
     removed = dict(connection.execute(REMOVE, (USAGE, RECORDS, None)).fetchall())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from strata_bench.services import PostgreSQL
+from strata_bench.services import PostgreSQL, service_commands
 
 from .made_up_year import load, make_year
 from .records import MIGRATIONS, Records, empty_database, migrated_database
@@ -36,9 +35,15 @@ def fresh(postgresql: PostgreSQL, tmp_path_factory: pytest.TempPathFactory) -> R
     return migrated_database(postgresql, "accounting_fresh", tmp_path_factory.mktemp("fresh"))
 
 
+@pytest.fixture(scope="module")
+def newest(fresh: Records) -> str:
+    """Its schema."""
+    return dump(fresh)
+
+
 @pytest.mark.parametrize("version", range(1, len(VERSIONS) + 1))
 def test_every_older_version_becomes_the_newest_with_its_rows(
-    postgresql: PostgreSQL, fresh: Records, tmp_path: Path, version: int
+    postgresql: PostgreSQL, newest: str, tmp_path: Path, version: int
 ) -> None:
     records = empty_database(postgresql, f"accounting_v{version}", tmp_path)
     with records.connect() as connection:
@@ -55,7 +60,7 @@ def test_every_older_version_becomes_the_newest_with_its_rows(
         assert json.loads(done.stdout)["before"] == version
         assert rows(connection) == before
         assert before["pod"] > 10
-    assert dump(records) == dump(fresh)
+    assert dump(records) == newest
 
 
 def rows(connection: psycopg.Connection[Any]) -> dict[str, int]:
@@ -70,8 +75,7 @@ def rows(connection: psycopg.Connection[Any]) -> dict[str, int]:
 
 def test_migrating_again_and_at_once_changes_nothing(postgresql: PostgreSQL, tmp_path: Path) -> None:
     records = empty_database(postgresql, "accounting_at_once", tmp_path)
-    with ThreadPoolExecutor(3) as pool:
-        done = list(pool.map(lambda _: records.run("migrate"), range(3)))
+    done = service_commands("accounting").at_once([(records.environment, ["migrate"])] * 3)
     assert [one.returncode for one in done] == [0, 0, 0], [one.stderr for one in done]
     assert sorted(json.loads(one.stdout)["before"] for one in done) == [0, len(VERSIONS), len(VERSIONS)]
 

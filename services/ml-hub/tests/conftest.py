@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import requests
 
-from strata_bench.services import PostgreSQL, free_port, service_python
+from strata_bench.services import PostgreSQL, ServiceCommands, free_port, service_commands, service_python
 
 from .service_processes import CATALOGUE, Issuer, Service, http_server, running
 
@@ -39,20 +39,9 @@ def issuer() -> Iterator[Issuer]:
 
 
 @pytest.fixture(scope="session")
-def run_hub(hub_python: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+def run_hub() -> ServiceCommands:
     """`run_hub(environment, "load", "--file", …)` → the finished command."""
-
-    def run(environment: Mapping[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [str(hub_python), "-m", "ml_hub", *arguments],
-            env=dict(environment),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
-
-    return run
+    return service_commands("ml-hub")
 
 
 @pytest.fixture(scope="session")
@@ -74,11 +63,12 @@ def start_hub(hub_python: Path, issuer: Issuer, tmp_path_factory: pytest.TempPat
 
 
 @pytest.fixture(scope="session")
-def hub_environment(postgresql: PostgreSQL, run_hub: Callable[..., subprocess.CompletedProcess[str]]) -> dict[str, str]:
-    """Of a database with the lab's catalogue."""
+def hub_environment(postgresql: PostgreSQL, hub_python: Path) -> dict[str, str]:
+    """Of a database with the lab's catalogue, by commands of their own processes as a site runs them."""
     environment = postgresql.create_database("ml_hub", "ML_HUB")
     for arguments in (["migrate"], ["load", "--file", str(CATALOGUE)]):
-        done = run_hub(environment, *arguments)
+        command = [str(hub_python), "-m", "ml_hub", *arguments]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
         assert done.returncode == 0, done.stderr
     return environment
 

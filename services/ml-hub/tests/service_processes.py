@@ -91,7 +91,8 @@ def http_server(answer: Callable[[str], tuple[int, dict[str, str], Any]]) -> Ite
             """Says nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    # looks often whether it should end: tests have many
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_port}"

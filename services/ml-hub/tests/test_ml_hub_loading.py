@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -14,16 +12,14 @@ import pytest
 import requests
 
 from strata.site.secrets import pki
-from strata_bench.services import PostgreSQL, free_port
+from strata_bench.services import PostgreSQL, ServiceCommands, free_port
 
 from .conftest import StartHub
-from .service_processes import CATALOGUE, Issuer, http_server
-
-Run = Callable[..., subprocess.CompletedProcess[str]]
+from .service_processes import CATALOGUE, Issuer, Service, http_server
 
 
 @pytest.fixture
-def environment(postgresql: PostgreSQL, run_hub: Run, request: pytest.FixtureRequest) -> dict[str, str]:
+def environment(postgresql: PostgreSQL, run_hub: ServiceCommands, request: pytest.FixtureRequest) -> dict[str, str]:
     """A database of the test's own, migrated."""
     name = "db_" + "".join(c for c in request.node.name if c.isalnum()).lower()[-50:]
     found = postgresql.create_database(name, "ML_HUB")
@@ -48,7 +44,9 @@ def rows(postgresql: PostgreSQL, environment: dict[str, str]) -> int:
     return int(postgresql.sql("SELECT count(*) FROM models", environment["ML_HUB_DATABASE_NAME"]))
 
 
-def test_migrating_twice_changes_nothing(postgresql: PostgreSQL, run_hub: Run, environment: dict[str, str]) -> None:
+def test_migrating_twice_changes_nothing(
+    postgresql: PostgreSQL, run_hub: ServiceCommands, environment: dict[str, str]
+) -> None:
     again = run_hub(environment, "migrate")
     assert json.loads(again.stdout) == {"schema": "0001", "changed": False}
     indexes = postgresql.sql(
@@ -77,7 +75,7 @@ def test_the_model_of_the_tables_is_what_the_migrations_make(environment: dict[s
 
 
 def test_search_is_served_by_the_index(
-    postgresql: PostgreSQL, run_hub: Run, environment: dict[str, str], tmp_path: Path
+    postgresql: PostgreSQL, run_hub: ServiceCommands, environment: dict[str, str], tmp_path: Path
 ) -> None:
     file = tmp_path / "many.json"
     file.write_text(json.dumps([{"id": f"author{n % 50}/model-{n}", "downloads": n} for n in range(5000)]))
@@ -90,7 +88,9 @@ def test_search_is_served_by_the_index(
     assert "models_popular" in plan
 
 
-def test_loading_twice_changes_nothing(postgresql: PostgreSQL, run_hub: Run, environment: dict[str, str]) -> None:
+def test_loading_twice_changes_nothing(
+    postgresql: PostgreSQL, run_hub: ServiceCommands, environment: dict[str, str]
+) -> None:
     total = len(json.loads(CATALOGUE.read_text()))
     first = counts(run_hub(environment, "load", "--file", str(CATALOGUE)))
     assert first == {"inserted": total, "updated": 0, "unchanged": 0, "removed": 0, "total": total}
@@ -99,7 +99,7 @@ def test_loading_twice_changes_nothing(postgresql: PostgreSQL, run_hub: Run, env
     assert rows(postgresql, environment) == total
 
 
-def test_loading_updates_and_prunes(run_hub: Run, environment: dict[str, str], tmp_path: Path) -> None:
+def test_loading_updates_and_prunes(run_hub: ServiceCommands, environment: dict[str, str], tmp_path: Path) -> None:
     file = tmp_path / "catalogue.json"
     file.write_text(json.dumps([{"id": "a/one", "downloads": 1}, {"id": "a/two"}, {"id": "three"}]))
     assert counts(run_hub(environment, "load", "--file", str(file)))["inserted"] == 3
@@ -110,13 +110,12 @@ def test_loading_updates_and_prunes(run_hub: Run, environment: dict[str, str], t
     assert pruned == {"inserted": 0, "updated": 0, "unchanged": 3, "removed": 1, "total": 3}
 
 
-def test_replicas_may_migrate_and_load_at_once(postgresql: PostgreSQL, run_hub: Run) -> None:
+def test_replicas_may_migrate_and_load_at_once(postgresql: PostgreSQL, run_hub: ServiceCommands) -> None:
     environment = postgresql.create_database("db_at_once", "ML_HUB")
-    with ThreadPoolExecutor(3) as pool:
-        done = list(pool.map(lambda _: run_hub(environment, "migrate"), range(3)))
-        assert sorted(json.loads(d.stdout)["changed"] for d in done) == [False, False, True]
-        loads = list(pool.map(lambda _: counts(run_hub(environment, "load", "--file", str(CATALOGUE))), range(3)))
-    assert sum(load["inserted"] for load in loads) == rows(postgresql, environment)
+    done = run_hub.at_once([(environment, ["migrate"])] * 3)
+    assert sorted(json.loads(d.stdout)["changed"] for d in done) == [False, False, True]
+    loads = run_hub.at_once([(environment, ["load", "--file", str(CATALOGUE)])] * 3)
+    assert sum(counts(load)["inserted"] for load in loads) == rows(postgresql, environment)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +134,7 @@ def test_replicas_may_migrate_and_load_at_once(postgresql: PostgreSQL, run_hub: 
 )
 def test_mistakes_in_the_file_are_named(
     postgresql: PostgreSQL,
-    run_hub: Run,
+    run_hub: ServiceCommands,
     hub_environment: dict[str, str],
     tmp_path: Path,
     content: str,
@@ -148,7 +147,9 @@ def test_mistakes_in_the_file_are_named(
     assert rows(postgresql, hub_environment) == before
 
 
-def test_wrong_arguments_and_settings_are_named(run_hub: Run, hub_environment: dict[str, str], tmp_path: Path) -> None:
+def test_wrong_arguments_and_settings_are_named(
+    run_hub: ServiceCommands, hub_environment: dict[str, str], tmp_path: Path
+) -> None:
     assert_user_error(run_hub(hub_environment, "load"), "--file FILE or --hub")
     missing = tmp_path / "none.json"
     assert_user_error(run_hub(hub_environment, "load", "--file", str(missing)), str(missing), "No such file")
@@ -158,14 +159,14 @@ def test_wrong_arguments_and_settings_are_named(run_hub: Run, hub_environment: d
     assert_user_error(run_hub(hub_environment, "serve"), "ML_HUB_ISSUER")
 
 
-def test_wrong_password_is_told_without_it(run_hub: Run, hub_environment: dict[str, str]) -> None:
+def test_wrong_password_is_told_without_it(run_hub: ServiceCommands, hub_environment: dict[str, str]) -> None:
     done = run_hub({**hub_environment, "ML_HUB_DATABASE_PASSWORD": "wrong-password"}, "migrate")
     assert_user_error(done, "password authentication failed")
     assert "wrong-password" not in done.stderr
 
 
 def test_a_server_of_another_authority_is_refused(
-    run_hub: Run, hub_environment: dict[str, str], tmp_path: Path
+    run_hub: ServiceCommands, hub_environment: dict[str, str], tmp_path: Path
 ) -> None:
     other, _ = pki.create_authority("another")
     file = tmp_path / "other.pem"
@@ -173,7 +174,7 @@ def test_a_server_of_another_authority_is_refused(
     assert_user_error(run_hub({**hub_environment, "ML_HUB_DATABASE_CA_FILE": str(file)}, "migrate"), "certificate")
 
 
-def test_a_server_of_another_name_is_refused(run_hub: Run, hub_environment: dict[str, str]) -> None:
+def test_a_server_of_another_name_is_refused(run_hub: ServiceCommands, hub_environment: dict[str, str]) -> None:
     # 127.0.0.2 is the same server, but its certificate does not name it
     done = run_hub({**hub_environment, "ML_HUB_DATABASE_HOST": "127.0.0.2"}, "migrate")
     assert done.returncode == 2
@@ -181,19 +182,16 @@ def test_a_server_of_another_name_is_refused(run_hub: Run, hub_environment: dict
     assert by_address.returncode == 0, by_address.stderr
 
 
-def test_every_session_is_encrypted(
-    postgresql: PostgreSQL, start_hub: StartHub, hub_environment: dict[str, str]
-) -> None:
-    with start_hub(hub_environment) as hub:
-        assert requests.get(f"{hub.url}/readyz", timeout=60).status_code == 200
-        plain = postgresql.sql(
-            "SELECT count(*) FROM pg_stat_activity a JOIN pg_stat_ssl s USING (pid) "
-            "WHERE application_name = 'ml-hub' AND NOT s.ssl"
-        )
-        encrypted = postgresql.sql(
-            "SELECT count(*) FROM pg_stat_activity a JOIN pg_stat_ssl s USING (pid) "
-            "WHERE application_name = 'ml-hub' AND s.ssl"
-        )
+def test_every_session_is_encrypted(postgresql: PostgreSQL, hub: Service) -> None:
+    assert requests.get(f"{hub.url}/readyz", timeout=60).status_code == 200
+    plain = postgresql.sql(
+        "SELECT count(*) FROM pg_stat_activity a JOIN pg_stat_ssl s USING (pid) "
+        "WHERE application_name = 'ml-hub' AND NOT s.ssl"
+    )
+    encrypted = postgresql.sql(
+        "SELECT count(*) FROM pg_stat_activity a JOIN pg_stat_ssl s USING (pid) "
+        "WHERE application_name = 'ml-hub' AND s.ssl"
+    )
     assert plain == "0"
     assert int(encrypted) >= 1
 
@@ -245,7 +243,7 @@ HUB_MODELS = [
 
 
 def test_loading_from_a_hub_page_by_page(
-    postgresql: PostgreSQL, run_hub: Run, environment: dict[str, str], tmp_path: Path
+    postgresql: PostgreSQL, run_hub: ServiceCommands, environment: dict[str, str], tmp_path: Path
 ) -> None:
     asked: list[dict[str, list[str]]] = []
     pages: list[str] = []
@@ -275,7 +273,7 @@ def test_loading_from_a_hub_page_by_page(
 
 
 def test_a_hub_that_answers_with_an_error_is_named(
-    run_hub: Run, hub_environment: dict[str, str], tmp_path: Path
+    run_hub: ServiceCommands, hub_environment: dict[str, str], tmp_path: Path
 ) -> None:
     with http_server(lambda _: (404, {}, {"error": "no such API"})) as url:
         done = run_hub({**hub_environment, "HF_HOME": str(tmp_path)}, "load", "--hub", "--endpoint", url)
