@@ -74,9 +74,9 @@ def responds(
 
     def ended() -> str | None:
         status = process.poll() if process is not None else None
-        return None if status is None else f"the process ended with {status}{output()}"
+        return None if status is None else f"the process ended with {status}"
 
     try:
         eventually(lambda: requests.get(url, timeout=60).ok, seconds, f"{url} answers", pause=0.1, hopeless=ended)
     except AssertionError as error:
-        raise AssertionError(f"{error}{'' if ended() else output()}") from None
+        raise AssertionError(f"{error}{output()}") from None
