@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from strata_bench.waiting import eventually
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -35,11 +36,7 @@ def wait_until(what: Callable[[], bool], seconds: float = APPLY_SECONDS) -> floa
     Raises:
         AssertionError: it never was.
     """
-    started = time.monotonic()
-    while not what():
-        assert time.monotonic() - started < seconds, f"not so after {seconds} s"
-        time.sleep(0.1)
-    return time.monotonic() - started
+    return eventually(what, seconds, "the cloud's networks are so", pause=0.1)
 
 
 @dataclass(frozen=True)

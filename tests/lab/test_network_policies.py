@@ -16,7 +16,9 @@ import pytest
 from strata.site.context import SiteContext
 from strata.site.outputs import ImageOutputs
 from strata.toolchain import bin_directory
-from strata.verify.pods import Kubectl, PodFailed, status
+from strata.verify.pods import Kubectl, status
+from strata.verify.waiting import settled
+from strata_bench.waiting import eventually
 
 pytestmark = pytest.mark.nightly
 
@@ -125,18 +127,18 @@ class Cluster:
         return str(self.kubectl(*command, check=False)).strip()
 
     def reaches(self, pod: Pod, address: str, port: int = 8080, protocol: str = "TCP") -> bool:
-        end = time.monotonic() + RESTART_SECONDS
-        while (found := self.python(pod, ASK, address, str(port), protocol)) not in ("open", "closed"):
-            assert time.monotonic() < end, found
-            time.sleep(0.5)
+        found = settled(
+            lambda: self.python(pod, ASK, address, str(port), protocol),
+            lambda said: said in ("open", "closed"),
+            RESTART_SECONDS,
+        )
+        assert found in ("open", "closed")
         return found == "open"
 
     def expect(self, wanted: bool, pod: Pod, target: str | Pod, port: int = 8080, protocol: str = "TCP") -> None:
         address = target if isinstance(target, str) else target.address
-        end = time.monotonic() + SECONDS
-        while self.reaches(pod, address, port, protocol) is not wanted:
-            words = "reach" if wanted else "be kept from"
-            assert time.monotonic() < end, f"{pod.namespace}/{pod.name} should {words} {protocol} {address}:{port}"
+        text = f"{pod.namespace}/{pod.name} {'reaches' if wanted else 'is kept from'} {protocol} {address}:{port}"
+        eventually(lambda: self.reaches(pod, address, port, protocol) is wanted, SECONDS, text, pause=0)
 
     @contextlib.contextmanager
     def policy(self, spec: Mapping[str, Any], namespace: str | None = None) -> Iterator[str]:
@@ -357,11 +359,11 @@ def test_a_new_pod_is_held_from_its_first_packet(cluster: Cluster, pods: Pods, n
 
     def first_words(name: str, attempts: int) -> str:
         cluster.apply(manifest(cluster, cluster.home, name, [FIRST_WORDS, target, str(attempts)], node))
-        end = time.monotonic() + RESTART_SECONDS
-        while status(cluster.kubectl, cluster.home, name)["status"]["phase"] not in ("Succeeded", "Failed"):
-            if time.monotonic() > end:
-                raise PodFailed(name)
-            time.sleep(0.3)
+        eventually(
+            lambda: status(cluster.kubectl, cluster.home, name)["status"]["phase"] in ("Succeeded", "Failed"),
+            RESTART_SECONDS,
+            f"pod {name} has ended",
+        )
         text: str = cluster.kubectl("--namespace", cluster.home, "logs", name)
         return text.strip()
 

@@ -20,6 +20,7 @@ from strata.site.outputs import ImageOutputs
 from strata.toolchain import bin_directory
 from strata.verify import pods
 from strata.verify.pods import Kubectl, PodRequest
+from strata_bench.waiting import eventually
 
 pytestmark = pytest.mark.nightly
 
@@ -129,9 +130,7 @@ def test_locks_hold_between_pods_of_two_nodes_and_over_a_killed_server(users: Us
     assert "BlockingIOError" in users.python(1, LOCK)
     holder.stdin.close()
     assert holder.wait(HEALED_SECONDS) == 0
-    end = time.monotonic() + HEALED_SECONDS
-    while "locked" not in (said := users.python(1, LOCK)):
-        assert time.monotonic() < end, said
+    eventually(lambda: "locked" in users.python(1, LOCK), HEALED_SECONDS, "the lock is free")
 
 
 def test_a_write_continues_over_a_killed_server(users: Users, server: Any) -> None:
@@ -147,10 +146,7 @@ def test_a_write_continues_over_a_killed_server(users: Users, server: Any) -> No
 def test_a_mount_outlives_a_restart_of_the_kubelet(users: Users, site_host: Callable[[str], Any]) -> None:
     before = users.python(0, DIGEST)
     site_host(users.nodes[0]).check_output("systemctl restart kubelet")
-    end = time.monotonic() + HEALED_SECONDS
-    while users.python(0, DIGEST) != before:
-        assert time.monotonic() < end, "the pod has lost its volume"
-        time.sleep(1)
+    eventually(lambda: users.python(0, DIGEST) == before, HEALED_SECONDS, "the pod has its volume", pause=1)
 
 
 def test_a_pod_can_be_deleted_while_the_server_is_down(users: Users, server: Any) -> None:

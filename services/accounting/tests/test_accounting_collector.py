@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -18,6 +17,7 @@ import pytest
 
 from strata_bench.https_server import in_background
 from strata_bench.services import PostgreSQL, service_python
+from strata_bench.waiting import eventually
 
 from .cluster import Cluster, ended, node, pod, serving
 from .records import Records, migrated_database
@@ -78,10 +78,7 @@ def collecting(database: Records, cluster: Cluster, tmp_path: Path) -> Callable[
 
 def until(condition: Callable[[], object]) -> None:
     """Waits for it."""
-    end = time.monotonic() + WAIT_SECONDS
-    while not condition():
-        assert time.monotonic() < end, f"not within {WAIT_SECONDS:.0f} s"
-        time.sleep(0.05)
+    eventually(condition, WAIT_SECONDS, "the collector has done it", pause=0.05)
 
 
 def one(connection: Connection, query: str, *arguments: object) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,6 +13,7 @@ import psycopg
 import pytest
 
 from strata_bench.services import PostgreSQL, service_python
+from strata_bench.waiting import eventually
 from strata_services.accounting.commands.answers import ask
 from strata_services.accounting.commands.tables import tables
 from strata_services.accounting.service import ServiceUnits
@@ -96,11 +96,10 @@ class Reading:
         command = [str(service_python("accounting")), "-m", "accounting", "jobs"]
         with self.log.open("ab") as log, subprocess.Popen(command, env=self.environment, stdout=log, stderr=log) as run:
             try:
-                end = time.monotonic() + WAIT_SECONDS
-                while not condition():
-                    assert run.poll() is None, self.log.read_text()
-                    assert time.monotonic() < end, self.log.read_text()
-                    time.sleep(0.05)
+                eventually(
+                    condition, WAIT_SECONDS, "the jobs are read", pause=0.05,
+                    hopeless=lambda: None if run.poll() is None else self.log.read_text(),
+                )  # fmt: skip
             finally:
                 run.kill()
 

@@ -6,7 +6,6 @@ import json
 import os
 import socket
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ import yaml
 from strata_bench.api_server import ApiServer
 from strata_bench.https_server import in_background
 from strata_bench.services import free_port, service_python
+from strata_bench.waiting import eventually
 from strata_services.dask_gateway.needs import NAME, NAMESPACE
 from strata_services.dask_gateway.service import SERVICE
 
@@ -98,10 +98,17 @@ def _three_ports() -> int:
 
 def until(what: str, found: Callable[[], Any], log: Path | None = None) -> Any:
     """What `found` returns, once it is true."""
-    end = time.monotonic() + SECONDS
-    while not (value := found()):
-        assert time.monotonic() < end, f"{what} after {SECONDS:.0f} s{': ' + log.read_text()[-4000:] if log else ''}"
-        time.sleep(0.1)
+    value: Any = None
+
+    def ask() -> Any:
+        nonlocal value
+        value = found()
+        return value
+
+    try:
+        eventually(ask, SECONDS, what, pause=0.1)
+    except AssertionError as error:
+        raise AssertionError(f"{error}\n{log.read_text()[-4000:] if log else ''}") from None
     return value
 
 

@@ -6,7 +6,6 @@ import json
 import os
 import secrets
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ import requests
 from strata_bench.https_server import in_background
 from strata_bench.module_file import load_module
 from strata_bench.services import PostgreSQL, free_port, service_python
+from strata_bench.waiting import responds
 from strata_services.htcondor.service import SERVICE as HTCONDOR
 from strata_services.jupyterhub.service import SERVICE
 
@@ -187,19 +187,8 @@ def started(
     with (directory / "log").open("w") as log:
         process = subprocess.Popen(command, cwd=directory, env=environment, stdout=log, stderr=log)
     try:
-        _wait(process, f"{url}/hub/health", directory / "log")
+        responds(f"{url}/hub/health", process, directory / "log", seconds=START_SECONDS)
         yield Hub(f"{url}/hub", token, directory, name, postgresql, pool)
     finally:
         process.terminate()
         process.wait(30)
-
-
-def _wait(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
-    end = time.monotonic() + START_SECONDS
-    while time.monotonic() < end and process.poll() is None:
-        try:
-            if requests.get(url, timeout=60).ok:
-                return
-        except requests.RequestException:
-            time.sleep(0.2)
-    raise AssertionError(log.read_text())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,7 +18,7 @@ from selenium.webdriver.common.keys import Keys
 from strata_bench.browser import Browser, browser
 from strata_bench.https_server import in_background
 from strata_bench.services import free_port, service_python
-from strata_bench.waiting import eventually
+from strata_bench.waiting import eventually, responds
 from strata_services.jupyterhub.service import SERVICE
 
 IMAGE = SERVICE.folder / "images" / "notebook"
@@ -100,22 +99,11 @@ def jupyterlab(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Lab]:
         process = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=log, stderr=log)
         found = Lab(f"http://127.0.0.1:{port}", process, hub)
         try:
-            _wait_for(found, tmp_path / "log")
+            responds(f"{found.url}/api/status?token=lab", process, tmp_path / "log")
             yield found
         finally:
             process.terminate()
             process.wait(30)
-
-
-def _wait_for(lab: Lab, log: Path) -> None:
-    end = time.monotonic() + SECONDS
-    while time.monotonic() < end and lab.process.poll() is None:
-        try:
-            lab.last_activity()
-            return
-        except requests.RequestException:
-            time.sleep(0.1)
-    raise AssertionError(log.read_text())
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +12,8 @@ from typing import Any
 
 import pytest
 import requests
+
+from strata_bench.waiting import eventually
 
 from .datasets import init, register
 from .https_source import Sources, https_source
@@ -82,11 +83,11 @@ def _starting(hub: Hub, user: str, status: int, report: str, port: int) -> Itera
         # answers when the server has started, or after 10 s
         request = threading.Thread(target=hub.call, args=(hub.operator, "POST", server, {"profile": "standard"}))
         request.start()
-        end = time.monotonic() + 60
         # else the page would show the failure of an earlier start
-        while request.is_alive() and not hub.call(hub.operator, "GET", f"/api/users/{user}").json()["pending"]:
-            assert time.monotonic() < end, "no start"
-            time.sleep(0.05)
+        eventually(
+            lambda: not request.is_alive() or hub.call(hub.operator, "GET", f"/api/users/{user}").json()["pending"],
+            60, "the server starts", pause=0.05,
+        )  # fmt: skip
         yield start
         request.join()
     finally:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
 import requests
+
+from strata_bench.waiting import eventually
 
 from .image_code import notebook_server, run_code
 from .running_hub import Hub
@@ -68,10 +69,9 @@ def events(hub: Hub, user: str) -> Iterator[dict[str, Any]]:
 
 
 def until_pending(hub: Hub, user: str) -> None:
-    end = time.monotonic() + SECONDS
-    while not hub.call(hub.operator, "GET", f"/api/users/{user}").json()["pending"]:
-        assert time.monotonic() < end, "no start"
-        time.sleep(0.05)
+    eventually(
+        lambda: hub.call(hub.operator, "GET", f"/api/users/{user}").json()["pending"], SECONDS, "a start", pause=0.05
+    )
 
 
 def test_servers_of_a_tenant_share_its_quota_of_accelerators(hub: Hub) -> None:
@@ -196,10 +196,11 @@ def full(hub: Hub) -> Iterator[Hub]:
 
 
 def stop(hub: Hub, user: str) -> None:
-    end = time.monotonic() + SECONDS
-    while hub.call(hub.operator, "DELETE", f"/api/users/{user}/server").status_code not in (204, 404):
-        assert time.monotonic() < end, f"the server of {user} does not stop"
-        time.sleep(0.2)
+    eventually(
+        lambda: hub.call(hub.operator, "DELETE", f"/api/users/{user}/server").status_code in (204, 404),
+        SECONDS,
+        f"the server of {user} has stopped",
+    )
 
 
 def test_servers_queue_while_as_many_run_as_may(full: Hub) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import secrets
 import subprocess
-import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -23,6 +22,7 @@ from strata.images.build import LOCAL_PREFIX
 from strata.site.paths import cache_directory
 from strata.verify.tokens import Login, LoginRefused, client_token, request_token
 from strata_bench.services import PostgreSQL, free_port
+from strata_bench.waiting import responds
 from strata_services.keycloak.service import AUDIENCE_SCOPE, CLIENT, new_signing_key
 
 pytestmark = pytest.mark.nightly
@@ -220,23 +220,14 @@ def keycloak(postgresql: PostgreSQL, tmp_path_factory: pytest.TempPathFactory) -
     )  # fmt: skip
     running = Keycloak(container, directory, port, site())
     try:
-        _wait(f"http://127.0.0.1:{management}/health/ready", container)
+        try:
+            responds(f"http://127.0.0.1:{management}/health/ready", seconds=START_SECONDS)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{podman('logs', container)[-2000:]}") from None
         assert running.reconcile()
         yield running
     finally:
         podman("rm", "--force", "--time=0", container)
-
-
-def _wait(url: str, container: str) -> None:
-    end = time.monotonic() + START_SECONDS
-    while True:
-        try:
-            if requests.get(url, timeout=60).status_code == 200:
-                return
-        except requests.RequestException:
-            pass
-        assert time.monotonic() < end, podman("logs", container)[-2000:]
-        time.sleep(0.5)
 
 
 def claims(token: str) -> dict[str, Any]:

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import jwt
-import requests
 from cryptography.hazmat.primitives.asymmetric import ec
 from jwt.algorithms import ECAlgorithm
 
 from strata.site.paths import REPOSITORY
+from strata_bench.waiting import responds
 
 CATALOGUE = REPOSITORY / "inventories/lab/catalogue.json"
 START_SECONDS = 180.0
@@ -58,14 +58,7 @@ def running(
         )
     service = Service(f"http://127.0.0.1:{port}", process, log_file)
     try:
-        deadline = time.monotonic() + START_SECONDS
-        while True:
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise AssertionError(f"{' '.join(arguments)} does not start:\n{service.log}")
-            with contextlib.suppress(requests.RequestException):
-                if requests.get(f"{service.url}/healthz", timeout=10).status_code == 200:
-                    break
-            time.sleep(0.1)
+        responds(f"{service.url}/healthz", process, log_file, seconds=START_SECONDS)
         yield service
     finally:
         process.terminate()

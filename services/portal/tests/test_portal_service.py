@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler
@@ -23,6 +22,7 @@ from strata.catalogue.site import needed
 from strata.models import load_site
 from strata_bench.https_server import https_server
 from strata_bench.services import free_port
+from strata_bench.waiting import eventually, responds
 from strata_services.portal.service import SERVICE
 
 DOMAIN = "example.org"
@@ -48,14 +48,7 @@ class Portal:
     url: str
 
     def get(self, path: str) -> requests.Response:
-        """A response, as soon as the process listens."""
-        end = time.monotonic() + SECONDS
-        while True:
-            try:
-                return requests.get(self.url + path, timeout=60)
-            except requests.RequestException:
-                assert time.monotonic() < end
-                time.sleep(0.05)
+        return requests.get(self.url + path, timeout=60)
 
 
 def entry(name: str, title: str) -> dict[str, str]:
@@ -81,17 +74,15 @@ def portal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Portal]:
         }
         with subprocess.Popen([sys.executable, "-m", "portal"], env=environment) as process:
             try:
+                responds(f"http://127.0.0.1:{port}/healthz", process)
                 yield Portal(f"http://127.0.0.1:{port}")
             finally:
                 process.terminate()
 
 
 def test_states_are_those_that_users_meet(portal: Portal) -> None:
-    end = time.monotonic() + SECONDS
-    while not (state := portal.get("/state.json").json())["checked"]:
-        assert time.monotonic() < end
-        time.sleep(0.05)
-    assert [one[0] for one in state["services"]] == ["up", "down"]
+    eventually(lambda: portal.get("/state.json").json()["checked"], SECONDS, "the services were asked")
+    assert [one[0] for one in portal.get("/state.json").json()["services"]] == ["up", "down"]
     assert {f"good.{DOMAIN}/health", f"bad.{DOMAIN}/health"} <= set(SEEN)
     # without JavaScript too
     assert re.findall('data-state="([a-z]+)"', portal.get("/").text) == ["up", "down"]

@@ -6,7 +6,6 @@ import json
 import re
 import socket
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +22,7 @@ from strata.models import load_site
 from strata.models.accelerators import CATALOGUE
 from strata.site.paths import REPOSITORY
 from strata_bench.module_file import load_module
+from strata_bench.waiting import responds
 from strata_services.prometheus_server.grafana import dashboards, expressions
 from strata_services.prometheus_server.service import SERVICE, rule_files
 
@@ -163,13 +163,8 @@ def running(binaries: Path, configuration: Path) -> Iterator[str]:
     ]  # fmt: skip
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
-            url, end = f"http://127.0.0.1:{port}", time.monotonic() + 180
-            while time.monotonic() < end:
-                try:
-                    if requests.get(f"{url}/-/ready", timeout=10).ok:
-                        break
-                except requests.RequestException:
-                    time.sleep(0.1)
+            url = f"http://127.0.0.1:{port}"
+            responds(f"{url}/-/ready", process)
             yield url
         finally:
             process.kill()

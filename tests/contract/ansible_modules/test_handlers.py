@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import yaml
 from strata.drift import handlers
 from strata.processes import MARK, end_orphans
 from strata.site.paths import REPOSITORY, SitePaths
+from strata_bench.waiting import eventually
 
 from .site_playbook import SitePlaybook
 
@@ -85,12 +85,11 @@ class Daemon:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         ) as process:
-            end = time.monotonic() + LIMIT
-            while not reached.exists() and time.monotonic() < end:
-                time.sleep(0.02)
-            os.killpg(process.pid, signal.SIGKILL)
-        end_orphans(self.paths)
-        assert reached.exists()
+            try:
+                eventually(reached.exists, LIMIT, "the playbook has come to the point", pause=0.02)
+            finally:
+                os.killpg(process.pid, signal.SIGKILL)
+                end_orphans(self.paths)
 
     def calls(self) -> list[str]:
         """Runs of handlers, by host."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -13,6 +12,7 @@ import yaml
 
 from strata.toolchain import tools_environment
 from strata_bench.api_server import ApiServer
+from strata_bench.waiting import eventually
 
 from .test_charts import rendered, values_of
 
@@ -37,10 +37,7 @@ def tenant(api_server: ApiServer) -> Iterator[ApiServer]:
         [*command, "--leader-elect=false", "--secure-port=0"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as controllers:
         try:
-            end = time.monotonic() + 180
-            while len(api_server.kubectl(*QUOTA).split()) < 2:
-                assert time.monotonic() < end, "no quota was counted in 180 s"
-                time.sleep(0.5)
+            eventually(lambda: len(api_server.kubectl(*QUOTA).split()) >= 2, 180, "the quotas are counted")
             yield api_server
         finally:
             controllers.terminate()

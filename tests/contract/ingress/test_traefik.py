@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +17,11 @@ from strata.inventory.ports import INGRESS
 from strata.models import Site, load_site
 from strata.models.platform import Ingress, IngressCertificate
 from strata.platform import ingress
-from strata.retry import wait_until
 from strata.site.outputs import CloudOutputs, ImageOutputs, InstanceOutput
 from strata.site.paths import REPOSITORY
 from strata.toolchain import cache, charts, load_versions
 from strata_bench.services import free_port
+from strata_bench.waiting import eventually, responds
 
 HELM = str(Path(sys.executable).with_name("helm"))
 SUBSTITUTE = REPOSITORY / "lab" / "charts" / "traefik"
@@ -138,26 +137,13 @@ def test_traefik_accepts_its_arguments_and_logs_no_queries(certificate: IngressC
     log = tmp_path / "log"
     with log.open("w") as output, subprocess.Popen([tool.path, *given], stdout=output, stderr=output) as process:
         try:
-            assert answers(process, f"http://127.0.0.1:{ping}/ping"), log.read_text()
+            responds(f"http://127.0.0.1:{ping}/ping", process, log)
             # no route leads there: 404, which is logged as any request
             requests.get(f"https://127.0.0.1:{secure}/a.txt?X-Amz-Signature=5ec2e7", verify=False, timeout=60)  # noqa: S501 Traefik's own certificate
-            assert wait_until(lambda: None if '"GET"' in log.read_text() else "the log", seconds=60, pause=0.1) is None
+            eventually(lambda: '"GET"' in log.read_text(), 60, "the request is logged")
             assert "5ec2e7" not in log.read_text()
         finally:
             process.kill()
     unknown = subprocess.run([tool.path, *given, "--typo"], capture_output=True, text=True, timeout=120, check=False)
     assert unknown.returncode != 0
     assert "typo" in unknown.stdout + unknown.stderr
-
-
-def answers(process: subprocess.Popen[bytes], url: str) -> bool:
-    """Whether the process answers 200 there before it ends or 120 s have passed."""
-    end = time.monotonic() + 120
-    while process.poll() is None and time.monotonic() < end:
-        try:
-            if requests.get(url, timeout=10).status_code == requests.codes.ok:
-                return True
-        except requests.RequestException:
-            pass
-        time.sleep(0.1)
-    return False

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from strata.progress import Silent
 from strata.stacks.events import Events
 from strata.toolchain import tools_environment
 from strata_bench.api_server import ApiServer
+from strata_bench.waiting import eventually
 
 PROGRAM = """
 import json
@@ -231,10 +231,11 @@ def test_release_of_a_killed_helm_is_cleared(stack: Stack, api_server: ApiServer
         ],
         stderr=subprocess.DEVNULL,
     )
-    deadline = time.monotonic() + 180
-    while "half" not in api_server.kubectl("get", "pods", "-n", "contract", "-o", "name"):
-        assert time.monotonic() < deadline
-        time.sleep(0.3)
+    eventually(
+        lambda: "half" in api_server.kubectl("get", "pods", "-n", "contract", "-o", "name"),
+        180,
+        "helm has made the pod",
+    )
     helm.kill()
     helm.wait()
     assert api_server.helm("list", "-a", "-n", "contract", "-o", "json")[0]["status"] == "pending-install"

@@ -5,10 +5,11 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+
+from strata_bench.waiting import eventually
 
 PROGRAM = """
 import sys
@@ -48,20 +49,17 @@ def test_a_signal_ends_the_command_and_destroys_the_lab(number: signal.Signals, 
     line = ["env", "--default-signal=INT", sys.executable, "-c", PROGRAM, str(log)]
     with subprocess.Popen(line, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
         assert process.stderr is not None
-        end = time.monotonic() + 120
-        while not (pid_file.exists() and pid_file.read_text().strip()):
-            assert process.poll() is None, process.stderr.read()
-            assert time.monotonic() < end, "the command did not start"
-            time.sleep(0.05)
+        stderr = process.stderr
+        eventually(
+            lambda: pid_file.read_text().strip(), 120, "the command runs", pause=0.05,
+            hopeless=lambda: None if process.poll() is None else stderr.read(),
+        )  # fmt: skip
         child = Path("/proc") / pid_file.read_text().strip()
         assert child.exists()
         process.send_signal(number)
         status = process.wait(120)
         said = process.stderr.read()
     assert log.read_text().splitlines() == ["up --layer cloud --no-verify", "destroy --yes"], said
-    end = time.monotonic() + 60
-    while child.exists():  # until init has reaped it
-        assert time.monotonic() < end, "the command's own command still runs"
-        time.sleep(0.05)
+    eventually(lambda: not child.exists(), 60, "init has reaped the command's own command")
     assert status == (128 + number if number != signal.SIGINT else 130), said
     assert "Traceback" not in said

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,7 @@ from strata.errors import UserError
 from strata.processes import MARK, bind_to_parent, end_orphans, tagged, unmarked_environment
 from strata.site.outputs import remove_partial, write_private
 from strata.site.paths import SitePaths
+from strata_bench.waiting import eventually
 
 HOLD = """
 import subprocess, sys
@@ -60,13 +61,6 @@ def lives(pid: int) -> bool:
         return False
 
 
-def until(condition: Callable[[], bool], seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
 def test_second_run_is_told_the_first_one(paths: SitePaths, run: tuple[subprocess.Popen[str], int]) -> None:
     process, child = run
     with pytest.raises(UserError) as caught, site_lock(paths, "destroy", None):
@@ -87,7 +81,7 @@ def test_what_a_killed_run_left_is_ended(
     assert lives(child)
     assert holder(paths) is None
     with site_lock(paths, "up", None):
-        until(lambda: not lives(child))
+        eventually(lambda: not lives(child), 60, "the child has ended")
     assert "1 processes (sleep)" in capfd.readouterr().err
     assert json.loads((paths.root / "lock").read_text() or "null") is None
 
@@ -127,10 +121,12 @@ def test_bound_command_ends_with_its_parent() -> None:
     parent = subprocess.Popen([sys.executable, "-c", line], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None
     child = int(parent.stdout.readline())
-    until(lambda: (Path(f"/proc/{child}/cmdline").read_bytes()).startswith(b"sleep"))  # past the exec of setpriv
+    eventually(
+        lambda: Path(f"/proc/{child}/cmdline").read_bytes().startswith(b"sleep"), 60, "sleep runs"
+    )  # past the exec of setpriv
     parent.kill()
     parent.wait()
-    until(lambda: not lives(child))
+    eventually(lambda: not lives(child), 60, "the child has ended")
     assert bind_to_parent(["true"])[-1] == "true"
 
 
