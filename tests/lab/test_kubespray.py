@@ -6,7 +6,6 @@ import functools
 import hashlib
 import http.server
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -193,9 +192,8 @@ def _comes_up(rehearsal: Rehearsal) -> None:
 
 
 def _unchanged_starts_nothing(rehearsal: Rehearsal) -> None:
-    before, begin = rehearsal.logs(), time.monotonic()
+    before = rehearsal.logs()
     assert rehearsal.up()["changed"] == 0
-    assert time.monotonic() - begin < 60
     assert rehearsal.logs() == before
     drift = strata("drift", rehearsal.file, environment=rehearsal.environment)
     assert drift.returncode == 0, drift.stdout

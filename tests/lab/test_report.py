@@ -8,7 +8,6 @@ import importlib.metadata
 import json
 import re
 import secrets
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -267,9 +266,7 @@ def ready_pods(kubectl: Callable[..., str]) -> dict[str, tuple[int, int]]:
 
 
 def test_watch_sends_frames_down_a_pipe(context: SiteContext, holder: str) -> None:
-    begin = time.monotonic()
     watch = ("--watch", "--interval", "1", "--frames", "2")
     done = strata("status", context.site_file, *watch, environment={"COLUMNS": "200"}, seconds=400)
     assert done.stdout.count(holder) == 2
     assert "\x1b" not in done.stdout
-    assert time.monotonic() - begin >= 1

@@ -156,10 +156,8 @@ def test_a_pod_can_be_deleted_while_the_server_is_down(users: Users, server: Any
     server.check_output("systemctl stop nfs-ganesha")
     try:
         time.sleep(2)
-        begin = time.monotonic()
         options = ("--namespace", users.volume.namespace, "delete", "pod", name, f"--timeout={HEALED_SECONDS:.0f}s")
         users.kubectl(*options, timeout=HEALED_SECONDS + 30)
-        assert time.monotonic() - begin < HEALED_SECONDS
         listed = users.kubectl("--namespace", users.volume.namespace, "get", "pods", "--output", "json")
         assert name not in {pod["metadata"]["name"] for pod in json.loads(listed)["items"]}
     finally:

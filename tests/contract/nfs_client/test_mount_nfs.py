@@ -243,7 +243,7 @@ def test_writes_continue_over_a_killed_server(containers: tuple[Server, Containe
 
 
 def test_a_pod_can_end_while_the_server_is_down(containers: tuple[Server, Container, Container]) -> None:
-    """Waiting processes can be killed, and the directory unmounted, each within seconds."""
+    """Waiting processes can be killed, and the directory unmounted; neither waits for the server."""
     server, _, two = containers
     two.run(f"echo x >{DIRECTORY}/before")
     server.kill()
@@ -255,12 +255,10 @@ def test_a_pod_can_end_while_the_server_is_down(containers: tuple[Server, Contai
             assert process.stdout.readline() == "begun\n"
         time.sleep(1)
         assert writer.poll() is None, "a hard mount does not fail"
-        begin = time.monotonic()
         two.run("pkill -KILL -f 'print..begun'", check=False)
         for process in writer, reader:
             assert process.wait(60) != 0
-        two.run(f"umount {DIRECTORY}")
-        assert time.monotonic() - begin < 60
+        two.run(f"timeout 60 umount {DIRECTORY}")
         two.run(f"! mountpoint --quiet {DIRECTORY}")
     finally:
         server.start()

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -16,6 +15,7 @@ import pytest
 
 from strata.errors import UserError
 from strata.progress import Silent
+from strata_bench.waiting import eventually
 from strata_conformance.expected import ExpectedFailure
 from strata_conformance.results import (
     FAILED,
@@ -111,11 +111,10 @@ def test_an_interrupted_run_lets_its_tests_clean_up(tmp_path: Path) -> None:
         [sys.executable, "-c", program], env=os.environ | {"PYTHONPATH": str(Path(__file__).parent)}
     )
     try:
-        end = time.monotonic() + 120
-        while not (tmp_path / "cleaned.begun").exists():
-            assert process.poll() is None
-            assert time.monotonic() < end
-            time.sleep(0.05)
+        begun = (tmp_path / "cleaned.begun").exists
+        eventually(
+            begun, 120, "cleaning has begun", hopeless=lambda: None if process.poll() is None else "it has ended"
+        )
         process.send_signal(signal.SIGTERM)
         assert process.wait(120) == 128 + signal.SIGTERM
     finally:

@@ -23,6 +23,7 @@ from strata.toolchain.cache import Source
 from strata.toolchain.process import Processes
 from strata.toolchain.resolve import ToolUnavailable, ensure
 from strata.toolchain.versions import Versions, architecture
+from strata_bench.waiting import eventually
 
 
 class Recorder:
@@ -271,10 +272,7 @@ def test_a_run_killed_half_way_leaves_nothing_half_made(
     process = multiprocessing.get_context("fork").Process(target=_ensure_with, args=(_slow_build,))
     process.start()
     half = tmp_path / "cache/work/suite/alpha"
-    deadline = time.monotonic() + 120
-    while not half.exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert half.exists()
+    eventually(half.exists, 120, "the build has begun", pause=0.02)
     assert process.pid is not None
     os.kill(process.pid, signal.SIGKILL)
     process.join()
