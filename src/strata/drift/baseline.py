@@ -20,6 +20,8 @@ from pydantic import BaseModel, ConfigDict
 from strata.site.outputs import write_private
 from strata.site.paths import SitePaths
 
+TRUSTED_SECONDS = 24 * 3600.0
+"""The success of a run is believed for a day: not everything that it looks after is compared."""
 RUN_VARIABLE = "STRATA_MANIFEST_RUN"
 """Environment variable with the directory of the playbook under way; Ansible's workers inherit it."""
 

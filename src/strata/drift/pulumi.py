@@ -1,4 +1,4 @@
-"""Drift of what the Pulumi programs made, from a preview that refreshes first."""
+"""Drift of what the Pulumi programs made: a preview that refreshes first says what, where a comparison says that."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from strata.drift.program_state import ProgramState
 from strata.findings import MISSING, Drift
 from strata.layers import Layer
 from strata.progress import Silent
@@ -22,11 +23,13 @@ _LONGEST = 120
 
 
 def program_drift(context: SiteContext, program: Program) -> list[Drift]:
-    """What `up` of a program would do, property by property.
+    """What `up` of a program would do, property by property; `up` skips a program by the same comparison.
 
     Raises:
         UserError: the layer is not up or cannot be reached.
     """
+    if ProgramState.recorded(context, program) and ProgramState(context, program, Silent()).reason_to_run() is None:
+        return []
     steps = preview_steps(program, context.site, context.paths, Silent(), site_file=context.site_file)
     return [drift for step in steps for drift in step_drift(LAYERS[program], step)]
 

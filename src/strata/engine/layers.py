@@ -85,9 +85,9 @@ def cloud_program_step(
     """Returns a step that runs pulumi/cloud, if it has anything to do, and stores its outputs."""
 
     def run(progress: Progress) -> StepResult:
+        from strata.drift.program_state import ProgramState
         from strata.engine.drain import prepare_cloud
         from strata.engine.existing_cloud import check_existing_cloud
-        from strata.engine.program_state import ProgramState
         from strata.stacks import pulumi
 
         check_existing_cloud(context, progress)
@@ -235,7 +235,7 @@ def platform_program_step(context: SiteContext, *, thorough: bool = False) -> Ca
 
     def run(progress: Progress) -> StepResult:
         from strata.drift.platform import repair_releases
-        from strata.engine.program_state import ProgramState
+        from strata.drift.program_state import ProgramState
         from strata.engine.service_readiness import wait_for_services
         from strata.platform.secrets import remove_secrets
         from strata.stacks import pulumi

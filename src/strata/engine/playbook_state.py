@@ -18,15 +18,13 @@ from strata.access.kubectl import Unanswered
 from strata.catalogue.needs.database import databases
 from strata.catalogue.needs.hostname import published
 from strata.drift import Drift, handlers
-from strata.drift.baseline import directory
+from strata.drift.baseline import TRUSTED_SECONDS, directory
 from strata.drift.cluster import cluster_drift
 from strata.drift.hosts import hosts_drift, playbook_hosts
 from strata.site.context import SiteContext
 from strata.site.outputs import write_private
 from strata.site.paths import REPOSITORY
 
-TRUSTED_SECONDS = 24 * 3600.0
-"""A success is believed for a day, since files and units are not all that a playbook looks after."""
 _CODE = ("src/strata/site/secrets", "versions.yaml", "ansible.cfg")
 """Sources of every playbook."""
 _IGNORED = frozenset({"__pycache__", "molecule", "tests"})

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from strata.errors import UserError
 from strata.models.files import site_files
+from strata.processes import MARK
 from strata.site.context import SiteContext
 from strata.site.outputs import CloudOutputs, ExistingObjects, ImageOutputs, Outputs
 from strata.site.paths import REPOSITORY
@@ -55,7 +56,7 @@ def given(run: Run) -> dict[str, str]:
     found |= {
         f"environment variable {name}": _keyed(key, value)
         for name, value in run.environment.items()
-        if name.upper().startswith(_VARIABLES)
+        if name.upper().startswith(_VARIABLES) and name != MARK
     }
     return found
 

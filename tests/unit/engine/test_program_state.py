@@ -14,10 +14,13 @@ from typing import Any
 
 import pytest
 
-from strata.engine import layers, program_state
+from strata.drift import program_state
+from strata.drift.program_state import ProgramState
+from strata.drift.pulumi import program_drift
+from strata.engine import layers
 from strata.engine.disruption import Approval
-from strata.engine.program_state import ProgramState
 from strata.models import find_site
+from strata.processes import tagged
 from strata.progress import Silent
 from strata.site.context import SiteContext
 from strata.site.outputs import CloudOutputs
@@ -249,6 +252,27 @@ def test_the_record_holds_no_secret(deployed: Deployed) -> None:
     text = (deployed.paths.root / "programs" / "platform.json").read_text()
     assert "secret hub_password" in text
     assert not [value for value in deployed.context.secrets.known().values() if value in text]
+
+
+def test_status_previews_what_up_would_run(deployed: Deployed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """During a run, and before the first, there is nothing to compare with; `up` itself is no input."""
+    previewed: list[str] = []
+    monkeypatch.setattr("strata.drift.pulumi.preview_steps", lambda program, *_, **__: previewed.append(program) or [])
+
+    def look() -> list[str]:
+        previewed.clear()
+        for program in ("cloud", "platform"):
+            assert program_drift(SiteContext.load(deployed.context.site_file), program) == []
+        return previewed
+
+    with tagged(deployed.paths):
+        for program in ("cloud", "platform"):
+            ProgramState(deployed.context, program, Silent()).remember()
+    assert look() == []
+    deployed.releases[1]["revision"] = "2"
+    assert look() == ["platform"]
+    ProgramState(deployed.context, "cloud", Silent()).invalidate()
+    assert look() == ["cloud", "platform"]
 
 
 def test_the_steps_skip_and_thorough_does_not(deployed: Deployed, monkeypatch: pytest.MonkeyPatch) -> None:

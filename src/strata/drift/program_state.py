@@ -12,7 +12,7 @@ from typing import Any
 
 from strata.access.helm import helm_releases
 from strata.access.kubectl import Unanswered
-from strata.engine.playbook_state import TRUSTED_SECONDS
+from strata.drift.baseline import TRUSTED_SECONDS
 from strata.errors import UserError
 from strata.progress import Progress
 from strata.site.context import SiteContext
@@ -26,7 +26,7 @@ _RELEASE = ("revision", "status", "chart", "app_version", "updated")
 
 
 class ProgramState:
-    """A program at the start of `up`: its inputs are those of this moment, also if files change during the run.
+    """A program at the start of a command: its inputs are those of this moment, also if files change during the run.
 
     Args:
         context: the site.
@@ -38,9 +38,14 @@ class ProgramState:
         self._context = context
         self._progress = progress
         self._run = Run(program, context.site, context.paths, progress, context.site_file)
-        self._file = context.paths.root / "programs" / f"{program}.json"
+        self._file = _record(context, program)
         self._secrets = inputs.secrets(context)  # makes the passphrase where there is none
         self._given = inputs.given(self._run)
+
+    @staticmethod
+    def recorded(context: SiteContext, program: Program) -> bool:
+        """Whether there is a success to compare with; false during a run, and on a site that is not up."""
+        return _record(context, program).exists()
 
     def reason_to_run(self) -> str | None:
         """Returns None if the program need not run, else the reason in a few words."""
@@ -104,6 +109,10 @@ class ProgramState:
         first = differing[0]
         more = f" and {len(differing) - 1} more" if len(differing) > 1 else ""
         return f"{label(first['type'])} {urn_name(first['urn'])} has changed{more}"
+
+
+def _record(context: SiteContext, program: Program) -> Path:
+    return context.paths.root / "programs" / f"{program}.json"
 
 
 def _read(file: Path) -> dict[str, Any] | None:
