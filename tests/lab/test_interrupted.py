@@ -51,12 +51,12 @@ def whole_again(context: SiteContext, request: pytest.FixtureRequest) -> Iterato
 
 def test_two_runs_at_once(context: SiteContext) -> None:
     """The second does not wait for the first: it is refused, and names the first one's command, process and start."""
-    command = strata_line(context, "up", "--layer", "cloud", "--thorough", "--no-verify")
+    command = strata_line(context, "up", "--layer", "cloud", "--no-verify")
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as first:
         try:
-            eventually(
-                lambda: f'"pid": {first.pid}' in (context.paths.root / "lock").read_text(), 120, "the first runs"
-            )
+            mark = f'"pid": {first.pid}'
+            eventually(lambda: mark in (context.paths.root / "lock").read_text(), 120, "the first runs", pause=0.05)
+            first.send_signal(signal.SIGSTOP)  # so that it has not ended before the others begin
             # no `destroy`: had the first one failed, it would be carried out
             with ThreadPoolExecutor() as pool:
                 refused = list(
@@ -66,6 +66,7 @@ def test_two_runs_at_once(context: SiteContext) -> None:
                 assert second.returncode == 2
                 assert f"`strata up {context.site.name}` (process {first.pid}, since " in second.stderr
             assert first.poll() is None, "the first must not notice"
+            first.send_signal(signal.SIGCONT)
             assert first.stderr is not None
             said = first.stderr.read()
             assert first.wait() == 0, said

@@ -10,17 +10,46 @@ import pytest
 
 from strata.drift.handlers import PendingHandlers, finish
 from strata.engine import playbook_state
+from strata.findings import Drift
+from strata.layers import Layer
 from strata.site.paths import SitePaths
 
 
-def test_a_playbook_with_pending_handlers_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A site whose playbook `hosts` has succeeded; nothing has drifted."""
     monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
-    paths = SitePaths("campus")
-    context: Any = SimpleNamespace(paths=paths, playbooks={"hosts": None})
+    context = SimpleNamespace(paths=SitePaths("campus"), playbooks={"hosts": None})
     monkeypatch.setattr(playbook_state, "_inputs", lambda *_: "same")
     monkeypatch.setattr(playbook_state, "_secrets", lambda _: {})
     monkeypatch.setattr(playbook_state, "hosts_drift", lambda *_: [])
     playbook_state.remember(context, "hosts")
+    return context
+
+
+def unit(name: str, state: str) -> Drift:
+    """A unit that should be active."""
+    return Drift(layer=Layer.HOSTS, object=f"services-1: {name}", property="ActiveState", wanted="active", found=state)
+
+
+def test_units_that_start_are_waited_for(context: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after a start of the site; a failed one is a reason at once, one that never starts is one at the end."""
+    looks = [[unit("a", "activating"), unit("b", "activating")], [unit("b", "activating")], []]
+    monkeypatch.setattr(playbook_state, "hosts_drift", lambda *_: looks.pop(0))
+    monkeypatch.setattr("strata.retry.time.sleep", lambda _: None)
+    assert playbook_state.reason_to_run(context, "hosts") is None
+    assert looks == []
+    looks += [[unit("a", "activating"), unit("b", "failed")], []]
+    assert playbook_state.reason_to_run(context, "hosts") == (
+        "services-1: a: ActiveState is activating, wanted active and 1 more"
+    )
+    monkeypatch.setattr(playbook_state, "STARTING_SECONDS", 0.0)
+    monkeypatch.setattr(playbook_state, "hosts_drift", lambda *_: [unit("a", "activating")])
+    assert playbook_state.reason_to_run(context, "hosts") == "services-1: a: ActiveState is activating, wanted active"
+
+
+def test_a_playbook_with_pending_handlers_runs(context: Any) -> None:
+    paths = context.paths
     assert playbook_state.reason_to_run(context, "hosts") is None
 
     task = "kine : Install the unit"
