@@ -36,14 +36,16 @@ done
 """
 
 
-def identities(context: SiteContext, cloud: Connection, kubectl: Callable[..., str], *, without: str) -> Identities:
+def identities(
+    context: SiteContext, cloud: Connection, kubectl: Callable[..., str], *, without: str | None
+) -> Identities:
     """Of everything that Strata made of a running lab.
 
     Args:
         context: the site.
         cloud: OpenStack's administrator.
         kubectl: of the cluster.
-        without: an instance that is left out, with the units, files and pods on it.
+        without: an instance that is left out, if one is, with the units, files and pods on it.
     """
     found = {
         **_containers(context, cloud, without),
@@ -83,7 +85,7 @@ def _host(context: SiteContext, name: str, manifest: HostBaseline) -> Iterator[t
         yield f"{kind} {name}:{rest}{wanted}", identity
 
 
-def _containers(context: SiteContext, cloud: Connection, without: str) -> Identities:
+def _containers(context: SiteContext, cloud: Connection, without: str | None) -> Identities:
     """Each container, an instance's by the name that nova has for it."""
     servers = {f"strata-{context.site.name}-{s.id}": s.name for s in cloud.compute.servers(all_projects=True)}
     found = list_containers("--filter", f"label={SITE_LABEL}={context.site.name}")
@@ -112,7 +114,7 @@ def _cloud_objects(cloud: Connection, site: str) -> Iterator[tuple[str, str]]:
             yield f"rule {group}: {rule.direction} {rule.ether_type} {rule.protocol} {ports} {source}", str(rule.id)
 
 
-def _cluster_objects(kubectl: Callable[..., str], without: str) -> Iterator[tuple[str, str]]:
+def _cluster_objects(kubectl: Callable[..., str], without: str | None) -> Iterator[tuple[str, str]]:
     for item in json.loads(kubectl("get", OBJECTS, "--all-namespaces", "--output", "json"))["items"]:
         metadata = item["metadata"]
         name = f"{item['kind']} {metadata.get('namespace', '')}/{metadata['name']}"

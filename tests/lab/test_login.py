@@ -17,8 +17,6 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from selenium.common.exceptions import TimeoutException, WebDriverException
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.expected_conditions import staleness_of
-from selenium.webdriver.support.wait import WebDriverWait
 
 from strata.access.https import load_balancer_address, trusted_authorities
 from strata.catalogue.site import issuer
@@ -185,8 +183,7 @@ def test_user_logs_in_computes_and_logs_out(
     window.visit(f"{hub.url}hub/logout")
     confirm = window.find("#kc-logout", SECONDS)
     confirm.click()
-    # opening another page at once would cancel the request
-    WebDriverWait(window.driver, SECONDS).until(staleness_of(confirm), "the issuer does not respond to the logout")
+    window.wait_until_left(confirm, SECONDS, "the issuer does not respond to the logout")
     # neither the hub nor the issuer knows the browser any longer
     window.visit(hub.url)
     window.find("#password", SECONDS)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from selenium import webdriver
-from selenium.common.exceptions import StaleElementReferenceException
+from selenium.common.exceptions import StaleElementReferenceException, WebDriverException
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
@@ -22,6 +22,8 @@ from selenium.webdriver.support.wait import WebDriverWait
 from strata.errors import UserError
 
 CHROMIUM, DRIVER = "chromium", "chromedriver"
+LEAVING = "does not belong to the document"
+"""What chromedriver says, instead of a stale element, while another page replaces the element's."""
 
 
 class Browser:
@@ -58,12 +60,33 @@ class Browser:
         """
 
         def visible(driver: webdriver.Chrome) -> WebElement | Literal[False]:
-            found = driver.find_elements(By.CSS_SELECTOR, selector)
-            return next((one for one in found if one.is_displayed()), False)
+            try:
+                found = driver.find_elements(By.CSS_SELECTOR, selector)
+                return next((one for one in found if one.is_displayed()), False)
+            except WebDriverException as error:
+                if not _leaving(error):
+                    raise
+                return False
 
-        ignored = (StaleElementReferenceException,)
-        wait = WebDriverWait(self.driver, seconds, poll_frequency=0.3, ignored_exceptions=ignored)
-        return wait.until(visible, f"no {selector} in {seconds:.0f} s")
+        return WebDriverWait(self.driver, seconds, poll_frequency=0.3).until(visible, f"no {selector} in {seconds:.0f} s")
+
+    def wait_until_left(self, element: WebElement, seconds: float, text: str) -> None:
+        """Returns when another page has replaced the element's: to open a page at once would cancel the request.
+
+        Raises:
+            selenium.common.TimeoutException: with the text; the page stays.
+        """
+
+        def left(_: webdriver.Chrome) -> bool:
+            try:
+                element.is_enabled()
+            except WebDriverException as error:
+                if not _leaving(error):
+                    raise
+                return True
+            return False
+
+        WebDriverWait(self.driver, seconds, poll_frequency=0.3).until(left, text)
 
     def run(self, script: str, *arguments: object) -> Any:
         """The value that a function body in JavaScript returns; runs even though the page itself may not."""
@@ -90,6 +113,11 @@ class Browser:
     def pdf(self) -> bytes:
         """The page as it would be printed."""
         return base64.b64decode(self.driver.execute_cdp_cmd("Page.printToPDF", {})["data"])
+
+
+def _leaving(error: WebDriverException) -> bool:
+    """Whether an element's page is no longer shown."""
+    return isinstance(error, StaleElementReferenceException) or LEAVING in str(error)
 
 
 @contextmanager
