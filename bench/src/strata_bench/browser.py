@@ -68,7 +68,9 @@ class Browser:
                     raise
                 return False
 
-        return WebDriverWait(self.driver, seconds, poll_frequency=0.3).until(visible, f"no {selector} in {seconds:.0f} s")
+        return WebDriverWait(self.driver, seconds, poll_frequency=0.3).until(
+            visible, f"no {selector} in {seconds:.0f} s"
+        )
 
     def wait_until_left(self, element: WebElement, seconds: float, text: str) -> None:
         """Returns when another page has replaced the element's: to open a page at once would cancel the request.

@@ -126,35 +126,34 @@ def counts(events: Events) -> tuple[int, int, int]:
 
 
 def test_life_of_a_release(stack: Stack, api_server: ApiServer) -> None:
-    """Create, no change, change, drift of values, lost object, lost release, destroy."""
-    assert counts(stack.run("up", {"life": RELEASE})) == (1, 0, 0)
-    live = api_server.kubectl("get", "configmap", "life", "-n", "contract", "-o", "jsonpath={.data.greeting}")
-    assert live == "hello"
+    """Create, change, no change, destroy; values changed by hand, a lost object and a lost release are repaired."""
+    names = ("by-hand", "no-object", "no-release")
+    assert counts(stack.run("up", dict.fromkeys(names, RELEASE))) == (3, 0, 0)
+    assert [greeting(api_server, name) for name in names] == ["hello"] * 3
     assert PASSWORD not in stack.state()
 
     changed = {"values": {"greeting": "good evening", "password": PASSWORD}}
-    assert counts(stack.run("up", {"life": changed})) == (0, 1, 0)
-    live = api_server.kubectl("get", "configmap", "life", "-n", "contract", "-o", "jsonpath={.data.greeting}")
-    assert live == "good evening"
+    assert counts(stack.run("up", dict.fromkeys(names, RELEASE) | {"by-hand": changed})) == (0, 1, 0)
+    assert [greeting(api_server, name) for name in names] == ["good evening", "hello", "hello"]
 
     api_server.helm(
-        *("upgrade", "life", str(stack.directory / "chart"), "-n", "contract"),
+        *("upgrade", "by-hand", str(stack.directory / "chart"), "-n", "contract"),
         *("--set", "greeting=intruder,password=other"),
     )
-    assert counts(stack.run("up", None, "--refresh")) == (0, 1, 0)
-    assert api_server.helm("get", "values", "life", "-n", "contract", "-o", "json")["greeting"] == "good evening"
-
-    api_server.kubectl("delete", "configmap", "life", "-n", "contract")
-    assert counts(stack.run("up", None, "--refresh")) == (0, 1, 0)
-    api_server.kubectl("get", "configmap", "life", "-n", "contract")
-
-    api_server.helm("uninstall", "life", "-n", "contract")
-    assert counts(stack.run("up", None, "--refresh")) == (1, 0, 0)
+    api_server.kubectl("delete", "configmap", "no-object", "-n", "contract")
+    api_server.helm("uninstall", "no-release", "-n", "contract")
+    assert counts(stack.run("up", None, "--refresh")) == (1, 2, 0)
+    assert [greeting(api_server, name) for name in names] == ["good evening", "hello", "hello"]
     assert counts(stack.run("up", None, "--refresh")) == (0, 0, 0)
 
     stack.run("destroy")
     assert api_server.helm("list", "-n", "contract", "-o", "json") == []
     assert PASSWORD not in stack.state()
+
+
+def greeting(api_server: ApiServer, name: str) -> str:
+    """What a release's ConfigMap has in the cluster."""
+    return api_server.kubectl("get", "configmap", name, "-n", "contract", "-o", "jsonpath={.data.greeting}")
 
 
 @pytest.mark.nightly
