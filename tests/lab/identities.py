@@ -91,7 +91,8 @@ def _containers(context: SiteContext, cloud: Connection, without: str | None) ->
     found = list_containers("--filter", f"label={SITE_LABEL}={context.site.name}")
     names = {c["Names"][0]: f"{c['Id']} {c['StartedAt']}" for c in found}
     assert set(servers) <= set(names)
-    return {f"container {servers.get(n, n)}": identity for n, identity in names.items() if servers.get(n) != without}
+    named = {servers.get(name, name): identity for name, identity in names.items()}
+    return {f"container {name}": identity for name, identity in named.items() if name != without}
 
 
 def _cloud_objects(cloud: Connection, site: str) -> Iterator[tuple[str, str]]:
