@@ -19,7 +19,7 @@ from strata.site.paths import SitePaths
 def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A site whose playbook `hosts` has succeeded; nothing has drifted."""
     monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
-    context = SimpleNamespace(paths=SitePaths("campus"), playbooks={"hosts": None})
+    context: Any = SimpleNamespace(paths=SitePaths("campus"), playbooks={"hosts": None})
     monkeypatch.setattr(playbook_state, "_inputs", lambda *_: "same")
     monkeypatch.setattr(playbook_state, "_secrets", lambda _: {})
     monkeypatch.setattr(playbook_state, "hosts_drift", lambda *_: [])

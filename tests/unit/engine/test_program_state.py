@@ -257,7 +257,12 @@ def test_the_record_holds_no_secret(deployed: Deployed) -> None:
 def test_status_previews_what_up_would_run(deployed: Deployed, monkeypatch: pytest.MonkeyPatch) -> None:
     """During a run, and before the first, there is nothing to compare with; `up` itself is no input."""
     previewed: list[str] = []
-    monkeypatch.setattr("strata.drift.pulumi.preview_steps", lambda program, *_, **__: previewed.append(program) or [])
+
+    def preview(program: str, *_: object, **__: object) -> list[dict[str, Any]]:
+        previewed.append(program)
+        return []
+
+    monkeypatch.setattr("strata.drift.pulumi.preview_steps", preview)
 
     def look() -> list[str]:
         previewed.clear()
