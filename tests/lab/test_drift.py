@@ -65,7 +65,6 @@ class Broken:
     """A site where something of every kind was changed by hand.
 
     Args:
-        lost: the instance that was deleted, if one was.
         seen: what `status` says of it.
         page: the page of `strata report`.
         before: identities of the parts before anything was changed.
@@ -73,7 +72,6 @@ class Broken:
         repaired: whether `up` has repaired all of it meanwhile.
     """
 
-    lost: str | None
     seen: Seen
     page: Path
     before: Identities = field(repr=False)
@@ -193,7 +191,7 @@ def broken(
             report = pool.submit(strata, "report", context.site_file, "-o", page)
             seen = look(context)
         assert report.result().returncode == 0, report.result().stderr
-        found = Broken(lost, seen, page, before, configuration)
+        found = Broken(seen, page, before, configuration)
         yield found
     finally:
         if found is None or not found.repaired:
@@ -201,13 +199,15 @@ def broken(
 
 
 @pytest.fixture(scope="module")
-def repaired(context: SiteContext, cloud: Connection, kubectl: Callable[..., str], broken: Broken) -> Repaired:
+def repaired(
+    context: SiteContext, cloud: Connection, kubectl: Callable[..., str], broken: Broken, lost: str | None
+) -> Repaired:
     """The same site after `up`."""
     answer = up(context.site_file)
     changed = {step["name"]: step["changed"] for step in answer["steps"] if step["changed"]}
     seen = look(context)
     broken.repaired = (seen.exit_status, seen.drift) == (0, [])
-    return Repaired(seen, changed, identities(context, cloud, kubectl, without=broken.lost))
+    return Repaired(seen, changed, identities(context, cloud, kubectl, without=lost))
 
 
 def test_an_untouched_site_has_no_drift_and_a_touched_one_has(broken: Broken) -> None:
@@ -216,13 +216,13 @@ def test_an_untouched_site_has_no_drift_and_a_touched_one_has(broken: Broken) ->
     assert broken.seen.drift
 
 
-def test_openstack(context: SiteContext, broken: Broken) -> None:
+def test_openstack(context: SiteContext, broken: Broken, lost: str | None) -> None:
     """A flavor, a quota, an aggregate's metadata, a security rule, an instance and the network agent are named, and
     nothing else is."""
     assert context.site.cloud is not None
     assert context.site.cloud.project.quota is not None
     cores = context.site.cloud.project.quota.cores
-    instances = {("cloud", f"instance {broken.lost}", "state", "present", "missing")} if broken.lost else set()
+    instances = {("cloud", f"instance {lost}", "state", "present", "missing")} if lost else set()
     assert broken.seen.layer("cloud") == instances | {
         ("cloud", f"flavor {context.site.cloud.flavors[-1].name}", 'extraSpecs["hw:by_hand"]', "missing", "yes"),
         ("cloud", "quota set project", "cores", str(cores), str(cores + 1)),
@@ -238,14 +238,14 @@ def test_openstack(context: SiteContext, broken: Broken) -> None:
     }
 
 
-def test_hosts(broken: Broken, secrets: SecretStore) -> None:
+def test_hosts(broken: Broken, lost: str | None, secrets: SecretStore) -> None:
     """Files, a service and the host that is gone are named, and nothing else is; no secret is shown."""
     found = broken.seen.layer("hosts")
     content = next(row for row in found if row[2] == "content")
     algorithm = content[3].partition(":")[0]
     wanted, changed = (hashlib.new(algorithm, text).hexdigest()[:12] for text in broken.configuration)
     silent = {row for row in found if row[2] == "SSH"}
-    assert {row[:4] for row in silent} == ({("hosts", broken.lost, "SSH", "answers")} if broken.lost else set())
+    assert {row[:4] for row in silent} == ({("hosts", lost, "SSH", "answers")} if lost else set())
     assert all("No route to host" in row[4] or "timed out" in row[4] for row in silent), silent
     assert found - silent == {
         ("hosts", f"services-1: {HAPROXY}", "content", f"{algorithm}:{wanted}", f"{algorithm}:{changed}"),
@@ -256,14 +256,14 @@ def test_hosts(broken: Broken, secrets: SecretStore) -> None:
     assert not [name for name, value in secrets.known().items() if value in text]
 
 
-def test_cluster(context: SiteContext, broken: Broken) -> None:
+def test_cluster(context: SiteContext, broken: Broken, lost: str | None) -> None:
     """A node's label and taint, a unit's file, and the node that went with its instance are named, and nothing else
     is."""
     assert context.site.cluster is not None
     marks = context.site.cluster.gpu_nodes
     label, value = next(iter(marks.labels.items()))
     found = broken.seen.layer("cluster")
-    assert found - {node_gone(found, broken.lost)} == {
+    assert found - {node_gone(found, lost)} == {
         ("cluster", "node gpu-worker-1", f"label {label}", value, "by-hand"),
         ("cluster", "node gpu-worker-1", "taint", marks.taints[0], "missing"),
         ("cluster", "gpu-worker-1: /etc/systemd/system/kubelet.service", "state", "file", "missing"),
@@ -286,22 +286,22 @@ def test_platform(context: SiteContext, broken: Broken) -> None:
     }
 
 
-def test_the_page_shows_what_has_drifted(broken: Broken) -> None:
+def test_the_page_shows_what_has_drifted(broken: Broken, lost: str | None) -> None:
     """`strata report` looks for itself: a row of its page for each object, property, wanted and found value."""
     with browser() as window:
         window.open(broken.page, width=WIDTH)
         found = rows(window, "drift")
-    named, drift = node_gone(found, broken.lost), broken.seen.drift
-    assert set(found) - {named} == set(drift) - {node_gone(drift, broken.lost)}
+    named, drift = node_gone(found, lost), broken.seen.drift
+    assert set(found) - {named} == set(drift) - {node_gone(drift, lost)}
 
 
-def test_up_repairs_it_and_leaves_no_drift(broken: Broken, repaired: Repaired) -> None:
+def test_up_repairs_it_and_leaves_no_drift(lost: str | None, repaired: Repaired) -> None:
     """Each object of the cloud, the network agent and two releases are changed; no step without drift changes any."""
     assert (repaired.seen.exit_status, repaired.seen.drift) == (0, [])
     assert repaired.changed.keys() == {"controller", "cloud", "hosts", "cluster", "platform"}
     assert {name: repaired.changed[name] for name in ("controller", "cloud", "platform")} == {
         "controller": 1,
-        "cloud": 5 if broken.lost else 4,
+        "cloud": 5 if lost else 4,
         "platform": 2,
     }
 

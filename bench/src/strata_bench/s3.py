@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import requests
-
 from strata.catalogue.discovery import services
 from strata.toolchain import cache, load_versions
 from strata_bench.services import free_port
+from strata_bench.waiting import responds
 
 REGION = "us-east-1"
-START_SECONDS = 180.0
 
 
 @dataclass(frozen=True)
@@ -67,20 +64,8 @@ def s3_server(program: Path, root: Path, bucket: str, secret_key: str) -> Iterat
     with subprocess.Popen([program], env=environment, stdout=subprocess.DEVNULL) as process:
         try:
             found = S3Server(f"http://127.0.0.1:{port}", folder, bucket, secret_key)
-            _wait(process, f"{found.url}/_health")
+            responds(f"{found.url}/_health", process)
             yield found
         finally:
             process.terminate()
     assert process.returncode == 0
-
-
-def _wait(process: subprocess.Popen[bytes], url: str) -> None:
-    end = time.monotonic() + START_SECONDS
-    while process.poll() is None and time.monotonic() < end:
-        try:
-            if requests.get(url, timeout=60).status_code == requests.codes.ok:
-                return
-        except requests.RequestException:
-            pass
-        time.sleep(0.1)
-    raise AssertionError(f"{url} does not respond; exit status {process.poll()}")

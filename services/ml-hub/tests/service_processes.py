@@ -23,7 +23,6 @@ from strata.site.paths import REPOSITORY
 from strata_bench.waiting import responds
 
 CATALOGUE = REPOSITORY / "inventories/lab/catalogue.json"
-START_SECONDS = 180.0
 
 
 @dataclass
@@ -58,7 +57,7 @@ def running(
         )
     service = Service(f"http://127.0.0.1:{port}", process, log_file)
     try:
-        responds(f"{service.url}/healthz", process, log_file, seconds=START_SECONDS)
+        responds(f"{service.url}/healthz", process, log_file)
         yield service
     finally:
         process.terminate()

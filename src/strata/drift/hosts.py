@@ -5,7 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import json
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,12 @@ from strata.drift.baseline import HostBaseline, ManagedFile, ManagedUnit
 from strata.findings import MISSING, Drift
 from strata.inventory.build import build_inventory
 from strata.layers import Layer, Playbook
+from strata.retry import wait_until
 from strata.site.context import SiteContext
+
+STARTING_SECONDS = 60.0
+"""In which the units of a host become active after its start."""
+_STARTING = frozenset({"activating", "reloading"})
 
 
 def hosts_drift(context: SiteContext, playbooks: Iterable[Playbook]) -> list[Drift]:
@@ -48,6 +53,19 @@ def hosts_drift(context: SiteContext, playbooks: Iterable[Playbook]) -> list[Dri
 
     with concurrent.futures.ThreadPoolExecutor(max_workers=16) as pool:
         return drift + [found for one in pool.map(look, manifests) for found in one]
+
+
+def settled_hosts_drift(context: SiteContext, playbooks: Sequence[Playbook]) -> list[Drift]:
+    """As `hosts_drift`, once it is more than units that start: those need a moment, not their playbook."""
+    drift: list[Drift] = []
+
+    def starting() -> str | None:
+        drift[:] = hosts_drift(context, playbooks)
+        only = all(one.property == "ActiveState" and one.found in _STARTING for one in drift)
+        return "units that start" if drift and only else None
+
+    wait_until(starting, STARTING_SECONDS, pause=1)
+    return drift
 
 
 def playbook_hosts(context: SiteContext, playbook: Playbook) -> list[str]:

@@ -1,4 +1,4 @@
-"""Drift of what the Pulumi programs made: a preview that refreshes first says what, where a comparison says that."""
+"""Drift of what the Pulumi programs made: a comparison says whether, a preview that refreshes first says what."""
 
 from __future__ import annotations
 

@@ -17,20 +17,16 @@ from typing import Any
 from strata.access.kubectl import Unanswered
 from strata.catalogue.needs.database import databases
 from strata.catalogue.needs.hostname import published
-from strata.drift import Drift, handlers
+from strata.drift import handlers
 from strata.drift.baseline import TRUSTED_SECONDS, directory
 from strata.drift.cluster import cluster_drift
-from strata.drift.hosts import hosts_drift, playbook_hosts
-from strata.retry import wait_until
+from strata.drift.hosts import playbook_hosts, settled_hosts_drift
 from strata.site.context import SiteContext
 from strata.site.outputs import write_private
 from strata.site.paths import REPOSITORY
 
 _CODE = ("src/strata/site/secrets", "versions.yaml", "ansible.cfg")
 """Sources of every playbook."""
-STARTING_SECONDS = 60.0
-"""In which the units of a host become active after its start."""
-_STARTING = frozenset({"activating", "reloading"})
 _IGNORED = frozenset({"__pycache__", "molecule", "tests"})
 
 
@@ -51,7 +47,7 @@ def reason_to_run(context: SiteContext, playbook: str) -> str | None:
         host, task = min(pending)
         return f"{host}: handlers of {task!r} have not run"
     try:
-        drift = _settled_drift(context, playbook)
+        drift = settled_hosts_drift(context, [context.playbooks[playbook]])
         if playbook == "cluster":
             drift += cluster_drift(context)
     except Unanswered as error:
@@ -61,19 +57,6 @@ def reason_to_run(context: SiteContext, playbook: str) -> str | None:
         first = drift[0]
         return f"{first.object}: {first.property} is {first.found}, wanted {first.wanted}{more}"
     return None
-
-
-def _settled_drift(context: SiteContext, playbook: str) -> list[Drift]:
-    """Drift of the playbook's hosts, once more than units that start: those need a moment, not the playbook."""
-    drift: list[Drift] = []
-
-    def starting() -> str | None:
-        drift[:] = hosts_drift(context, [context.playbooks[playbook]])
-        only = all(one.property == "ActiveState" and one.found in _STARTING for one in drift)
-        return "units that start" if drift and only else None
-
-    wait_until(starting, STARTING_SECONDS, pause=1)
-    return drift
 
 
 def invalidate(context: SiteContext, playbook: str) -> None:

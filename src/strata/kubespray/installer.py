@@ -5,7 +5,7 @@ from __future__ import annotations
 from strata.access.kubectl import Unanswered
 from strata.access.ssh import Unreachable, run_ssh
 from strata.drift.cluster import cluster_drift
-from strata.drift.hosts import hosts_drift
+from strata.drift.hosts import settled_hosts_drift
 from strata.engine.playbook_step import playbook_step
 from strata.errors import UserError
 from strata.kubespray.commands import INSTALL, Record, Run, check_nodes
@@ -98,7 +98,7 @@ def _fetch(progress: Progress) -> StepResult:
 def _repair(context: SiteContext) -> tuple[str | None, int]:
     """Why Kubespray has to run, or None; and how many marks of nodes were restored without it."""
     try:
-        drift = [*hosts_drift(context, [KUBESPRAY]), *cluster_drift(context)]
+        drift = [*settled_hosts_drift(context, [KUBESPRAY]), *cluster_drift(context)]
     except Unanswered as error:
         return str(error), 0
     others = [one for one in drift if not is_mark(one)]

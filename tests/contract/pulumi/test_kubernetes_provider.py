@@ -143,6 +143,7 @@ def test_life_of_a_release(stack: Stack, api_server: ApiServer) -> None:
     api_server.kubectl("delete", "configmap", "no-object", "-n", "contract")
     api_server.helm("uninstall", "no-release", "-n", "contract")
     assert counts(stack.run("up", None, "--refresh")) == (1, 2, 0)
+    assert api_server.helm("get", "values", "by-hand", "-n", "contract", "-o", "json")["greeting"] == "good evening"
     assert [greeting(api_server, name) for name in names] == ["good evening", "hello", "hello"]
     assert counts(stack.run("up", None, "--refresh")) == (0, 0, 0)
 

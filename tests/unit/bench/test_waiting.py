@@ -28,16 +28,16 @@ def test_it_asks_until_the_answer_is_true() -> None:
 
 
 def test_a_wait_in_vain_says_what_it_saw() -> None:
-    words = r"not within 0 s \(load [0-9.]+ on \d+ processors\): the door opens; last seen: \[\]"
+    words = r"not within 0 s \(load [0-9.]+ on \d+ processors\): the port is open; last seen: \[\]"
     with pytest.raises(AssertionError, match=words):
-        eventually(list, 0, "the door opens")
-    with pytest.raises(AssertionError, match="the door opens: ZeroDivisionError: division by zero"):
-        eventually(lambda: 1 / 0, 0, "the door opens")
+        eventually(list, 0, "the port is open")
+    with pytest.raises(AssertionError, match="the port is open: ZeroDivisionError: division by zero"):
+        eventually(lambda: 1 / 0, 0, "the port is open")
 
 
 def test_nobody_waits_for_what_cannot_come() -> None:
-    with pytest.raises(AssertionError, match=r"^the door opens: it is a wall; last seen: False$"):
-        eventually(lambda: False, 3600, "the door opens", hopeless=lambda: "it is a wall")
+    with pytest.raises(AssertionError, match=r"^the port is open: the server has ended; last seen: False$"):
+        eventually(lambda: False, 3600, "the port is open", hopeless=lambda: "the server has ended")
 
 
 def test_a_server_that_ended_is_told_with_its_output(tmp_path: Path) -> None:

@@ -205,7 +205,7 @@ class Kubespray:
         monkeypatch.setattr(run, "wait_for_ssh", lambda *_: None)
         monkeypatch.setattr(run, "follow_ansible", self.follow)
         monkeypatch.setattr(run, "record_nodes", self.record)
-        monkeypatch.setattr(installer, "hosts_drift", lambda *_: self.drift)
+        monkeypatch.setattr(installer, "settled_hosts_drift", lambda *_: self.drift)
         monkeypatch.setattr(installer, "cluster_drift", lambda *_: [])
         monkeypatch.setattr(installer, "playbook_step", lambda *_: lambda _: StepResult(0, "7 hosts"))
         monkeypatch.setattr(marks, "kubectl", lambda _, *words: self.kubectl.append(words))

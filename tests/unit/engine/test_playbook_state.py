@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from strata.drift import hosts
 from strata.drift.handlers import PendingHandlers, finish
 from strata.engine import playbook_state
 from strata.findings import Drift
@@ -22,7 +23,7 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     context: Any = SimpleNamespace(paths=SitePaths("campus"), playbooks={"hosts": None})
     monkeypatch.setattr(playbook_state, "_inputs", lambda *_: "same")
     monkeypatch.setattr(playbook_state, "_secrets", lambda _: {})
-    monkeypatch.setattr(playbook_state, "hosts_drift", lambda *_: [])
+    monkeypatch.setattr(hosts, "hosts_drift", lambda *_: [])
     playbook_state.remember(context, "hosts")
     return context
 
@@ -35,7 +36,7 @@ def unit(name: str, state: str) -> Drift:
 def test_units_that_start_are_waited_for(context: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """As after a start of the site; a failed one is a reason at once, one that never starts is one at the end."""
     looks = [[unit("a", "activating"), unit("b", "activating")], [unit("b", "activating")], []]
-    monkeypatch.setattr(playbook_state, "hosts_drift", lambda *_: looks.pop(0))
+    monkeypatch.setattr(hosts, "hosts_drift", lambda *_: looks.pop(0))
     monkeypatch.setattr("strata.retry.time.sleep", lambda _: None)
     assert playbook_state.reason_to_run(context, "hosts") is None
     assert looks == []
@@ -43,8 +44,8 @@ def test_units_that_start_are_waited_for(context: Any, monkeypatch: pytest.Monke
     assert playbook_state.reason_to_run(context, "hosts") == (
         "services-1: a: ActiveState is activating, wanted active and 1 more"
     )
-    monkeypatch.setattr(playbook_state, "STARTING_SECONDS", 0.0)
-    monkeypatch.setattr(playbook_state, "hosts_drift", lambda *_: [unit("a", "activating")])
+    monkeypatch.setattr(hosts, "STARTING_SECONDS", 0.0)
+    monkeypatch.setattr(hosts, "hosts_drift", lambda *_: [unit("a", "activating")])
     assert playbook_state.reason_to_run(context, "hosts") == "services-1: a: ActiveState is activating, wanted active"
 
 
