@@ -31,6 +31,7 @@ class Watched:
         elsewhere: the command lines of other processes.
         leaks: place to secrets.
         output: what the command printed.
+        errors: what it printed to standard error.
     """
 
     status: int = -1
@@ -38,6 +39,7 @@ class Watched:
     elsewhere: list[bytes] = field(default_factory=list, repr=False)
     leaks: dict[str, set[str]] = field(default_factory=dict)
     output: str = field(default="", repr=False)
+    errors: str = field(default="", repr=False)
 
 
 @dataclass
@@ -54,13 +56,14 @@ def watched(command: Sequence[str], log: Path, needles: Needles, environments: M
 
     Args:
         command: with its arguments.
-        log: file for its output.
+        log: file for its output; beside it, with the suffix `.errors`, one for standard error.
         needles: the secrets.
         environments: names of processes to the secrets that may stand in their environment.
     """
     seen = Watched()
-    with log.open("wb") as stream:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT)
+    error_log = log.with_suffix(".errors")
+    with log.open("wb") as stream, error_log.open("wb") as errors:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stream, stderr=errors)
         deadline = time.monotonic() + LONGEST_SECONDS
         looks: dict[int, _Look] = {}
         below = {process.pid}
@@ -86,7 +89,7 @@ def watched(command: Sequence[str], log: Path, needles: Needles, environments: M
             if process.poll() is None:
                 process.terminate()
             seen.status = process.wait(timeout=60)
-    seen.output = log.read_text(errors="replace")
+    seen.output, seen.errors = (file.read_text(errors="replace") for file in (log, error_log))
     return seen
 
 

@@ -26,9 +26,13 @@ from strata.verify.waiting import settled
 from strata_bench.browser import browser
 from strata_lab.network.container import container_name
 
-from .commands import strata, strata_json, up
+from .commands import strata, strata_json, strata_line, up
+from .healing import in_controller
 from .identities import Identities, identities
+from .needles import Needles
 from .pages import WIDTH, rows
+from .processes import Watched, watched
+from .site_secrets import IN_ENVIRONMENT, shows_no_secret, site_needles
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -38,6 +42,8 @@ if TYPE_CHECKING:
 WORKER = "worker-1"
 """The instance that is deleted by hand in the nightly suite."""
 HAPROXY = "/etc/haproxy/haproxy.cfg"
+OPENSTACK_FILE = "/usr/local/lib/openstack/wait_for_queue.py"
+"""On the controller; no service is restarted for it."""
 
 Row = tuple[str, str, str, str, str]
 """Layer, object, property, wanted, found."""
@@ -86,11 +92,13 @@ class Repaired:
     Args:
         seen: what `status` says then.
         changed: how many changes `up` counted, by step.
+        up: what all processes of this machine showed meanwhile.
         after: identities of the parts.
     """
 
     seen: Seen
     changed: dict[str, int]
+    up: Watched = field(repr=False)
     after: Identities = field(repr=False)
 
 
@@ -104,9 +112,11 @@ def look(context: SiteContext) -> Seen:
 
 
 def break_openstack(context: SiteContext, cloud: Connection, lost: str | None) -> None:
-    """A flavor, a quota, an aggregate's metadata, a security rule, the network agent, an instance."""
+    """A file's mode on the controller, a flavor, a quota, an aggregate's metadata, a security rule, the network agent,
+    an instance."""
     assert context.site.cloud is not None
     name = context.site.name
+    in_controller(context, "chmod", "0777", OPENSTACK_FILE)
     quota = context.site.cloud.project.quota
     assert quota is not None
     project = cloud.get_project(context.site.cloud.project.name)
@@ -199,15 +209,29 @@ def broken(
 
 
 @pytest.fixture(scope="module")
+def needles(context: SiteContext) -> Needles:
+    """The site's secrets."""
+    return site_needles(context)
+
+
+@pytest.fixture(scope="module")
 def repaired(
-    context: SiteContext, cloud: Connection, kubectl: Callable[..., str], broken: Broken, lost: str | None
+    context: SiteContext,
+    cloud: Connection,
+    kubectl: Callable[..., str],
+    broken: Broken,
+    lost: str | None,
+    needles: Needles,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Repaired:
-    """The same site after `up`."""
-    answer = up(context.site_file)
-    changed = {step["name"]: step["changed"] for step in answer["steps"] if step["changed"]}
+    """The same site after `up`, which runs every playbook and program; it is watched meanwhile."""
+    log = tmp_path_factory.mktemp("repair") / "up"
+    done = watched(strata_line(context, "up", "--no-verify", "--json"), log, needles, IN_ENVIRONMENT)
+    assert done.status == 0, (done.errors or done.output)[-3000:]
+    changed = {step["name"]: step["changed"] for step in json.loads(done.output)["steps"] if step["changed"]}
     seen = look(context)
     broken.repaired = (seen.exit_status, seen.drift) == (0, [])
-    return Repaired(seen, changed, identities(context, cloud, kubectl, without=lost))
+    return Repaired(seen, changed, done, identities(context, cloud, kubectl, without=lost))
 
 
 def test_an_untouched_site_has_no_drift_and_a_touched_one_has(broken: Broken) -> None:
@@ -217,13 +241,14 @@ def test_an_untouched_site_has_no_drift_and_a_touched_one_has(broken: Broken) ->
 
 
 def test_openstack(context: SiteContext, broken: Broken, lost: str | None) -> None:
-    """A flavor, a quota, an aggregate's metadata, a security rule, an instance and the network agent are named, and
-    nothing else is."""
+    """A file's mode, a flavor, a quota, an aggregate's metadata, a security rule, an instance and the network agent are
+    named, and nothing else is."""
     assert context.site.cloud is not None
     assert context.site.cloud.project.quota is not None
     cores = context.site.cloud.project.quota.cores
     instances = {("cloud", f"instance {lost}", "state", "present", "missing")} if lost else set()
     assert broken.seen.layer("cloud") == instances | {
+        ("cloud", f"controller: {OPENSTACK_FILE}", "mode", "0755", "0777"),
         ("cloud", f"flavor {context.site.cloud.flavors[-1].name}", 'extraSpecs["hw:by_hand"]', "missing", "yes"),
         ("cloud", "quota set project", "cores", str(cores), str(cores + 1)),
         ("cloud", "aggregate none", "metadata.by_hand", "missing", "yes"),
@@ -296,14 +321,22 @@ def test_the_page_shows_what_has_drifted(broken: Broken, lost: str | None) -> No
 
 
 def test_up_repairs_it_and_leaves_no_drift(lost: str | None, repaired: Repaired) -> None:
-    """Each object of the cloud, the network agent and two releases are changed; no step without drift changes any."""
+    """Each object of the cloud, the network agent, a file and two releases are changed; no step without drift changes
+    any."""
     assert (repaired.seen.exit_status, repaired.seen.drift) == (0, [])
-    assert repaired.changed.keys() == {"controller", "cloud", "hosts", "cluster", "platform"}
-    assert {name: repaired.changed[name] for name in ("controller", "cloud", "platform")} == {
+    assert repaired.changed.keys() == {"controller", "OpenStack", "cloud", "hosts", "cluster", "platform"}
+    assert {name: repaired.changed[name] for name in ("controller", "OpenStack", "cloud", "platform")} == {
         "controller": 1,
+        "OpenStack": 1,
         "cloud": 5 if lost else 4,
         "platform": 2,
     }
+
+
+def test_no_process_shows_a_secret_meanwhile(context: SiteContext, repaired: Repaired, needles: Needles) -> None:
+    """No command line, no environment on this machine and no output holds one while `up` runs every playbook and
+    program."""
+    assert shows_no_secret(context, repaired.up, needles)
 
 
 def test_up_touches_nothing_else(
@@ -316,6 +349,7 @@ def test_up_touches_nothing_else(
     assert {part.partition(" for ")[0] for part in changed} == {
         f"container {container_name(context.site.name)}",
         f"rule {context.site.name}-registry: ingress IPv4 tcp 5000-5000 {context.site.name}-kube-node",
+        f"file controller:{OPENSTACK_FILE}",
         f"file services-1:{HAPROXY}",
         "file services-1:/etc/postgresql/15/main/pg_hba.conf",
         "unit services-1:docker-registry.service",

@@ -42,11 +42,6 @@ class ProgramState:
         self._secrets = inputs.secrets(context)  # makes the passphrase where there is none
         self._given = inputs.given(self._run)
 
-    @staticmethod
-    def recorded(context: SiteContext, program: Program) -> bool:
-        """Whether there is a success to compare with; false during a run, and on a site that is not up."""
-        return _record(context, program).exists()
-
     def reason_to_run(self) -> str | None:
         """Returns None if the program need not run, else the reason in a few words."""
         provider = self._context.provider
@@ -109,6 +104,17 @@ class ProgramState:
         first = differing[0]
         more = f" and {len(differing) - 1} more" if len(differing) > 1 else ""
         return f"{label(first['type'])} {urn_name(first['urn'])} has changed{more}"
+
+
+def is_skipped(context: SiteContext, program: Program, progress: Progress) -> bool:
+    """Whether `up` would skip the program; false during a run, and on a site that is not up.
+
+    Args:
+        context: the site.
+        program: directory in pulumi/.
+        progress: told what is compared.
+    """
+    return _record(context, program).exists() and ProgramState(context, program, progress).reason_to_run() is None
 
 
 def _record(context: SiteContext, program: Program) -> Path:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from strata.drift.program_state import ProgramState
+from strata.drift.program_state import is_skipped
 from strata.findings import MISSING, Drift
 from strata.layers import Layer
 from strata.progress import Silent
@@ -28,7 +28,7 @@ def program_drift(context: SiteContext, program: Program) -> list[Drift]:
     Raises:
         UserError: the layer is not up or cannot be reached.
     """
-    if ProgramState.recorded(context, program) and ProgramState(context, program, Silent()).reason_to_run() is None:
+    if is_skipped(context, program, Silent()):
         return []
     steps = preview_steps(program, context.site, context.paths, Silent(), site_file=context.site_file)
     return [drift for step in steps for drift in step_drift(LAYERS[program], step)]

@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
+from strata.drift.program_state import is_skipped
 from strata.engine.disruption import disturbances, file_changes, warnings
 from strata.engine.kubernetes_version import upgraded_nodes
 from strata.errors import UserError
@@ -36,7 +37,8 @@ def show_changes(context: SiteContext, console: Console, layers: Sequence[Layer]
 
 
 def show_difference(context: SiteContext, console: Console, layers: Sequence[Layer]) -> None:
-    """Asks Pulumi for a preview of the cloud and platform programs; an unreachable layer is told, not raised.
+    """Asks Pulumi for a preview of the cloud and platform programs, but of those that `up` would skip; an unreachable
+    layer is told, not raised.
 
     A site that was never up is compared too where its cloud is an existing one; only its state directory changes.
     """
@@ -56,6 +58,9 @@ def show_difference(context: SiteContext, console: Console, layers: Sequence[Lay
             with console.status(f"asking {layer}") as status:
                 if layer is Layer.CLOUD and context.provider.references_objects:
                     prepare_comparison(context, status)
+                if is_skipped(context, program, status):
+                    console.print(f"{layer}: no change, no drift", highlight=False)
+                    continue
                 result = preview(program, context.site, context.paths, status, site_file=context.site_file)
         except UserError as error:
             console.print(f"{layer}: cannot be compared: {error.message}", markup=False, soft_wrap=True)

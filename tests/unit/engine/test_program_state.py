@@ -8,17 +8,21 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from strata.drift import program_state
 from strata.drift.program_state import ProgramState
 from strata.drift.pulumi import program_drift
 from strata.engine import layers
+from strata.engine.difference import show_difference
 from strata.engine.disruption import Approval
+from strata.layers import Layer
 from strata.models import find_site
 from strata.processes import tagged
 from strata.progress import Silent
@@ -278,6 +282,25 @@ def test_status_previews_what_up_would_run(deployed: Deployed, monkeypatch: pyte
     assert look() == ["platform"]
     ProgramState(deployed.context, "cloud", Silent()).invalidate()
     assert look() == ["cloud", "platform"]
+
+
+def test_plan_previews_what_up_would_run(deployed: Deployed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a program that `up` would skip it says so."""
+    changed = PulumiResult(1, 2, 3, 9, 1.0, {})
+    monkeypatch.setattr("strata.stacks.pulumi.preview", lambda *_, **__: changed)
+
+    def plan() -> list[str]:
+        console = Console(file=StringIO())
+        show_difference(SiteContext.load(deployed.context.site_file), console, list(Layer))
+        assert isinstance(console.file, StringIO)
+        return console.file.getvalue().strip().splitlines()[1:]
+
+    skipped, previewed = "no change, no drift", "1 to create, 2 to change, 3 to delete, 9 unchanged"
+    assert plan() == [f"cloud: {skipped}", f"platform: {skipped}"]
+    deployed.edit("services/hub/service.py")
+    assert plan() == [f"cloud: {skipped}", f"platform: {previewed}"]
+    ProgramState(deployed.context, "cloud", Silent()).invalidate()
+    assert plan() == [f"cloud: {previewed}", f"platform: {previewed}"]
 
 
 def test_the_steps_skip_and_thorough_does_not(deployed: Deployed, monkeypatch: pytest.MonkeyPatch) -> None:
