@@ -297,7 +297,7 @@ def test_plan_previews_what_up_would_run(deployed: Deployed, monkeypatch: pytest
 
     skipped, previewed = "no change, no drift", "1 to create, 2 to change, 3 to delete, 9 unchanged"
     assert plan() == [f"cloud: {skipped}", f"platform: {skipped}"]
-    deployed.edit("services/hub/service.py")
+    deployed.releases[1]["revision"] = "2"
     assert plan() == [f"cloud: {skipped}", f"platform: {previewed}"]
     ProgramState(deployed.context, "cloud", Silent()).invalidate()
     assert plan() == [f"cloud: {previewed}", f"platform: {previewed}"]
