@@ -25,8 +25,8 @@ from strata.toolchain import charts, load_versions
 
 SOURCES = ("ansible", "ansible.cfg", "helm", "lab", "services", "src", "uv.lock", "versions.yaml")
 """Of the repository, beside the program's own folder. Any file counts: a program may start to read it."""
-_IGNORED = frozenset({".venv", "__pycache__", "molecule", "tests"})
-"""Directories that no program reads: tests of a service leave thousands of files in its .venv."""
+_IGNORED = frozenset({"__pycache__", "molecule", "tests"})
+"""Directories that no program reads, as it reads none that is hidden: tests and linters leave .venv and .ruff_cache."""
 _VARIABLES = ("HELM_", "KUBE", "OS_", "PULUMI_", "STRATA_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 """Prefixes of the environment variables that the programs and their plugins read; proxies in lower case too."""
 _TOOLS: Mapping[Program, tuple[str, ...]] = {
@@ -95,7 +95,8 @@ def _files(directory: Path) -> Iterator[Path]:
         if entry.name in _IGNORED or (entry.name.startswith("Pulumi.") and entry.name != "Pulumi.yaml"):
             continue
         if entry.is_dir():
-            yield from _files(Path(entry.path))
+            if not entry.name.startswith("."):
+                yield from _files(Path(entry.path))
         elif entry.is_file():
             yield Path(entry.path)
 
