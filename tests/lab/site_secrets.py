@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from pathlib import Path
 
 import yaml
 
@@ -10,9 +11,10 @@ from strata.observe.hosts import ssh
 from strata.site.context import SiteContext
 from strata.site.hosts import address_of
 
+from .commands import strata_line
 from .lab_site import is_lab
 from .needles import Needles
-from .processes import Watched
+from .processes import Watched, watched
 
 SSH_KEY = "SSH key"
 ADMINISTRATOR_KEY = "cluster administrator's key"
@@ -58,6 +60,20 @@ def _cluster_keys(context: SiteContext) -> dict[str, str]:
     assert found.keys() >= {"ca.key", "sa.key", "front-proxy-ca.key"}, error
     user = yaml.safe_load(context.paths.kubeconfig.read_text())["users"][0]["user"]
     return found | {ADMINISTRATOR_KEY: base64.b64decode(user["client-key-data"]).decode()}
+
+
+def watched_up(context: SiteContext, log: Path, needles: Needles, option: str) -> Watched:
+    """An `up` with one more option, with all processes of this machine looked at meanwhile; must succeed.
+
+    Args:
+        context: the site.
+        log: file for its output.
+        needles: the site's secrets.
+        option: of `up`.
+    """
+    done = watched(strata_line(context, "up", "--no-verify", option), log, needles, IN_ENVIRONMENT)
+    assert done.status == 0, (done.errors or done.output)[-3000:]
+    return done
 
 
 def shows_no_secret(context: SiteContext, up: Watched, needles: Needles) -> bool:

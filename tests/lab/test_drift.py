@@ -26,13 +26,13 @@ from strata.verify.waiting import settled
 from strata_bench.browser import browser
 from strata_lab.network.container import container_name
 
-from .commands import strata, strata_json, strata_line, up
+from .commands import strata, strata_json, up
 from .healing import in_controller
 from .identities import Identities, identities
 from .needles import Needles
 from .pages import WIDTH, rows
-from .processes import Watched, watched
-from .site_secrets import IN_ENVIRONMENT, shows_no_secret, site_needles
+from .processes import Watched
+from .site_secrets import shows_no_secret, site_needles, watched_up
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -225,9 +225,7 @@ def repaired(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Repaired:
     """The same site after `up`, which runs every playbook and program; it is watched meanwhile."""
-    log = tmp_path_factory.mktemp("repair") / "up"
-    done = watched(strata_line(context, "up", "--no-verify", "--json"), log, needles, IN_ENVIRONMENT)
-    assert done.status == 0, (done.errors or done.output)[-3000:]
+    done = watched_up(context, tmp_path_factory.mktemp("repair") / "up", needles, "--json")
     changed = {step["name"]: step["changed"] for step in json.loads(done.output)["steps"] if step["changed"]}
     seen = look(context)
     broken.repaired = (seen.exit_status, seen.drift) == (0, [])

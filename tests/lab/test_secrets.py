@@ -26,11 +26,18 @@ from strata.site.paths import REPOSITORY, cache_directory
 from strata.site.secrets.store import new_secret
 from strata.verify.pods import Kubectl
 
-from .commands import strata_line
 from .lab_site import require_lab
 from .needles import Needles, helm_release
-from .processes import read, watched
-from .site_secrets import ADMINISTRATOR_KEY, IN_ENVIRONMENT, PKI, SSH_KEY, shows_no_secret, site_needles
+from .processes import read
+from .site_secrets import (
+    ADMINISTRATOR_KEY,
+    IN_ENVIRONMENT,
+    PKI,
+    SSH_KEY,
+    shows_no_secret,
+    site_needles,
+    watched_up,
+)
 
 PARALLEL = 2
 """Searches at once: the other tests are done long before these."""
@@ -56,9 +63,7 @@ def needles(context: SiteContext) -> Needles:
 def test_no_process_of_an_up_shows_a_secret(context: SiteContext, needles: Needles, tmp_path: Path) -> None:
     """No command line and no environment on this machine holds a secret while `up` runs every playbook and program of a
     site without drift. The repair of test_drift.py is watched in the same way."""
-    up = watched(strata_line(context, "up", "--thorough", "--no-verify"), tmp_path / "up", needles, IN_ENVIRONMENT)
-    assert up.status == 0, up.errors[-3000:]
-    assert shows_no_secret(context, up, needles)
+    assert shows_no_secret(context, watched_up(context, tmp_path / "up", needles, "--thorough"), needles)
 
 
 def test_environments_hold_what_they_must(needles: Needles) -> None:

@@ -59,7 +59,7 @@ def show_difference(context: SiteContext, console: Console, layers: Sequence[Lay
                 if layer is Layer.CLOUD and context.provider.references_objects:
                     prepare_comparison(context, status)
                 if is_skipped(context, program, status):
-                    console.print(f"{layer}: no change, no drift", highlight=False)
+                    console.print(f"{layer}: no change", highlight=False)
                     continue
                 result = preview(program, context.site, context.paths, status, site_file=context.site_file)
         except UserError as error:

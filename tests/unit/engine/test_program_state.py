@@ -162,6 +162,7 @@ def test_files_that_no_program_reads_are_no_reason(deployed: Deployed) -> None:
         "src/strata/__pycache__/x.pyc",
         "services/hub/tests/test_hub.py",
         "services/hub/images/hub/.venv/bin/python",
+        "services/hub/.ruff_cache/0.17.5/1",
     ):
         deployed.edit(name)
     assert deployed.reason() is None
@@ -295,7 +296,7 @@ def test_plan_previews_what_up_would_run(deployed: Deployed, monkeypatch: pytest
         assert isinstance(console.file, StringIO)
         return console.file.getvalue().strip().splitlines()[1:]
 
-    skipped, previewed = "no change, no drift", "1 to create, 2 to change, 3 to delete, 9 unchanged"
+    skipped, previewed = "no change", "1 to create, 2 to change, 3 to delete, 9 unchanged"
     assert plan() == [f"cloud: {skipped}", f"platform: {skipped}"]
     deployed.releases[1]["revision"] = "2"
     assert plan() == [f"cloud: {skipped}", f"platform: {previewed}"]
