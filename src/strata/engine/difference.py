@@ -16,6 +16,8 @@ from strata.progress import Progress
 from strata.site.context import SiteContext
 from strata.stacks.events import label, urn_name
 
+_NO_CHANGE = "no change"
+
 
 def show_changes(context: SiteContext, console: Console, layers: Sequence[Layer]) -> None:
     """What was edited since the last success, an upgrade of Kubernetes, and what of it `up` refuses or drains.
@@ -59,7 +61,7 @@ def show_difference(context: SiteContext, console: Console, layers: Sequence[Lay
                 if layer is Layer.CLOUD and context.provider.references_objects:
                     prepare_comparison(context, status)
                 if is_skipped(context, program, status):
-                    console.print(f"{layer}: no change", highlight=False)
+                    console.print(f"{layer}: {_NO_CHANGE}", highlight=False)
                     continue
                 result = preview(program, context.site, context.paths, status, site_file=context.site_file)
         except UserError as error:
@@ -67,7 +69,8 @@ def show_difference(context: SiteContext, console: Console, layers: Sequence[Lay
             console.print(f"  fix: {error.fix}", markup=False, soft_wrap=True)
             continue
         counts = f"{result.created} to create, {result.updated} to change, {result.deleted} to delete"
-        console.print(f"{layer}: {counts}, {result.same} unchanged", highlight=False)
+        found = f"{counts}, {result.same} unchanged" if result.changed else _NO_CHANGE
+        console.print(f"{layer}: {found}", highlight=False)
         for line in step_lines(result.planned):
             console.print(f"  {line}", markup=False, highlight=False, soft_wrap=True)
         for one in disturbances(context, result.planned) if program == "cloud" else ():

@@ -286,9 +286,9 @@ def test_status_previews_what_up_would_run(deployed: Deployed, monkeypatch: pyte
 
 
 def test_plan_previews_what_up_would_run(deployed: Deployed, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a program that `up` would skip it says so."""
-    changed = PulumiResult(1, 2, 3, 9, 1.0, {})
-    monkeypatch.setattr("strata.stacks.pulumi.preview", lambda *_, **__: changed)
+    """A program that `up` would skip, and one whose preview finds nothing, read alike."""
+    answer = [PulumiResult(1, 2, 3, 9, 1.0, {})]
+    monkeypatch.setattr("strata.stacks.pulumi.preview", lambda *_, **__: answer[-1])
 
     def plan() -> list[str]:
         console = Console(file=StringIO())
@@ -296,12 +296,14 @@ def test_plan_previews_what_up_would_run(deployed: Deployed, monkeypatch: pytest
         assert isinstance(console.file, StringIO)
         return console.file.getvalue().strip().splitlines()[1:]
 
-    skipped, previewed = "no change", "1 to create, 2 to change, 3 to delete, 9 unchanged"
-    assert plan() == [f"cloud: {skipped}", f"platform: {skipped}"]
+    nothing, previewed = "no change", "1 to create, 2 to change, 3 to delete, 9 unchanged"
+    assert plan() == [f"cloud: {nothing}", f"platform: {nothing}"]
     deployed.releases[1]["revision"] = "2"
-    assert plan() == [f"cloud: {skipped}", f"platform: {previewed}"]
+    assert plan() == [f"cloud: {nothing}", f"platform: {previewed}"]
     ProgramState(deployed.context, "cloud", Silent()).invalidate()
     assert plan() == [f"cloud: {previewed}", f"platform: {previewed}"]
+    answer.append(PulumiResult(0, 0, 0, 9, 1.0, {}))
+    assert plan() == [f"cloud: {nothing}", f"platform: {nothing}"]
 
 
 def test_the_steps_skip_and_thorough_does_not(deployed: Deployed, monkeypatch: pytest.MonkeyPatch) -> None:
