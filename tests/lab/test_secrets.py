@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from strata.access.podman import podman, site_images
+from strata.access.podman import image_names, podman, site_images
 from strata.images.build import LOCAL_PREFIX
 from strata.platform.secrets import platform_state, secret_manifests
 from strata.site.context import SiteContext
@@ -143,7 +143,7 @@ def pod_images(outputs: ImageOutputs) -> list[str]:
         for index in (cache_directory() / "images" / "pods").glob("*/index.json")
     }
     tags = {content for content, digest in packed.items() if digest in used}
-    listed = podman("images", "--filter", f"reference={LOCAL_PREFIX}/*", "--format", "{{.Repository}}:{{.Tag}}").split()
+    listed = image_names(f"{LOCAL_PREFIX}/*")
     found = [reference for reference in listed if reference.rpartition(":")[2] in tags]
     # several contents may have given the same image: a comment in a Containerfile is one
     kept = {packed[reference.rpartition(":")[2]] for reference in found}

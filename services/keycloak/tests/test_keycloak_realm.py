@@ -16,6 +16,7 @@ import pytest
 import requests
 from requests.adapters import HTTPAdapter
 
+from strata.access.podman import image_names
 from strata.catalogue import cluster_login
 from strata.catalogue.issuer import Endpoints, Issuer
 from strata.images.build import LOCAL_PREFIX
@@ -169,7 +170,7 @@ def site() -> dict[str, Any]:
 
 def newest_image() -> str | None:
     """Of those that are kept, the one that was packed last; all are created at the same time, 1970."""
-    kept = podman("images", "--format={{.Tag}}", f"{LOCAL_PREFIX}/keycloak").split()
+    kept = [name.rpartition(":")[2] for name in image_names(f"{LOCAL_PREFIX}/keycloak")]
     packed = [layout for tag in kept if (layout := cache_directory() / "images" / "pods" / tag).exists()]
     newest = max(packed, key=lambda layout: layout.stat().st_mtime, default=None)
     return None if newest is None else f"{LOCAL_PREFIX}/keycloak:{newest.name}"

@@ -15,10 +15,11 @@ from strata.retry import attempts
 RUNTIME = "/usr/sbin/runc"
 """crun cannot raise rlimits without CAP_SYS_RESOURCE and is not on every host."""
 
-GONE = "container not known"
-"""`podman ps` lists first and reads each container then; a build's ends meanwhile, and the list fails."""
-LIST_PAUSES = (0.2, 0.5, 1.0, 2.0, 4.0)
-"""Seconds between attempts to list containers while builds end."""
+GONE = re.compile("(container|image|layer) not known")
+"""podman lists first and reads each object then: `ps` containers, `image ls` images, and `build` images' layers, to use
+them again. If another process removes one meanwhile, the command fails."""
+GONE_PAUSES = (0.2, 0.5, 1.0, 2.0, 4.0)
+"""Seconds between attempts at a command that met such a removal."""
 
 SITE_LABEL = "strata.site"
 """Label of every podman object that belongs to a site."""
@@ -69,6 +70,30 @@ def podman(*arguments: str, stdin: bytes | None = None) -> str:
     return result.stdout.decode(errors="replace")
 
 
+def _beside_removals(*arguments: str, stdin: bytes | None = None) -> str:
+    """Runs podman as podman() does, and again while it meets the removal of an object that it was not asked for."""
+    for last in attempts(GONE_PAUSES):
+        try:
+            return podman(*arguments, stdin=stdin)
+        except PodmanError as error:
+            if last or not GONE.search(error.stderr):
+                raise
+    raise AssertionError  # the last attempt returns or raises
+
+
+def build_image(*arguments: str, stdin: bytes | None = None) -> None:
+    """Runs `podman build`; others may remove images meanwhile.
+
+    Args:
+        arguments: options, build context.
+        stdin: bytes for its standard input.
+
+    Raises:
+        PodmanError: podman refused.
+    """
+    _beside_removals("build", *arguments, stdin=stdin)
+
+
 def exists(kind: str, name: str) -> bool:
     """Whether a container, image, network or volume of that name is there."""
     try:
@@ -96,15 +121,9 @@ def list_containers(*options: str) -> list[dict[str, Any]]:
     Raises:
         PodmanError: podman refused.
     """
-    for last in attempts(LIST_PAUSES):
-        try:
-            found: list[dict[str, Any]] | None = json.loads(podman("ps", "--all", "--format", "json", *options) or "[]")
-        except PodmanError as error:
-            if last or GONE not in error.stderr:
-                raise
-        else:
-            return found or []
-    raise AssertionError  # the last attempt returns or raises
+    listed = _beside_removals("ps", "--all", "--format", "json", *options)
+    found: list[dict[str, Any]] | None = json.loads(listed or "[]")
+    return found or []
 
 
 def partially_created(site: str) -> list[str]:
@@ -133,10 +152,19 @@ def site_networks(site: str) -> list[str]:
     return podman("network", "ls", "--filter", f"label={SITE_LABEL}={site}", "--format", "{{.Name}}").split()
 
 
+def image_names(pattern: str) -> list[str]:
+    """Names and tags of the images that match a pattern.
+
+    Args:
+        pattern: `localhost/strata/pod/*`; with or without a tag.
+    """
+    form = ("--format", "{{.Repository}}:{{.Tag}}")
+    return _beside_removals("image", "ls", "--filter", f"reference={pattern}", *form).split()
+
+
 def site_images(site: str) -> list[str]:
     """Names of all images that hold the root of a site's resized instance."""
-    pattern = f"reference=localhost/strata-{site}/*"
-    return podman("image", "ls", "--filter", pattern, "--format", "{{.Repository}}:{{.Tag}}").split()
+    return image_names(f"localhost/strata-{site}/*")
 
 
 def site_volumes(site: str) -> list[str]:

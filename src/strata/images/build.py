@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from strata.access.podman import list_containers, podman
+from strata.access.podman import build_image, list_containers, podman
 from strata.errors import UserError
 from strata.images.package_clients import mounts
 from strata.images.root_filesystem import PodBase
@@ -138,8 +138,8 @@ def build(source: ImageSource, reference: str) -> None:
         arguments = [f"--build-arg={name}={base.reference}" for name, base in source.bases.items()]
         # the host's own: a proxy or mirror may be on its loopback interface
         arguments += ["--network=host", *mounts(Path(scratch))] if source.network else ["--network=none"]
-        podman(
-            "build", "--quiet", "--pull=never", "--timestamp=0", "--format=oci", *arguments,
+        build_image(
+            "--quiet", "--pull=never", "--timestamp=0", "--format=oci", *arguments,
             f"--file={containerfile}", f"--tag={reference}", str(context),
         )  # fmt: skip
 

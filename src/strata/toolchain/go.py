@@ -26,6 +26,10 @@ from strata.toolchain.versions import Build, Component, Versions, architecture, 
 _KEPT = ("GOPROXY", "GONOPROXY", "GOPRIVATE", "GOSUMDB", "GONOSUMDB", "GOINSECURE", "GOAUTH", "GOVCS",
          "GOCACHE", "GOMODCACHE", "GOPATH", "GOTMPDIR")  # fmt: skip
 
+_MEMORY = {"GOGC": "off", "GOMEMLIMIT": "1536MiB"}
+"""A compiler or linker ends sooner without collecting garbage: kine in 61 s instead of 76 on two processors, with the
+same bits. The limit is each process's, and soft."""
+
 _PAUSES = (2.0, 4.0)
 """Seconds between attempts at a build."""
 _STUMBLED = re.compile(
@@ -187,7 +191,7 @@ def _locked(operation: int) -> Iterator[None]:
 
 def _build_environment(go: GoToolchain) -> dict[str, str]:
     home = build_caches()
-    variables = go.environment()
+    variables = go.environment() | _MEMORY
     # so that the module cache can be deleted by whoever made it
     variables["GOFLAGS"] += " -modcacherw"
     for name, folder in {"GOCACHE": "build", "GOMODCACHE": "modules", "GOPATH": "path"}.items():

@@ -5,22 +5,16 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
 import uuid
 from pathlib import Path
 
 import pytest
 
+from strata.access.podman import build_image, podman
 from strata.images.containerfile import bases, runs_commands
 from strata.site.paths import REPOSITORY
 
 FILES = sorted(p for pattern in ("services/**/", "lab/images/*/") for p in REPOSITORY.glob(f"{pattern}Containerfile"))
-
-
-def podman(*arguments: str) -> str:
-    done = subprocess.run(["podman", *arguments], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 @pytest.mark.parametrize("containerfile", FILES, ids=lambda file: str(file.parent.relative_to(REPOSITORY)))
@@ -40,7 +34,7 @@ def test_builds_with_plain_podman(containerfile: Path, tmp_path: Path) -> None:
         shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
         (tmp_path / "site-packages").mkdir(exist_ok=True)
     name = f"localhost/strata-test/{folder.name}:{uuid.uuid4().hex[:12]}"
-    podman("build", "-f", str(containerfile), *arguments, "--tag", name, str(tmp_path))
+    build_image("-f", str(containerfile), *arguments, "--tag", name, str(tmp_path))
     try:
         (image,) = json.loads(podman("image", "inspect", name))
         assert image["Config"]["Entrypoint"]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from strata.access.podman import podman
+from strata.access.podman import build_image, podman
 from strata.images.build import ImageSource, build
 from strata.images.pod_images import folder_image
 from strata.images.root_filesystem import PodBase, ensure_pod_bases
@@ -58,7 +58,7 @@ def test_an_image_starts_from_the_base_that_it_names(built: Callable[[ImageSourc
         for release in ("12", "13"):
             (tmp_path / "result").write_text(f"base {release}")
             reference = f"localhost/strata-test/base-{release}:{uuid.uuid4().hex[:12]}"
-            podman("build", f"--tag={reference}", "--file=-", str(tmp_path), stdin=b"FROM scratch\nCOPY result /\n")
+            build_image(f"--tag={reference}", "--file=-", str(tmp_path), stdin=b"FROM scratch\nCOPY result /\n")
             pod_bases[release] = PodBase(reference, release)
         stages = (
             "ARG DEBIAN_12\nARG DEBIAN_13\nFROM ${DEBIAN_12} AS one\nFROM ${DEBIAN_13}\nCOPY --from=one /result /\n"

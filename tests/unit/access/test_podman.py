@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from strata.access import podman as access
-from strata.access.podman import PodmanError, list_containers
+from strata.access.podman import PodmanError, build_image, image_names, list_containers
 
 FAKE = """#!/bin/sh
 echo run >>"$RUNS"
@@ -16,7 +17,9 @@ echo run >>"$RUNS"
 echo "Error: $MESSAGE" >&2
 exit 125
 """
-RACE = "determining buildah container for container da89c6814e83: container not known"
+PS = "determining buildah container for container da89c6814e83: container not known"
+LIST = 'locating image with ID "03eadbc83552": image not known'
+BUILD = "checking if cached image exists from a previous build: getting top layer info: layer not known"
 
 
 @pytest.fixture
@@ -26,20 +29,48 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "podman").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setenv("RUNS", str(tmp_path / "runs"))
-    monkeypatch.setattr(access, "LIST_PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(access, "GONE_PAUSES", (0.0, 0.0))
     return tmp_path / "runs"
 
 
-@pytest.mark.parametrize(("message", "failures", "tried"), [(RACE, 2, 3), (RACE, 9, 3), ("no space left", 1, 1)])
-def test_a_list_that_meets_the_end_of_a_build_is_read_again(
-    runs: Path, monkeypatch: pytest.MonkeyPatch, message: str, failures: int, tried: int
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (lambda: list_containers("--external"), PS),
+        (lambda: image_names("localhost/strata/pod/*"), LIST),
+        (lambda: build_image("--quiet", "."), BUILD),
+    ],
+    ids=["ps", "image ls", "build"],
+)
+@pytest.mark.parametrize(("failures", "tried"), [(2, 3), (9, 3)])
+def test_what_meets_a_removal_is_tried_again(
+    runs: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: Callable[[], object],
+    message: str,
+    failures: int,
+    tried: int,
 ) -> None:
-    """It stopped a first `up`: one image was done while the next one's build listed containers."""
+    """It stopped a first `up`, where one image was done while the next one's build listed containers, and a build while
+    another process removed an image."""
     monkeypatch.setenv("MESSAGE", message)
     monkeypatch.setenv("FAILURES", str(failures))
     if failures < tried:
-        assert list_containers("--external") == [{"Id": "b1"}]
+        command()
     else:
         with pytest.raises(PodmanError, match=message):
-            list_containers("--external")
+            command()
     assert len(runs.read_text().splitlines()) == tried
+
+
+def test_what_is_listed(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAILURES", "0")
+    assert list_containers("--external") == [{"Id": "b1"}]
+
+
+def test_other_failures_are_reported_at_once(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MESSAGE", "no space left")
+    monkeypatch.setenv("FAILURES", "1")
+    with pytest.raises(PodmanError, match="no space left"):
+        list_containers("--external")
+    assert len(runs.read_text().splitlines()) == 1
