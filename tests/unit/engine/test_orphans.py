@@ -67,7 +67,8 @@ def cloud(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
         def __exit__(self, *_: object) -> None:
             return
 
-    def podman(*arguments: str) -> str:
+    def podman(*arguments: str, stdin: bytes | None = None) -> str:
+        assert stdin is None
         if arguments[0] == "volume":
             return "\n".join(has["volumes"])
         return json.dumps(has["containers" if arguments[0] == "ps" else "podman_networks"])

@@ -92,14 +92,27 @@ def test_processor_architecture_network(files: dict[str, str], monkeypatch: pyte
         assert part in said
 
 
-def test_disk_cold_and_warm(files: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_disk_of_a_first_run_a_new_lab_and_a_lab_that_is_there(
+    files: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("STRATA_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(0, 0, 5 << 30))
-    assert any("5.0 GiB free" in message and "20 GiB are needed" in message for message in messages())
+
+    def free(gib: int) -> list[str]:
+        monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(0, 0, gib << 30))
+        return [message for message in messages() if "GiB free" in message]
+
+    assert "24.0 GiB free" in free(24)[0]
+    assert "25 GiB are needed" in free(24)[0]
+    # an interrupted run has filled some of it
+    (tmp_path / "cache/go/caches").mkdir(parents=True)
+    assert free(10) == []
     built = tmp_path / "cache/tools/kube-apiserver/1.35.4-abc/kube-apiserver"
     built.parent.mkdir(parents=True)
     built.touch()
-    assert not any("GiB free" in message for message in messages())
+    assert "9 GiB are needed" in free(8)[0]
+    files["/var/lib/containers/storage/overlay-containers/containers.json"] = '[{"names":["strata-lab-controller"]}]'
+    assert free(4) == []
+    assert "3 GiB are needed" in free(2)[0]
 
 
 def test_every_problem_is_told_at_once_as_a_users_error(files: dict[str, str]) -> None:
