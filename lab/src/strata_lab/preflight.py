@@ -27,7 +27,7 @@ LEAST_MEMORY_GIB = 12
 # running lab has 8 more.
 COLD_DISK_GIB = 25
 WARM_DISK_GIB = 9
-LAB_DISK_GIB = 3  # a lab is there: what tests and later runs write
+BEGUN_DISK_GIB = 3  # a run was interrupted, or a lab is there: what tests and later runs write
 CONTAINERS = Path("/var/lib/containers")
 CGROUP_CONTROLLERS = ("cpu", "cpuset", "memory", "pids")
 NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "uts")
@@ -223,11 +223,12 @@ def cache_directory() -> Path:
 
 
 def _needed_gib(cache: Path) -> int:
-    """What a run still needs: it may be the first, one that goes on after an interruption, or one of many."""
-    if not any((cache / "tools").glob("kube-apiserver/*/kube-apiserver")):
-        return WARM_DISK_GIB if (cache / "go" / "caches").exists() else COLD_DISK_GIB
+    """What a run still needs; one that was interrupted passed this check at its beginning, and has used much of it."""
     containers = _read(str(CONTAINERS / "storage/overlay-containers/containers.json"))
-    return LAB_DISK_GIB if re.search(r'"strata-[^"]+-controller"', containers) else WARM_DISK_GIB
+    if (cache / "go" / "caches").exists() or re.search(r'"strata-[^"]+-controller"', containers):
+        return BEGUN_DISK_GIB
+    built = any((cache / "tools").glob("kube-apiserver/*/kube-apiserver"))
+    return WARM_DISK_GIB if built else COLD_DISK_GIB
 
 
 def _disk() -> list[Problem]:
