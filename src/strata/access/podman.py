@@ -144,7 +144,7 @@ def site_containers(site: str, *, running: bool = False) -> list[str]:
     """Names of all containers of a site, instances included, or of those that run."""
     status = ("--filter", "status=running") if running else ()
     label = f"label={SITE_LABEL}={site}"
-    return podman("ps", "--all", "--filter", label, *status, "--format", "{{.Names}}").split()
+    return _beside_removals("ps", "--all", "--filter", label, *status, "--format", "{{.Names}}").split()
 
 
 def site_networks(site: str) -> list[str]:

@@ -12,8 +12,10 @@ command = arguments[3:]
 with (directory / "calls").open("a") as calls:
     calls.write(json.dumps(arguments) + "\n")
 failure = directory / f"fail.{command[0]}"
-if failure.exists():
-    sys.stderr.write(failure.read_text())
+once = directory / f"fail-once.{command[0]}"
+if failure.exists() or once.exists():
+    sys.stderr.write((failure if failure.exists() else once).read_text())
+    once.unlink(missing_ok=True)
     sys.exit(125)
 if command[0] == "cp":
     (directory / "stdin.cp").write_bytes(sys.stdin.buffer.read())
@@ -21,6 +23,7 @@ ANSWERS = {
     ("container", "inspect"): "status",
     ("network", "ls"): "networks",
     ("volume", "ls"): "volumes",
+    ("images", "--format"): "images",
     ("ps", "--all"): "containers",
     ("ps", "--format"): "containers",
 }

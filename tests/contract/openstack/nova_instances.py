@@ -134,6 +134,14 @@ class Life(FakePodman):
         removed = [c[-1] for c in self.calls() if c[:2] == ["volume", "rm"]]
         assert removed == containers.volume_names(instance())
 
+    def test_destroy_lists_images_again_where_another_process_removed_one(self) -> None:
+        image = f"{containers.image_name(instance())}:7"
+        (self.directory / "images").write_text(image)
+        (self.directory / "fail-once.images").write_text('Error: locating image with ID "03ea": image not known\n')
+        with unittest.mock.patch("oslo_concurrency.processutils.time.sleep"):
+            self.driver.destroy(None, instance(), [PORT])
+        assert self.call("rmi")[-1] == image
+
     def test_reverted_resize_keeps_what_was_set_aside(self) -> None:
         self.driver.destroy(None, instance(task_state="resize_reverting"), [PORT])
         assert self.call("rm")[-1] == containers.container_name(instance())

@@ -32,20 +32,23 @@ class PodmanError(Exception):
         return any(words in said for words in ("no such ", "not found", "container not known"))
 
 
-def podman(*arguments: str, stdin: bytes | None = None, check: bool = True) -> str:
+def podman(*arguments: str, stdin: bytes | None = None, check: bool = True, attempts: int = 1) -> str:
     """Runs the remote client and returns its standard output.
 
     Args:
         arguments: subcommand, options, operands.
         stdin: bytes for its standard input.
         check: whether an exit status other than 0 is an error.
+        attempts: how often it is tried, with pauses of 0.2 to 2 s.
 
     Raises:
         PodmanError: the command failed.
     """
     command = (CONF.lab.podman, "--remote", "--url", CONF.lab.podman_url, *arguments)
     try:
-        out, _ = processutils.execute(*command, process_input=stdin, check_exit_code=[0] if check else False)
+        out, _ = processutils.execute(
+            *command, process_input=stdin, check_exit_code=[0] if check else False, attempts=attempts
+        )
     except processutils.ProcessExecutionError as error:
         raise PodmanError(arguments, str(error.stderr or error)) from error
     return str(out)
@@ -93,6 +96,8 @@ def remove(names: Sequence[str], volumes: Sequence[str]) -> None:
 
 def remove_images(name: str) -> None:
     """Removes the images of a name, with its tag or of all tags."""
-    found = podman("images", "--format", "{{.Repository}}:{{.Tag}}", "--filter", f"reference={name}").split()
+    # fails if another process removes an image meanwhile: podman lists them first and reads each one then
+    listed = podman("images", "--format", "{{.Repository}}:{{.Tag}}", "--filter", f"reference={name}", attempts=5)
+    found = listed.split()
     if found:
         podman("rmi", "--force", *found)
