@@ -64,6 +64,25 @@ def fill(host: Host, directory: str) -> None:
     assert "No space left on device" in done.stderr, done.stderr
 
 
+@contextmanager
+def full(host: Host, directory: str) -> Iterator[str]:
+    """Meanwhile no space is left on the ext4 that is mounted there; hardly any of it is written.
+
+    Yields:
+        The file that takes it.
+    """
+    file = f"{directory}/.filler-{uuid.uuid4().hex[:8]}"
+    available = f"$(df --block-size=1 --output=avail '{directory}' | tail -n 1)"
+    try:
+        # how many blocks the list of its extents takes depends on the fragments that are free
+        run(host, f"fallocate --length $(({available} - (1 << 20))) '{file}'")
+        done = host.run(f"dd if=/dev/zero of='{file}' bs=4k oflag=append conv=notrunc")
+        assert "No space left on device" in done.stderr, done.stderr
+        yield file
+    finally:
+        run(host, f"rm -f '{file}'")
+
+
 def make_space(host: Host, directory: str) -> None:
     """Gives it back."""
     run(host, f"rm {directory}/.filler")

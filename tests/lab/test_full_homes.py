@@ -4,7 +4,6 @@ a server to delete files."""
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
@@ -25,7 +24,7 @@ from strata_services.prometheus_server.service import SERVICE as PROMETHEUS
 
 from .commands import strata_json
 from .lab_site import require_lab
-from .scarce import run
+from .scarce import full, run
 
 if TYPE_CHECKING:
     from testinfra.host import Host
@@ -80,12 +79,10 @@ def test_full_homes(context: SiteContext, user: User, site_host: Callable[[str],
     assert notebooks is not None
     name = hosts_with("nfs_server", context.site, context.cloud_outputs)[0].name
     host, volume = site_host(name), homes(notebooks).path(context.site)
-    filler = volume / f".filler-{uuid.uuid4().hex[:8]}"
     server = start(context, user)
     with ExitStack() as stack:
-        stack.callback(host.run, f"rm -f '{filler}' '{volume}/{USER}/{FILE}'")
-        # blocks without content: nothing is written to the disk of the machine
-        run(host, f"fallocate --length $(df --block-size=1 --output=avail '{volume}' | tail -n 1) '{filler}'")
+        stack.callback(host.run, f"rm -f '{volume}/{USER}/{FILE}'")
+        filler = stack.enter_context(full(host, str(volume)))
         found, _ = json.loads(server.run(context, WRITE))
         assert found == [True, "No space left on device"]
 
