@@ -270,8 +270,8 @@ FAULTS: Mapping[str, Fault] = {
     "AcceleratorMissing": Fault(missing_card),
 }
 NOT_PROVOKED: Mapping[str, str] = {
-    "ContainerOutOfMemory": "the kernel names the control group from the host's root, and cAdvisor, in a container as all of "
-    "the lab's nodes, looks for it below its own",
+    "ContainerOutOfMemory": "the kernel names the control group from the host's root, and cAdvisor, in a container as "
+    "all of the lab's nodes are, looks for it below its own",
     "MetricsMissing": "all nodes or hosts would have to leave the site",
     "PrometheusConfigurationRejected": "a new configuration starts a new pod; promtool judges it before",
     "PrometheusRulesFail": "rules that fail would have to be installed",
