@@ -17,6 +17,9 @@ from strata_bench.api_server import ApiServer
 from strata_bench.simulated_nodes import LABEL, TOOL, Cluster, Simulation, simulated_nodes
 from strata_bench.waiting import eventually
 
+pytestmark = pytest.mark.nightly
+"""Without caches, KWOK alone takes three minutes to build, and only `scripts/bench` uses it."""
+
 NAME = "simulated"
 TAINT = {"key": "example.org/dedicated", "value": "simulated", "effect": "NoSchedule"}
 ADDRESS = "10.244.7.7"
