@@ -15,7 +15,7 @@ from strata_services.htcondor.values import access_point
 if TYPE_CHECKING:
     from strata.models import Site
 
-RUNNING, REMOVED, COMPLETED, HELD = 2, 3, 4, 5
+IDLE, RUNNING, REMOVED, COMPLETED, HELD = 1, 2, 3, 4, 5
 """JobStatus."""
 POD = ("exec", f"--namespace={NAMESPACE.name}", "htcondor-access-point-0", "--container=condor")
 DESCRIPTION = "job.sub"

@@ -19,10 +19,12 @@ from strata.site.context import SiteContext
 from strata.site.hosts import hosts_with
 from strata.verify.pods import PodRequest, create, delete
 from strata_services.htcondor.needs import NAMESPACE as HTCONDOR
-from strata_services.htcondor.queue import opened_queue
+from strata_services.htcondor.queue import IDLE, opened_queue
 from strata_services.jupyterhub.needs import NAMESPACE as HUB
 from strata_services.jupyterhub.needs import homes
 from strata_services.jupyterhub.service import SERVICE as JUPYTERHUB
+
+from strata_bench.waiting import eventually
 
 from .batch import jobs
 from .scarce import full
@@ -163,6 +165,18 @@ def full_homes(lab: Lab) -> Iterator[Labels]:
         yield {"node": name, "mountpoint": volume}
 
 
+def unreadable_homes(lab: Lab) -> Iterator[Labels]:
+    """As with a directory above them that only its owner may enter."""
+    name, notebooks = lab.first("nfs_server"), JUPYTERHUB.of(lab.context.site)
+    assert notebooks is not None
+    volume = homes(notebooks).path(lab.context.site)
+    lab.sh(name, f"chmod 0700 {volume.parent}")
+    try:
+        yield {"node": name, "mountpoint": str(volume)}
+    finally:
+        lab.sh(name, f"chmod 0755 {volume.parent}")
+
+
 def overdue_backup(lab: Lab) -> Iterator[Labels]:
     """As the role backup writes it."""
     name = lab.first("nfs_server")
@@ -223,6 +237,8 @@ def held_job(lab: Lab) -> Iterator[Labels]:
         queue = stack.enter_context(opened_queue(lab.kubectl, lab.context.site))
         stack.callback(queue.remove, member, user=member)
         cluster = queue.submit(member, jobs(64, 1, "arguments = -c true\nrequirements = false"))
+        # what is spooled is held until its files are there, and cannot be held again
+        eventually(lambda: queue.jobs(cluster)[0]["JobStatus"] == IDLE, 60, "the job's files are there")
         queue.run("condor_hold", "-name", queue.name, cluster, user=member)
         yield {"tenant": tenant}
 
@@ -259,6 +275,7 @@ FAULTS: Mapping[str, Fault] = {
     "TargetDown": Fault(pod(SYSTEM_NAMESPACE, "sleep 300", metadata=SCRAPED)),
     "DiskAlmostFull": Fault(full_homes),
     "HomesFull": Fault(full_homes),
+    "FileSystemNotMeasured": Fault(unreadable_homes),
     "BackupOverdue": Fault(overdue_backup),
     "ContainerRestarts": Fault(pod("default", "sleep 12; exit 1", spec={"restartPolicy": "Always"}), window="4m"),
     "PodNotReady": Fault(pod("default", "sleep 300", container={"readinessProbe": READINESS})),

@@ -46,6 +46,8 @@ def values(site: Site, outputs: CloudOutputs | None, images: Mapping[str, ImageR
             "kubernetesIngress": {"enabled": True, "publishedService": {"enabled": False}},
         },
         "logs": {"access": {"enabled": True, "format": "json", "fields": {"general": {"names": WITHOUT_QUERIES}}}},
+        # a service without pods has no requests of its own, its router does
+        "metrics": {"prometheus": {"addRoutersLabels": True}},
         "ports": {
             "traefik": {"port": PING_PORT},
             "metrics": {"port": METRICS.port},

@@ -198,6 +198,12 @@ def test_nfs_root_is_the_owner_of_a_volume(server: Host, client: Host, address: 
     assert int(size) == 32 << 20
 
 
+@pytest.mark.parametrize("directory", ["/srv/nfs", "/srv/nfs/volumes"])
+def test_nobody_else_writes_above_the_exports(server: Host, directory: str) -> None:
+    above = server.file(directory)
+    assert (above.user, above.mode) == ("root", 0o755)
+
+
 PROXY_HEADER = "0d0a0d0a000d0a515549540a"
 """First bytes of the PROXY protocol, version 2, in hexadecimal."""
 BACKEND = (
@@ -231,6 +237,7 @@ def test_private_keys_are_private(server: Host) -> None:
 def test_node_exporter_serves_metrics_of_the_host(client: Host, address: str) -> None:
     text = curl(client, address, f"http://exporter.{DOMAIN}:9100/metrics")
     assert "node_filesystem_avail_bytes{" in text
+    assert re.search(r'^node_filesystem_avail_bytes{.*mountpoint="/srv/nfs/volumes/homes".*}', text, re.MULTILINE)
     assert "node_memory_MemAvailable_bytes" in text
     assert re.search(r'^node_systemd_unit_state{name="haproxy.service",state="active",.*} 1$', text, re.MULTILINE)
     assert "node_hwmon" not in text, "a collector that was not chosen"

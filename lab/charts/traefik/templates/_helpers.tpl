@@ -20,6 +20,9 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 - --ping=true
 - --metrics.prometheus=true
 - --metrics.prometheus.entrypoint=metrics
+{{- if .Values.metrics.prometheus.addRoutersLabels }}
+- --metrics.prometheus.addRoutersLabels=true
+{{- end }}
 {{- if .Values.providers.kubernetesCRD.enabled }}
 - --providers.kubernetescrd
 - --providers.kubernetescrd.allowEmptyServices=true
