@@ -18,13 +18,12 @@ from strata.catalogue.service import SYSTEM_NAMESPACE
 from strata.site.context import SiteContext
 from strata.site.hosts import hosts_with
 from strata.verify.pods import PodRequest, create, delete
+from strata_bench.waiting import eventually
 from strata_services.htcondor.needs import NAMESPACE as HTCONDOR
 from strata_services.htcondor.queue import IDLE, opened_queue
 from strata_services.jupyterhub.needs import NAMESPACE as HUB
 from strata_services.jupyterhub.needs import homes
 from strata_services.jupyterhub.service import SERVICE as JUPYTERHUB
-
-from strata_bench.waiting import eventually
 
 from .batch import jobs
 from .scarce import full
