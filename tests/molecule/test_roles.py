@@ -47,4 +47,4 @@ def test_scenario(scenario: str, glob: str) -> None:
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stdout[-6000:]
+    assert done.returncode == 0, done.stdout[-20000:]
