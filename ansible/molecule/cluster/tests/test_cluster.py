@@ -7,19 +7,13 @@ import datetime
 import ipaddress
 import json
 import secrets
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from strata.models.accelerators import NVIDIA_RESOURCE
-from strata.platform import cluster_base
 from strata.site.outputs import ImageOutputs
-from strata.site.paths import REPOSITORY
 from strata.toolchain import load_versions
 from strata.verify import pods
 from strata.verify.pods import Kubectl, PodRequest
@@ -61,10 +55,6 @@ while True:
         if time.monotonic() > end:
             raise
         time.sleep(0.5)
-"""
-SHOWS_CARDS = """
-import glob, os
-print(os.environ["NVIDIA_VISIBLE_DEVICES"], *(os.path.basename(p) for p in glob.glob("/etc/strata/pci/devices/*")))
 """
 
 
@@ -138,42 +128,6 @@ def test_nodes_are_ready_and_marked(kubectl: Kubectl, context: SiteContext) -> N
     assert taints == {CONTROL: {"node-role.kubernetes.io/control-plane:NoSchedule"}, WORKER: set(marks.taints)}
     assert marks.labels.items() <= nodes[WORKER]["metadata"]["labels"].items()
     assert not marks.labels.items() & nodes[CONTROL]["metadata"]["labels"].items()
-
-
-@pytest.fixture(scope="module")
-def device_plugin(context: SiteContext, images: ImageOutputs) -> None:
-    """The device plugin, released as the platform layer does it."""
-    assert context.site.cluster is not None
-    values = cluster_base.values(context.site, context.site.cluster, context.cloud_outputs, images.images)
-    subprocess.run(
-        [
-            *(str(Path(sys.executable).parent / "helm"), "--kubeconfig", str(context.paths.kubeconfig)),
-            *("upgrade", "--install", "cluster-base", str(REPOSITORY / "helm" / "cluster-base"), "--values", "-"),
-            *("--namespace", "kube-system", "--wait", "--timeout", "90s"),
-        ],
-        input=json.dumps(values),
-        text=True,
-        check=True,
-        stdout=subprocess.DEVNULL,
-    )
-
-
-@pytest.mark.usefixtures("device_plugin")
-def test_card_is_a_resource_that_one_pod_gets(kubectl: Kubectl, namespace: str, images: ImageOutputs) -> None:
-    end = time.monotonic() + 60
-    while True:
-        node = json.loads(kubectl("get", "node", WORKER, "--output", "json"))
-        if node["status"]["allocatable"].get(NVIDIA_RESOURCE) == "1":
-            break
-        assert time.monotonic() < end, f"no {NVIDIA_RESOURCE} on {WORKER} within 60 s"
-        time.sleep(0.5)
-    image, command = images.images["pod-base"], ["python3", "-c", SHOWS_CARDS]
-    one = PodRequest("one-card", image, command, None, {NVIDIA_RESOURCE: "1"}, TOLERATE_ALL)
-    output, ran_on = pods.run(kubectl, namespace, one)
-    assert ran_on == WORKER
-    assert output.split() == ["0000:10:00.0", "0000:10:00.0"]
-    two = PodRequest("two-cards", image, command, None, {NVIDIA_RESOURCE: "2"}, TOLERATE_ALL)
-    assert f"Insufficient {NVIDIA_RESOURCE}" in pods.unschedulable_reason(kubectl, namespace, two)
 
 
 def test_pods_without_toleration_stay_away(kubectl: Kubectl, namespace: str, images: ImageOutputs) -> None:
