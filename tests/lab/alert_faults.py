@@ -22,10 +22,9 @@ from strata_bench.waiting import eventually
 from strata_services.htcondor.needs import NAMESPACE as HTCONDOR
 from strata_services.htcondor.queue import IDLE, opened_queue
 from strata_services.jupyterhub.needs import NAMESPACE as HUB
-from strata_services.jupyterhub.needs import homes
-from strata_services.jupyterhub.service import SERVICE as JUPYTERHUB
 
 from .batch import jobs
+from .lab_site import homes_volume
 from .scarce import full
 
 if TYPE_CHECKING:
@@ -157,18 +156,14 @@ def pod(namespace: str, script: str, **changes: Any) -> Broken:
 
 def full_homes(lab: Lab) -> Iterator[Labels]:
     """As after a user who wrote too much."""
-    name, notebooks = lab.first("nfs_server"), JUPYTERHUB.of(lab.context.site)
-    assert notebooks is not None
-    volume = str(homes(notebooks).path(lab.context.site))
+    name, volume = lab.first("nfs_server"), str(homes_volume(lab.context.site))
     with full(lab.host(name), volume):
         yield {"node": name, "mountpoint": volume}
 
 
 def unreadable_homes(lab: Lab) -> Iterator[Labels]:
     """As with a directory above them that only its owner may enter."""
-    name, notebooks = lab.first("nfs_server"), JUPYTERHUB.of(lab.context.site)
-    assert notebooks is not None
-    volume = homes(notebooks).path(lab.context.site)
+    name, volume = lab.first("nfs_server"), homes_volume(lab.context.site)
     lab.sh(name, f"chmod 0700 {volume.parent}")
     try:
         yield {"node": name, "mountpoint": str(volume)}

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from testinfra.host import Host
 
 STORAGE = "/var/lib/docker-registry/docker/registry/v2"
+PUSH_REGISTRY = "docker-registry-push"
+REGISTRIES = f"docker-registry {PUSH_REGISTRY}"
+"""The registry's units: each remembers on its own which layers the storage holds."""
+FILLER = ".filler"
 
 
 def run(host: Host, script: str) -> str:
@@ -60,7 +64,8 @@ def small_disk(host: Host, directory: str, mebibytes: int) -> Iterator[None]:
 
 def fill(host: Host, directory: str) -> None:
     """Takes all the space that is left."""
-    done = host.run(f"dd if=/dev/zero of={directory}/.filler bs=64k")
+    # appended: what stands there stays
+    done = host.run(f"dd if=/dev/zero of='{directory}/{FILLER}' bs=4k oflag=append conv=notrunc")
     assert "No space left on device" in done.stderr, done.stderr
 
 
@@ -71,13 +76,12 @@ def full(host: Host, directory: str) -> Iterator[str]:
     Yields:
         The file that takes it.
     """
-    file = f"{directory}/.filler-{uuid.uuid4().hex[:8]}"
+    file = f"{directory}/{FILLER}"
     available = f"$(df --block-size=1 --output=avail '{directory}' | tail -n 1)"
     try:
         # how many blocks the list of its extents takes depends on the fragments that are free
         run(host, f"fallocate --length $(({available} - (1 << 20))) '{file}'")
-        done = host.run(f"dd if=/dev/zero of='{file}' bs=4k oflag=append conv=notrunc")
-        assert "No space left on device" in done.stderr, done.stderr
+        fill(host, directory)
         yield file
     finally:
         run(host, f"rm -f '{file}'")
@@ -85,7 +89,7 @@ def full(host: Host, directory: str) -> Iterator[str]:
 
 def make_space(host: Host, directory: str) -> None:
     """Gives it back."""
-    run(host, f"rm {directory}/.filler")
+    run(host, f"rm '{directory}/{FILLER}'")
 
 
 @dataclass
@@ -127,7 +131,7 @@ def remove_image(context: SiteContext, host: Host, name: str) -> None:
     layers = run(host, f"ls {place}/_layers/sha256 {place}/_manifests/revisions/sha256").split()
     blobs = [f"{STORAGE}/blobs/sha256/{layer[:2]}/{layer}" for layer in layers if re.fullmatch(r"\w{64}", layer)]
     assert len(blobs) >= 2
-    run(host, f"rm -r {place} {' '.join(blobs)}; systemctl restart docker-registry")
+    run(host, f"rm -r {place} {' '.join(blobs)}; systemctl restart {REGISTRIES}")
 
 
 def is_whole(context: SiteContext, host: Host, name: str) -> bool:

@@ -25,6 +25,9 @@ from strata_lab.network.metadata import PROXY_PORT
 from .commands import strata, strata_json, strata_line
 from .lab_site import require_lab
 from .scarce import (
+    FILLER,
+    PUSH_REGISTRY,
+    REGISTRIES,
     fill,
     is_whole,
     journal_cursor,
@@ -86,7 +89,7 @@ def test_full_disk_and_taken_port_of_a_host(
     assert f"{name} has no disk space left at {directory} (0 B of 2 MiB free)" in failed.error
     assert f"on {name}, `du -xh" in failed.error
     assert "docs/troubleshooting.md#the-disk-is-full" in failed.error
-    assert run(host, f"ls -A {directory}").split() == [".filler"], "half a file is worse than none"
+    assert run(host, f"ls -A {directory}").split() == [FILLER], "half a file is worse than none"
     bad, _ = notes(context)
     assert [(o["object"], o["found"]) for o in bad] == [(f"{name}: room", f"none: {directory} (0 B of 2 MiB free)")]
     make_space(host, directory)
@@ -118,7 +121,7 @@ def test_full_disk_of_the_registry(
     """The image, the registry, its host and its file system are named; no half image; with space it is pushed."""
     name, host = with_role("registry")
     before = context.image_outputs
-    afterwards.callback(run, host, "systemctl restart docker-registry")
+    afterwards.callback(run, host, f"systemctl restart {REGISTRIES}")
     afterwards.enter_context(small_disk(host, STORAGE, 16))
     make_space(host, STORAGE)
     remove_image(context, host, "pause")
@@ -148,7 +151,7 @@ def test_registry_that_dies_while_it_is_pushed_to(
         for text in process.stderr:
             said.append(text)
             if "pushing image" in text and "coredns" in text:
-                run(host, "systemctl kill --signal=KILL docker-registry")
+                run(host, f"systemctl kill --signal=KILL {PUSH_REGISTRY}")
                 break
         else:
             pytest.fail("".join(said)[-3000:])

@@ -30,7 +30,6 @@ from strata_services.htcondor.queue import RUNNING, opened_queue
 from strata_services.htcondor.service import SERVICE as HTCONDOR
 from strata_services.jupyterhub.kernel import Server
 from strata_services.jupyterhub.needs import NAMESPACE as HUB_NAMESPACE
-from strata_services.jupyterhub.needs import homes
 from strata_services.jupyterhub.service import SERVICE as JUPYTERHUB
 from strata_services.jupyterhub.user import User, new_user
 from strata_services.prometheus_server.service import SERVICE as PROMETHEUS
@@ -38,7 +37,7 @@ from strata_services.prometheus_server.service import SERVICE as PROMETHEUS
 from .batch import execution_points
 from .commands import accounted, strata_json
 from .healing import kill, up_again
-from .lab_site import require_lab
+from .lab_site import homes_volume, require_lab
 from .load import HEALED_SECONDS, Load, Objects
 from .questions import process_of
 
@@ -80,8 +79,7 @@ def user(context: SiteContext, own_issuer: Issuer, kubectl: Kubectl) -> Iterator
 def load(context: SiteContext, user: User, kubectl: Kubectl, site_host: Hosts) -> Iterator[Load]:
     """Of the user."""
     site, tenant = context.site, context.site.platform.tenants[0].name
-    notebooks, storage = JUPYTERHUB.of(site), s3_endpoint(site)
-    assert notebooks is not None
+    storage = s3_endpoint(site)
     assert storage is not None
     host = user.hub.removeprefix("https://").rstrip("/")
     nfs_server = site_host(hosts_with("nfs_server", site, context.cloud_outputs)[0].name)
@@ -94,7 +92,7 @@ def load(context: SiteContext, user: User, kubectl: Kubectl, site_host: Hosts) -
             context=context,
             http=user.http,
             server=Server(user.http, host, USER, user.token()),
-            home=homes(notebooks).path(site) / USER,
+            home=homes_volume(site) / USER,
             nfs_server=nfs_server,
             queue=queue,
             member=member,

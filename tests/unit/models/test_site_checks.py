@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -196,11 +195,9 @@ def test_many_mistakes_are_counted(site_file: Callable[..., Path]) -> None:
     ],
     ids=["wrong entries", "misspelt keys", "unknown keys"],
 )
-def test_thousands_of_mistakes_take_seconds_at_most(site_file: Callable[..., Path], text: str) -> None:
-    begin = time.process_time()
+def test_thousands_of_mistakes(site_file: Callable[..., Path], text: str) -> None:
     with pytest.raises(SiteError, match="or more mistakes"):
         load_site(site_file(text="name: lab\ndomain: a.b\n" + text))
-    assert time.process_time() - begin < 5
 
 
 def test_key_of_a_certificate_is_a_provided_secret(

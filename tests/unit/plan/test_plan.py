@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import time
 from pathlib import Path
 
 import pytest
@@ -115,16 +114,10 @@ def test_a_site_of_machines_has_no_cloud() -> None:
 
 
 def test_a_thousand_nodes(tmp_path: Path) -> None:
-    """Processor time, so that a busy machine does not fail it: loading ≤0.5 s, planning ≤2 s with Pulumi's import."""
+    """The plan stays a page; `scripts/bench plan` has its time."""
     file = tmp_path / "site.yaml"
     file.write_text(_large_site(1000))
-    begin = time.process_time()
-    site = load_site(file)
-    loaded = time.process_time()
-    text = _text(site)
-    assert loaded - begin < 0.5
-    assert time.process_time() - loaded < 2
-    assert "… and 970 more" in text
+    assert "… and 970 more" in _text(load_site(file))
 
 
 def test_five_thousand_nodes_are_no_huge_file(tmp_path: Path) -> None:
