@@ -21,12 +21,13 @@ ADMINISTRATOR_KEY = "cluster administrator's key"
 
 IN_ENVIRONMENT = {
     "kine": {"kine_database_password"},  # its connection string; systemd reads it from a file of mode 0600
-    # zero-to-jupyterhub's chart hands them to the hub, and the proxy's token to the proxy (a thread of Node.js)
+    # zero-to-jupyterhub's chart hands them to the hub, and the proxy's token to the proxy
     "jupyterhub": {
         *("jupyterhub_database_password", "jupyterhub_client_secret", "jupyterhub_proxy_token"),
         "htcondor_token_secret",
     },
-    "MainThread": {"jupyterhub_proxy_token"},
+    "node": {"jupyterhub_proxy_token"},
+    "MainThread": {"jupyterhub_proxy_token"},  # Node.js soon names its thread so
 }
 """Commands to the secrets that may stand in their environment."""
 
@@ -85,6 +86,6 @@ def shows_no_secret(context: SiteContext, up: Watched, needles: Needles) -> bool
         assert unseen == set(), "too few were seen for the answer to say anything"
         interpreters = sum(INTERPRETER in line for line in up.elsewhere)
         assert interpreters > len(cloud.instances), "Ansible's modules were not seen on every machine"
-    assert up.leaks == {}
+    assert up.leaks == {}, up.leaks
     assert needles.found(up.output + up.errors) == set()
     return True

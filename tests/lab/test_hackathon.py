@@ -129,14 +129,16 @@ def people(hackathon: SiteContext, directory: Path) -> None:
             user.request_server(profiles[user.name].name)
         for user in users:
             user.wait_for_server(notebooks.start_seconds)
-            assert cards(user) == profiles[user.name].accelerators
+            wanted = profiles[user.name].accelerators
+            assert cards(user) == {CATALOGUE[kind].resource: count for kind, count in wanted.items()}
             host = user.hub.removeprefix("https://").rstrip("/")
             assert json.loads(Server(user.http, host, user.name, user.token()).run(hackathon, COMPUTE)) == 8
 
 
 def cards(user: User) -> dict[str, int]:
-    """Cards of the user's server, by kind."""
+    """Cards of the user's server, by the resource that their kind is requested as."""
     (pod,) = user.pods()
     limits = [one["resources"].get("limits", {}) for one in pod["spec"]["containers"]]
-    counts = {kind: sum(int(one.get(card.resource, 0)) for one in limits) for kind, card in CATALOGUE.items()}
-    return {kind: count for kind, count in counts.items() if count}
+    resources = {card.resource for card in CATALOGUE.values()}
+    counts = {resource: sum(int(one.get(resource, 0)) for one in limits) for resource in resources}
+    return {resource: count for resource, count in counts.items() if count}
