@@ -70,19 +70,15 @@ def fill(host: Host, directory: str) -> None:
 
 
 @contextmanager
-def full(host: Host, directory: str) -> Iterator[str]:
-    """Meanwhile no space is left on the ext4 that is mounted there; hardly any of it is written.
-
-    Yields:
-        The file that takes it.
-    """
+def full(host: Host, directory: str) -> Iterator[None]:
+    """Meanwhile, or until `make_space`, no space is left on the ext4 that is mounted there; hardly any is written."""
     file = f"{directory}/{FILLER}"
     available = f"$(df --block-size=1 --output=avail '{directory}' | tail -n 1)"
     try:
         # how many blocks the list of its extents takes depends on the fragments that are free
         run(host, f"fallocate --length $(({available} - (1 << 20))) '{file}'")
         fill(host, directory)
-        yield file
+        yield
     finally:
         run(host, f"rm -f '{file}'")
 

@@ -23,7 +23,7 @@ from strata_services.prometheus_server.service import SERVICE as PROMETHEUS
 
 from .commands import strata_json
 from .lab_site import homes_volume, require_lab
-from .scarce import full, run
+from .scarce import full, make_space
 
 if TYPE_CHECKING:
     from testinfra.host import Host
@@ -81,7 +81,7 @@ def test_full_homes(context: SiteContext, user: User, site_host: Callable[[str],
     server.run(context, "pass")
     with ExitStack() as stack:
         stack.callback(host.run, f"rm -f '{volume}/{USER}/{FILE}'")
-        filler = stack.enter_context(full(host, str(volume)))
+        stack.enter_context(full(host, str(volume)))
         found, _ = json.loads(server.run(context, WRITE))
         assert found == [True, "No space left on device"]
 
@@ -99,7 +99,7 @@ def test_full_homes(context: SiteContext, user: User, site_host: Callable[[str],
         user.stop()
         server = start(context, user)
         server.run(context, DELETE)
-        run(host, f"rm '{filler}'")
+        make_space(host, str(volume))
         assert json.loads(server.run(context, WRITE)) == [None, 64 << 20]
         server.run(context, DELETE)
     eventually(lambda: strata_json(context, "status", "--no-drift")[0] == 0, SECONDS, "the site is healthy again")
