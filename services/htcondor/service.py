@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from strata.catalogue.needs.batch_queue import job_images
-from strata.catalogue.service import Service
+from strata.catalogue.service import Question, Service
 from strata.models.finding import Finding, duplicates
-from strata_services.htcondor.needs import needs, secret_data
+from strata_services.htcondor.needs import NAMESPACE, needs, secret_data
 from strata_services.htcondor.settings import HTCondor
 from strata_services.htcondor.values import OWN_IMAGE, batch_server, values
 
@@ -21,6 +21,9 @@ KEY: KeyPath = ("platform", "services", "htcondor", "tenants")
 QUEUES: KeyPath = ("platform", "services", "htcondor", "queues")
 IMAGES: KeyPath = ("platform", "services", "htcondor", "images")
 TENANTS: KeyPath = ("platform", "tenants")
+DAEMONS = {"collector": "central-manager", "negotiator": "central-manager", "schedd": "access-point"}
+"""Daemon to the StatefulSet that runs it."""
+PING = ("timeout", "5", "condor_ping", "-quiet", "-type")
 
 
 def images_check(settings: HTCondor, site: Site) -> Iterator[Finding]:
@@ -64,4 +67,8 @@ SERVICE = Service(
     secret_data=secret_data,
     batch_server=batch_server,
     pod_annotations=("podAnnotations", "daemonAnnotations"),
+    questions=[
+        Question(daemon, NAMESPACE.name, f"htcondor-{part}-0", "condor", (*PING, daemon, "READ"))
+        for daemon, part in DAEMONS.items()
+    ],
 )

@@ -11,7 +11,7 @@ from pydantic import Field
 from strata.catalogue.needs import Namespace, Need, Priority
 from strata.catalogue.needs.metrics import MONITORING_NAMESPACE, SCRAPERS, namespaces, scrape_config
 from strata.catalogue.needs.metrics_query import MetricsServer, query_clients
-from strata.catalogue.service import Service, ServiceContext, Values
+from strata.catalogue.service import Question, Service, ServiceContext, Values
 from strata.catalogue.site import installed
 from strata.models.base import Model, Unit
 from strata.models.types import Count, DnsLabel, Size
@@ -122,4 +122,7 @@ SERVICE = Service(
     needs=needs,
     values=values,
     metrics_server=MetricsServer(f"http://{FOLDER.name}.{MONITORING_NAMESPACE}.svc:{PORT}", PORT, SCRAPERS[0]),
+    questions=[
+        Question("Prometheus", MONITORING_NAMESPACE, f"{FOLDER.name}-0", "prometheus", ("promtool", "check", "ready")),
+    ],
 )

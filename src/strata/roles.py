@@ -65,6 +65,10 @@ class Port(RoleModel):
     port: Annotated[int, Field(ge=1, le=65535, description="TCP port.")]
     last: Annotated[int | None, Field(ge=1, le=65535, description="Last port, where it is a range.")] = None
     unit: Annotated[UnitName | None, Field(description="The unit that listens; none: a container.")] = None
+    protocol: Annotated[
+        Literal["http", "tls", "postgresql", "nfs"] | None,
+        Field(description="How `strata status` asks on the host whether the unit answers; none: it does not ask."),
+    ] = None
     clients: Annotated[
         tuple[RoleName, ...],
         Field(description="Who may connect: hosts (of the site), nodes (of the cluster), pods, hosts with a role."),

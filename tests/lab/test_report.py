@@ -14,11 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import requests
 import yaml
 
 from strata.access.helm import helm_releases
 from strata.catalogue.service import SYSTEM_NAMESPACE
+from strata.inventory.services import published_services
 from strata.models import Site
+from strata.observe.metrics import metrics_of
 from strata.report import build_report
 from strata.report.model import SiteReport
 from strata.report.page import render_page
@@ -213,9 +216,10 @@ def test_status_says_what_runs(
     cloud: Connection,
     kubectl: Kubectl,
     site_host: Callable[[str], Host],
+    http: requests.Session,
 ) -> None:
-    """Each object of the site file is in the answer with the state that nova, systemd, Kubernetes or Helm says, and
-    the exit status follows from these; the report's model is the same."""
+    """Each object of the site file is in the answer with the state that nova, systemd, Kubernetes, Helm or the service
+    itself says, and the exit status follows from these; the report's model is the same."""
     declared = context.site.cloud
     require_lab(context)
     if declared is None or context.site.cluster is None:
@@ -238,16 +242,33 @@ def test_status_says_what_runs(
     found |= {f"release {r['name']}": r["status"] for r in listed}
     pods = ready_pods(kubectl)
     found |= {name: f"{ready} ready" for name, (ready, _) in pods.items()}
+    for service in published_services(context.site):
+        code = http.get(service.health_url, timeout=60).status_code
+        found[f"{service.key.replace('_', '-')}: {service.url}"] = "answers" if code < 500 else f"HTTP {code}"
+    found |= {f"htcondor: {daemon}": "answers" for daemon in daemons(kubectl)}
+    source = metrics_of(context)
+    found |= {"prometheus-server: Prometheus": "answers"} if source and source.query("vector(1)") else {}
     status, told, _ = strata_json(context, "status", "--no-drift")
     assert told["site"] == context.site.name
     # `0 of 1 ready: why`
     assert {o["object"]: re.sub(r"^(\d+) of \d+ ready.*", r"\1 ready", o["found"]) for o in told["objects"]} == found
     others = {state for name, state in found.items() if name not in pods}
-    healthy = others <= {"ACTIVE", "up", "present", "active", "Ready", "deployed"} and all(
+    healthy = others <= {"ACTIVE", "up", "present", "active", "Ready", "deployed", "answers"} and all(
         ready >= desired for ready, desired in pods.values()
     )
     assert (status, told["healthy"]) == ((0, True) if healthy else (1, False))
     assert {o["object"] for o in told["objects"]} == {o.object for o in report.objects}
+
+
+def daemons(kubectl: Kubectl) -> set[str]:
+    """Of the site's pool, those that have told the collector of themselves; empty where there is no pool."""
+    found = kubectl("get", "statefulsets", "--namespace=htcondor", "--ignore-not-found", "--output=name").split()
+    if "statefulset.apps/htcondor-central-manager" not in found:
+        return set()
+    where = ("exec", "--namespace=htcondor", "htcondor-central-manager-0", "--container=condor", "--")
+    types = kubectl(*where, "condor_status", "-any", "-autoformat", "MyType").split()
+    named = {"Collector": "collector", "Negotiator": "negotiator", "Scheduler": "schedd"}
+    return {named[one] for one in types if one in named}
 
 
 def ready_pods(kubectl: Callable[..., str]) -> dict[str, tuple[int, int]]:

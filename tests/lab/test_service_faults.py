@@ -5,19 +5,16 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from strata.access.podman import podman
 from strata.catalogue.issuer import Issuer
 from strata.catalogue.needs.bucket import s3_endpoint
-from strata.catalogue.needs.metrics import MONITORING_NAMESPACE
-from strata.catalogue.service import SYSTEM_NAMESPACE
 from strata.models import Site
 from strata.observe.metrics import metrics_of
 from strata.site.context import SiteContext
@@ -25,31 +22,39 @@ from strata.site.hosts import hosts_with
 from strata_bench.waiting import eventually
 from strata_services.accounting.service import SERVICE as ACCOUNTING
 from strata_services.htcondor.needs import EXECUTE_NAMESPACE
-from strata_services.htcondor.needs import NAMESPACE as HTCONDOR_NAMESPACE
 from strata_services.htcondor.queue import RUNNING, opened_queue
 from strata_services.htcondor.service import SERVICE as HTCONDOR
 from strata_services.jupyterhub.kernel import Server
-from strata_services.jupyterhub.needs import NAMESPACE as HUB_NAMESPACE
 from strata_services.jupyterhub.service import SERVICE as JUPYTERHUB
 from strata_services.jupyterhub.user import User, new_user
 from strata_services.prometheus_server.service import SERVICE as PROMETHEUS
 
 from .batch import execution_points
-from .commands import accounted, strata_json
+from .commands import accounted
 from .healing import kill, up_again
 from .lab_site import homes_volume, require_lab
 from .load import HEALED_SECONDS, Load, Objects
-from .questions import process_of
+from .service_parts import (
+    HUB,
+    ISSUER,
+    METRICS,
+    NEGOTIATOR,
+    PROXY,
+    SCHEDD,
+    Hosts,
+    Kubectl,
+    Pods,
+    signal_container,
+    unhealthy,
+)
 
 if TYPE_CHECKING:
-    from testinfra.host import Host
+    pass
 
 pytestmark = pytest.mark.nightly
 
 USER = "fault-ada"
 JOBS = 2
-Kubectl = Callable[..., str]
-Hosts = Callable[[str], "Host"]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -102,71 +107,6 @@ def load(context: SiteContext, user: User, kubectl: Kubectl, site_host: Hosts) -
         stack.enter_context(made.objects.being_put(user.http))
         made.begin()
         yield made
-
-
-@dataclass(frozen=True)
-class Pods:
-    """A workload of one pod.
-
-    Args:
-        namespace: of it.
-        workload: kind and name, as kubectl and `strata status` name them.
-        container: that is killed.
-        release: of which it is part.
-    """
-
-    namespace: str
-    workload: str
-    container: str
-    release: str
-
-    @property
-    def object(self) -> str:
-        """As `strata status` names it."""
-        return f"{self.release}: {self.workload.replace('/', ' ')}"
-
-    def pod(self, kubectl: Kubectl) -> dict[str, Any]:
-        """The pod."""
-        found = json.loads(kubectl("get", self.workload, f"--namespace={self.namespace}", "--output=json"))
-        labels = ",".join(f"{name}={value}" for name, value in found["spec"]["selector"]["matchLabels"].items())
-        listed = kubectl("get", "pods", f"--namespace={self.namespace}", f"--selector={labels}", "--output=json")
-        (pod,) = (one for one in json.loads(listed)["items"] if "deletionTimestamp" not in one["metadata"])
-        return dict(pod)
-
-    def signal(self, kubectl: Kubectl, site_host: Hosts, signal: str) -> None:
-        """Sends a signal to the container's process, on its node."""
-        signal_container(self.pod(kubectl), self.container, site_host, signal)
-
-    def scale(self, kubectl: Kubectl, replicas: int) -> None:
-        """Sets the number of pods."""
-        kubectl("scale", self.workload, f"--namespace={self.namespace}", f"--replicas={replicas}")
-
-
-def signal_container(pod: dict[str, Any], container: str, site_host: Hosts, signal: str) -> None:
-    """Sends a signal to a container's first process."""
-    node = site_host(pod["spec"]["nodeName"])
-    (status,) = (one for one in pod["status"]["containerStatuses"] if one["name"] == container)
-    run = node.check_output
-    name = status["containerID"].removeprefix("containerd://")
-    process = process_of(lambda *command: str(run(" ".join(command))), name)
-    run(f"kill -{signal} {process}")
-
-
-HUB = Pods(HUB_NAMESPACE.name, "deployment/hub", "hub", "jupyterhub")
-PROXY = Pods(HUB_NAMESPACE.name, "deployment/proxy", "chp", "jupyterhub")
-ISSUER = Pods(SYSTEM_NAMESPACE, "deployment/keycloak", "keycloak", "keycloak")
-SCHEDD = Pods(HTCONDOR_NAMESPACE.name, "statefulset/htcondor-access-point", "condor", "htcondor")
-NEGOTIATOR = Pods(HTCONDOR_NAMESPACE.name, "statefulset/htcondor-central-manager", "condor", "htcondor")
-METRICS = Pods(MONITORING_NAMESPACE, "statefulset/prometheus-server", "prometheus", "prometheus-server")
-
-
-def unhealthy(context: SiteContext) -> dict[str, str]:
-    """Objects that `strata status` shows as not in the desired state, with what was found."""
-    status, answer, error = strata_json(context, "status", "--no-drift")
-    assert answer, error
-    found = {o["object"]: o["found"] for o in answer["objects"] if o["found"] != o["wanted"]}
-    assert status == (1 if found else 0)
-    return found
 
 
 def named_while_down(context: SiteContext, name: str) -> None:

@@ -5,21 +5,21 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from strata.access.commands import answer
+from strata.access.commands import ANSWER_SECONDS, answer
 from strata.access.helm_storage import StoredRelease, listing, stored_releases
 from strata.access.kubectl import kubectl
 from strata.site.context import SiteContext
 
 
-def helm(context: SiteContext, *arguments: str) -> str:
+def helm(context: SiteContext, *arguments: str, seconds: float = ANSWER_SECONDS) -> str:
     """What helm prints. Errors as of `answer`."""
-    return answer(context, "helm", *arguments)
+    return answer(context, "helm", *arguments, seconds=seconds)
 
 
-def helm_releases(context: SiteContext, *options: str) -> list[dict[str, Any]]:
+def helm_releases(context: SiteContext, *options: str, seconds: float = ANSWER_SECONDS) -> list[dict[str, Any]]:
     """The releases of all namespaces; with `--all` those that are not deployed too. Errors as of `answer`."""
     found: list[dict[str, Any]] | None = json.loads(
-        helm(context, "list", "--all-namespaces", *options, "--output", "json") or "[]"
+        helm(context, "list", "--all-namespaces", *options, "--output", "json", seconds=seconds) or "[]"
     )
     return found or []
 

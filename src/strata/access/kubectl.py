@@ -27,7 +27,7 @@ def kubectl(context: SiteContext, *arguments: str, text: str | None = None, seco
 def kubectl_json(
     context: SiteContext, *arguments: str, text: str | None = None, seconds: float = ANSWER_SECONDS
 ) -> Any:
-    """What `kubectl … --output json` returns; each request may take ANSWER_SECONDS. Errors as of `answer`."""
-    limit = f"--request-timeout={ANSWER_SECONDS:.0f}s"
+    """What `kubectl … --output json` returns; each request may take ANSWER_SECONDS at most. Errors as of `answer`."""
+    limit = f"--request-timeout={min(seconds, ANSWER_SECONDS):.0f}s"
     printed = kubectl(context, *arguments, "--output", "json", limit, text=text, seconds=seconds)
     return json.loads(printed) if printed.strip() else None

@@ -14,18 +14,20 @@ if TYPE_CHECKING:
     from openstack.connection import Connection
 
 
-def connect(context: SiteContext, entry: str | None = None) -> Connection:
+def connect(context: SiteContext, entry: str | None = None, seconds: float | None = None) -> Connection:
     """A connection to the site's cloud; a context manager.
 
     Args:
         context: the site.
         entry: of clouds.yaml; None for the administrator's, or the member's where there is none.
+        seconds: how long a request may take; None for any time.
     """
     import openstack  # takes 0.3 s, which other layers need not pay
 
     own = context.provider.clouds_file
     loader = openstack.config.OpenStackConfig(config_files=None if own is None else [str(own)])
-    return openstack.connection.Connection(config=loader.get_one(cloud=entry or context.provider.cloud_entry))
+    limit = {} if seconds is None else {"api_timeout": seconds}
+    return openstack.connection.Connection(config=loader.get_one(cloud=entry or context.provider.cloud_entry, **limit))
 
 
 def visible_servers(connection: Connection, context: SiteContext, **query: Any) -> Iterable[Server]:

@@ -175,6 +175,25 @@ def _no_findings(settings: Any, site: Site, directory: Path) -> Iterable[Finding
     return ()
 
 
+@dataclass(frozen=True)
+class Question:
+    """A command that succeeds while a part of a service works which nobody asks by HTTPS.
+
+    Args:
+        part: as `strata status` calls it.
+        namespace: of the pod.
+        pod: its name.
+        container: of the pod.
+        command: for the container; status waits a few seconds for it.
+    """
+
+    part: str
+    namespace: str
+    pod: str
+    container: str
+    command: tuple[str, ...]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Service(Generic[SettingsT]):
     """A platform service.
@@ -196,6 +215,7 @@ class Service(Generic[SettingsT]):
         batch_server: of a service that takes batch jobs.
         dask_server: of a service that starts Dask clusters for users.
         pod_annotations: values of the chart, by dotted path, that become annotations of pods.
+        questions: by which `strata status` finds what hangs.
     """
 
     folder: Path
@@ -210,6 +230,7 @@ class Service(Generic[SettingsT]):
     batch_server: Callable[[Site], BatchServer] | None = None
     dask_server: Callable[[Site], DaskServer] | None = None
     pod_annotations: Sequence[str] = ("podAnnotations",)
+    questions: Sequence[Question] = ()
 
     @property
     def name(self) -> str:

@@ -91,29 +91,37 @@ def status(
     ] = None,
 ) -> None:
     """Show health and drift. Exits 1 if an object is unhealthy or has drifted."""
+    from strata.observe import observe
     from strata.observe.status import print_status
     from strata.report import SiteReport, build_report
     from strata.report.drift import look_for_drift, print_drift
 
     context = load_context(site)
     with_drift = drift if drift is not None else not watch
+    console = Console()
 
     def look() -> SiteReport:
-        return build_report(context, drift=look_for_drift(context) if with_drift else None)
+        seen = observe(context)
+        found = build_report(context, observation=seen)
+        if not as_json and not watch:  # the search for drift takes longer than what is down may wait
+            print_status(console, context, list(found.objects))
+            for note in found.notes:
+                console.print(note, highlight=False, markup=False)
+        if not with_drift:
+            return found
+        with Console(stderr=True).status("looking for drift"):
+            return build_report(context, observation=seen, drift=look_for_drift(context, seen))
 
     if watch:
         from strata.cli.watch import watch as show
 
-        found = show(look, interval=interval, frames=frames)
-        raise typer.Exit(int(frames is not None and found is not None and not found.healthy))
+        shown = show(look, interval=interval, frames=frames)
+        raise typer.Exit(int(frames is not None and shown is not None and not shown.healthy))
     found = look()
     if as_json:
         _print_json(found.model_dump(mode="json"))
     else:
-        print_status(Console(), context, list(found.objects))
-        for note in found.notes:
-            Console().print(note, highlight=False, markup=False)
-        print_drift(Console(), found.drift)
+        print_drift(console, found.drift)
     if not found.healthy:
         raise typer.Exit(1)
 
@@ -129,6 +137,7 @@ def report(
     drift: Annotated[bool, typer.Option("--drift/--no-drift", help="Check for drift, too.")] = True,
 ) -> None:
     """Write an HTML page with the site's nodes, accelerators, health, load, drift, versions and run times."""
+    from strata.observe import observe
     from strata.report import build_report
     from strata.report.drift import look_for_drift
     from strata.report.load import load_of
@@ -136,9 +145,10 @@ def report(
 
     context = load_context(site)
     with Console(stderr=True).status("querying the site"):
-        found = None if offline or not drift else look_for_drift(context)
+        seen = None if offline else observe(context)
+        found = look_for_drift(context, seen) if drift and seen else None
         load = None if offline else load_of(context)
-        page = render_page(build_report(context, offline=offline, drift=found, load=load))
+        page = render_page(build_report(context, offline=offline, observation=seen, drift=found, load=load))
     if str(output) == "-":
         print(page, end="")
         return

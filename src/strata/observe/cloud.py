@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from strata.access.openstack import connect, visible_servers
-from strata.observe.facts import NOT_UP, CloudFacts, ServerFacts
+from strata.observe.facts import NOT_UP, OBSERVE_SECONDS, CloudFacts, ServerFacts
 from strata.site.context import SiteContext
 
 
@@ -20,7 +20,7 @@ def observe_cloud(context: SiteContext) -> CloudFacts:
     servers: dict[str, ServerFacts] = {}
     hypervisors: dict[str, str] = {}
     try:
-        with connect(context) as connection:
+        with connect(context, seconds=OBSERVE_SECONDS) as connection:
             for server in visible_servers(connection, context):
                 # another project may have an instance of the same name
                 if server.name not in servers or server.id in known:

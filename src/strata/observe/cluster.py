@@ -8,8 +8,8 @@ from typing import Any
 from strata.access.helm import helm_releases
 from strata.access.kubectl import Unanswered, kubectl_json
 from strata.models.accelerators import CATALOGUE
-from strata.observe.facts import NOT_UP, ClusterFacts, PlatformFacts, PodFacts
-from strata.observe.workloads import KINDS, workloads
+from strata.observe.facts import NOT_UP, OBSERVE_SECONDS, ClusterFacts, PlatformFacts, PodFacts
+from strata.observe.workloads import KINDS, in_trouble, warnings, workloads
 from strata.site.context import SiteContext
 
 RESOURCES = frozenset(card.resource for card in CATALOGUE.values())
@@ -20,7 +20,9 @@ def observe_cluster(context: SiteContext) -> ClusterFacts:
     if context.site.cluster is None:
         return ClusterFacts(reason=NOT_UP)
     try:
-        answer = kubectl_json(context, "get", ",".join(("nodes", "pods", *KINDS)), "--all-namespaces")
+        kinds = ",".join(("nodes", "pods", *KINDS))
+        answer = kubectl_json(context, "get", kinds, "--all-namespaces", seconds=OBSERVE_SECONDS)
+        events = _warnings(context) if in_trouble(answer["items"]) else []
     except Unanswered as error:
         return ClusterFacts(reason=str(error))
     nodes: dict[str, str] = {}
@@ -39,9 +41,15 @@ def observe_cluster(context: SiteContext) -> ClusterFacts:
                 unhealthy[name] = lost
         elif item["kind"] == "Pod" and item["status"].get("phase") not in ("Succeeded", "Failed"):
             pods.append(_pod(item))
-    return ClusterFacts(
-        nodes=nodes, cards=cards, unhealthy=unhealthy, pods=tuple(pods), workloads=workloads(answer["items"])
-    )
+    found = workloads(answer["items"], warnings(events))
+    return ClusterFacts(nodes=nodes, cards=cards, unhealthy=unhealthy, pods=tuple(pods), workloads=found)
+
+
+def _warnings(context: SiteContext) -> list[Mapping[str, Any]]:
+    """Events that say what is wrong."""
+    options = ("--all-namespaces", "--field-selector", "type=Warning")
+    found: list[Mapping[str, Any]] = kubectl_json(context, "get", "events", *options, seconds=OBSERVE_SECONDS)["items"]
+    return found
 
 
 def _ready(node: Mapping[str, Any]) -> str:
@@ -74,7 +82,7 @@ def observe_platform(context: SiteContext) -> PlatformFacts:
     if context.site.cluster is None:
         return PlatformFacts(reason=NOT_UP)
     try:
-        releases = {f"{r['namespace']}/{r['name']}": str(r["status"]) for r in helm_releases(context, "--all")}
+        found = helm_releases(context, "--all", seconds=OBSERVE_SECONDS)
     except Unanswered as error:
         return PlatformFacts(reason=str(error))
-    return PlatformFacts(releases=releases)
+    return PlatformFacts(releases={f"{r['namespace']}/{r['name']}": str(r["status"]) for r in found})

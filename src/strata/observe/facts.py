@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import datetime
+
 from pydantic import BaseModel, ConfigDict, Field
 
 NOT_UP = "not up"
 """Reason of a layer that was never brought up."""
+OBSERVE_SECONDS = 7.0
+"""How long one part of a site may take to answer; what is down is named within 10 s."""
+
+
+READ_SECONDS = 4.0
+"""After which a service that takes connections, but says nothing, counts as silent."""
 
 
 class Facts(BaseModel):
@@ -48,6 +56,10 @@ class HostFacts(Facts):
     """What the host has none left of, in words."""
     problems: tuple[str, ...] = ()
     """What the host's roles report themselves."""
+    silent: dict[str, str] = Field(default_factory=dict)
+    """Unit, or port of a container, that does not answer, to where it was asked."""
+    certificates: dict[str, datetime.datetime] = Field(default_factory=dict)
+    """Unit, or port of a container, to the end of the certificate that it shows."""
     killed: tuple[str, ...] = ()
     """Units that the kernel ended a process of for lack of memory, once for each."""
 
@@ -66,7 +78,7 @@ class PodFacts(BaseModel):
 
 
 class WorkloadFacts(BaseModel):
-    """A Deployment, StatefulSet or DaemonSet."""
+    """A Deployment, StatefulSet or DaemonSet; or a pod without one, if it is in trouble."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     kind: str
@@ -79,12 +91,14 @@ class WorkloadFacts(BaseModel):
     """Number of pods."""
     ready: int
     reason: str = ""
-    """Why pods are not ready."""
+    """Why pods are not ready, or do not stay so."""
+    command: str = ""
+    """Shows more of it."""
 
     @property
     def state(self) -> str:
-        """`2 ready`, or how many are and why the others are not."""
-        if self.ready >= self.desired:
+        """`2 ready`, or how many are and what is wrong with the others."""
+        if self.ready >= self.desired and not self.reason:
             return self.wanted
         return f"{self.ready} of {self.desired} ready" + (f": {self.reason}" if self.reason else "")
 
@@ -114,6 +128,15 @@ class PlatformFacts(Facts):
     """Namespace and name, as `strata-system/name`, to its status."""
 
 
+class ServiceFacts(Facts):
+    """What the services of the site answered, asked as their users do."""
+
+    silent: dict[str, str] = Field(default_factory=dict)
+    """URL, or part as a service calls it, to what came in place of an answer; without those that answer."""
+    ends: datetime.datetime | None = None
+    """Of the certificate that the ingress controller shows."""
+
+
 class Observation(BaseModel):
     """All layers at one moment."""
 
@@ -122,5 +145,6 @@ class Observation(BaseModel):
     hosts: dict[str, HostFacts]
     cluster: ClusterFacts
     platform: PlatformFacts
+    services: ServiceFacts = ServiceFacts()
     seconds: float
     """How long it took to ask."""

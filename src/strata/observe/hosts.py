@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import base64
 import concurrent.futures
 import fnmatch
 import json
-from collections.abc import Mapping
+import shlex
+import ssl
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from strata.access.ssh import Unreachable, host_addresses, run_ssh
 from strata.models import Site
-from strata.observe import exhaustion
-from strata.observe.facts import HostFacts
-from strata.roles import kernel_names, units_of
+from strata.observe import answer_probe, exhaustion
+from strata.observe.facts import OBSERVE_SECONDS, HostFacts
+from strata.roles import Condition, Port, kernel_names, units_of
 from strata.roles import roles as all_roles
 from strata.site.context import SiteContext
-from strata.site.hosts import running_roles
+from strata.site.hosts import conditions, running_roles
+from strata.site.secrets.pki import validity
 
+NODE_ROLES = frozenset({"kube_control_plane", "kube_node"})
 NO_ADDRESS = "no address yet"
+SILENT_SECONDS = 3.0
+"""After which a service that has not answered on its own host counts as silent."""
 
 CARDS_SCRIPT = """
 root=/etc/strata/pci/devices; [ -d $root ] || root=/sys/bus/pci/devices
@@ -46,6 +56,7 @@ def observe_hosts(context: SiteContext) -> dict[str, HostFacts]:
     """Units and cards of every host; one that does not answer says why."""
     roles = host_roles(context)
     addresses = host_addresses(context)
+    met = conditions(context.site)
     with_cards = expected_cards(context.site)
 
     def ask(name: str) -> HostFacts:
@@ -64,8 +75,18 @@ def observe_hosts(context: SiteContext) -> dict[str, HostFacts]:
             script += CARDS_SCRIPT
         for command in (command for role in running if (command := all_roles()[role].problems)):
             script += f"({command}) 2>&1 | sed 's/^/problem /'\n"
+        ports = asked_ports(running, met)
+        question = {
+            "address": address,
+            "seconds": SILENT_SECONDS,
+            "ports": {port.port: port.protocol for port in ports},
+            "dns": not NODE_ROLES.isdisjoint(running),
+        }
+        program = Path(answer_probe.__file__).read_text()
+        script += f"python3 - {shlex.quote(json.dumps(question))} <<'END_OF_PROBE'\n{program}\nEND_OF_PROBE\n"
         output, error = ssh(context, address, script)
         facts = parse_answer(units, output, error, kernel_names(running))
+        facts = facts.model_copy(update=parse_ports(ports, output))
         lacking = exhaustion.parse(roles[name], output.splitlines())
         return facts.model_copy(
             update={"lacks": (*map(str, (*lacking.full, *lacking.taken)),), "killed": lacking.killed}
@@ -75,10 +96,44 @@ def observe_hosts(context: SiteContext) -> dict[str, HostFacts]:
         return dict(zip(roles, pool.map(ask, roles), strict=True))
 
 
+def asked_ports(running: Sequence[str], met: Collection[Condition]) -> list[Port]:
+    """The ports of a host on which its services are asked.
+
+    Args:
+        running: roles of the host.
+        met: conditions that the site meets.
+    """
+    units = units_of(running)
+    ports = [port for role in running for port in all_roles()[role].ports if port.when in (None, *met)]
+    return [port for port in ports if port.protocol is not None and port.unit in (None, *units)]
+
+
+def parse_ports(ports: Iterable[Port], output: str) -> dict[str, dict[str, Any]]:
+    """`silent` and `certificates` of a host, from what the probe printed.
+
+    Args:
+        ports: those that were asked.
+        output: of the probe; other lines are passed over.
+    """
+    names = {str(port.port): port.unit or port.name for port in ports}
+    limit = f"within {SILENT_SECONDS:.0f} s"
+    silent: dict[str, str] = {}
+    certificates: dict[str, datetime] = {}
+    for line in output.splitlines():
+        match line.split():
+            case ["answer", "dns", "no"]:
+                silent["the cluster's DNS"] = f"some queries are not answered {limit}"
+            case ["answer", port, "no"]:
+                silent[names[port]] = f"no answer on port {port} {limit}"
+            case ["certificate", port, shown]:
+                certificates[names[port]] = validity(ssl.DER_cert_to_PEM_cert(base64.b64decode(shown))).ends
+    return {"silent": silent, "certificates": certificates}
+
+
 def ssh(context: SiteContext, address: str, script: str) -> tuple[str, str]:
     """Output and errors of a script on a host; a host that does not answer has errors only."""
     try:
-        done = run_ssh(context, address, "sh -s", text=script)
+        done = run_ssh(context, address, "sh -s", text=script, seconds=OBSERVE_SECONDS)
     except Unreachable as error:
         return "", str(error)
     return done.stdout, done.stderr

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+
 from pydantic import BaseModel, ConfigDict
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from strata.catalogue.needs.hostname import published
+from strata.catalogue.needs.namespace import Namespace
+from strata.catalogue.service import SYSTEM_NAMESPACE as SERVICES_NAMESPACE
+from strata.catalogue.site import needed
 from strata.layers import Layer
 from strata.observe import HostFacts, Observation, observe
 from strata.observe.facts import WorkloadFacts
-from strata.observe.hosts import host_roles
+from strata.observe.hosts import NODE_ROLES, host_roles
+from strata.observe.services import questions
+from strata.observe.workloads import SCALED_TO_0, SYSTEM_NAMESPACE
 from strata.roles import units_of
 from strata.site.context import SiteContext
 from strata.site.hosts import running_roles
 from strata.site.support import remedy
 
-NODE_ROLES = frozenset({"kube_control_plane", "kube_node"})
+CERTIFICATE_LEFT = timedelta(days=14)
+"""As the alert CertificateExpires."""
 
 
 class ObjectStatus(BaseModel):
@@ -27,6 +37,10 @@ class ObjectStatus(BaseModel):
     object: str
     wanted: str
     found: str
+    command: str = ""
+    """What to run next if it is not in the desired state."""
+    up_repairs: bool = True
+    """Whether `strata up` brings it into the desired state, unlike what hangs or fails."""
 
     @property
     def healthy(self) -> bool:
@@ -48,6 +62,7 @@ def site_status(context: SiteContext, observation: Observation | None = None) ->
         *_cluster(context, seen),
         *_unhealthy_cards(seen),
         *_platform(context, seen),
+        *_services(context, seen),
     ]
 
 
@@ -90,9 +105,33 @@ def _hosts(context: SiteContext, seen: Observation) -> list[ObjectStatus]:
     found: list[ObjectStatus] = []
     for name, roles in host_roles(context).items():
         facts = seen.hosts.get(name) or HostFacts(reason="not asked")
-        for unit in units_of(running_roles(context.site, roles)):
+        units = units_of(running_roles(context.site, roles))
+        for unit in units:
             state = facts.reason or facts.units.get(unit, "not loaded")
-            found.append(ObjectStatus(layer=Layer.HOSTS, object=f"{name}: {unit}", wanted="active", found=state))
+            command = "" if facts.reason else f"journalctl --unit '{unit}.service' --lines 50"
+            hangs = state == "active" and unit in facts.silent
+            if hangs:
+                state, command = f"active, but {facts.silent[unit]}", f"{command}; systemctl restart '{unit}.service'"
+            found.append(
+                ObjectStatus(
+                    layer=Layer.HOSTS,
+                    object=f"{name}: {unit}",
+                    wanted="active",
+                    found=state,
+                    command=command,
+                    up_repairs=not hangs,
+                )
+            )
+        found += [
+            ObjectStatus(layer=Layer.HOSTS, object=f"{name}: {port}", wanted="answers", found=why, up_repairs=False)
+            for port, why in facts.silent.items()
+            if port not in units
+        ]
+        found += [
+            _certificate(Layer.HOSTS, f"{name}: certificate of {what}", ends)
+            for what, ends in facts.certificates.items()
+            if _expires(ends)
+        ]
         # a host that has enough of everything needs no line
         if facts.lacks:
             found.append(
@@ -118,11 +157,29 @@ def _cluster(context: SiteContext, seen: Observation) -> list[ObjectStatus]:
         for name, roles in host_roles(context).items()
         if NODE_ROLES & set(roles)
     ]
-    return [*nodes, *(_workload(Layer.CLUSTER, one) for one in seen.cluster.workloads if one.release is None)]
+    own = [one for one in seen.cluster.workloads if one.release is None and one.namespace == SYSTEM_NAMESPACE]
+    return [*nodes, *(_workload(Layer.CLUSTER, one) for one in own)]
 
 
 def _workload(layer: Layer, one: WorkloadFacts, of: str = "") -> ObjectStatus:
-    return ObjectStatus(layer=layer, object=f"{of}{one.kind} {one.name}", wanted=one.wanted, found=one.state)
+    name = f"{of}{one.kind} {one.name}"
+    return ObjectStatus(
+        layer=layer,
+        object=name,
+        wanted=one.wanted,
+        found=one.state,
+        command=one.command,
+        up_repairs=one.reason == SCALED_TO_0,
+    )
+
+
+def _expires(ends: datetime) -> bool:
+    return ends - datetime.now(UTC) < CERTIFICATE_LEFT
+
+
+def _certificate(layer: Layer, name: str, ends: datetime) -> ObjectStatus:
+    past = "expired" if ends < datetime.now(UTC) else "expires"
+    return ObjectStatus(layer=layer, object=name, wanted="valid", found=f"{past} {ends:%Y-%m-%d %H:%M} UTC")
 
 
 def _unhealthy_cards(seen: Observation) -> list[ObjectStatus]:
@@ -156,6 +213,35 @@ def _platform(context: SiteContext, seen: Observation) -> list[ObjectStatus]:
             for one in seen.cluster.workloads
             if one.release == release.key
         ]
+    namespaces = {SERVICES_NAMESPACE, *(need.name for _, need in needed(context.site, Namespace))}
+    return found + [
+        _workload(Layer.PLATFORM, one, f"{one.namespace}: ")
+        for one in seen.cluster.workloads
+        if one.release is None and one.namespace in namespaces
+    ]
+
+
+def _services(context: SiteContext, seen: Observation) -> list[ObjectStatus]:
+    """What is asked of the services themselves, and the certificate that all of them show."""
+    if context.site.cluster is None:
+        return []
+    facts = seen.services
+    asked = {
+        service.health_url: f"{service.key.replace('_', '-')}: {service.url}" for service in published(context.site)
+    }
+    asked |= {name: name for name in questions(context)}
+    found = [
+        ObjectStatus(
+            layer=Layer.PLATFORM,
+            object=name,
+            wanted="answers",
+            found=facts.reason or facts.silent.get(key, "answers"),
+            up_repairs=facts.reason is not None,
+        )
+        for key, name in asked.items()
+    ]
+    if facts.ends is not None and _expires(facts.ends):
+        found.append(_certificate(Layer.PLATFORM, "certificate of the ingress controller", facts.ends))
     return found
 
 
@@ -169,6 +255,28 @@ def memory_notes(seen: Observation) -> tuple[str, ...]:
     )
 
 
+def advice(context: SiteContext, bad: Sequence[ObjectStatus]) -> str:
+    """What repairs these objects, or shows why they are not in the desired state: a clause without a full stop."""
+    layers = {one.layer for one in bad if one.up_repairs}
+    if len([one for one in bad if one.up_repairs]) == len(bad):
+        return remedy(context, layers)
+    shown = "the commands show why"
+    return f"{shown}; {remedy(context, layers, 'what is missing or stopped')}" if layers else shown
+
+
+def commands(context: SiteContext, bad: Iterable[ObjectStatus]) -> Iterator[str]:
+    """What to run next, one line for each object that has such a command.
+
+    Args:
+        context: the site.
+        bad: objects that are not in the desired state.
+    """
+    described = {one.object: one.command for one in bad if one.command}
+    if any(command.startswith("kubectl") for command in described.values()):
+        yield f'for kubectl: eval "$(strata env {context.site.name})"'
+    yield from (f"{name}: {command}" for name, command in described.items())
+
+
 def print_status(console: Console, context: SiteContext, found: list[ObjectStatus]) -> None:
     """A table, the unhealthy ones marked."""
     table = Table("", "layer", "object", "desired", "actual", title=f"site {context.site.name}", title_justify="left")
@@ -178,7 +286,9 @@ def print_status(console: Console, context: SiteContext, found: list[ObjectStatu
     console.print(table)
     bad = [s for s in found if not s.healthy]
     if bad:
-        what = remedy(context, {s.layer for s in bad})
+        for line in commands(context, bad):
+            console.print(line, highlight=False, markup=False, soft_wrap=True)
+        what = advice(context, bad)
         console.print(f"{len(bad)} of {len(found)} not in the desired state; {what}", highlight=False)
     else:
         console.print(f"[green]all {len(found)} in the desired state[/]", highlight=False)

@@ -1,8 +1,10 @@
-"""Deployments, StatefulSets and DaemonSets of the site: how many of their pods are ready, and why others are not."""
+"""Pods of the site: how many of each Deployment, StatefulSet and DaemonSet are ready, and what ails the others."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from strata.observe.facts import WorkloadFacts
@@ -10,27 +12,104 @@ from strata.observe.facts import WorkloadFacts
 KINDS = ("deployments.apps", "statefulsets.apps", "daemonsets.apps")
 """As kubectl requests them."""
 SYSTEM_NAMESPACE = "kube-system"
+SCALED_TO_0 = "scaled to 0"
+STABLE = timedelta(minutes=10)
+"""A container that twice in a row has run for less than this is restarting, even while it is ready."""
 _RELEASE = "meta.helm.sh/release-name"
 _RELEASE_NAMESPACE = "meta.helm.sh/release-namespace"
+_LONGEST = 200
+_STUCK = frozenset(
+    {
+        "CrashLoopBackOff",
+        "CreateContainerConfigError",
+        "CreateContainerError",
+        "ErrImagePull",
+        "ImagePullBackOff",
+        "InvalidImageName",
+        "RunContainerError",
+    }
+)
+"""What a pod waits for that does not come by itself."""
+_NO_VOLUME = ("FailedMount", "FailedAttachVolume")
 
 Object = Mapping[str, Any]
+Owner = tuple[str, str, str]
+"""Kind, namespace and name."""
 
 
-def workloads(items: Iterable[Object]) -> tuple[WorkloadFacts, ...]:
-    """The workloads of Helm releases, and those that the cluster's installer created.
+@dataclass(frozen=True)
+class Trouble:
+    """What is wrong with a pod.
+
+    Args:
+        text: pod, node and reason.
+        command: shows more.
+        stuck: whether time does not cure it.
+        though_ready: whether the pod may be ready at the moment.
+    """
+
+    text: str
+    command: str
+    stuck: bool = False
+    though_ready: bool = False
+
+
+def warnings(events: Iterable[Object]) -> dict[Owner, str]:
+    """The newest warning about each object.
+
+    Args:
+        events: of the API server, of type Warning.
+    """
+
+    def seen(event: Object) -> str:
+        return str(event.get("lastTimestamp") or event.get("eventTime") or "")
+
+    return {
+        (about["kind"], about.get("namespace", ""), about["name"]): _line(f"{event['reason']}: {event['message']}")
+        for event in sorted(events, key=seen)
+        if (about := event["involvedObject"])
+    }
+
+
+def in_trouble(items: Iterable[Object]) -> bool:
+    """Whether events may tell more than the objects do."""
+    return any(
+        (pod["kind"] == "Pod" and pod["status"].get("phase") not in ("Succeeded", "Failed") and not _is_ready(pod))
+        or (pod["kind"] in ("StatefulSet", "DaemonSet") and _missing(pod) > 0)
+        for pod in items
+    )
+
+
+def workloads(
+    items: Iterable[Object],
+    warned: Mapping[Owner, str] | None = None,
+    now: datetime | None = None,
+) -> tuple[WorkloadFacts, ...]:
+    """The workloads of Helm releases and those that the cluster's installer created; other pods that are in trouble.
 
     Args:
         items: objects of the API server of all kinds, pods among them.
+        warned: what events say of objects.
+        now: for the age of containers; None for the clock's.
     """
-    items = list(items)
-    reasons: dict[tuple[str, str, str], list[str]] = {}
+    items, warned, now = list(items), warned or {}, now or datetime.now(UTC)
+    troubles: dict[Owner, list[Trouble]] = {}
+    others: list[WorkloadFacts] = []
+    kinds = {_key(item) for item in items}
     for pod in items:
-        if pod["kind"] == "Pod" and (owner := _owner(pod)) and (reason := _not_ready(pod)):
-            reasons.setdefault(owner, []).append(reason)
-    return tuple(_workloads(items, reasons))
+        if pod["kind"] != "Pod" or not (trouble := _trouble(pod, warned, now)):
+            continue
+        owner = _owner(pod)
+        if owner in kinds:
+            troubles.setdefault(owner, []).append(trouble)
+        elif trouble.stuck or trouble.though_ready or owner == ("Node", SYSTEM_NAMESPACE, pod["spec"].get("nodeName")):
+            others.append(_other(pod, trouble))
+    return (*_workloads(items, troubles, warned), *others)
 
 
-def _workloads(items: Iterable[Object], reasons: Mapping[tuple[str, str, str], list[str]]) -> Iterator[WorkloadFacts]:
+def _workloads(
+    items: Iterable[Object], troubles: Mapping[Owner, list[Trouble]], warned: Mapping[Owner, str]
+) -> Iterator[WorkloadFacts]:
     for item in items:
         kind, metadata = item["kind"], item["metadata"]
         if kind not in ("Deployment", "StatefulSet", "DaemonSet"):
@@ -41,13 +120,16 @@ def _workloads(items: Iterable[Object], reasons: Mapping[tuple[str, str, str], l
         if release is None and namespace != SYSTEM_NAMESPACE:
             continue
         status = item.get("status", {})
-        if kind == "DaemonSet":
-            desired, ready = status.get("desiredNumberScheduled", 0), status.get("numberReady", 0)
-        else:
-            desired, ready = item["spec"].get("replicas", 1), status.get("readyReplicas", 0)
-        why = [*reasons.get((kind, namespace, name), ()), *_refused(status)]
+        desired, ready = _pods(item)
+        own = troubles.get((kind, namespace, name), [])
+        if ready >= desired:
+            own = [one for one in own if one.though_ready]
+        why = [*(one.text for one in own), *_refused(status)]
+        if not why and ready < desired and (warning := warned.get((kind, namespace, name))):
+            why = [warning]
         if kind != "DaemonSet" and desired == 0:
-            why = ["scaled to 0"]
+            why = [SCALED_TO_0]
+        described = f"kubectl --namespace {namespace} describe {kind.lower()} {name}"
         yield WorkloadFacts(
             kind=kind.lower(),
             namespace=namespace,
@@ -57,11 +139,44 @@ def _workloads(items: Iterable[Object], reasons: Mapping[tuple[str, str, str], l
             desired=desired if kind == "DaemonSet" else max(desired, 1),
             ready=ready,
             reason="; ".join(dict.fromkeys(why)),
+            command=own[0].command if own else described,
         )
 
 
-def _owner(pod: Object) -> tuple[str, str, str] | None:
-    """Kind, namespace and name of the workload of a pod."""
+def _other(pod: Object, trouble: Trouble) -> WorkloadFacts:
+    metadata, ready = pod["metadata"], _is_ready(pod)
+    text = trouble.text.removeprefix(f"{metadata['name']} ")
+    return WorkloadFacts(
+        kind="pod",
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        release=None,
+        desired=1,
+        ready=int(ready),
+        reason=text,
+        command=trouble.command,
+    )
+
+
+def _key(item: Object) -> Owner:
+    return item["kind"], item["metadata"].get("namespace", ""), item["metadata"]["name"]
+
+
+def _pods(item: Object) -> tuple[int, int]:
+    """Desired and ready pods of a workload."""
+    status = item.get("status", {})
+    if item["kind"] == "DaemonSet":
+        return status.get("desiredNumberScheduled", 0), status.get("numberReady", 0)
+    return item["spec"].get("replicas", 1), status.get("readyReplicas", 0)
+
+
+def _missing(item: Object) -> int:
+    desired, ready = _pods(item)
+    return desired - ready
+
+
+def _owner(pod: Object) -> Owner:
+    """The workload of a pod; the pod itself where it has none."""
     metadata = pod["metadata"]
     for owner in metadata.get("ownerReferences", ()):
         kind, name = owner["kind"], owner["name"]
@@ -69,34 +184,86 @@ def _owner(pod: Object) -> tuple[str, str, str] | None:
             suffix = f"-{metadata.get('labels', {}).get('pod-template-hash', '')}"
             return "Deployment", metadata["namespace"], name.removesuffix(suffix)
         return kind, metadata["namespace"], name
+    return _key(pod)
+
+
+def _is_ready(pod: Object) -> bool:
+    conditions = pod.get("status", {}).get("conditions", ())
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+
+
+def _containers(pod: Object) -> tuple[Object, ...]:
+    status = pod.get("status", {})
+    return (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ()))
+
+
+def _trouble(pod: Object, warned: Mapping[Owner, str], now: datetime) -> Trouble | None:
+    """What is wrong with a pod; None if nothing is, or if it has ended well."""
+    status, name, node = pod.get("status", {}), pod["metadata"]["name"], pod["spec"].get("nodeName")
+    if status.get("phase") == "Succeeded":
+        return None
+    if node is None:
+        scheduled = next((c for c in status.get("conditions", ()) if c["type"] == "PodScheduled"), {})
+        return Trouble(f"{name}: {scheduled.get('message') or 'not scheduled yet'}", _describe(pod))
+    found = _restarting(pod, now) if _is_ready(pod) else _not_ready(pod, warned.get(_key(pod), ""))
+    return found and replace(found, text=f"{name} on {node}: {found.text}")
+
+
+def _not_ready(pod: Object, warning: str) -> Trouble:
+    status = pod.get("status", {})
+    if "deletionTimestamp" in pod["metadata"]:
+        return Trouble("being deleted", _describe(pod))
+    if status.get("reason"):
+        return Trouble(str(status["reason"]), _describe(pod))
+    for one in _containers(pod):
+        state, last = one.get("state", {}), one.get("lastState", {}).get("terminated")
+        if (waiting := state.get("waiting")) and last:
+            return Trouble(f"{waiting['reason']}: {_end(last)}", _logs(pod, one, "--previous"), stuck=True)
+        if waiting:
+            failed = waiting["reason"] in _STUCK
+            text = _text(waiting["reason"], _line(waiting.get("message", "")) if failed else warning)
+            return Trouble(text, _describe(pod), stuck=failed or warning.startswith(_NO_VOLUME))
+        # an init container that has done its work is ready
+        if (ended := state.get("terminated")) and not one.get("ready"):
+            return Trouble(_end(ended), _logs(pod, one))
+    return Trouble(_text("starting" if status.get("phase") == "Pending" else "not ready", warning), _describe(pod))
+
+
+def _restarting(pod: Object, now: datetime) -> Trouble | None:
+    """Of a pod that is ready at the moment."""
+    for one in _containers(pod):
+        last, current = one.get("lastState", {}).get("terminated"), one.get("state", {}).get("running")
+        if one.get("restartCount", 0) < 2 or not last or not current:
+            continue
+        age = now - datetime.fromisoformat(current["startedAt"])
+        before = datetime.fromisoformat(last["finishedAt"]) - datetime.fromisoformat(last["startedAt"])
+        if age < STABLE and before < STABLE:
+            times = f"restarted {one['restartCount']} times, the last time {age.total_seconds():.0f} s ago"
+            return Trouble(f"{times}: {_end(last)}", _logs(pod, one, "--previous"), though_ready=True)
     return None
 
 
-def _not_ready(pod: Object) -> str:
-    """Why a pod is not ready, with its node; empty if it is ready."""
-    status, conditions = pod.get("status", {}), {c["type"]: c for c in pod.get("status", {}).get("conditions", [])}
-    if conditions.get("Ready", {}).get("status") == "True":
-        return ""
-    node = pod["spec"].get("nodeName")
-    if node is None:
-        return str(conditions.get("PodScheduled", {}).get("message") or "not scheduled yet")
-    return f"{_reason(pod, status)} on {node}"
+def _describe(pod: Object) -> str:
+    return f"kubectl --namespace {pod['metadata']['namespace']} describe pod {pod['metadata']['name']}"
 
 
-def _reason(pod: Object, status: Object) -> str:
-    if "deletionTimestamp" in pod["metadata"]:
-        return "being deleted"
-    if status.get("reason"):
-        return str(status["reason"])
-    for container in (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())):
-        state = container.get("state", {})
-        if why := state.get("waiting", {}).get("reason"):
-            return str(why)
-        ended = state.get("terminated")
-        # an init container that has done its work is ready
-        if ended and not container.get("ready"):
-            return f"{ended.get('reason', 'ended')}, exit code {ended.get('exitCode')}"
-    return "starting" if status.get("phase") == "Pending" else "not ready"
+def _logs(pod: Object, container: Object, *options: str) -> str:
+    where = f"kubectl --namespace {pod['metadata']['namespace']} logs {pod['metadata']['name']}"
+    return " ".join((where, "--container", container["name"], *options))
+
+
+def _text(reason: str, message: str) -> str:
+    return f"{reason}: {message}" if message else reason
+
+
+def _end(terminated: Object) -> str:
+    return f"{terminated.get('reason', 'ended')}, exit code {terminated.get('exitCode')}"
+
+
+def _line(text: str) -> str:
+    """Text on one line, cut."""
+    text = " ".join(text.split())
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
 def _refused(status: Object) -> Iterator[str]:

@@ -11,7 +11,7 @@ from strata.inventory.services import published_services
 from strata.layers import Layer
 from strata.observe import Observation, nothing_seen, observe
 from strata.observe.facts import NOT_UP
-from strata.observe.status import ObjectStatus, memory_notes, site_status
+from strata.observe.status import ObjectStatus, advice, memory_notes, site_status
 from strata.report.locations import places
 from strata.report.model import (
     AddressReport,
@@ -27,7 +27,6 @@ from strata.report.model import (
 from strata.site.context import SiteContext
 from strata.site.outputs import ClusterOutputs
 from strata.site.paths import REPOSITORY
-from strata.site.support import remedy
 from strata.verify.record import last_verified
 
 SHOWN_RUNS = 10
@@ -61,7 +60,7 @@ def build_report(
     seen = observation or (nothing_seen(context) if offline else observe(context))
     up = not offline and was_up(context, seen)
     objects = tuple(site_status(context, seen))
-    unhealthy = {o.layer for o in objects if not o.healthy}
+    unhealthy = [o for o in objects if not o.healthy]
     layers = tuple(_layer(layer, objects, seen, up=up) for layer in Layer if any(o.layer == layer for o in objects))
     return SiteReport(
         site=context.site.name,
@@ -73,7 +72,7 @@ def build_report(
         layers=layers,
         places=places(context, seen, up=up),
         objects=objects,
-        remedy=remedy(context, unhealthy) if unhealthy else "",
+        remedy=advice(context, unhealthy) if unhealthy else "",
         notes=memory_notes(seen),
         drift=drift,
         load=load,

@@ -5,17 +5,32 @@ from __future__ import annotations
 from rich.console import Console
 
 from strata.drift import DriftReport
+from strata.layers import Layer
+from strata.observe.facts import NOT_UP, Observation
 from strata.report.terminal import drift_lines
 from strata.site.context import SiteContext
 
 
-def look_for_drift(context: SiteContext) -> DriftReport | None:
-    """Returns the drift; None for a site that was never deployed."""
+def look_for_drift(context: SiteContext, seen: Observation | None = None) -> DriftReport | None:
+    """Returns the drift; None for a site that was never deployed.
+
+    Args:
+        context: the site.
+        seen: layers that did not answer then are not asked again.
+    """
     if context.cloud_outputs is None and not (context.paths.root / "runs.jsonl").exists():
         return None
     from strata.drift.find import find_drift
 
-    return find_drift(context)
+    silent = silent_layers(seen) if seen else {}
+    found = find_drift(context, [layer for layer in Layer if layer not in silent])
+    return found.model_copy(update={"unreachable": silent | found.unreachable})
+
+
+def silent_layers(seen: Observation) -> dict[Layer, str]:
+    """The layers of which nothing can be compared now, and why."""
+    reasons = {Layer.CLOUD: seen.cloud.reason, Layer.CLUSTER: seen.cluster.reason, Layer.PLATFORM: seen.cluster.reason}
+    return {layer: why for layer, why in reasons.items() if why is not None and why != NOT_UP}
 
 
 def print_drift(console: Console, drift: DriftReport | None) -> None:

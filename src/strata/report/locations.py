@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from strata.access.ssh import host_addresses
 from strata.models.compute import Hypervisor
 from strata.observe import HostFacts, Observation, PodFacts
-from strata.observe.hosts import expected_cards, host_roles
-from strata.observe.status import NODE_ROLES
+from strata.observe.hosts import NODE_ROLES, expected_cards, host_roles
 from strata.report.accelerators import free_cards, known_cards, node_cards
 from strata.report.model import CardReport, NodeReport, PlaceReport, State, UnitReport
 from strata.roles import units_of

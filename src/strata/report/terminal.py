@@ -39,6 +39,7 @@ def _parts(report: SiteReport) -> Iterator[RenderableType]:
             table.add_row(Text("✗", "red"), *map(Text, (status.layer, status.object, status.wanted, status.found)))
         yield Text(f"\n{len(bad)} of {len(report.objects)} not in the desired state", "bold")
         yield table
+        yield Text("\n".join(f"{o.object}: {o.command}" for o in bad if o.command))
     if report.notes:
         yield Text("\n" + "\n".join(report.notes))
     if report.drift is not None:

@@ -36,11 +36,17 @@ def refusal(context: SiteContext, layers: Collection[Layer] = tuple(Layer)) -> U
     return None
 
 
-def remedy(context: SiteContext, layers: Collection[Layer]) -> str:
-    """Returns what repairs objects of these layers: a clause without a full stop."""
+def remedy(context: SiteContext, layers: Collection[Layer], what: str = "them") -> str:
+    """Returns what repairs objects of these layers: a clause without a full stop.
+
+    Args:
+        context: the site.
+        layers: of the objects.
+        what: the objects, in words.
+    """
     command = f"strata up {context.site.name}"
     if refusal(context) is None:
-        return f"`{command}` repairs them"
+        return f"`{command}` repairs {what}"
     clauses = [
         f"`{command} --layer {layer}` repairs those of {layer}"
         if refusal(context, [layer]) is None

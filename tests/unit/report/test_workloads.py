@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from strata.observe import ClusterFacts, Observation
 from strata.observe.status import site_status
-from strata.observe.workloads import workloads
+from strata.observe.workloads import in_trouble, warnings, workloads
 from strata.site.context import SiteContext
 
 RELEASE = {"meta.helm.sh/release-name": "jupyterhub", "meta.helm.sh/release-namespace": "jupyterhub"}
@@ -42,9 +43,14 @@ def pod(owner: str, name: str, status: Item, *, node: str | None = "worker-1", d
 
 def container(**state: Any) -> Item:
     not_ready = [{"type": "Ready", "status": "False"}]
-    return {"phase": "Running", "conditions": not_ready, "containerStatuses": [{"ready": False, "state": state}]}
+    return {
+        "phase": "Running",
+        "conditions": not_ready,
+        "containerStatuses": [{"name": "hub", "ready": False, "state": state}],
+    }
 
 
+NOW = datetime(2026, 11, 26, 10, tzinfo=UTC)
 NO_NODE = {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", "message": "0/3 nodes: …"}]}
 REFUSED = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota: pods"}
 
@@ -62,26 +68,26 @@ REFUSED = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quot
                 workload("Deployment", "hub", 1, 0),
                 pod("ReplicaSet", "hub", container(waiting={"reason": "CrashLoopBackOff"})),
             ],
-            "0 of 1 ready: CrashLoopBackOff on worker-1",
+            "0 of 1 ready: hub-6c9f-x on worker-1: CrashLoopBackOff",
         ),
         (
             [
                 workload("StatefulSet", "hub", 1, 0),
                 pod("StatefulSet", "hub", container(terminated={"reason": "OOMKilled", "exitCode": 137})),
             ],
-            "0 of 1 ready: OOMKilled, exit code 137 on worker-1",
+            "0 of 1 ready: hub-x on worker-1: OOMKilled, exit code 137",
         ),
         (
             [workload("StatefulSet", "hub", 1, 0), pod("StatefulSet", "hub", NO_NODE, node=None)],
-            "0 of 1 ready: 0/3 nodes: …",
+            "0 of 1 ready: hub-x: 0/3 nodes: …",
         ),
         (
             [workload("StatefulSet", "hub", 1, 0), pod("StatefulSet", "hub", container(running={}), deleted=True)],
-            "0 of 1 ready: being deleted on worker-1",
+            "0 of 1 ready: hub-x on worker-1: being deleted",
         ),
         (
             [workload("StatefulSet", "hub", 1, 0), pod("StatefulSet", "hub", container(running={}))],
-            "0 of 1 ready: not ready on worker-1",
+            "0 of 1 ready: hub-x on worker-1: not ready",
         ),
     ],
 )
@@ -94,8 +100,115 @@ def test_a_workload_says_how_many_of_its_pods_are_ready_and_why_not(items: list[
 def test_a_pod_of_another_workload_or_without_one_is_no_reason() -> None:
     stranger = pod("ReplicaSet", "hub-2", container(waiting={"reason": "ImagePullBackOff"}))
     notebook = {"kind": "Pod", "metadata": {"name": "jupyter-ada", "namespace": "jupyterhub"}, "spec": {}, "status": {}}
-    (one,) = workloads([workload("Deployment", "hub", 1, 0), stranger, notebook])
-    assert one.state == "0 of 1 ready"
+    hub, pulled = workloads([workload("Deployment", "hub", 1, 0), stranger, notebook])
+    assert hub.state == "0 of 1 ready"
+    assert (pulled.kind, pulled.name) == ("pod", "hub-2-6c9f-x")
+    assert pulled.state == "0 of 1 ready: on worker-1: ImagePullBackOff"
+
+
+def event(kind: str, name: str, reason: str, message: str, second: int = 0) -> Item:
+    about = {"kind": kind, "namespace": "jupyterhub", "name": name}
+    time = f"2026-11-26T10:00:{second:02}Z"
+    return {"involvedObject": about, "reason": reason, "message": message, "lastTimestamp": time}
+
+
+@pytest.mark.parametrize(
+    ("items", "events", "reason", "command"),
+    [
+        (
+            [
+                workload("Deployment", "hub", 1, 0),
+                pod("ReplicaSet", "hub", container(waiting={"reason": "ErrImagePull", "message": "not\nfound"})),
+            ],
+            [event("Pod", "hub-6c9f-x", "Failed", "Error: ErrImagePull")],
+            "hub-6c9f-x on worker-1: ErrImagePull: not found",
+            "kubectl --namespace jupyterhub describe pod hub-6c9f-x",
+        ),
+        (
+            [
+                workload("StatefulSet", "hub", 1, 0),
+                pod("StatefulSet", "hub", container(waiting={"reason": "ContainerCreating"})),
+            ],
+            [
+                event("Pod", "hub-x", "FailedMount", "mount.nfs4: Connection timed out", second=2),
+                event("Pod", "hub-x", "FailedScheduling", "before", second=1),
+                event("Pod", "hub-y", "FailedMount", "another pod", second=3),
+            ],
+            "hub-x on worker-1: ContainerCreating: FailedMount: mount.nfs4: Connection timed out",
+            "kubectl --namespace jupyterhub describe pod hub-x",
+        ),
+        (
+            [workload("StatefulSet", "hub", 1, 0), pod("StatefulSet", "hub", container(running={}))],
+            [event("Pod", "hub-x", "Unhealthy", "Readiness probe failed: timeout")],
+            "hub-x on worker-1: not ready: Unhealthy: Readiness probe failed: timeout",
+            "kubectl --namespace jupyterhub describe pod hub-x",
+        ),
+        (
+            [workload("StatefulSet", "hub", 1, 0)],
+            [event("StatefulSet", "hub", "FailedCreate", "exceeded quota: tenant")],
+            "FailedCreate: exceeded quota: tenant",
+            "kubectl --namespace jupyterhub describe statefulset hub",
+        ),
+        (
+            [
+                workload("StatefulSet", "hub", 1, 0),
+                pod("StatefulSet", "hub", container(terminated={"reason": "Error", "exitCode": 1})),
+            ],
+            [],
+            "hub-x on worker-1: Error, exit code 1",
+            "kubectl --namespace jupyterhub logs hub-x --container hub",
+        ),
+    ],
+)
+def test_a_workload_says_why_and_what_to_run(items: list[Item], events: list[Item], reason: str, command: str) -> None:
+    assert in_trouble(items)
+    (one,) = workloads(items, warnings(events))
+    assert one.state == f"0 of 1 ready: {reason}"
+    assert one.command == command
+
+
+@pytest.mark.parametrize(
+    ("restarts", "ran", "age", "named"),
+    [(2, 30, 40, True), (1, 30, 40, False), (2, 700, 40, False), (9, 30, 700, False)],
+)
+def test_a_pod_that_restarts_again_and_again_is_named_while_it_is_ready(
+    restarts: int, ran: int, age: int, named: bool
+) -> None:
+    ended = NOW - timedelta(seconds=age)
+    last = {
+        "reason": "OOMKilled",
+        "exitCode": 137,
+        "startedAt": (ended - timedelta(seconds=ran)).isoformat(),
+        "finishedAt": ended.isoformat(),
+    }
+    status = {
+        "phase": "Running",
+        "conditions": [{"type": "Ready", "status": "True"}],
+        "containerStatuses": [
+            {
+                "name": "hub",
+                "ready": True,
+                "restartCount": restarts,
+                "state": {"running": {"startedAt": ended.isoformat()}},
+                "lastState": {"terminated": last},
+            }
+        ],
+    }
+    items = [workload("StatefulSet", "hub", 1, 1), pod("StatefulSet", "hub", status)]
+    assert not in_trouble(items)
+    (one,) = workloads(items, now=NOW)
+    why = "hub-x on worker-1: restarted 2 times, the last time 40 s ago: OOMKilled, exit code 137"
+    assert one.state == (f"1 of 1 ready: {why}" if named else "1 ready")
+    assert one.command.endswith("logs hub-x --container hub --previous" if named else "describe statefulset hub")
+
+
+def test_a_part_of_the_control_plane_that_is_not_ready_is_named() -> None:
+    scheduler = pod("Node", "kube-scheduler", container(running={}), node="control-1")
+    scheduler["metadata"] |= {"namespace": "kube-system", "ownerReferences": [{"kind": "Node", "name": "control-1"}]}
+    (one,) = workloads([scheduler])
+    assert (one.kind, one.name, one.state) == ("pod", "kube-scheduler-x", "0 of 1 ready: on control-1: not ready")
+    mine = pod("Job", "train", container(running={}))
+    assert workloads([mine]) == ()
 
 
 def test_status_names_a_service_that_is_down(context: SiteContext, running: Callable[..., Observation]) -> None:
