@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 from strata.catalogue.needs.database import KINE_DATABASE
 from strata.inventory import ports
 from strata.inventory.clients import NODES, OPERATOR
+from strata.site.context import SiteContext
+from strata.site.hosts import hosts_with
 
 CLOSED = "closed"
 """No connection."""
@@ -17,9 +20,9 @@ REFUSED = "refused"
 OPEN = "open"
 """The attack works; or, of an allowed client, the probe does."""
 
-TENANT, NOTEBOOK = "pod of a tenant", "notebook of another tenant"
+TENANT, NOTEBOOK, BARE = "pod of a tenant", "notebook of another tenant", "pod without network policies"
 INSTANCE, OUTSIDE, NAMED = "another project's instance", "address not in `access:`", "address in `access:`, no key"
-ATTACKERS = (TENANT, NOTEBOOK, INSTANCE, OUTSIDE, NAMED)
+ATTACKERS = (TENANT, NOTEBOOK, BARE, INSTANCE, OUTSIDE, NAMED)
 
 # reads `{name: probe}` and writes `{name: result}`, JSON
 PROBE = r"""
@@ -47,6 +50,11 @@ def postgresql(stream, probe):
         # R asks for the password of a client that may come from there, E is the refusal
         return {b"R": "open", b"E": "refused"}[tls.recv(1)]
 
+def nfs(stream):
+    # NFSv4's NULL call (RFC 7530): an answer is more than a connection
+    stream.sendall(struct.pack("!11I", 1 << 31 | 40, 1, 0, 2, 100003, 4, 0, 0, 0, 0, 0))
+    return "open" if stream.recv(64) else "refused"
+
 def attempt(probe):
     source = (probe["source"], 0) if probe.get("source") else None
     try:
@@ -57,6 +65,8 @@ def attempt(probe):
         stream.settimeout(60)  # who is connected has an answer, on a busy machine a late one
         if probe["kind"] == "tcp":
             return "open"
+        if probe["kind"] == "nfs":
+            return nfs(stream)
         if probe["kind"] == "postgresql":
             return postgresql(stream, probe)
         with unverified.wrap_socket(stream) as tls:
@@ -117,19 +127,19 @@ TARGETS = (
     _registry("registry: delete on 5000, a node's password", ports.REGISTRY, MANIFEST, "DELETE", NODES),
     _registry("registry: delete on 5001, a node's password", ports.REGISTRY_PUSH, MANIFEST, "DELETE", NODES),
     _registry("registry: delete, anonymously", ports.REGISTRY_PUSH, MANIFEST, "DELETE"),
-    Target("NFS: mount", "nfs_server", {"kind": "tcp", "port": ports.NFS}, _everywhere(CLOSED), "kube_node"),
+    Target("NFS: a call", "nfs_server", {"kind": "nfs", "port": ports.NFS}, _everywhere(CLOSED), "kube_node"),
     Target(
         "PostgreSQL: kine's database",
         "postgresql",
         {"kind": "postgresql", "port": ports.POSTGRESQL, "user": KINE_DATABASE},
-        _everywhere(CLOSED) | {TENANT: (REFUSED, CLOSED), NOTEBOOK: (REFUSED, CLOSED)},
+        _everywhere(CLOSED) | {BARE: (REFUSED,)},
         "kine",
     ),
     Target("kine", "kine", {"kind": "tcp", "port": ports.DATASTORE}, _everywhere(CLOSED), "kube_control_plane"),
     *(
         Target(
             f"kubelet of {what}, anonymously", role, {"kind": "https", "port": ports.KUBELET, "path": "/pods"},
-            _everywhere(CLOSED) | {NOTEBOOK: (REFUSED,)},
+            _everywhere(CLOSED) | {BARE: (REFUSED,)},
         )
         for what, role in (("a worker", "kube_node"), ("the control plane", "kube_control_plane"))
     ),
@@ -137,22 +147,40 @@ TARGETS = (
         "Kubernetes API, anonymously",
         "kube_control_plane",
         {"kind": "https", "port": ports.KUBERNETES_API, "path": "/api/v1/namespaces"},
-        _only_named(REFUSED) | {TENANT: (REFUSED, CLOSED), NOTEBOOK: (REFUSED, CLOSED)},
+        _only_named(REFUSED) | {BARE: (REFUSED,)},
     ),
     Target("SSH of a host", "load_balancer", {"kind": "tcp", "port": ports.SSH}, _only_named(OPEN)),
-    *(
-        Target(f"load balancer: port {port}", "load_balancer", {"kind": "tcp", "port": port}, _everywhere(CLOSED))
-        for port in (1936, 5555, 8404)
-    ),
 )  # fmt: skip
-"""SSH connects from named addresses, its key is another matter. The last ports are those that HAProxy's statistics and
-API have by custom: nothing listens there."""
+"""SSH connects from named addresses, its key is another matter."""
 METADATA = Target(
     "metadata service 169.254.169.254", "kube_node", {"kind": "tcp", "port": 80},
-    {TENANT: (CLOSED,), NOTEBOOK: (CLOSED,)}, "kube_node",
+    dict.fromkeys((TENANT, NOTEBOOK, BARE), (CLOSED,)), "kube_node",
 )  # fmt: skip
 """Of pods only: instances are meant to read their own. The role pod_network closes it."""
 METADATA_ADDRESS = "169.254.169.254"
+
+
+def probes_of(context: SiteContext) -> dict[str, dict[str, Any]]:
+    """Every target's probe by name, with its address."""
+    addresses = {t.role: hosts_with(t.role, context.site, context.cloud_outputs)[0].address for t in TARGETS}
+    return {t.name: {**t.probe, "address": addresses[t.role]} for t in TARGETS}
+
+
+def keyless(probes: Mapping[str, Mapping[str, Any]]) -> str:
+    """Input of PROBE where no key should matter: none is taken there."""
+    return json.dumps({name: with_password(probe, lambda _: "none") for name, probe in probes.items()})
+
+
+def with_metadata(probes: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """The probes, and the one that only pods try."""
+    return {**probes, METADATA.name: {**METADATA.probe, "address": METADATA_ADDRESS}}
+
+
+def wrong(attacker: str, found: Mapping[str, str]) -> dict[str, str]:
+    """The cells of an attacker's column that are not as the table says."""
+    expected = {target.name: target.expected[attacker] for target in (*TARGETS, METADATA) if target.name in found}
+    assert expected.keys() >= {target.name for target in TARGETS}
+    return {name: found[name] for name, results in expected.items() if found[name] not in results}
 
 
 def with_password(probe: Mapping[str, Any], password: Callable[[str], str]) -> dict[str, Any]:

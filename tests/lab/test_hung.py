@@ -1,9 +1,10 @@
 """Parts that hang, each of them stopped and not ended: the first `strata status` names them, although Kubernetes and
-systemd still take them for healthy."""
+systemd still take them for healthy. Pods that do not start are named with what keeps them from it."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -18,6 +19,7 @@ from strata_services.htcondor.service import SERVICE as HTCONDOR
 from strata_services.jupyterhub.service import SERVICE as JUPYTERHUB
 from strata_services.keycloak.service import SERVICE as KEYCLOAK
 
+from .healing import up_again
 from .lab_site import require_lab
 from .load import HEALED_SECONDS
 from .service_parts import (
@@ -128,3 +130,55 @@ def test_unit(role: str, unit: str, context: SiteContext, site_host: Hosts) -> N
 
     with stopped(context, signal) as found:
         assert found[f"{name}: {unit}"].startswith("active, but no answer on port "), found
+
+
+def strategic(**container: object) -> str:
+    """A patch of the portal's container."""
+    pod = {"containers": [{"name": PORTAL.container, **container}]}
+    return json.dumps({"spec": {"template": {"spec": pod}}})
+
+
+@pytest.mark.parametrize(
+    ("patch", "reason"),
+    [
+        (strategic(image="registry.invalid/portal:none"), r"(ErrImagePull|ImagePullBackOff): .*registry\.invalid"),
+        (strategic(command=["sh", "-c", "sleep 1; exit 3"]), r"CrashLoopBackOff: Error, exit code 3"),
+        (strategic(envFrom=[{"secretRef": {"name": "none"}}]), r'CreateContainerConfigError: secret "none" not found'),
+        (strategic(resources={"requests": {"cpu": "1k"}, "limits": {"cpu": "1k"}}), r"0/\d+ nodes are available"),
+    ],
+    ids=["image", "crash", "secret", "room"],
+)
+def test_pods_that_do_not_start(patch: str, reason: str, context: SiteContext, kubectl: Kubectl) -> None:
+    """The reason is in the state of the Deployment, and `strata up` puts back what was there."""
+    target = (PORTAL.workload, f"--namespace={PORTAL.namespace}")
+    kubectl("scale", *target, "--replicas=0")
+    kubectl("patch", *target, "--type=strategic", f"--patch={patch}")
+    kubectl("scale", *target, "--replicas=1")
+
+    def named() -> bool:
+        return re.search(rf"portal-\S+( on \S+)?: {reason}", unhealthy(context).get(PORTAL.object, "")) is not None
+
+    try:
+        eventually(named, HEALED_SECONDS, f"status shows {reason}")
+    finally:
+        up_again(context)
+    eventually(lambda: unhealthy(context) == {}, HEALED_SECONDS, "the site is healthy again")
+
+
+def test_pods_over_a_quota(context: SiteContext, kubectl: Kubectl) -> None:
+    """Refused by the API server; a StatefulSet says so by an event only."""
+    where = f"--namespace={NEGOTIATOR.namespace}"
+    kubectl("create", "quota", "test-none", where, "--hard=pods=0")
+    try:
+        kubectl("delete", "pod", "htcondor-central-manager-0", where, "--wait=true", timeout=HEALED_SECONDS)
+        found = ""
+
+        def named() -> bool:
+            nonlocal found
+            found = unhealthy(context).get(NEGOTIATOR.object, "")
+            return "exceeded quota: test-none" in found
+
+        eventually(named, HEALED_SECONDS, "status shows the quota")
+    finally:
+        kubectl("delete", "quota", "test-none", where)
+    eventually(lambda: unhealthy(context) == {}, HEALED_SECONDS, "the site is healthy again")

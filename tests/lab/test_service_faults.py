@@ -110,8 +110,9 @@ def load(context: SiteContext, user: User, kubectl: Kubectl, site_host: Hosts) -
 
 
 def named_while_down(context: SiteContext, name: str) -> None:
-    """Returns when `strata status` names an object, by the beginning of its name."""
-    eventually(lambda: any(one.startswith(name) for one in unhealthy(context)), HEALED_SECONDS, f"status names {name}")
+    """The next look of `strata status` names an object, by the beginning of its name."""
+    found = unhealthy(context)
+    assert any(one.startswith(name) for one in found), found
 
 
 def healthy(context: SiteContext) -> bool:
@@ -179,7 +180,7 @@ def test_prometheus(context: SiteContext, load: Load, kubectl: Kubectl, site_hos
     load.submit(JOBS)
     METRICS.signal(kubectl, site_host, "STOP")
     try:
-        named_while_down(context, METRICS.object)
+        named_while_down(context, "prometheus-server: Prometheus")
     finally:
         METRICS.signal(kubectl, site_host, "KILL")
     eventually(lambda: healthy(context), HEALED_SECONDS, "the site is healthy again")

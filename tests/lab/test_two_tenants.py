@@ -34,11 +34,14 @@ from strata_services.jupyterhub.kernel import Server
 from strata_services.jupyterhub.service import SERVICE as JUPYTERHUB
 from strata_services.jupyterhub.user import User, new_user
 from strata_services.object_storage.client import request as s3_request
+from strata_services.object_storage.service import NAMESPACE as STORAGE_NAMESPACE
 from strata_services.object_storage.service import SERVICE as OBJECT_STORAGE
 
+from .attacks import NOTEBOOK, PROBE, keyless, probes_of, with_metadata, wrong
 from .batch import submission
 from .commands import strata_json
 
+NOTEBOOK_PORT = 8888
 MEASUREMENT = "two-tenants.loss"
 RECORDED_SECONDS = 180.0
 WRITE = """
@@ -48,6 +51,16 @@ text, tenant = {text!r}, {tenant!r}
 shared = pathlib.Path("/shared", tenant)
 (shared / "two-tenants.txt").write_text(text)
 print(json.dumps({{"from_bucket": (shared / "two-tenants.object").read_text()}}))
+"""
+REACH = """
+import json, socket
+def reached(address, port):
+    try:
+        socket.create_connection((address, port), 4).close()
+        return "open"
+    except OSError:
+        return "closed"
+print(json.dumps({{name: reached(*place) for name, place in {places!r}.items()}}))
 """
 SPY = """
 import json, os, pathlib, socket, tempfile, time, htcondor2
@@ -205,6 +218,9 @@ def test_two_tenants(
         alice.configuration("DELETE", ours, group)
         eve.configuration("DELETE", theirs, f"/users/{bob.user.name}")
 
+    attack = f"import io, sys; sys.stdin = io.StringIO({keyless(with_metadata(probes_of(context)))!r})\n{PROBE}"
+    assert not wrong(NOTEBOOK, eve.run(context, attack))
+    pods_are_apart(context, kubectl, bob, eve)
     buckets_are_apart(context, bob, eve, text)
     measurements_are_apart(context, bob, eve)
     with opened_queue(kubectl, context.site) as queue:
@@ -263,6 +279,21 @@ def only_administrators_write(ours: Tenant, theirs: Tenant, bob: Member, eve: Me
     # a configuration of theirs reaches no server of ours, whoever it names
     stolen = eve.configuration("PUT", theirs, f"/users/{bob.user.name}", {"accelerators": {}})
     assert stolen.status_code == 200, stolen.text
+
+
+def pods_are_apart(context: SiteContext, kubectl: Callable[..., str], bob: Member, eve: Member) -> None:
+    """A notebook connects neither to another tenant's notebook nor to its S3 server; who serves users does to both."""
+    (pod,) = bob.user.pods()
+    places = {"notebook": (pod["status"]["podIP"], NOTEBOOK_PORT)}
+    label = f"--selector=strata.dev/bucket={bob.tenant.name}"
+    namespace = f"--namespace={STORAGE_NAMESPACE.name}"
+    (server,) = json.loads(kubectl("get", "pods", namespace, label, "--output=json"))["items"]
+    (port,) = (port["containerPort"] for port in server["spec"]["containers"][0]["ports"])
+    places["bucket"] = server["status"]["podIP"], port
+    code = REACH.format(places=places)
+    assert eve.run(context, code) == dict.fromkeys(places, "closed")
+    hub = kubectl("exec", "--namespace=jupyterhub", "deployment/hub", "--container=hub", "--", "python3", "-c", code)
+    assert json.loads(hub)["notebook"] == "open"
 
 
 def buckets_are_apart(context: SiteContext, bob: Member, eve: Member, text: str) -> None:

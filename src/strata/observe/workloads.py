@@ -123,7 +123,7 @@ def _workloads(
         desired, ready = _pods(item)
         own = troubles.get((kind, namespace, name), [])
         if ready >= desired:
-            own = [one for one in own if one.though_ready]
+            own = [one for one in own if one.though_ready or one.stuck]
         why = [*(one.text for one in own), *_refused(status)]
         if not why and ready < desired and (warning := warned.get((kind, namespace, name))):
             why = [warning]
@@ -267,7 +267,8 @@ def _line(text: str) -> str:
 
 
 def _refused(status: Object) -> Iterator[str]:
-    """What the API server refused, such as a pod beyond a quota."""
+    """What the API server refused, such as a pod beyond a quota; a new revision that does not come up."""
+    failed = (("ReplicaFailure", "True"), ("Progressing", "False"))
     for condition in status.get("conditions", ()):
-        if condition["type"] == "ReplicaFailure" and condition["status"] == "True":
+        if (condition["type"], condition["status"]) in failed:
             yield str(condition.get("message", condition.get("reason")))

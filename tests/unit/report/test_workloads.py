@@ -202,6 +202,18 @@ def test_a_pod_that_restarts_again_and_again_is_named_while_it_is_ready(
     assert one.command.endswith("logs hub-x --container hub --previous" if named else "describe statefulset hub")
 
 
+def test_a_new_revision_that_does_not_start_is_named_beside_the_old_one() -> None:
+    pulled = pod("ReplicaSet", "hub", container(waiting={"reason": "ImagePullBackOff", "message": "not found"}))
+    (one,) = workloads([workload("Deployment", "hub", 1, 1), pulled])
+    assert one.state == "1 of 1 ready: hub-6c9f-x on worker-1: ImagePullBackOff: not found"
+    starting = pod("ReplicaSet", "hub", container(waiting={"reason": "ContainerCreating"}))
+    (one,) = workloads([workload("Deployment", "hub", 1, 1), starting])
+    assert one.state == "1 ready"
+    late = {"type": "Progressing", "status": "False", "message": 'ReplicaSet "hub-6c9f" has timed out progressing.'}
+    (one,) = workloads([workload("Deployment", "hub", 1, 1, conditions=[late]), starting])
+    assert one.state == '1 of 1 ready: ReplicaSet "hub-6c9f" has timed out progressing.'
+
+
 def test_a_part_of_the_control_plane_that_is_not_ready_is_named() -> None:
     scheduler = pod("Node", "kube-scheduler", container(running={}), node="control-1")
     scheduler["metadata"] |= {"namespace": "kube-system", "ownerReferences": [{"kind": "Node", "name": "control-1"}]}
