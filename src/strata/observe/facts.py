@@ -145,6 +145,6 @@ class Observation(BaseModel):
     hosts: dict[str, HostFacts]
     cluster: ClusterFacts
     platform: PlatformFacts
-    services: ServiceFacts = ServiceFacts()
+    services: ServiceFacts
     seconds: float
     """How long it took to ask."""

@@ -10,6 +10,7 @@ from strata.drift import Drift, DriftReport
 from strata.layers import Layer
 from strata.models import find_site
 from strata.observe import CloudFacts, ClusterFacts, HostFacts, Observation, PlatformFacts, PodFacts, ServerFacts
+from strata.observe.facts import ServiceFacts
 from strata.observe.hosts import host_roles
 from strata.report import SiteReport, build_report
 from strata.report.page import render_page
@@ -68,6 +69,7 @@ def _half_up(site: str) -> SiteReport:
             ),
         ),
         platform=PlatformFacts(reason="unreachable: timed out"),
+        services=ServiceFacts(),
         seconds=1.0,
     )  # fmt: skip
     drift = DriftReport(

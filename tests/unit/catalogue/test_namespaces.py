@@ -10,7 +10,7 @@ from strata.catalogue.needs import Namespace, TenantNamespaces
 from strata.catalogue.service import Service
 from strata.catalogue.site import installed
 from strata.models import find_site, load_site
-from strata.observe.facts import CloudFacts, ClusterFacts, Observation, PlatformFacts
+from strata.observe.facts import CloudFacts, ClusterFacts, Observation, PlatformFacts, ServiceFacts
 from strata.observe.status import site_status
 from strata.plan.build import plan
 from strata.platform.releases import FINGERPRINT_ANNOTATION, releases
@@ -78,11 +78,16 @@ def test_plan_and_status_show_the_namespace(service: Service[Any]) -> None:
     elsewhere = {release.key: "deployed" for release in releases(context.site)}
     elsewhere[f"strata-system/{service.name}"] = elsewhere.pop(f"notebooks/{service.name}")
     seen = Observation(
-        cloud=CloudFacts(), hosts={}, cluster=ClusterFacts(), platform=PlatformFacts(releases=elsewhere), seconds=0
+        cloud=CloudFacts(),
+        hosts={},
+        cluster=ClusterFacts(),
+        platform=PlatformFacts(releases=elsewhere),
+        services=ServiceFacts(),
+        seconds=0,
     )
     status = {one.object: one.found for one in site_status(context, seen) if one.layer == "platform"}
     assert status.pop(f"release {service.name}") == "missing", "it is in another namespace"
-    assert set(status.values()) == {"deployed"}
+    assert set(status.values()) == {"deployed", "answers"}
 
 
 def test_a_namespace_is_protected_as_data(service: Service[Any]) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from strata.observe import CloudFacts, ClusterFacts, HostFacts, Observation, PlatformFacts, PodFacts, ServerFacts
+from strata.observe.facts import ServiceFacts
 from strata.observe.hosts import host_roles
 from strata.platform.releases import releases
 from strata.roles import units_of
@@ -68,6 +69,7 @@ def running(context: SiteContext) -> Callable[..., Observation]:
                 nodes=dict.fromkeys(("control-1", "worker-1", "gpu-worker-1"), "Ready"), pods=tuple(pods)
             ),
             platform=PlatformFacts(releases={release.key: "deployed" for release in releases(context.site)}),
+            services=ServiceFacts(),
             seconds=1.5,
         )
 
