@@ -27,6 +27,18 @@ def scarcity(text: str, *roles: str) -> ResourceExhaustion:
     return parse(roles, text.splitlines())
 
 
+def observation(hosts: dict[str, HostFacts]) -> Observation:
+    """Of hosts only."""
+    return Observation(
+        cloud=CloudFacts(),
+        hosts=hosts,
+        cluster=ClusterFacts(),
+        platform=PlatformFacts(),
+        services=ServiceFacts(),
+        seconds=0,
+    )
+
+
 def test_a_host_with_enough_of_everything() -> None:
     found = scarcity(PLENTY + "port 443 12 haproxy haproxy.service\n", "load_balancer", "registry")
     assert not found
