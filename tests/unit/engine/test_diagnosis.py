@@ -8,8 +8,10 @@ import pytest
 
 from strata.engine import diagnosis
 from strata.errors import UserError
+from strata.observe import HostFacts, Observation
 from strata.observe.exhaustion import SCRIPT, ResourceExhaustion, parse
-from strata.observe.facts import ServiceFacts
+from strata.observe.facts import CloudFacts, ClusterFacts, PlatformFacts, ServiceFacts
+from strata.observe.status import memory_notes, site_status
 from strata.site.context import SiteContext
 from strata.troubleshooting import link_for
 
@@ -147,24 +149,13 @@ def test_hosts_that_are_not_there_are_not_asked(context: SiteContext, monkeypatc
 
 def test_status_has_a_line_for_it(context: SiteContext) -> None:
     """Of a host that lacks something, and of no other."""
-    from strata.observe import HostFacts, Observation
-    from strata.observe.facts import CloudFacts, ClusterFacts, PlatformFacts
-    from strata.observe.status import _hosts
-
     units = {"nfs-ganesha": "active", "postgresql@*-main": "active", "kine": "active", "docker-registry": "active"}
     hosts = {
         "services-1": HostFacts(units=units, lacks=("/srv (0 B of 1 GiB free)",)),
         "worker-1": HostFacts(units={"kubelet": "active"}),
     }
-    seen = Observation(
-        cloud=CloudFacts(),
-        hosts=hosts,
-        cluster=ClusterFacts(),
-        platform=PlatformFacts(),
-        services=ServiceFacts(),
-        seconds=0,
-    )
-    rows = [row for row in _hosts(context, seen) if row.object.endswith(": room")]
+    seen = observation(hosts)
+    rows = [row for row in site_status(context, seen) if row.object.endswith(": room")]
     assert [(row.object, row.wanted, row.found) for row in rows] == [
         ("services-1: room", "enough", "none: /srv (0 B of 1 GiB free)")
     ]
@@ -172,19 +163,8 @@ def test_status_has_a_line_for_it(context: SiteContext) -> None:
 
 
 def test_what_ran_out_of_memory_is_noted() -> None:
-    from strata.observe import HostFacts, Observation
-    from strata.observe.facts import CloudFacts, ClusterFacts, PlatformFacts
-    from strata.observe.status import memory_notes
-
     hosts = {"services-1": HostFacts(killed=("kine.service", "kine.service")), "worker-1": HostFacts()}
-    seen = Observation(
-        cloud=CloudFacts(),
-        hosts=hosts,
-        cluster=ClusterFacts(),
-        platform=PlatformFacts(),
-        services=ServiceFacts(),
-        seconds=0,
-    )
+    seen = observation(hosts)
     assert len(memory_notes(seen)) == 1
     assert memory_notes(seen)[0].startswith(
         "services-1: the kernel ended kine.service for lack of memory (2 processes)"
