@@ -15,11 +15,13 @@ import pytest
 import requests
 import yaml
 
+from strata.catalogue.discovery import SERVICES
 from strata.catalogue.needs import Metrics
 from strata.catalogue.needs.metrics import MONITORING_NAMESPACE, SCRAPERS
 from strata.catalogue.service import Service
 from strata.models import load_site
 from strata.models.accelerators import CATALOGUE
+from strata.report.load import FIGURES
 from strata.site.paths import REPOSITORY
 from strata_bench.module_file import load_module
 from strata_bench.waiting import responds
@@ -182,6 +184,41 @@ def test_every_panel_is_a_query(binaries: Path, configuration: Path) -> None:
             assert answer["status"] == "success", f"{path}: {expression}: {answer}"
         refused = requests.get(f"{url}/api/v1/query", params={"query": "sum(("}, timeout=60)
         assert refused.status_code == 400
+
+
+def test_no_query_hides_missing_data() -> None:
+    """None returns a number in place of series that are missing; two return 0 for what the series before say is 0."""
+    queries = [(path.stem, text) for path in dashboards() for text in expressions(path)]
+    queries += FIGURES.items()
+    for file in sorted(SERVICES.glob("*/rules/*.yaml")):
+        rules = [rule for group in yaml.safe_load(file.read_text())["groups"] for rule in group["rules"]]
+        queries += [(rule.get("record") or rule["alert"], rule["expr"]) for rule in rules]
+    hiding = re.compile(r"vector\(|\bor\s+(on\s*\([^)]*\)\s*)?0\b")
+    assert all(map(hiding.search, ("sum(up) or vector(0)", "sum(up) or 0 * up", "sum(up) or on (node) 0 * up")))
+    assert {name for name, text in queries if hiding.search(text)} == {
+        "accelerator:allocated:bool",
+        "AcceleratorMissing",
+    }
+
+
+def test_panels_that_may_be_empty_say_when() -> None:
+    boards = {path: json.loads(path.read_text()) for path in dashboards()}
+    texts = {
+        (path.stem, panel["title"]): text
+        for path, board in boards.items()
+        for panel in board["panels"]
+        if (text := panel["fieldConfig"]["defaults"].get("noValue"))
+    }
+    assert texts == {
+        ("htcondor", "CPU of execution points"): "No execution point runs.",
+        ("htcondor", "Memory of execution points"): "No execution point runs.",
+        ("tenant", "Accelerators allocated"): "No pod holds an accelerator.",
+        ("job", "Accelerators in use"): "No pod holds an accelerator.",
+        ("job", "Accelerator utilization"): "No pod holds an accelerator.",
+        ("job", "Disk"): "No pod read from a disk or wrote to one.",
+    }
+    (job,) = (path for path in boards if path.stem == "job")
+    assert len(list(expressions(job))) == len(list(expressions(job, full=True))) + 3
 
 
 def test_dashboards_are_of_services_and_have_names_of_their_own() -> None:
