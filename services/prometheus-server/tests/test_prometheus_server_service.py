@@ -71,6 +71,41 @@ def test_recording_rules_compute(promtool: Run) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_the_last_card_of_a_node_is_missed(promtool: Run, tmp_path: Path) -> None:
+    """Its exporter still responds, without a series."""
+    (rule,) = (rule for group in yaml.safe_load((SERVICE.folder / "rules" / "alerts.yaml").read_text())["groups"]
+               for rule in group["rules"] if rule.get("alert") == "AcceleratorMissing")  # fmt: skip
+    series = {'node:accelerators_expected:count{node="g"}': "1x9", 'up{job="dcgm-exporter", node="g"}': "1x9"}
+    test = {
+        "interval": "1m",
+        "input_series": [{"series": name, "values": values} for name, values in series.items()],
+        "promql_expr_test": [
+            {"expr": rule["expr"], "eval_time": "5m", "exp_samples": [{"labels": '{node="g"}', "value": 1}]}
+        ],
+    }
+    (tmp_path / "test.yaml").write_text(yaml.safe_dump({"rule_files": [], "tests": [test]}))
+    done = promtool("test", "rules", tmp_path / "test.yaml")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("site", "numbers"),
+    [
+        ("lab", {"gpu-worker-1": 1}),
+        # alveo-a has no card that DCGM measures
+        ("cnaf", {"a100-a": 2, "a30-a": 1, "rtx5000-a": 5, "t4-a": 4, "t4-b": 4}),
+    ],
+)
+def test_cards_that_are_expected_are_those_of_site_yaml(site: str, numbers: dict[str, int]) -> None:
+    (group,) = yaml.safe_load(rule_files(load_site(REPOSITORY / "inventories" / site / "site.yaml"))["site.yaml"])[
+        "groups"
+    ]
+    assert {rule["labels"]["node"]: rule["expr"] for rule in group["rules"]} == {
+        node: f"vector({number})" for node, number in numbers.items()
+    }
+    assert {rule["record"] for rule in group["rules"]} == {"node:accelerators_expected:count"}
+
+
 def test_every_service_that_declares_metrics_is_a_target(site_file: Path, values_of: Values) -> None:
     from strata.catalogue.site import needed
 
