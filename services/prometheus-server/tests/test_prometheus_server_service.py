@@ -188,6 +188,35 @@ def test_simulated_cards_are_those_of_the_node(tmp_path: Path) -> None:
     assert re.search('XID_ERRORS{.*pci_bus_id="0000:82:00.0".* 0$', text, re.MULTILINE)
 
 
+def test_energy_of_a_simulated_card_is_its_power_over_time(tmp_path: Path) -> None:
+    """28 W until a pod holds it, 210 W then."""
+    exporter = load_module(REPOSITORY / "lab" / "accelerators" / "exporter.py")
+    card, clock = CATALOGUE["v100"], [1000.0]
+    kinds = {f"{card.vendor_id}:{card.product_id}": {"name": card.description, "memory": card.memory.bytes}}
+    device = tmp_path / "devices" / "0000:81:00.0"
+    device.mkdir(parents=True)
+    (device / "vendor").write_text(f"0x{card.vendor_id}\n")
+    (device / "device").write_text(f"0x{card.product_id}\n")
+    (tmp_path / "pods" / "research_train-0_u-1").mkdir(parents=True)
+    meter, name = exporter.Meter(lambda: clock[0]), "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION"
+
+    def energy() -> int:
+        given = (tmp_path / "devices", tmp_path / "checkpoint", tmp_path / "pods", kinds, "gpu-worker-1", meter)
+        text = exporter.metrics(*given)
+        assert f"# TYPE {name} counter\n" in text
+        assert "# TYPE DCGM_FI_DEV_POWER_USAGE gauge\n" in text
+        return int(re.search(rf"^{name}{{.*}} (\d+)$", text, re.MULTILINE)[1])  # type: ignore[index]
+
+    assert energy() == 0
+    clock[0] += 10
+    held = {"ContainerName": "main", "ResourceName": "nvidia.com/gpu", "PodUID": "u-1"}
+    entries = [held | {"DeviceIDs": {"-1": [device.name]}}]
+    (tmp_path / "checkpoint").write_text(json.dumps({"Data": {"PodDeviceEntries": entries}}))
+    assert energy() == 10 * 28 * 1000
+    clock[0] += 30
+    assert energy() == (10 * 28 + 30 * 210) * 1000
+
+
 @contextmanager
 def running(binaries: Path, configuration: Path) -> Iterator[str]:
     """A Prometheus with this configuration, its targets out of reach."""
@@ -247,6 +276,7 @@ def test_panels_that_may_be_empty_say_when() -> None:
     assert texts == {
         ("htcondor", "CPU of execution points"): "No execution point runs.",
         ("htcondor", "Memory of execution points"): "No execution point runs.",
+        ("energy", "Energy of tenants, last hour"): "No pod held an accelerator.",
         ("tenant", "Accelerators allocated"): "No pod holds an accelerator.",
         ("job", "Accelerators in use"): "No pod holds an accelerator.",
         ("job", "Accelerator utilization"): "No pod holds an accelerator.",

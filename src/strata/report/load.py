@@ -22,7 +22,7 @@ FIGURES: Mapping[str, str] = {
     "memory_size": "site:memory:bytes",
     "card_utilization": f"avg_over_time((max by ({CARD}) (accelerator:utilization:ratio)){DAY})",
     "card_allocated": f"avg_over_time((max by ({CARD}) (accelerator:allocated:bool)){DAY})",
-    "card_energy": f"sum_over_time((max by ({CARD}) (accelerator:power:watts))[1d:1m]) / 60",
+    "card_energy": "increase(accelerator:energy:joules[1d]) / 3600",
     "card_simulated": f'group by ({CARD}) (DCGM_FI_DEV_GPU_UTIL{{strata_simulated="true"}})',
     "alert": 'ALERTS{alertstate="firing"}',
 }
