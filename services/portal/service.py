@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from strata.catalogue.needs import Hostname, Need, Priority
+from strata.catalogue.needs import Hostname, Metrics, Need, Priority
 from strata.catalogue.needs.hostname import INGRESS_CONTROLLER
 from strata.catalogue.service import Service, ServiceContext, Values
 from strata.catalogue.site import issuer, needed
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 HOSTNAME = Hostname("", "/healthz")
 PRIORITY = Priority("platform")
+METRICS = Metrics(9102)
 HTTPS = port("load_balancer", "https")
 
 
@@ -47,8 +48,8 @@ class Portal(Model):
 
 
 def needs(_: Portal) -> tuple[Need[Any], ...]:
-    """The domain itself, priority."""
-    return (HOSTNAME, PRIORITY)
+    """The domain itself, priority, metrics."""
+    return (HOSTNAME, PRIORITY, METRICS)
 
 
 def entries(site: Site, documentation: str | None) -> list[dict[str, str]]:
@@ -84,12 +85,18 @@ def values(context: ServiceContext[Portal]) -> Values:
     ca = context.secrets.ca if certificate.source == "site" else ""
     if certificate.ca_file is not None:
         ca = context.read("platform.ingress.certificate.ca_file", Path(certificate.ca_file))
+    metrics = context.provide(METRICS)
     return {
         "image": context.image,
         "page": page,
         "probe": {"address": context.address("load_balancer"), "port": HTTPS, "ca": ca},
         "ingress": context.provide(HOSTNAME),
-        "networkPolicy": {"enabled": True, "clients": [INGRESS_CONTROLLER]},
+        "networkPolicy": {
+            "enabled": True,
+            "clients": [INGRESS_CONTROLLER],
+            "metricsClients": list(metrics.clients),
+        },
+        "podAnnotations": dict(metrics.annotations),
         "priorityClassName": context.provide(PRIORITY),
     }
 

@@ -13,6 +13,7 @@ import yaml
 from strata.catalogue.discovery import services
 from strata.catalogue.needs import Bucket
 from strata.catalogue.needs.bucket import bucket_key, required_endpoint
+from strata.catalogue.needs.metrics import SCRAPERS
 from strata.catalogue.needs.shared_volume import volumes
 from strata.catalogue.service import Service
 from strata.models import SiteError, load_site
@@ -56,6 +57,16 @@ def test_a_tenants_server_has_its_folder_and_its_group_only(lab: Path, objects_o
     assert own["object-storage", "tenants-research"] == own["research", "tenants"] == "/tenants/research"
     (metadata,) = (m for m in spec["containers"][0]["volumeMounts"] if m["name"] == "metadata")
     assert metadata["subPath"] == "metadata/research"
+
+
+def test_prometheus_alone_reads_its_metrics(lab: Path, objects_of: ObjectsOf) -> None:
+    found = {(item["kind"], item["metadata"]["name"]): item for item in objects_of(SERVICE, lab)}
+    pod = found["Deployment", "object-storage-research"]["spec"]["template"]
+    assert pod["metadata"]["annotations"]["prometheus.io/port"] == "9104"
+    (container,) = pod["spec"]["containers"]
+    assert {"name": "METRICS", "value": ":9104"} in container["env"]
+    _, rule = found["NetworkPolicy", "object-storage-research"]["spec"]["ingress"]
+    assert rule == {"from": list(SCRAPERS), "ports": [{"port": "metrics", "protocol": "TCP"}]}
 
 
 def test_a_tenants_pods_get_its_key_and_reach_its_server(lab: Path, state: StateOf) -> None:

@@ -17,6 +17,7 @@ import pytest
 import requests
 
 from strata.catalogue.needs import Hostname
+from strata.catalogue.needs.metrics import SCRAPERS
 from strata.catalogue.service import Service
 from strata.catalogue.site import needed
 from strata.models import load_site
@@ -43,9 +44,10 @@ class Balancer(BaseHTTPRequestHandler):
 
 @dataclass(frozen=True)
 class Portal:
-    """A running process: its URL."""
+    """A running process: its URL, and that of its metrics."""
 
     url: str
+    metrics_url: str
 
     def get(self, path: str) -> requests.Response:
         return requests.get(self.url + path, timeout=60)
@@ -64,18 +66,19 @@ def portal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Portal]:
     (directory / "page.json").write_text(json.dumps({**page, "services": services}))
     with https_server(Balancer, directory, [f"*.{DOMAIN}"]) as balancer:
         (directory / "ca.pem").write_text(balancer.ca)
-        port = free_port()
+        port, metrics = free_port(), free_port()
         environment = os.environ | {
             "PORTAL_PAGE": str(directory / "page.json"),
             "PORTAL_ENTRANCE": f"127.0.0.1 {balancer.port}",
             "PORTAL_CA": str(directory / "ca.pem"),
             "PORT": str(port),
+            "METRICS_PORT": str(metrics),
             "PYTHONPATH": str(SERVICE.folder / "src"),
         }
         with subprocess.Popen([sys.executable, "-m", "portal"], env=environment) as process:
             try:
                 responds(f"http://127.0.0.1:{port}/healthz", process)
-                yield Portal(f"http://127.0.0.1:{port}")
+                yield Portal(f"http://127.0.0.1:{port}", f"http://127.0.0.1:{metrics}/metrics")
             finally:
                 process.terminate()
 
@@ -86,6 +89,17 @@ def test_states_are_those_that_users_meet(portal: Portal) -> None:
     assert {f"good.{DOMAIN}/health", f"bad.{DOMAIN}/health"} <= set(SEEN)
     # without JavaScript too
     assert re.findall('data-state="([a-z]+)"', portal.get("/").text) == ["up", "down"]
+
+
+def test_metrics_are_what_the_page_shows(portal: Portal) -> None:
+    eventually(lambda: portal.get("/state.json").json()["checked"], SECONDS, "the services were asked")
+    lines = requests.get(portal.metrics_url, timeout=60).text.splitlines()
+    found = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+    hosts = [f"{name}.{DOMAIN}" for name in ("bad", "good")]
+    assert [found.pop(f'portal_service_up{{host="{host}"}}') for host in hosts] == ["0", "1"]
+    assert found.keys() == {f'portal_service_response_seconds{{host="{host}"}}' for host in hosts}
+    assert all(0 <= float(seconds) < 5 for seconds in found.values())
+    assert portal.get("/metrics").status_code == 404, "not on the port that is published"
 
 
 def test_the_page_escapes_texts_and_loads_nothing_from_elsewhere(portal: Portal) -> None:
@@ -120,5 +134,8 @@ def test_its_release_lists_services_by_what_they_declare(
     (rule,) = objects["Ingress"]["spec"]["rules"]
     assert rule["host"] == "lab.strata.test"
     assert json.loads(objects["ConfigMap"]["data"]["page.json"]) == page
+    assert objects["Deployment"]["spec"]["template"]["metadata"]["annotations"]["prometheus.io/port"] == "9102"
+    _, rule = objects["NetworkPolicy"]["spec"]["ingress"]
+    assert rule == {"from": list(SCRAPERS), "ports": [{"port": "metrics", "protocol": "TCP"}]}
     (egress,) = objects["NetworkPolicy"]["spec"]["egress"]
     assert egress["ports"] == [{"port": 443, "protocol": "TCP"}]

@@ -277,6 +277,7 @@ def test_panels_that_may_be_empty_say_when() -> None:
         ("htcondor", "CPU of execution points"): "No execution point runs.",
         ("htcondor", "Memory of execution points"): "No execution point runs.",
         ("energy", "Energy of tenants, last hour"): "No pod held an accelerator.",
+        ("keycloak", "Passwords, last hour"): "No password was entered since Keycloak started.",
         ("tenant", "Accelerators allocated"): "No pod holds an accelerator.",
         ("job", "Accelerators in use"): "No pod holds an accelerator.",
         ("job", "Accelerator utilization"): "No pod holds an accelerator.",

@@ -1,7 +1,7 @@
 """Serves the page of the file that $PORTAL_PAGE names. `/state.json` has the states, `/healthz` is the server's own.
 
 Environment: PORTAL_PAGE; PORTAL_ENTRANCE, ADDRESS PORT of the load balancer; PORTAL_CA, PEM file of the CA of the
-services' certificate, empty for the public ones; PORT.
+services' certificate, empty for the public ones; PORT; METRICS_PORT.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ import os
 import signal
 import ssl
 import sys
+import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from portal.metrics import metrics_server
 from portal.page import STATES, render
 from portal.probe import Entrance, Monitor, Target
 
@@ -103,6 +105,8 @@ def main() -> None:
     monitor = Monitor(targets(page), Entrance(address, int(port), tls))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     server = Server(int(os.environ.get("PORT", "8080")), page, monitor)
+    metrics = metrics_server(int(os.environ.get("METRICS_PORT", "9102")), monitor)
+    threading.Thread(target=metrics.serve_forever, daemon=True).start()
     monitor.start()
     server.serve_forever()
 
