@@ -84,11 +84,22 @@ class Accounting(Model):
     ] = None
 
 
+def _hostname(measurements: Measurements) -> Hostname:
+    """Where users send measurements."""
+    return Hostname(
+        measurements.hostname,
+        "/healthz",
+        title="Measurements",
+        summary="Rows that your programs send and read, with a token of your login.",
+        command='curl --header "Authorization: Bearer $TOKEN" {url}/measurement',
+    )
+
+
 def needs(settings: Accounting) -> tuple[Need[Any], ...]:
     """Its database, the priority of its pods, the batch system, metrics of its own, those of pods unless the site file
     names others, and tokens and a name where users send measurements."""
     metrics = () if settings.prometheus else (METRICS,)
-    users = (AUDIENCE, Hostname(settings.measurements.hostname, "/healthz")) if settings.measurements else ()
+    users = (AUDIENCE, _hostname(settings.measurements)) if settings.measurements else ()
     return (DATABASE, PRIORITY, BATCH, OWN_METRICS, *metrics, *users)
 
 
@@ -129,7 +140,7 @@ def values(context: ServiceContext[Accounting]) -> Values:
         }
     if measurements := context.settings.measurements:
         issuer = context.provide(AUDIENCE)
-        given["ingress"] = context.provide(Hostname(measurements.hostname, "/healthz"))
+        given["ingress"] = context.provide(_hostname(measurements))
         found = {"url": issuer.url, "audience": issuer.audience, "jwksUrl": issuer.jwks_url, "ca": issuer.ca}
         given["issuer"] = {key: value for key, value in found.items() if value is not None}
         given["networkPolicy"] |= {"issuerPods": dict(issuer.pods), "issuerPorts": list(issuer.ports)}

@@ -100,7 +100,9 @@ def test_a_service_gets_a_bucket(with_bucket: Service[Any], lab: Path, state: St
     assert {access.access_key.key, access.secret_key.key} <= context.secret_data().keys()
     found = objects_of(SERVICE, lab)
     (ingress,) = (item["spec"] for item in found if item["kind"] == "Ingress")
-    assert [path["path"] for path in ingress["rules"][0]["http"]["paths"]] == ["/research", "/teaching", "/notes"]
+    paths = {path["path"]: path["backend"]["service"]["name"] for path in ingress["rules"][0]["http"]["paths"]}
+    servers = {f"/{name}": f"object-storage-{name}" for name in ("research", "teaching", "notes")}
+    assert paths == {"/_health": "object-storage-research", **servers}
     (policy,) = (i["spec"] for i in found if i["kind"] == "NetworkPolicy" and i["metadata"]["name"].endswith("-notes"))
     client = policy["ingress"][0]["from"][1]
     assert client["podSelector"]["matchLabels"] == {"app.kubernetes.io/name": with_bucket.name}

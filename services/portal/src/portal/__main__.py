@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from portal.metrics import metrics_server
-from portal.page import STATES, render
+from portal.page import render
 from portal.probe import Entrance, Monitor, Target
 
 POLICY = (
@@ -55,8 +55,7 @@ class Server(ThreadingHTTPServer):
         if path == "/":
             return "text/html", render(self.page, states, self.monitor.checked)
         if path == "/state.json":
-            services = [(state, STATES[state]) for state in states]
-            return "application/json", json.dumps({"checked": self.monitor.checked, "services": services})
+            return "application/json", json.dumps({"checked": self.monitor.checked, "services": states})
         if path == "/healthz":
             return "text/plain", "ok\n"
         if path in FILES:
@@ -93,8 +92,8 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def targets(page: dict[str, Any]) -> list[Target]:
-    """What is probed, in the order of the page."""
-    return [Target(one["host"], one["health"]) for one in page["services"]]
+    """What is probed, in the order of the page: services with a name at the load balancer."""
+    return [Target(one["host"], one["health"]) for one in page["services"] if "host" in one]
 
 
 def main() -> None:

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-TIMEOUT_SECONDS = 5.0
+TIMEOUT_SECONDS = 3.0
 """For one request; a service that is slower is down for its users."""
-INTERVAL_SECONDS = 15.0
+INTERVAL_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -121,10 +121,12 @@ class Monitor:
             return {}
         return self._answers
 
-    def state(self, target: Target) -> str:
-        """up, down, or unknown."""
+    def state(self, target: Target) -> tuple[str, str]:
+        """up, down or unknown, and the same in users' words, with the reason."""
         answer = self.answers().get(target)
-        return "unknown" if answer is None else "down" if answer.problem else "up"
+        if answer is None:
+            return "unknown", "Not checked yet"
+        return ("down", f"Not responding: {answer.problem}") if answer.problem else ("up", "Available")
 
     @property
     def checked(self) -> int:
