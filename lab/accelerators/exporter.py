@@ -1,8 +1,9 @@
 """Metrics of simulated cards under the names of NVIDIA's DCGM exporter; every series has strata_simulated="true".
 
 Which cards a node has, and which pod each is allocated to, is real: the former from the PCI devices that the instance
-was given, the latter from the kubelet's checkpoint. Load, temperature, power and clock are made up from that. A fault
-is simulated by a file in the device's directory: `xid` with the number of an Xid error, `temperature` in °C.
+was given, the latter from the kubelet's checkpoint. Load, temperature, power and clock are made up from that, energy is
+that power over time. A fault is simulated by a file in the device's directory: `xid` with the number of an Xid error,
+`temperature` in °C.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -21,6 +24,37 @@ POD_LOGS = Path("/host/pods")
 """One directory for each pod on the node, <namespace>_<name>_<uid>."""
 PORT = 9400
 MEBIBYTE = 2**20
+COUNTERS = {"DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION"}
+"""All others are gauges."""
+
+
+class Meter:
+    """Energy of cards since their first reading, as the driver counts it since its start.
+
+    Args:
+        clock: seconds, which only grow.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._lock = clock, threading.Lock()
+        self._readings: dict[str, tuple[float, int, float]] = {}
+
+    def read(self, card: str, watts: int) -> int:
+        """Millijoules until now.
+
+        Args:
+            card: its address.
+            watts: from now to the next reading.
+        """
+        with self._lock:
+            now = self._clock()
+            before, power, total = self._readings.get(card, (now, watts, 0.0))
+            total += 1000 * power * (now - before)
+            self._readings[card] = (now, watts, total)
+            return int(total)
+
+
+METER = Meter()
 
 
 def cards(devices: Path, kinds: dict[str, dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -59,7 +93,9 @@ def holders(checkpoint: Path, pod_logs: Path) -> dict[str, dict[str, str]]:
     return found
 
 
-def metrics(devices: Path, checkpoint: Path, pod_logs: Path, kinds: dict[str, dict[str, Any]], node: str) -> str:
+def metrics(
+    devices: Path, checkpoint: Path, pod_logs: Path, kinds: dict[str, dict[str, Any]], node: str, meter: Meter = METER
+) -> str:
     """The text of /metrics."""
     held = holders(checkpoint, pod_logs)
     lines: dict[str, list[str]] = {}
@@ -72,17 +108,22 @@ def metrics(devices: Path, checkpoint: Path, pod_logs: Path, kinds: dict[str, di
         busy = address in held
         memory = kind["memory"] // MEBIBYTE
         used = memory * 6 // 10 if busy else 0
+        watts = 210 if busy else 28
         values = {
             "GPU_UTIL": 80 if busy else 0, "MEM_COPY_UTIL": 40 if busy else 0,
             "FB_USED": used, "FB_FREE": memory - used,
             "GPU_TEMP": number(devices / address / "temperature", 65 if busy else 35),
-            "POWER_USAGE": 210 if busy else 28, "SM_CLOCK": 1380 if busy else 135,
+            "POWER_USAGE": watts, "TOTAL_ENERGY_CONSUMPTION": meter.read(address, watts),
+            "SM_CLOCK": 1380 if busy else 135,
             "XID_ERRORS": number(devices / address / "xid", 0),
         }  # fmt: skip
         text = ",".join(f"{key}={json.dumps(value)}" for key, value in labels.items())
         for name, value in values.items():
             lines.setdefault(f"DCGM_FI_DEV_{name}", []).append(f"DCGM_FI_DEV_{name}{{{text}}} {value}\n")
-    return "".join(f"# TYPE {name} gauge\n{''.join(series)}" for name, series in lines.items())
+    return "".join(
+        f"# TYPE {name} {'counter' if name in COUNTERS else 'gauge'}\n{''.join(series)}"
+        for name, series in lines.items()
+    )
 
 
 class Handler(BaseHTTPRequestHandler):

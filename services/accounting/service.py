@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
-from strata.catalogue.needs import Audience, BatchQueue, Database, Hostname, MetricsQuery, Need, Priority
+from strata.catalogue.needs import Audience, BatchQueue, Database, Hostname, Metrics, MetricsQuery, Need, Priority
 from strata.catalogue.service import Service, ServiceContext, Values
 from strata.models.base import Model, Unit
 from strata.models.types import DnsLabel
@@ -16,6 +16,7 @@ from strata.models.types import DnsLabel
 DATABASE = Database("accounting")
 PRIORITY = Priority("platform")
 METRICS = MetricsQuery()
+OWN_METRICS = Metrics(9101)
 BATCH = BatchQueue(("app.kubernetes.io/name=accounting",), monitor=True)
 AUDIENCE = Audience("accounting", path="/measurement")
 HTTPS, HTTP = 443, 80
@@ -83,12 +84,23 @@ class Accounting(Model):
     ] = None
 
 
+def _hostname(measurements: Measurements) -> Hostname:
+    """Where users send measurements."""
+    return Hostname(
+        measurements.hostname,
+        "/healthz",
+        title="Measurements",
+        summary="Rows that your programs send and read, with a token of your login.",
+        command='curl --header "Authorization: Bearer $TOKEN" {url}/measurement',
+    )
+
+
 def needs(settings: Accounting) -> tuple[Need[Any], ...]:
-    """Its database, the priority of its pods, the batch system, metrics unless the site file names others, and tokens
-    and a name where users send measurements."""
+    """Its database, the priority of its pods, the batch system, metrics of its own, those of pods unless the site file
+    names others, and tokens and a name where users send measurements."""
     metrics = () if settings.prometheus else (METRICS,)
-    users = (AUDIENCE, Hostname(settings.measurements.hostname, "/healthz")) if settings.measurements else ()
-    return (DATABASE, PRIORITY, BATCH, *metrics, *users)
+    users = (AUDIENCE, _hostname(settings.measurements)) if settings.measurements else ()
+    return (DATABASE, PRIORITY, BATCH, OWN_METRICS, *metrics, *users)
 
 
 def values(context: ServiceContext[Accounting]) -> Values:
@@ -99,10 +111,12 @@ def values(context: ServiceContext[Accounting]) -> Values:
     """
     from strata.platform.accelerators import cluster_resources  # late: the site model is built from the services
 
-    database = context.provide(DATABASE)
+    database, own = context.provide(DATABASE), context.provide(OWN_METRICS)
     given: Values = {
         "image": context.image,
         "priorityClassName": context.provide(PRIORITY),
+        "podAnnotations": dict(own.annotations),
+        "networkPolicy": {"enabled": True, "metricsClients": list(own.clients)},
         "database": {**database.values, "existingSecret": database.password.value},
         "tenants": [tenant.name for tenant in context.site.platform.tenants],
         "cardResources": cluster_resources(context.site),
@@ -126,11 +140,17 @@ def values(context: ServiceContext[Accounting]) -> Values:
         }
     if measurements := context.settings.measurements:
         issuer = context.provide(AUDIENCE)
-        given["ingress"] = context.provide(Hostname(measurements.hostname, "/healthz"))
+        given["ingress"] = context.provide(_hostname(measurements))
         found = {"url": issuer.url, "audience": issuer.audience, "jwksUrl": issuer.jwks_url, "ca": issuer.ca}
         given["issuer"] = {key: value for key, value in found.items() if value is not None}
-        given["networkPolicy"] = {"enabled": True, "issuerPods": dict(issuer.pods), "issuerPorts": list(issuer.ports)}
+        given["networkPolicy"] |= {"issuerPods": dict(issuer.pods), "issuerPorts": list(issuer.ports)}
     return given
 
 
-SERVICE = Service(folder=Path(__file__).parent, settings=Accounting, needs=needs, values=values)
+SERVICE = Service(
+    folder=Path(__file__).parent,
+    settings=Accounting,
+    needs=needs,
+    values=values,
+    pod_annotations=("podAnnotations", "measurements.annotations"),
+)

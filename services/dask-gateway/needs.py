@@ -16,7 +16,13 @@ if TYPE_CHECKING:
 
 NAME, PORT = "dask-gateway", 8000
 NAMESPACE = Namespace(NAME, pod_security="restricted")
-HOSTNAME = Hostname("dask", "/api/health")
+HOSTNAME = Hostname(
+    "dask",
+    "/api/health",
+    title="Dask clusters",
+    summary="Workers on several nodes for the notebook that starts them.",
+    command="cluster = dask_gateway.Gateway().new_cluster()",
+)
 """Of its own: users' code answers below it, and would act as whoever opens a page on the hub's host."""
 HUB_TOKEN = Secret("dask_gateway_hub_token", "hub-token")
 PRIORITY = Priority("platform")

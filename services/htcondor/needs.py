@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from strata.catalogue.needs import (
     Accelerators,
+    FrontPageEntry,
     Metrics,
     Namespace,
     Need,
@@ -27,6 +28,11 @@ SIGNING_KEY = Secret("htcondor_pool_key", "POOL")
 TOKEN_SECRET = Secret("htcondor_token_secret", "token-secret")
 PRIORITY, JOB_PRIORITY = Priority("platform"), Priority("batch")
 METRICS = Metrics(9100)
+ENTRY = FrontPageEntry(
+    "Batch jobs",
+    "HTCondor: jobs that run on what notebooks leave free. Submit them in a notebook's terminal.",
+    "condor_submit FILE",
+)
 EXECUTE, MONITOR, PROVISIONER = "execute", "monitor", "provisioner"
 """Names in identities. A user's has a dot after the tenant's."""
 SCOPES = {EXECUTE: ("ADVERTISE_STARTD", "ADVERTISE_MASTER", "READ"), MONITOR: ("READ",), PROVISIONER: ("READ",)}
@@ -78,6 +84,7 @@ def needs(settings: HTCondor) -> tuple[Need[Any], ...]:
         EXECUTE_NAMESPACE,
         SIGNING_KEY,
         TOKEN_SECRET,
+        ENTRY,
         PRIORITY,
         JOB_PRIORITY,
         METRICS,

@@ -24,7 +24,7 @@ from strata.catalogue.needs import (
 )
 from strata_services.jupyterhub.settings import DatasetFolder, JupyterHub, Profile
 
-NAMESPACE = Namespace("jupyterhub", pod_security="restricted")
+NAMESPACE = Namespace("jupyterhub", pod_security="restricted", reader="hub")
 DATABASE = Database("jupyterhub")
 USER_ID = 1000
 """Of all users' processes, in containers and on the volume with the homes."""

@@ -50,6 +50,7 @@ from strata_hub import profile_list, server_tenant
 from strata_hub.api import handlers
 from strata_hub.configuration import Limits
 from strata_hub.datasets import Downloads
+from strata_hub.free import with_free
 from strata_hub.kubernetes import wait_for_kubernetes
 from strata_hub.login import SiteAuthenticator
 from strata_hub.metrics import serve
@@ -61,7 +62,7 @@ sources = get_config("custom.datasetSources")
 profiles, access = get_config("singleuser.profileList"), get_config("custom.profileAccess")
 tenants, accelerators = get_config("custom.tenants"), get_config("custom.accelerators")
 limits = {tenant["name"]: Limits(**tenant["limits"]) for tenant in tenants}
-c.KubeSpawner.profile_list = profile_list(profiles, access)
+c.KubeSpawner.profile_list = with_free(profile_list(profiles, access), accelerators)
 c.KubeSpawner.modify_pod_hook = pod_hook(
     tenants, profiles, access, limits, accelerators, get_config("custom.sharedFolders"),
     Downloads(**get_config("custom.downloads")), sources,
@@ -336,9 +337,16 @@ def _profile(context: ServiceContext[JupyterHub], profile: Profile) -> Values:
     return {
         "slug": profile.name,
         "display_name": profile.title or profile.name,
-        "description": profile.description,
+        "description": f"{profile.description} {_facts(context, profile)}".strip(),
         "kubespawner_override": override,
     }
+
+
+def _facts(context: ServiceContext[JupyterHub], profile: Profile) -> str:
+    """What a server of the profile has; the hub adds how many of its accelerators are free."""
+    cards = [f"{count} × {kind}" for kind, count in profile.accelerators.items()]
+    parts = [f"{profile.cpu} CPU{'s' if profile.cpu > 1 else ''}", f"{profile.memory} of memory", *cards]
+    return f"{', '.join(parts)}; image {context.images['notebook']['repository'].rpartition('/')[2]}."
 
 
 def _limits(hub: JupyterHub, tenant: Tenant) -> Values:

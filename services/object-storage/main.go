@@ -37,6 +37,7 @@ type settings struct {
 	secretKey string // file
 	region    string
 	listen    string
+	metrics   string // address of the metrics, apart from the port that is published
 }
 
 // oneKey refuses other keys with 403 InvalidAccessKeyId; versitygw's own service responds with 404, which clients take for
@@ -62,6 +63,7 @@ func fromEnvironment() settings {
 		secretKey: os.Getenv("SECRET_KEY_FILE"),
 		region:    os.Getenv("REGION"),
 		listen:    os.Getenv("LISTEN"),
+		metrics:   os.Getenv("METRICS"),
 	}
 }
 
@@ -103,6 +105,10 @@ func run(s settings) error {
 	if err != nil {
 		return err
 	}
+	statsd, err := countRequests(s.bucket, s.metrics)
+	if err != nil {
+		return err
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	err = embedgw.RunVersityGW(ctx, backend, &embedgw.Config{
@@ -118,6 +124,7 @@ func run(s settings) error {
 		KeepAlive:         true,
 		Quiet:             true,
 		DisableACLs:       true,
+		StatsdServers:     statsd,
 		// not on the port that is published
 		AdminPorts:          []string{"@object-storage-admin"},
 		AdminMaxConnections: 1,

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from pydantic import Field
 
 from strata.catalogue.needs import (
+    FrontPageEntry,
     Hostname,
+    Metrics,
     Namespace,
     Need,
     Priority,
@@ -45,6 +47,10 @@ USER_ID = 65532
 """Of the servers; they own the objects, the tenant's group may write them."""
 NAMESPACE = Namespace(FOLDER.name)
 PRIORITY = Priority("platform")
+METRICS = Metrics(9104)
+HEALTH = "/_health"
+TITLE, SUMMARY = "Object storage", "S3: a bucket for each project, whose objects are the files of the project's folder."
+COMMAND = "aws --endpoint-url {url} s3 ls s3://PROJECT"
 VOLUME = SharedVolume(FOLDER.name, owner=USER_ID, group=USER_ID, mode="0700")
 """Objects of services, and what NFS cannot store beside a file: ETag, content type, the user's metadata."""
 KEY: KeyPath = ("platform", "services", "object_storage")
@@ -78,14 +84,14 @@ class ObjectStorage(Model):
 
 def hostname(settings: ObjectStorage) -> Hostname:
     """Where clients outside of the cluster reach it."""
-    return Hostname(settings.hostname)
+    return Hostname(settings.hostname, HEALTH, title=TITLE, summary=SUMMARY, command=COMMAND)
 
 
 def needs(settings: ObjectStorage) -> tuple[Need[Any], ...]:
     """Folders and a name for the servers, unless the endpoint is external; something in each tenant's namespace."""
-    if settings.external is not None:
-        return (TENANTS,)
-    return (NAMESPACE, PRIORITY, VOLUME, TenantFolders(settings.export), hostname(settings), TENANTS)
+    if (external := settings.external) is not None:
+        return (TENANTS, FrontPageEntry(TITLE, SUMMARY, COMMAND.replace("{url}", external.url.rstrip("/"))))
+    return (NAMESPACE, PRIORITY, METRICS, VOLUME, TenantFolders(settings.export), hostname(settings), TENANTS)
 
 
 def endpoint(settings: ObjectStorage, site: Site) -> S3Endpoint:
@@ -146,6 +152,7 @@ def values(context: ServiceContext[ObjectStorage]) -> Values:
     """Values of helm/object-storage; without buckets where the endpoint is external."""
     if context.settings.external is not None:
         return {"image": context.image}
+    metrics = context.provide(METRICS)
     return {
         "image": context.image,
         "region": context.settings.region,
@@ -155,6 +162,8 @@ def values(context: ServiceContext[ObjectStorage]) -> Values:
         "metadata": {"claim": context.provide(VOLUME)},
         "existingSecret": context.service.secret_name,
         "ingress": context.provide(hostname(context.settings)),
+        "networkPolicy": {"metricsClients": list(metrics.clients)},
+        "podAnnotations": dict(metrics.annotations),
         "priorityClassName": context.provide(PRIORITY),
     }
 

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from strata.catalogue.needs import Hostname, Need, Priority
+from strata.catalogue.needs import FrontPageEntry, Hostname, Metrics, Need, Priority
 from strata.catalogue.needs.hostname import INGRESS_CONTROLLER
 from strata.catalogue.service import Service, ServiceContext, Values
 from strata.catalogue.site import issuer, needed
 from strata.models.base import Model
 from strata.models.types import EmailAddress, HttpsUrl
 from strata.roles import port
+from strata.site.paths import REPOSITORY
 
 if TYPE_CHECKING:
     from strata.models import Site
 
 HOSTNAME = Hostname("", "/healthz")
 PRIORITY = Priority("platform")
+METRICS = Metrics(9102)
 HTTPS = port("load_balancer", "https")
 
 
@@ -47,22 +50,39 @@ class Portal(Model):
 
 
 def needs(_: Portal) -> tuple[Need[Any], ...]:
-    """The domain itself, priority."""
-    return (HOSTNAME, PRIORITY)
+    """The domain itself, priority, metrics."""
+    return (HOSTNAME, PRIORITY, METRICS)
+
+
+KUBERNETES = FrontPageEntry(
+    "Kubernetes",
+    "Pods and jobs of your project, from your own computer. The operators have the file for ~/.kube/config.",
+    "kubectl get pods",
+)
 
 
 def entries(site: Site, documentation: str | None) -> list[dict[str, str]]:
-    """What the page shows of each service: those whose Hostname has a title."""
-    found = []
+    """What the page shows: services whose Hostname has a title, others with an entry, Kubernetes where users log in.
+
+    An entry without `host` has no state, one without `url` has no web page.
+    """
+    found: list[tuple[dict[str, str], Path]] = []
     for service, need in needed(site, Hostname):
         if need.title:
             host = need.host(site.domain)
-            entry = {"title": need.title, "summary": need.summary, "url": f"https://{host}{need.start_path}"}
-            entry |= {"host": host, "health": need.health_path or "/"}
-            if documentation and (service.folder / "README.md").is_file():
-                entry["guide"] = f"{documentation.rstrip('/')}/services/{service.name}/README.md"
-            found.append(entry)
-    return sorted(found, key=lambda entry: entry["title"])
+            entry = {"title": need.title, "summary": need.summary, "host": host, "health": need.health_path or "/"}
+            if need.command:
+                entry["command"] = need.command.replace("{url}", f"https://{host}")
+            else:
+                entry["url"] = f"https://{host}{need.start_path}"
+            found.append((entry, service.folder / "README.md"))
+    found += [(asdict(need), service.folder / "README.md") for service, need in needed(site, FrontPageEntry)]
+    if site.cluster is not None and issuer(site) is not None:
+        found.append((asdict(KUBERNETES), REPOSITORY / "docs" / "kubectl.md"))
+    for entry, guide in found:
+        if documentation and guide.is_file():
+            entry["guide"] = f"{documentation.rstrip('/')}/{guide.relative_to(REPOSITORY)}"
+    return sorted((entry for entry, _ in found), key=lambda entry: entry["title"])
 
 
 def values(context: ServiceContext[Portal]) -> Values:
@@ -84,12 +104,18 @@ def values(context: ServiceContext[Portal]) -> Values:
     ca = context.secrets.ca if certificate.source == "site" else ""
     if certificate.ca_file is not None:
         ca = context.read("platform.ingress.certificate.ca_file", Path(certificate.ca_file))
+    metrics = context.provide(METRICS)
     return {
         "image": context.image,
         "page": page,
         "probe": {"address": context.address("load_balancer"), "port": HTTPS, "ca": ca},
         "ingress": context.provide(HOSTNAME),
-        "networkPolicy": {"enabled": True, "clients": [INGRESS_CONTROLLER]},
+        "networkPolicy": {
+            "enabled": True,
+            "clients": [INGRESS_CONTROLLER],
+            "metricsClients": list(metrics.clients),
+        },
+        "podAnnotations": dict(metrics.annotations),
         "priorityClassName": context.provide(PRIORITY),
     }
 

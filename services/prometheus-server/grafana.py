@@ -14,11 +14,19 @@ def dashboards(folder: Path = SERVICES) -> list[Path]:
     return sorted(folder.glob("*/dashboards/*.json"))
 
 
-def expressions(dashboard: Path) -> Iterator[str]:
-    """The queries of its panels, with every variable at All."""
+def expressions(dashboard: Path, *, full: bool = False) -> Iterator[str]:
+    """The queries of its panels, with every variable at All.
+
+    Args:
+        dashboard: its file.
+        full: only those that return data on an idle site too. Other panels say in `noValue`, which Grafana shows
+            instead of a graph, what the site does not have then.
+    """
     board = json.loads(dashboard.read_text())
     variables = {one["name"]: one["allValue"] for one in board["templating"]["list"] if one["type"] == "query"}
     for panel in board["panels"]:
+        if full and panel["fieldConfig"]["defaults"].get("noValue"):
+            continue
         for target in panel["targets"]:
             expression = target["expr"]
             for name, value in variables.items():

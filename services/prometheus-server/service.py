@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+import yaml
 from pydantic import Field
 
 from strata.catalogue.needs import Namespace, Need, Priority
@@ -13,7 +14,9 @@ from strata.catalogue.needs.metrics import MONITORING_NAMESPACE, SCRAPERS, names
 from strata.catalogue.needs.metrics_query import MetricsServer, query_clients
 from strata.catalogue.service import Question, Service, ServiceContext, Values
 from strata.catalogue.site import installed
+from strata.models.accelerators import CATALOGUE
 from strata.models.base import Model, Unit
+from strata.models.gpu_nodes import gpu_nodes
 from strata.models.types import Count, DnsLabel, Size
 from strata.roles import port
 from strata_services.prometheus_server.alerts import with_runbooks
@@ -63,12 +66,26 @@ def needs(_: PrometheusServer) -> tuple[Need[Any], ...]:
 
 
 def rule_files(site: Site) -> dict[str, str]:
-    """Rules of Prometheus and of the site's services, `rules/*.yaml` in their folders, by file name, with runbooks."""
-    return {
+    """Rules by file name: `rules/*.yaml` in the folders of the site's services, with runbooks, and what the site is."""
+    found = {
         f"{service.name}-{file.name}": with_runbooks(file.read_text())
         for service in installed(site)
         for file in sorted(service.folder.glob("rules/*.yaml"))
     }
+    return found | {"site.yaml": yaml.safe_dump({"groups": [{"name": "expected", "rules": expected(site)}]})}
+
+
+def expected(site: Site) -> list[dict[str, Any]]:
+    """Recording rules with the number of accelerators that each node has in site.yaml, of those that DCGM measures."""
+    counts = {
+        node: sum(count for kind, count in cards.items() if CATALOGUE[kind].compute_capability)
+        for node, cards in gpu_nodes(site).items()
+    }
+    return [
+        {"record": "node:accelerators_expected:count", "expr": f"vector({count})", "labels": {"node": node}}
+        for node, count in sorted(counts.items())
+        if count
+    ]
 
 
 def scrape_configs(site: Site, hosts: Mapping[str, str]) -> list[dict[str, Any]]:

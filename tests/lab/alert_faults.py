@@ -111,19 +111,23 @@ def stopped_unit(role: str, unit: str, **labels: str) -> Broken:
     return broken
 
 
-def ingress_without_pods(lab: Lab) -> Iterator[Labels]:
-    """Its DaemonSet finds no node."""
+def without_nodes(namespace: str, workload: str) -> Broken:
+    """A DaemonSet that finds no node."""
 
-    def select(value: str | None) -> None:
-        patch = {"spec": {"template": {"spec": {"nodeSelector": {f"{NAME}/none": value}}}}}
-        lab.kubectl("patch", "daemonset/traefik", "--namespace=traefik", "--type=merge", f"--patch={json.dumps(patch)}")
+    def broken(lab: Lab) -> Iterator[Labels]:
+        def select(value: str | None) -> None:
+            patch = {"spec": {"template": {"spec": {"nodeSelector": {f"{NAME}/none": value}}}}}
+            options = (f"--namespace={namespace}", "--type=merge", f"--patch={json.dumps(patch)}")
+            lab.kubectl("patch", workload, *options)
 
-    select("true")
-    try:
-        yield {}
-    finally:
-        select(None)
-        lab.kubectl("rollout", "status", "daemonset/traefik", "--namespace=traefik", "--timeout=110s")
+        select("true")
+        try:
+            yield {}
+        finally:
+            select(None)
+            lab.kubectl("rollout", "status", workload, f"--namespace={namespace}", "--timeout=110s")
+
+    return broken
 
 
 def pod(namespace: str, script: str, **changes: Any) -> Broken:
@@ -211,6 +215,12 @@ def faulty_card(file: str, value: int) -> Broken:
     return broken
 
 
+def node_without_exporter(lab: Lab) -> Iterator[Labels]:
+    """The exporter of its cards finds no node."""
+    for _ in without_nodes("monitoring", "daemonset/dcgm-exporter")(lab):
+        yield {"node": lab.first("gpu_node")}
+
+
 def missing_card(lab: Lab) -> Iterator[Labels]:
     """A card that left the bus."""
     name = lab.first("gpu_node")
@@ -262,7 +272,7 @@ FAULTS: Mapping[str, Fault] = {
     "BatchQueueUnknown": Fault(scaled_to_zero(HTCONDOR.name, "deployment/htcondor-provisioner")),
     "BatchJobsHeld": Fault(held_job),
     "ClusterDnsDown": Fault(scaled_to_zero("kube-system", "deployment/coredns")),
-    "IngressDown": Fault(ingress_without_pods),
+    "IngressDown": Fault(without_nodes("traefik", "daemonset/traefik")),
     "HostDown": Fault(stopped_unit("registry", "prometheus-node-exporter")),
     "UnitDown": Fault(stopped_unit("registry", "docker-registry", name="docker-registry.service")),
     "NodeDown": Fault(stopped_unit("gpu_node", "kubelet")),
@@ -279,6 +289,7 @@ FAULTS: Mapping[str, Fault] = {
     "AcceleratorError": Fault(faulty_card("xid", 79)),
     "AcceleratorHot": Fault(faulty_card("temperature", 90)),
     "AcceleratorMissing": Fault(missing_card),
+    "AcceleratorsNotMeasured": Fault(node_without_exporter),
 }
 NOT_PROVOKED: Mapping[str, str] = {
     "ContainerOutOfMemory": "the kernel names the control group from the host's root, and cAdvisor, in a container as "

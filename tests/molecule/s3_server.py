@@ -20,7 +20,7 @@ INNER_PORT = 7481
 SERVICE = """[Service]
 ExecStart=/usr/local/sbin/object-storage
 Environment=BUCKETS=/srv/s3/buckets METADATA=/srv/s3/metadata BUCKET={bucket} REGION={region}
-Environment=SECRET_KEY_FILE=/srv/s3/key LISTEN=127.0.0.1:{inner}
+Environment=SECRET_KEY_FILE=/srv/s3/key LISTEN=127.0.0.1:{inner} METRICS=127.0.0.1:0
 """
 TLS_SERVICE = """[Service]
 ExecStart=/usr/sbin/haproxy -db -f /srv/s3/haproxy.cfg

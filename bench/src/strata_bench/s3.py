@@ -25,12 +25,14 @@ class S3Server:
         folder: the bucket's files.
         bucket: its name, which is the id of its key too.
         secret_key: of that key.
+        metrics_url: of its metrics.
     """
 
     url: str
     folder: Path
     bucket: str
     secret_key: str = field(repr=False)
+    metrics_url: str = ""
 
 
 def find_s3_server() -> Path | None:
@@ -52,7 +54,7 @@ def s3_server(program: Path, root: Path, bucket: str, secret_key: str) -> Iterat
     folder.chmod(0o2770)
     (root / "metadata").mkdir()
     (root / "key").write_text(secret_key)
-    port = free_port()
+    port, metrics = free_port(), free_port()
     environment = {
         "BUCKETS": str(root / "buckets"),
         "METADATA": str(root / "metadata"),
@@ -60,10 +62,12 @@ def s3_server(program: Path, root: Path, bucket: str, secret_key: str) -> Iterat
         "SECRET_KEY_FILE": str(root / "key"),
         "REGION": REGION,
         "LISTEN": f"127.0.0.1:{port}",
+        "METRICS": f"127.0.0.1:{metrics}",
     }
     with subprocess.Popen([program], env=environment, stdout=subprocess.DEVNULL) as process:
         try:
-            found = S3Server(f"http://127.0.0.1:{port}", folder, bucket, secret_key)
+            url = f"http://127.0.0.1:{port}"
+            found = S3Server(url, folder, bucket, secret_key, f"http://127.0.0.1:{metrics}/metrics")
             responds(f"{found.url}/_health", process)
             yield found
         finally:

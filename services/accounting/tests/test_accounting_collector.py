@@ -14,9 +14,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import psycopg
 import pytest
+import requests
 
 from strata_bench.https_server import in_background
-from strata_bench.services import PostgreSQL, service_python
+from strata_bench.services import PostgreSQL, free_port, service_python
 from strata_bench.waiting import eventually
 
 from .cluster import Cluster, ended, node, pod, serving
@@ -61,6 +62,7 @@ def collecting(database: Records, cluster: Cluster, tmp_path: Path) -> Callable[
             "ACCOUNTING_TENANTS": "research,teaching",
             "ACCOUNTING_CARD_RESOURCES": GPU,
             "ACCOUNTING_WATCH_SECONDS": "1",
+            "ACCOUNTING_METRICS_PORT": "0",
             "ACCOUNTING_ALIVE_FILE": str(tmp_path / "collected"),
             **settings,
         }
@@ -320,3 +322,32 @@ def test_a_prometheus_that_fails_does_not_stop_the_rest(
         assert one(connection, "SELECT count(*) FROM pod") == 1
     assert "Prometheus" in (tmp_path / "log").read_text()
     assert one(connection, "SELECT count(*) FROM pod_usage") == 0
+
+
+def test_metrics_name_what_was_recorded_and_until_when(
+    connection: Connection, cluster: Cluster, collecting: Callable[..., Any]
+) -> None:
+    port = free_port()
+    url = f"http://127.0.0.1:{port}/metrics"
+    cluster.put(pod("research", "one"), pod("research", "two"))
+
+    def read() -> dict[str, float]:
+        lines = requests.get(url, timeout=30).text.splitlines()
+        found = (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+        return {name: float(value) for name, value in found}
+
+    # the backends of other collectors count until they end
+    until(lambda: not one(connection, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'accounting'"))
+    before = one(connection, "SELECT n_tup_ins + n_tup_upd FROM pg_stat_user_tables WHERE relname = 'pod'")
+    rows, until_when = 'accounting_rows_written_total{table="pod"}', "accounting_recorded_until_timestamp_seconds"
+    with collecting(ACCOUNTING_METRICS_PORT=str(port)):
+        until(lambda: collected(connection))
+        until(lambda: read()[rows] == before + 2)
+        watches = cluster.watches
+        cluster.put(pod("research", "three"))
+        until(lambda: read()[rows] == before + 3)
+        until(lambda: cluster.watches > watches)
+        found = read()
+        assert abs(found[f'{until_when}{{source="kubernetes"}}'] - collected(connection).timestamp()) < 30
+        assert {name for name in found if until_when in name} == {f'{until_when}{{source="kubernetes"}}'}
+        assert requests.get(f"http://127.0.0.1:{port}/", timeout=30).status_code == 404

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from strata.catalogue.needs.metrics import SCRAPERS
 from strata.catalogue.needs.metrics_query import query_clients
 from strata.catalogue.service import Service
 from strata.models import SiteError, load_site
@@ -28,6 +29,16 @@ def test_values_name_the_tenants_and_the_cards(lab_with: LabWith, values_of: Val
     assert values["cardResources"] == ["nvidia.com/gpu"]
     assert values["database"]["existingSecret"] == {"name": "accounting-secrets", "key": "accounting_database_password"}
     assert values["priorityClassName"] == "platform"
+
+
+def test_prometheus_reads_the_collector_alone(lab_with: LabWith, objects_of: ObjectsOf) -> None:
+    site_file = lab_with(SERVICE, measurements={})
+    found = {(o["kind"], o["metadata"]["name"]): o["spec"] for o in objects_of(SERVICE, site_file) if "spec" in o}
+    annotations = {
+        name: found["Deployment", name]["template"]["metadata"]["annotations"].get("prometheus.io/port")
+        for name in ("accounting", "accounting-measurements")
+    }
+    assert annotations == {"accounting": "9101", "accounting-measurements": None}
 
 
 def prometheus_of(objects: list[dict[str, Any]]) -> tuple[str, list[dict[str, Any]]]:
@@ -99,10 +110,10 @@ def test_the_pod_is_confined(lab_with: LabWith, objects_of: ObjectsOf) -> None:
     }
 
 
-def test_nothing_comes_in(lab_with: LabWith, objects_of: ObjectsOf) -> None:
+def test_nothing_but_prometheus_comes_in(lab_with: LabWith, objects_of: ObjectsOf) -> None:
     (policy,) = (o for o in objects_of(SERVICE, lab_with(SERVICE)) if o["kind"] == "NetworkPolicy")
     assert policy["spec"]["policyTypes"] == ["Ingress", "Egress"]
-    assert "ingress" not in policy["spec"]
+    assert policy["spec"]["ingress"] == [{"from": list(SCRAPERS), "ports": [{"port": "metrics", "protocol": "TCP"}]}]
     (policy,) = (
         o
         for o in objects_of(SERVICE, lab_with(SERVICE, prometheus="http://prometheus.monitoring.svc:9091"))

@@ -263,16 +263,17 @@ def test_metrics_have_zeros(plan: Any) -> None:
     from strata_condor.queue import Snapshot
 
     queue = Snapshot(jobs=Counter({("a", "idle"): 3}), idle_since={"a": 1000})
-    lines = exposition(queue, [plan.Point("one", plan.Shape("a", 1, 128), running=True)], ["a", "b"], 1060.5)
+    points = [plan.Point(name, plan.Shape("a", 1, 128, cards=2), running=True) for name in ("one", "two")]
+    lines = exposition(queue, points, ["a", "b"], 1060.5)
     found = dict(line.rsplit(" ", 1) for line in lines.splitlines() if not line.startswith("#"))
     assert found['htcondor_jobs{tenant="a",status="idle"}'] == "3"
-    assert found['htcondor_execution_points{tenant="a",state="idle"}'] == "1"
+    assert found['htcondor_execution_points{tenant="a",state="idle"}'] == "2"
+    assert found['htcondor_accelerators{tenant="a"}'] == "4"
     assert found['htcondor_oldest_idle_job_seconds{tenant="a"}'] == "60"
     others = {f'htcondor_jobs{{tenant="b",status="{status}"}}' for status in ("idle", "running", "held")}
     others |= {f'htcondor_execution_points{{tenant="b",state="{state}"}}' for state in ("pending", "idle", "busy")}
-    assert {name: found[name] for name in others | {'htcondor_oldest_idle_job_seconds{tenant="b"}'}} == dict.fromkeys(
-        others | {'htcondor_oldest_idle_job_seconds{tenant="b"}'}, "0"
-    )
+    others |= {'htcondor_accelerators{tenant="b"}', 'htcondor_oldest_idle_job_seconds{tenant="b"}'}
+    assert {name: found[name] for name in others} == dict.fromkeys(others, "0")
 
 
 def test_a_refusal_of_kubernetes_names_its_reason(api: Api, cluster: Any, plan: Any) -> None:

@@ -218,6 +218,14 @@ def test_servers_have_profiles_of_the_site(hub: Hub, kubectl: Kubectl) -> None:
     assert no_user_pods(kubectl)
 
 
+def test_hub_reads_which_accelerators_are_free(hub: Hub, kubectl: Kubectl) -> None:
+    """The hub may list the nodes and pods of the cluster, for the page of the profiles."""
+    assert hub
+    account = f"--as=system:serviceaccount:{NAMESPACE.name}:hub"
+    answers = [kubectl("auth", "can-i", "list", kind, "--all-namespaces", account) for kind in ("nodes", "pods")]
+    assert [answer.strip().splitlines()[-1] for answer in answers] == ["yes", "yes"]
+
+
 def test_server_submits_jobs(hub: Hub, settings: JupyterHub, context: SiteContext) -> None:
     """A user's server submits a job to the site's batch system without settings or a login, as the user and the tenant,
     and fetches the job's output."""

@@ -14,6 +14,7 @@ import yaml
 
 from strata.catalogue.service import Service
 from strata.models import SiteError, load_site
+from strata.platform.releases import PlatformState, releases
 from strata.toolchain import charts
 from strata_bench.module_file import load_module
 from strata_services.jupyterhub.needs import METRICS, VERIFY_USER
@@ -39,6 +40,22 @@ def test_profiles_are_kubespawners(values_of: ValuesOf, site_file: Path) -> None
     assert (card["slug"], card["display_name"]) == ("v100", "One V100")
     assert card["kubespawner_override"]["extra_resource_limits"] == {"nvidia.com/gpu": "1"}
     assert card["kubespawner_override"]["tolerations"], "the lab's GPU nodes are tainted"
+
+
+def test_profiles_say_what_a_server_has(values_of: ValuesOf, lab_with: LabWith) -> None:
+    named = {"name": "small", "memory": "512 MiB", "cpu": 1, "description": "For courses."}
+    found = values_of(SERVICE, lab_with(SERVICE, profiles=[STANDARD, CARD, named]))["singleuser"]["profileList"]
+    assert {profile["slug"]: profile["description"] for profile in found} == {
+        "standard": "2 CPUs, 1 GiB of memory; image jupyterhub-notebook.",
+        "v100": "2 CPUs, 2 GiB of memory, 1 × v100; image jupyterhub-notebook.",
+        "small": "For courses. 1 CPU, 512 MiB of memory; image jupyterhub-notebook.",
+    }
+
+
+def test_hub_may_read_which_accelerators_are_free(state: Callable[[Path], PlatformState], site_file: Path) -> None:
+    found = state(site_file)
+    (release,) = (one for one in releases(found.site) if one.name == "namespace-jupyterhub")
+    assert release.values(found) == {"namespace": "jupyterhub", "podSecurity": "restricted", "reader": "hub"}
 
 
 def test_hubs_pages_say_when_servers_stop(values_of: ValuesOf, lab_with: LabWith) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from strata_bench.s3 import REGION, find_s3_server, s3_server
+from strata_bench.waiting import eventually
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
@@ -34,10 +36,12 @@ class Server:
     Args:
         url: of the endpoint.
         folder: its bucket.
+        metrics_url: of its metrics.
     """
 
     url: str
     folder: Path
+    metrics_url: str
 
     def client(self, access_key: str = BUCKET, secret_key: str = KEY) -> S3Client:
         """A client with a key."""
@@ -58,7 +62,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     if program is None:
         pytest.skip("the server was not built: `strata doctor`")
     with s3_server(program, tmp_path_factory.mktemp("s3"), BUCKET, KEY) as found:
-        yield Server(found.url, found.folder)
+        yield Server(found.url, found.folder, found.metrics_url)
 
 
 def test_an_object_is_a_file_of_the_group(server: Server) -> None:
@@ -77,6 +81,39 @@ def test_an_object_is_a_file_of_the_group(server: Server) -> None:
     assert requests.get(url, timeout=30).content == b"one"
     client.delete_object(Bucket=BUCKET, Key="runs/ä b/1.txt")
     assert not file.exists()
+
+
+def test_requests_and_bytes_are_counted(server: Server) -> None:
+    def counted() -> dict[str, int]:
+        lines = requests.get(server.metrics_url, timeout=30).text.splitlines()
+        found = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+        ours = {name.replace(f'bucket="{BUCKET}",', ""): int(value) for name, value in found.items()}
+        assert all(f'bucket="{BUCKET}",' in name for name in found)
+        return ours
+
+    def grown() -> dict[str, int]:
+        return {name: value - before.get(name, 0) for name, value in counted().items() if value != before.get(name, 0)}
+
+    time.sleep(1)  # versitygw reports every 0.1 s: what was requested before this is counted
+    before, client = counted(), server.client()
+    assert {'object_storage_requests_total{code="200"}', 'object_storage_requests_total{code="500"}'} <= before.keys()
+    client.put_object(Bucket=BUCKET, Key="counted", Body=b"x" * 1000)
+    assert len(client.get_object(Bucket=BUCKET, Key="counted")["Body"].read()) == 1000
+    with pytest.raises(ClientError):
+        client.get_object(Bucket=BUCKET, Key="missing")
+    with pytest.raises(ClientError):
+        server.client(secret_key="another").get_object(Bucket=BUCKET, Key="counted")
+    expected = {
+        'object_storage_requests_total{code="200"}': 2,
+        'object_storage_requests_total{code="404"}': 1,
+        'object_storage_requests_total{code="403"}': 1,
+        'object_storage_bytes_total{direction="written"}': 1000,
+        'object_storage_bytes_total{direction="read"}': 1000,
+    }
+    eventually(lambda: grown() == expected, 30, "the requests are counted")
+    client.delete_object(Bucket=BUCKET, Key="counted")
+    root = server.metrics_url.removesuffix("/metrics")
+    assert requests.get(root, timeout=30).status_code == 404
 
 
 def test_a_file_is_an_object(server: Server) -> None:

@@ -13,6 +13,7 @@ import yaml
 from strata.catalogue.discovery import services
 from strata.catalogue.needs import Bucket
 from strata.catalogue.needs.bucket import bucket_key, required_endpoint
+from strata.catalogue.needs.metrics import SCRAPERS
 from strata.catalogue.needs.shared_volume import volumes
 from strata.catalogue.service import Service
 from strata.models import SiteError, load_site
@@ -58,6 +59,16 @@ def test_a_tenants_server_has_its_folder_and_its_group_only(lab: Path, objects_o
     assert metadata["subPath"] == "metadata/research"
 
 
+def test_prometheus_alone_reads_its_metrics(lab: Path, objects_of: ObjectsOf) -> None:
+    found = {(item["kind"], item["metadata"]["name"]): item for item in objects_of(SERVICE, lab)}
+    pod = found["Deployment", "object-storage-research"]["spec"]["template"]
+    assert pod["metadata"]["annotations"]["prometheus.io/port"] == "9104"
+    (container,) = pod["spec"]["containers"]
+    assert {"name": "METRICS", "value": ":9104"} in container["env"]
+    _, rule = found["NetworkPolicy", "object-storage-research"]["spec"]["ingress"]
+    assert rule == {"from": list(SCRAPERS), "ports": [{"port": "metrics", "protocol": "TCP"}]}
+
+
 def test_a_tenants_pods_get_its_key_and_reach_its_server(lab: Path, state: StateOf) -> None:
     found = state(lab)
     secrets = secret_manifests(found)
@@ -89,7 +100,9 @@ def test_a_service_gets_a_bucket(with_bucket: Service[Any], lab: Path, state: St
     assert {access.access_key.key, access.secret_key.key} <= context.secret_data().keys()
     found = objects_of(SERVICE, lab)
     (ingress,) = (item["spec"] for item in found if item["kind"] == "Ingress")
-    assert [path["path"] for path in ingress["rules"][0]["http"]["paths"]] == ["/research", "/teaching", "/notes"]
+    paths = {path["path"]: path["backend"]["service"]["name"] for path in ingress["rules"][0]["http"]["paths"]}
+    servers = {f"/{name}": f"object-storage-{name}" for name in ("research", "teaching", "notes")}
+    assert paths == {"/_health": "object-storage-research", **servers}
     (policy,) = (i["spec"] for i in found if i["kind"] == "NetworkPolicy" and i["metadata"]["name"].endswith("-notes"))
     client = policy["ingress"][0]["from"][1]
     assert client["podSelector"]["matchLabels"] == {"app.kubernetes.io/name": with_bucket.name}

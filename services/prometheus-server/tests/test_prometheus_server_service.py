@@ -15,11 +15,13 @@ import pytest
 import requests
 import yaml
 
+from strata.catalogue.discovery import SERVICES
 from strata.catalogue.needs import Metrics
 from strata.catalogue.needs.metrics import MONITORING_NAMESPACE, SCRAPERS
 from strata.catalogue.service import Service
 from strata.models import load_site
 from strata.models.accelerators import CATALOGUE
+from strata.report.load import FIGURES
 from strata.site.paths import REPOSITORY
 from strata_bench.module_file import load_module
 from strata_bench.waiting import responds
@@ -67,6 +69,41 @@ def test_prometheus_accepts_its_configuration(promtool: Run, configuration: Path
 def test_recording_rules_compute(promtool: Run) -> None:
     done = promtool("test", "rules", Path(__file__).with_name("rules.yaml"))
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_last_card_of_a_node_is_missed(promtool: Run, tmp_path: Path) -> None:
+    """Its exporter still responds, without a series."""
+    (rule,) = (rule for group in yaml.safe_load((SERVICE.folder / "rules" / "alerts.yaml").read_text())["groups"]
+               for rule in group["rules"] if rule.get("alert") == "AcceleratorMissing")  # fmt: skip
+    series = {'node:accelerators_expected:count{node="g"}': "1x9", 'up{job="dcgm-exporter", node="g"}': "1x9"}
+    test = {
+        "interval": "1m",
+        "input_series": [{"series": name, "values": values} for name, values in series.items()],
+        "promql_expr_test": [
+            {"expr": rule["expr"], "eval_time": "5m", "exp_samples": [{"labels": '{node="g"}', "value": 1}]}
+        ],
+    }
+    (tmp_path / "test.yaml").write_text(yaml.safe_dump({"rule_files": [], "tests": [test]}))
+    done = promtool("test", "rules", tmp_path / "test.yaml")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("site", "numbers"),
+    [
+        ("lab", {"gpu-worker-1": 1}),
+        # alveo-a has no card that DCGM measures
+        ("cnaf", {"a100-a": 2, "a30-a": 1, "rtx5000-a": 5, "t4-a": 4, "t4-b": 4}),
+    ],
+)
+def test_cards_that_are_expected_are_those_of_site_yaml(site: str, numbers: dict[str, int]) -> None:
+    (group,) = yaml.safe_load(rule_files(load_site(REPOSITORY / "inventories" / site / "site.yaml"))["site.yaml"])[
+        "groups"
+    ]
+    assert {rule["labels"]["node"]: rule["expr"] for rule in group["rules"]} == {
+        node: f"vector({number})" for node, number in numbers.items()
+    }
+    assert {rule["record"] for rule in group["rules"]} == {"node:accelerators_expected:count"}
 
 
 def test_every_service_that_declares_metrics_is_a_target(site_file: Path, values_of: Values) -> None:
@@ -151,6 +188,35 @@ def test_simulated_cards_are_those_of_the_node(tmp_path: Path) -> None:
     assert re.search('XID_ERRORS{.*pci_bus_id="0000:82:00.0".* 0$', text, re.MULTILINE)
 
 
+def test_energy_of_a_simulated_card_is_its_power_over_time(tmp_path: Path) -> None:
+    """28 W until a pod holds it, 210 W then."""
+    exporter = load_module(REPOSITORY / "lab" / "accelerators" / "exporter.py")
+    card, clock = CATALOGUE["v100"], [1000.0]
+    kinds = {f"{card.vendor_id}:{card.product_id}": {"name": card.description, "memory": card.memory.bytes}}
+    device = tmp_path / "devices" / "0000:81:00.0"
+    device.mkdir(parents=True)
+    (device / "vendor").write_text(f"0x{card.vendor_id}\n")
+    (device / "device").write_text(f"0x{card.product_id}\n")
+    (tmp_path / "pods" / "research_train-0_u-1").mkdir(parents=True)
+    meter, name = exporter.Meter(lambda: clock[0]), "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION"
+
+    def energy() -> int:
+        given = (tmp_path / "devices", tmp_path / "checkpoint", tmp_path / "pods", kinds, "gpu-worker-1", meter)
+        text = exporter.metrics(*given)
+        assert f"# TYPE {name} counter\n" in text
+        assert "# TYPE DCGM_FI_DEV_POWER_USAGE gauge\n" in text
+        return int(re.search(rf"^{name}{{.*}} (\d+)$", text, re.MULTILINE)[1])  # type: ignore[index]
+
+    assert energy() == 0
+    clock[0] += 10
+    held = {"ContainerName": "main", "ResourceName": "nvidia.com/gpu", "PodUID": "u-1"}
+    entries = [held | {"DeviceIDs": {"-1": [device.name]}}]
+    (tmp_path / "checkpoint").write_text(json.dumps({"Data": {"PodDeviceEntries": entries}}))
+    assert energy() == 10 * 28 * 1000
+    clock[0] += 30
+    assert energy() == (10 * 28 + 30 * 210) * 1000
+
+
 @contextmanager
 def running(binaries: Path, configuration: Path) -> Iterator[str]:
     """A Prometheus with this configuration, its targets out of reach."""
@@ -182,6 +248,43 @@ def test_every_panel_is_a_query(binaries: Path, configuration: Path) -> None:
             assert answer["status"] == "success", f"{path}: {expression}: {answer}"
         refused = requests.get(f"{url}/api/v1/query", params={"query": "sum(("}, timeout=60)
         assert refused.status_code == 400
+
+
+def test_no_query_hides_missing_data() -> None:
+    """None returns a number in place of series that are missing; two return 0 for what the series before say is 0."""
+    queries = [(path.stem, text) for path in dashboards() for text in expressions(path)]
+    queries += FIGURES.items()
+    for file in sorted(SERVICES.glob("*/rules/*.yaml")):
+        rules = [rule for group in yaml.safe_load(file.read_text())["groups"] for rule in group["rules"]]
+        queries += [(rule.get("record") or rule["alert"], rule["expr"]) for rule in rules]
+    hiding = re.compile(r"vector\(|\bor\s+(on\s*\([^)]*\)\s*)?0\b")
+    assert all(map(hiding.search, ("sum(up) or vector(0)", "sum(up) or 0 * up", "sum(up) or on (node) 0 * up")))
+    assert {name for name, text in queries if hiding.search(text)} == {
+        "accelerator:allocated:bool",
+        "AcceleratorMissing",
+    }
+
+
+def test_panels_that_may_be_empty_say_when() -> None:
+    boards = {path: json.loads(path.read_text()) for path in dashboards()}
+    texts = {
+        (path.stem, panel["title"]): text
+        for path, board in boards.items()
+        for panel in board["panels"]
+        if (text := panel["fieldConfig"]["defaults"].get("noValue"))
+    }
+    assert texts == {
+        ("htcondor", "CPU of execution points"): "No execution point runs.",
+        ("htcondor", "Memory of execution points"): "No execution point runs.",
+        ("energy", "Energy of tenants, last hour"): "No pod held an accelerator.",
+        ("keycloak", "Passwords, last hour"): "No password was entered since Keycloak started.",
+        ("tenant", "Accelerators allocated"): "No pod holds an accelerator.",
+        ("job", "Accelerators in use"): "No pod holds an accelerator.",
+        ("job", "Accelerator utilization"): "No pod holds an accelerator.",
+        ("job", "Disk"): "No pod read from a disk or wrote to one.",
+    }
+    (job,) = (path for path in boards if path.stem == "job")
+    assert len(list(expressions(job))) == len(list(expressions(job, full=True))) + 3
 
 
 def test_dashboards_are_of_services_and_have_names_of_their_own() -> None:

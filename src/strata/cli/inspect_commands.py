@@ -141,6 +141,7 @@ def report(
     from strata.report import build_report
     from strata.report.drift import look_for_drift
     from strata.report.load import load_of
+    from strata.report.model import UnknownLoad
     from strata.report.page import render_page, write_page
 
     context = load_context(site)
@@ -149,6 +150,8 @@ def report(
         found = look_for_drift(context, seen) if drift and seen else None
         load = None if offline else load_of(context)
         page = render_page(build_report(context, offline=offline, observation=seen, drift=found, load=load))
+    if isinstance(load, UnknownLoad):
+        Console(stderr=True).print(f"load and alerts are unknown: {load.reason}", highlight=False, markup=False)
     if str(output) == "-":
         print(page, end="")
         return

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from strata.models.accelerators import CATALOGUE, Accelerator
 from strata.models.cluster import GpuNodes, GpuPool, Sharing
-from strata.models.site import Site
+
+if TYPE_CHECKING:
+    from strata.models.site import Site
 
 KIND_LABEL = "strata.dev/accelerator."
 """Prefix of the label that names a kind of accelerator of a node."""

@@ -166,6 +166,7 @@ def check_values(site: Site, site_file: Path) -> None:
 def _namespace_release(need: Namespace) -> Release:
     """Stored outside of the namespace that it makes, as a tenant's."""
     values = {"namespace": need.name, "podSecurity": need.pod_security}
+    values |= {"reader": need.reader} if need.reader else {}
     return Release(need.release, "Namespace", "namespace", SYSTEM_NAMESPACE, lambda _: values, makes=need.name)
 
 

@@ -23,6 +23,7 @@ from strata.report.model import (
     State,
     StepTime,
     ToolReport,
+    UnknownLoad,
 )
 from strata.site.context import SiteContext
 from strata.site.outputs import ClusterOutputs
@@ -46,7 +47,7 @@ def build_report(
     offline: bool = False,
     drift: DriftReport | None = None,
     observation: Observation | None = None,
-    load: LoadReport | None = None,
+    load: LoadReport | UnknownLoad | None = None,
 ) -> SiteReport:
     """The report of a site, running or not.
 

@@ -6,14 +6,13 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from strata.access.kubectl import Unanswered
+from strata.catalogue.site import metrics_server
 from strata.observe.metrics import Sample, metrics_of
-from strata.report.model import AlertReport, CardLoad, LoadReport
+from strata.report.model import AlertReport, CardLoad, LoadReport, UnknownLoad
 from strata.site.context import SiteContext
 
 DAY = "[1d:5m]"
 CARD = "node, pci_bus_id, modelName"
-ALL = f"group by ({CARD}) (DCGM_FI_DEV_GPU_UTIL)"
-HELD = f'group by ({CARD}) (DCGM_FI_DEV_GPU_UTIL{{pod!=""}})'
 FIGURES: Mapping[str, str] = {
     "cpu": f"avg_over_time(site:cpu_usage:rate5m{DAY})",
     "cpu_peak": f"max_over_time(site:cpu_usage:rate5m{DAY})",
@@ -22,9 +21,8 @@ FIGURES: Mapping[str, str] = {
     "memory_peak": f"max_over_time(site:memory_working_set:bytes{DAY})",
     "memory_size": "site:memory:bytes",
     "card_utilization": f"avg_over_time((max by ({CARD}) (accelerator:utilization:ratio)){DAY})",
-    # a card that was never allocated has no series of the first kind
-    "card_allocated": f"sum_over_time(({HELD}){DAY}) / count_over_time(({ALL}){DAY}) or 0 * {ALL}",
-    "card_energy": f"sum_over_time((max by ({CARD}) (accelerator:power:watts))[1d:1m]) / 60",
+    "card_allocated": f"avg_over_time((max by ({CARD}) (accelerator:allocated:bool)){DAY})",
+    "card_energy": "increase(accelerator:energy:joules[1d]) / 3600",
     "card_simulated": f'group by ({CARD}) (DCGM_FI_DEV_GPU_UTIL{{strata_simulated="true"}})',
     "alert": 'ALERTS{alertstate="firing"}',
 }
@@ -36,13 +34,17 @@ def query_text() -> str:
     return " or ".join(f'label_replace({text}, "figure", "{name}", "", "")' for name, text in FIGURES.items())
 
 
-def load_of(context: SiteContext) -> LoadReport | None:
-    """The load, None where the site has no Prometheus, or it does not answer."""
+def load_of(context: SiteContext) -> LoadReport | UnknownLoad | None:
+    """The load; None where the site has no Prometheus."""
+    if metrics_server(context.site) is None:
+        return None
     try:
         source = metrics_of(context)
-        return load_report(source.query(query_text())) if source else None
-    except Unanswered:
-        return None
+        if source is None:
+            return UnknownLoad(reason="no pod of Prometheus runs")
+        return load_report(source.query(query_text())) or UnknownLoad(reason="Prometheus has no samples of nodes yet")
+    except Unanswered as error:
+        return UnknownLoad(reason=f"Prometheus does not answer: {error}")
 
 
 def load_report(samples: list[Sample]) -> LoadReport | None:
@@ -72,8 +74,8 @@ def load_report(samples: list[Sample]) -> LoadReport | None:
                 address=key[1],
                 model=key[2],
                 utilization=utilization[key],
-                allocated=allocated.get(key, 0.0),
-                energy=energy.get(key, 0.0),
+                allocated=allocated.get(key),
+                energy=energy.get(key),
                 simulated=key in simulated,
             )
             for key in sorted(utilization)

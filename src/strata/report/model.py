@@ -154,10 +154,10 @@ class CardLoad(ReportModel):
     model: str
     utilization: float
     """Mean, between 0 and 1."""
-    allocated: float
-    """Share of the time in which a pod held it."""
-    energy: float
-    """Watt-hours."""
+    allocated: float | None
+    """Share of the time in which a pod held it; None where it was not measured."""
+    energy: float | None
+    """Watt-hours; None where it was not measured."""
     simulated: bool
 
 
@@ -182,6 +182,12 @@ class LoadReport(ReportModel):
     alerts: tuple[AlertReport, ...]
 
 
+class UnknownLoad(ReportModel):
+    """Load and alerts of a site whose Prometheus cannot be queried."""
+
+    reason: str
+
+
 class SiteReport(ReportModel):
     """All that is known of a site at one moment."""
 
@@ -202,7 +208,7 @@ class SiteReport(ReportModel):
     """What happened to the hosts and is over."""
     drift: DriftReport | None
     """None if it was not checked."""
-    load: LoadReport | None = None
+    load: LoadReport | UnknownLoad | None = None
     """None if the site has no Prometheus, or it was not queried."""
     addresses: tuple[AddressReport, ...]
     tools: tuple[ToolReport, ...]

@@ -120,6 +120,15 @@ def test_a_tenant_may_not_use_what_it_was_not_given() -> None:
     assert quota["spec"]["hard"]["requests.amd.com/fpga-u50"] == "0"
 
 
+def test_a_namespaces_reader_lists_nodes_and_pods_and_nothing_else() -> None:
+    assert not [d for d in rendered("namespace") if d["kind"].startswith("ClusterRole")]
+    found = {d["kind"]: d for d in rendered("namespace", {**values_of("namespace"), "reader": "hub"})}
+    assert found["ClusterRole"]["rules"] == [{"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": ["list"]}]
+    binding = found["ClusterRoleBinding"]
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "hub", "namespace": "notebooks"}]
+    assert binding["roleRef"]["name"] == found["ClusterRole"]["metadata"]["name"] == "strata-notebooks-hub"
+
+
 def test_network_policies_can_be_left_out() -> None:
     values = values_of("tenant")
     values["networkPolicy"] = {"enabled": False, "egress": []}

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import html
+from collections.abc import Callable
+
+import pytest
+
+from strata.access.kubectl import Unanswered
 from strata.models import find_site
 from strata.observe.metrics import Sample
 from strata.report import build_report
-from strata.report.load import FIGURES, load_report, query_text
+from strata.report.load import FIGURES, load_of, load_report, query_text
+from strata.report.model import LoadReport, UnknownLoad
 from strata.report.page import render_page
 from strata.site.context import SiteContext
 
@@ -35,7 +42,50 @@ def test_every_figure_is_shown() -> None:
     assert query_text().count("label_replace(") == len(FIGURES)
 
 
-def test_a_site_without_samples_has_no_load() -> None:
-    assert load_report([]) is None
-    page = render_page(build_report(SiteContext.load(find_site("lab")), offline=True))
-    assert "Load over the last day" not in page
+def shown(load: LoadReport | UnknownLoad | None) -> str:
+    page = render_page(build_report(SiteContext.load(find_site("lab")), offline=True, load=load))
+    return " ".join(page.split())
+
+
+def test_a_figure_that_was_not_measured_is_unknown() -> None:
+    measured = [one for one in samples() if one.labels["figure"] not in ("card_allocated", "card_energy")]
+    page = shown(load_report(measured))
+    assert '<td data-label="allocated">unknown</td>' in page
+    assert '<td data-label="energy">unknown</td>' in page
+    assert "0 Wh" not in page
+
+
+def silent(_: object) -> None:
+    raise Unanswered("kubectl exec: connection <refused>")
+
+
+class Source:
+    """A Prometheus that has just started."""
+
+    def query(self, _: str) -> list[Sample]:
+        return []
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        (silent, "Prometheus does not answer: kubectl exec: connection <refused>"),
+        (lambda _: None, "no pod of Prometheus runs"),
+        (lambda _: Source(), "Prometheus has no samples of nodes yet"),
+    ],
+)
+def test_load_and_alerts_are_unknown_while_prometheus_does_not_answer(
+    source: Callable[[object], object], reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("strata.report.load.metrics_of", source)
+    load = load_of(SiteContext.load(find_site("lab")))
+    assert load == UnknownLoad(reason=reason)
+    page = shown(load)
+    assert f"<p>Load and alerts are unknown: {html.escape(reason)}</p>" in page
+    assert "No alert fires" not in page
+
+
+def test_a_site_without_prometheus_has_no_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("strata.report.load.metrics_server", lambda _: None)
+    assert load_of(SiteContext.load(find_site("lab"))) is None
+    assert "Load over the last day" not in shown(None)

@@ -14,6 +14,7 @@ from accounting import jobs
 from accounting.collector import Collector, log
 from accounting.htcondor import AccessPoint, NoPool
 from accounting.kubernetes import Api
+from accounting.metrics import Metrics
 from accounting.migrations import migrate
 from accounting.pods import Reader
 from accounting.retention import Retention
@@ -68,6 +69,8 @@ def _migrate(settings: DatabaseSettings) -> None:
 def _collect(settings: Settings) -> None:
     none = settings.kubernetes_credentials == "none"
     api = Api(settings.kubernetes_url, token_file=None, ca_file=None) if none else Api(settings.kubernetes_url)
+    metrics = Metrics()
+    metrics.serve(settings.metrics_port)
     Collector(
         api,
         Reader(_names(settings.tenants), _names(settings.card_resources)),
@@ -77,6 +80,7 @@ def _collect(settings: Settings) -> None:
         list_seconds=settings.list_seconds,
         watch_seconds=settings.watch_seconds,
         alive_file=settings.alive_file,
+        metrics=metrics,
     ).run()
 
 

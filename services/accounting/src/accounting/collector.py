@@ -13,6 +13,7 @@ import psycopg
 
 from accounting import prometheus, store
 from accounting.kubernetes import Api, Expired, Unavailable
+from accounting.metrics import Metrics
 from accounting.pods import Reader
 from accounting.retention import Retention, apply
 from accounting.store import Connection
@@ -34,6 +35,7 @@ class Collector:
         list_seconds: between two whole lists.
         watch_seconds: length of one watch; a restart of the collector estimates ends no worse than this.
         alive_file: touched after each list and watch.
+        metrics: read after each list and watch.
     """
 
     def __init__(
@@ -47,10 +49,12 @@ class Collector:
         list_seconds: int = 300,
         watch_seconds: int = 30,
         alive_file: Path | None = None,
+        metrics: Metrics | None = None,
     ) -> None:
         self.api, self.reader, self.connect, self.retention = api, reader, connect, retention
         self.prometheus_url = prometheus_url
         self.list_seconds, self.watch_seconds, self.alive_file = list_seconds, watch_seconds, alive_file
+        self.metrics = metrics or Metrics()
 
     def run(self) -> None:
         """Collects until the process ends; errors of the network are logged and tried again."""
@@ -94,7 +98,7 @@ class Collector:
         if any(removed.values()):
             log("info", "removed old records", **removed)
         log("info", "listed", pods=len(rows), nodes=len(nodes))
-        self._alive()
+        self._alive(connection)
         return version
 
     def watch(self, connection: Connection, version: str) -> str:
@@ -111,10 +115,11 @@ class Collector:
             if row is not None:
                 store.write_pods(connection, [row])
         store.write_seen(connection, store.KUBERNETES, datetime.now(UTC))
-        self._alive()
+        self._alive(connection)
         return version
 
-    def _alive(self) -> None:
+    def _alive(self, connection: Connection) -> None:
+        self.metrics.read(connection)
         if self.alive_file is not None:
             self.alive_file.touch()
 

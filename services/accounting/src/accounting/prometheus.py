@@ -25,8 +25,8 @@ _BY_POD = {
     # percent of each card of the pod, added up
     "cards_busy": 'sum by (namespace, pod) (avg_over_time(DCGM_FI_DEV_GPU_UTIL{pod!=""}[1h]))',
 }
-_ENERGY = "sum by (UUID, Hostname) (increase(DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION[1h]))"
-"""Millijoules."""
+_ENERGY = "increase((max by (UUID, Hostname) (DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION))[1h:1m])"
+"""Millijoules; each pod that holds the card, and each of its MIG instances, has a series with the count of the card."""
 
 # of pods with one name in one hour, as of a StatefulSet, the one that ran longest
 _UPSERT = """

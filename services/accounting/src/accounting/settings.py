@@ -93,6 +93,7 @@ class Settings(DatabaseSettings):
     retention_measurements: Annotated[int, Field(ge=0)] = Field(
         default=0, description="Months for which users' measurements are kept; 0: for ever."
     )
+    metrics_port: Annotated[int, Field(ge=0, le=65535)] = Field(default=9101, description="TCP port of /metrics.")
     list_seconds: Annotated[int, Field(ge=1)] = Field(default=300, description="Seconds between two whole lists.")
     watch_seconds: Annotated[int, Field(ge=1)] = Field(
         default=30, description="Seconds until a watch ends and starts again."

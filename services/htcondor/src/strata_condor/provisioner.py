@@ -144,6 +144,12 @@ def exposition(queue: Snapshot, points: list[Point], tenants: Collection[str], n
         every = {(tenant, value) for tenant in tenants for value in values} | set(counts)
         lines += [f"# HELP {name} {text}", f"# TYPE {name} gauge"]
         lines += [f'{name}{{tenant="{t}",{label}="{value}"}} {counts[t, value]}' for t, value in sorted(every)]
+    cards: Counter[str] = Counter()
+    for point in points:
+        cards[point.shape.tenant] += point.shape.cards
+    name = "htcondor_accelerators"
+    lines += [f"# HELP {name} Accelerators of execution points.", f"# TYPE {name} gauge"]
+    lines += [f'{name}{{tenant="{tenant}"}} {cards[tenant]}' for tenant in sorted({*tenants, *cards})]
     name = "htcondor_oldest_idle_job_seconds"
     lines += [f"# HELP {name} How long the longest waiting job has been idle.", f"# TYPE {name} gauge"]
     for tenant in sorted({*tenants, *queue.idle_since}):

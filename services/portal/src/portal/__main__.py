@@ -1,7 +1,7 @@
 """Serves the page of the file that $PORTAL_PAGE names. `/state.json` has the states, `/healthz` is the server's own.
 
 Environment: PORTAL_PAGE; PORTAL_ENTRANCE, ADDRESS PORT of the load balancer; PORTAL_CA, PEM file of the CA of the
-services' certificate, empty for the public ones; PORT.
+services' certificate, empty for the public ones; PORT; METRICS_PORT.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ import os
 import signal
 import ssl
 import sys
+import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from portal.page import STATES, render
+from portal.metrics import metrics_server
+from portal.page import render
 from portal.probe import Entrance, Monitor, Target
 
 POLICY = (
@@ -53,8 +55,7 @@ class Server(ThreadingHTTPServer):
         if path == "/":
             return "text/html", render(self.page, states, self.monitor.checked)
         if path == "/state.json":
-            services = [(state, STATES[state]) for state in states]
-            return "application/json", json.dumps({"checked": self.monitor.checked, "services": services})
+            return "application/json", json.dumps({"checked": self.monitor.checked, "services": states})
         if path == "/healthz":
             return "text/plain", "ok\n"
         if path in FILES:
@@ -91,8 +92,8 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def targets(page: dict[str, Any]) -> list[Target]:
-    """What is probed, in the order of the page."""
-    return [Target(one["host"], one["health"]) for one in page["services"]]
+    """What is probed, in the order of the page: services with a name at the load balancer."""
+    return [Target(one["host"], one["health"]) for one in page["services"] if "host" in one]
 
 
 def main() -> None:
@@ -103,6 +104,8 @@ def main() -> None:
     monitor = Monitor(targets(page), Entrance(address, int(port), tls))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     server = Server(int(os.environ.get("PORT", "8080")), page, monitor)
+    metrics = metrics_server(int(os.environ.get("METRICS_PORT", "9102")), monitor)
+    threading.Thread(target=metrics.serve_forever, daemon=True).start()
     monitor.start()
     server.serve_forever()
 

@@ -9,18 +9,20 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-STATES = {"up": "Available", "down": "Not responding", "unknown": "Not checked yet"}
+State = tuple[str, str]
+"""For the style sheet, and for readers."""
 
 
-def render(page: dict[str, Any], states: Iterable[str], checked: int) -> str:
+def render(page: dict[str, Any], states: Iterable[State], checked: int) -> str:
     """The page as HTML.
 
     Args:
         page: texts and services, as the chart's values have them.
-        states: of the services, in their order.
+        states: of the services that have a host, in their order.
         checked: when, in seconds since 1970; 0: never.
     """
-    cards = "".join(_card(one, state) for one, state in zip(page["services"], states, strict=True))
+    known = iter(states)
+    cards = "".join(_card(one, next(known) if "host" in one else None) for one in page["services"])
     when = f"{datetime.datetime.fromtimestamp(checked, datetime.UTC):%H:%M} UTC" if checked else "not yet"
     template = Template(Path(__file__).with_name("page.html").read_text(encoding="utf-8"))
     return template.substitute(
@@ -34,15 +36,16 @@ def render(page: dict[str, Any], states: Iterable[str], checked: int) -> str:
     )
 
 
-def _card(service: dict[str, str], state: str) -> str:
-    title, url = escape(service["title"]), escape(service["url"])
-    guide = service.get("guide")
-    link = f'<a class="guide" href="{escape(guide)}">Guide: {title}</a>' if guide else ""
-    return (
-        f'<li class="card"><h3><a href="{url}">{title}</a></h3>'
-        f'<p class="state" data-state="{state}">{STATES[state]}</p>'
-        f"<p>{escape(service['summary'])}</p>{link}</li>\n"
-    )
+def _card(service: dict[str, str], state: State | None) -> str:
+    title, url, command, guide = (escape(service.get(key, "")) for key in ("title", "url", "command", "guide"))
+    parts = [
+        f'<h3><a href="{url}">{title}</a></h3>' if url else f"<h3>{title}</h3>",
+        f'<p class="state" data-state="{state[0]}">{escape(state[1])}</p>' if state else "",
+        f"<p>{escape(service['summary'])}</p>",
+        f"<p><code>{command}</code></p>" if command else "",
+        f'<a class="guide" href="{guide}">Guide: {title}</a>' if guide else "",
+    ]
+    return f'<li class="card">{"".join(parts)}</li>\n'
 
 
 def _account(page: dict[str, Any]) -> str:

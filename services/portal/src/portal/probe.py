@@ -7,13 +7,13 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-TIMEOUT_SECONDS = 5.0
+TIMEOUT_SECONDS = 3.0
 """For one request; a service that is slower is down for its users."""
-INTERVAL_SECONDS = 15.0
+INTERVAL_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -57,14 +57,34 @@ class _Connection(http.client.HTTPSConnection):
         self.sock = self._entrance.tls.wrap_socket(plain, server_hostname=self.host)
 
 
-def responds(target: Target, entrance: Entrance) -> bool:
-    """Whether a service responds now."""
+@dataclass(frozen=True)
+class Answer:
+    """How a service responded.
+
+    Args:
+        seconds: until it did, or until that was given up.
+        problem: why it is down, for its users; empty while it responds.
+    """
+
+    seconds: float
+    problem: str = ""
+
+
+def probe(target: Target, entrance: Entrance) -> Answer:
+    """How a service responds now."""
+    begin = time.monotonic()
+    problem = _problem(target, entrance)
+    return Answer(time.monotonic() - begin, problem)
+
+
+def _problem(target: Target, entrance: Entrance) -> str:
     connection = _Connection(target.host, entrance)
     try:
         connection.request("GET", target.path, headers={"User-Agent": "strata-portal", "Connection": "close"})
-        return connection.getresponse().status < 400
+        status = connection.getresponse().status
+        return f"HTTP status {status}" if status >= 400 else ""
     except (OSError, http.client.HTTPException):
-        return False
+        return "no answer"
     finally:
         connection.close()
 
@@ -80,7 +100,7 @@ class Monitor:
     def __init__(self, targets: Iterable[Target], entrance: Entrance) -> None:
         self._targets = tuple(dict.fromkeys(targets))
         self._entrance = entrance
-        self._up: dict[Target, bool] = {}
+        self._answers: dict[Target, Answer] = {}
         self._checked = 0.0
 
     def start(self) -> None:
@@ -91,15 +111,22 @@ class Monitor:
         """Probes every service once, all at one time."""
         if self._targets:
             with ThreadPoolExecutor(len(self._targets)) as pool:
-                found = list(pool.map(lambda target: responds(target, self._entrance), self._targets))
-            self._up = dict(zip(self._targets, found, strict=True))
+                found = list(pool.map(lambda target: probe(target, self._entrance), self._targets))
+            self._answers = dict(zip(self._targets, found, strict=True))
         self._checked = time.time()
 
-    def state(self, target: Target) -> str:
-        """up, down, or unknown: not probed yet, or too long ago."""
+    def answers(self) -> Mapping[Target, Answer]:
+        """The last answers; none while they are unknown: not probed yet, or too long ago."""
         if time.time() - self._checked > 3 * INTERVAL_SECONDS + TIMEOUT_SECONDS:
-            return "unknown"
-        return "up" if self._up.get(target) else "down"
+            return {}
+        return self._answers
+
+    def state(self, target: Target) -> tuple[str, str]:
+        """up, down or unknown, and the same in users' words, with the reason."""
+        answer = self.answers().get(target)
+        if answer is None:
+            return "unknown", "Not checked yet"
+        return ("down", f"Not responding: {answer.problem}") if answer.problem else ("up", "Available")
 
     @property
     def checked(self) -> int:

@@ -5,7 +5,7 @@ async function refresh() {
   if (document.hidden) return;
   let found = { services: [] };
   try {
-    found = await (await fetch("state.json", { cache: "no-store", signal: AbortSignal.timeout(10000) })).json();
+    found = await (await fetch("state.json", { cache: "no-store", signal: AbortSignal.timeout(4000) })).json();
   } catch {
     // the states below become unknown
   }
@@ -19,5 +19,5 @@ async function refresh() {
   if (found.checked) document.getElementById("checked").textContent = new Date(found.checked * 1000).toLocaleTimeString();
 }
 addEventListener("visibilitychange", refresh);
-setInterval(refresh, 15000);
+setInterval(refresh, 5000);
 refresh();

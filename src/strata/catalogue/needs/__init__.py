@@ -8,6 +8,7 @@ from strata.catalogue.needs.bucket import Bucket, TenantBuckets
 from strata.catalogue.needs.client import Client
 from strata.catalogue.needs.dask_clusters import DaskClusters
 from strata.catalogue.needs.database import Database
+from strata.catalogue.needs.front_page import FrontPageEntry
 from strata.catalogue.needs.hostname import Hostname
 from strata.catalogue.needs.metrics import Metrics
 from strata.catalogue.needs.metrics_query import MetricsQuery
@@ -25,6 +26,7 @@ __all__ = [
     "Client",
     "DaskClusters",
     "Database",
+    "FrontPageEntry",
     "Hostname",
     "Metrics",
     "MetricsQuery",

@@ -30,6 +30,7 @@ class Hostname(Need[dict[str, str]]):
         title: of the service on the site's front page, in users' words; empty: the page does not show it.
         summary: one sentence below the title.
         start_path: where users begin.
+        command: what users type where the service has no web page; `{url}` is its address.
     """
 
     label: str
@@ -37,6 +38,7 @@ class Hostname(Need[dict[str, str]]):
     title: str = ""
     summary: str = ""
     start_path: str = "/"
+    command: str = ""
 
     def host(self, domain: str) -> str:
         """The whole name."""

@@ -30,11 +30,13 @@ class Namespace(Need[str]):
         name: of the namespace; two services that need the same one share it. A service's first has its release.
         pod_security: level of the Pod Security Standards that it enforces.
         secret: entries of a Secret in it, named as the service's, for a namespace that does not have the release.
+        reader: service account in it that may list the nodes and pods of the cluster; empty: none.
     """
 
     name: str
     pod_security: PodSecurity = "restricted"
     secret: Callable[[ServiceContext[Any]], Mapping[str, str]] | None = None
+    reader: str = ""
 
     @property
     def release(self) -> str:
