@@ -10,6 +10,7 @@ from strata.models.checks import (
     capacity,
     data_transfer,
     gpu_pools,
+    host_names,
     kolla,
     kubespray,
     names,
@@ -38,6 +39,7 @@ def cross_check(site: Site, directory: Path) -> list[Finding]:
     findings: list[Finding] = []
     own = (
         names,
+        host_names,
         networks,
         accelerators,
         gpu_pools,

@@ -45,10 +45,6 @@ def check(site: Site) -> Iterator[Finding]:
         if image.release not in DEBIAN_RELEASES:
             fix = f"release: {' or '.join(DEBIAN_RELEASES)}, in quotes"
             yield Finding(("cloud", "images", index, "release"), "is not a Debian release that the roles support", fix)
-    if site.cloud is not None and site.cloud.control_network is not None:
-        for host in hosts(site):
-            if host.name == "controller":
-                yield Finding((*host.path, "name"), "is the name of the lab's OpenStack controller", "another name")
 
 
 def _named(site: Site) -> Iterator[list[tuple[str, KeyPath]]]:
