@@ -15,6 +15,7 @@ from strata.models.checks import (
     kubespray,
     names,
     networks,
+    people,
     roles,
     services,
     slurm,
@@ -39,6 +40,7 @@ def cross_check(site: Site, directory: Path) -> list[Finding]:
     findings: list[Finding] = []
     own = (
         names,
+        people,
         host_names,
         networks,
         accelerators,
