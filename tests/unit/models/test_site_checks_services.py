@@ -167,6 +167,13 @@ CASES: dict[str, Mistake] = {
         "remove it",
         "clients: [10.244.3.0/24]",
     ),
+    "exports with one number": (
+        [("exports: [", "exports: [{name: data214, path: /srv/nfs/a}, {name: data319, path: /srv/nfs/b}, ")],
+        "hosts.nfs.exports[1].name",
+        "has the export id of data214, 20022, by which the server tells exports apart (line 39: hosts.nfs.exports[0].",
+        "another name",
+        "data319",
+    ),
     "folder of a tenant without a group": (
         [(", group_id: 20001", "")],
         "platform.tenants[0]",
