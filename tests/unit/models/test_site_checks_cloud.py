@@ -237,6 +237,13 @@ CASES: dict[str, Mistake] = {
         "another",
         "kube-system",
     ),
+    "tenant named like its group of principal investigators": (
+        [("{name: teaching, quota", "{name: admins, quota")],
+        "platform.tenants[1].name",
+        "is the group of each tenant's principal investigators at the issuer",
+        "another name, for instance research",
+        "name: admins",
+    ),
     "host named like the lab's controller": (
         [("name: worker-1", "name: controller")],
         "cloud.instances[2].name",
