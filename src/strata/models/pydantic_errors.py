@@ -209,8 +209,7 @@ def _problem(document: Document, detail: ErrorDetails, path: KeyPath) -> Problem
         listed = f" The choices: {', '.join(choices)}" if similar(word, choices) is not None else ""
         return document.problem(path, "is not one of the choices", suggestion(word, choices, "choices") + listed)
     if kind == "accelerator_kind":
-        meant = _joined(document, path) or suggestion(str(path[-1]), context["choices"], "kinds")
-        return document.problem(path, str(detail["msg"]), meant)
+        return document.problem(path, str(detail["msg"]), _joined(document, path) or str(context["fix"]))
     if (fix := suggestions.general(detail["input"])) is not None and path:
         return document.problem(path, _TEXTS.get(kind, (str(detail["msg"]),))[0], fix)
     if kind in ("greater_than_equal", "less_than_equal"):
