@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from urllib.parse import urlsplit
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
 from strata.catalogue.needs import Audience, Database, Hostname, Metrics, Need, Priority
@@ -15,7 +17,8 @@ from strata.catalogue.service import Service, ServiceContext, Values
 from strata.models.base import Model, Unit
 from strata.models.files import is_file
 from strata.models.finding import Finding
-from strata.models.types import Count, DnsLabel, SiteFile
+from strata.models.types import Count, DnsLabel, HttpsUrl, SiteFile
+from strata.models.yaml_events import dotted
 
 if TYPE_CHECKING:
     from strata.models import Site
@@ -26,8 +29,6 @@ AUDIENCE = Audience("ml-hub", path="/v3/ml-hub/models")
 METRICS = Metrics(9464)
 PRIORITY = Priority("platform")
 CATALOGUE_KEY: KeyPath = ("platform", "services", "ml_hub", "catalogue", "file")
-HUB_PORT = 443
-"""Of the Hugging Face API."""
 MAXIMUM_CHARACTERS = 1_000_000
 """A ConfigMap holds no more."""
 
@@ -42,6 +43,16 @@ class Catalogue(Model):
         Unit("models"),
         Field(description="Number of models to load from the Hugging Face API, the most downloaded first."),
     ] = None
+    endpoint: Annotated[
+        HttpsUrl | None, Field(description="With hugging_face: URL of a mirror of the API. Default: the public one.")
+    ] = None
+    ca_file: Annotated[
+        SiteFile | None,
+        Field(
+            description="With hugging_face: PEM file of the CA of the endpoint's certificate, relative to the site "
+            "file. Default: public CAs."
+        ),
+    ] = None
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -51,7 +62,15 @@ class Catalogue(Model):
                 "needs exactly one of file and hugging_face",
                 {"fix": "for instance {file: catalogue.json}"},
             )
+        if self.file is not None and (self.endpoint, self.ca_file) != (None, None):
+            message = "endpoint and ca_file are for hugging_face, and the source is a file"
+            raise PydanticCustomError("catalogue_source", message, {"fix": "remove them"})
         return self
+
+    @property
+    def hub_port(self) -> int:
+        """TCP port of the Hugging Face API."""
+        return urlsplit(self.endpoint or "").port or 443
 
 
 class MlHub(Model):
@@ -79,8 +98,12 @@ def needs(settings: MlHub) -> tuple[Need[Any], ...]:
 
 
 def check(settings: MlHub, _: Site, directory: Path) -> Iterator[Finding]:
-    """The catalogue's file is there and is a catalogue."""
+    """The catalogue's file is there and is a catalogue; the endpoint's CA is one."""
     if settings.catalogue.file is None:
+        if settings.catalogue.ca_file is not None:
+            from strata.models.checks.services import certificates_file  # it imports the services
+
+            yield from certificates_file((*CATALOGUE_KEY[:-1], "ca_file"), directory / settings.catalogue.ca_file)
         return
     file = directory / settings.catalogue.file
     if not is_file(file):
@@ -118,7 +141,7 @@ def values(context: ServiceContext[MlHub]) -> Values:
         "networkPolicy": {
             "metricsClients": list(metrics.clients),
             "issuerPods": dict(issuer.pods),
-            "egressPorts": sorted({*issuer.ports, *([HUB_PORT] if hub.catalogue.file is None else [])}),
+            "egressPorts": sorted({*issuer.ports, *([hub.catalogue.hub_port] if hub.catalogue.file is None else [])}),
         },
     }
     if issuer.jwks_url is not None:
@@ -131,16 +154,20 @@ def values(context: ServiceContext[MlHub]) -> Values:
 def _catalogue(context: ServiceContext[MlHub]) -> Values:
     catalogue = context.settings.catalogue
     if catalogue.file is None:
-        return {"source": "hub", "limit": catalogue.hugging_face}
-    key = ".".join(str(step) for step in CATALOGUE_KEY)
-    return {"source": "file", "text": context.read(key, Path(catalogue.file))}
+        found: Values = {"source": "hub", "limit": catalogue.hugging_face}
+        if catalogue.endpoint is not None:
+            found["endpoint"] = catalogue.endpoint
+        if catalogue.ca_file is not None:
+            found["ca"] = context.read(dotted((*CATALOGUE_KEY[:-1], "ca_file")), Path(catalogue.ca_file))
+        return found
+    return {"source": "file", "text": context.read(dotted(CATALOGUE_KEY), Path(catalogue.file))}
 
 
 def check_catalogue(file: Path) -> None:
-    """Refuses a file that is no catalogue, as far as Strata must know it; the hub itself checks each field.
+    """Refuses a file that the hub would refuse.
 
     Args:
-        file: a JSON list of models, each a mapping with an id of its own.
+        file: a JSON list of models, each with the fields of `ml_hub.records.ModelRecord` and an id of its own.
 
     Raises:
         OSError: it is not there or cannot be read.
@@ -160,6 +187,8 @@ def check_catalogue(file: Path) -> None:
         raise ValueError(f"is no JSON: {error}") from None
     if not isinstance(models, list):
         raise ValueError("must hold a list of models")
+    # by its name in the service's folder: the package ml_hub is installed in the service's own environment
+    record = importlib.import_module(f"{__package__}.src.ml_hub.records").ModelRecord
     seen: set[str] = set()
     for number, model in enumerate(models):
         identifier = model.get("id") if isinstance(model, dict) else None
@@ -168,6 +197,13 @@ def check_catalogue(file: Path) -> None:
         if identifier in seen:
             raise ValueError(f"entry {number}: duplicate id {identifier[:80]!r}")
         seen.add(identifier)
+        try:
+            record.model_validate(model)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            key = ".".join(map(str, first["loc"]))
+            label = f"entry {number} ({identifier[:80]!r})"
+            raise ValueError(f"{label}: {key}: {first['msg']}, is {first['input']!r:.80}") from None
 
 
 def _refuse(word: str) -> object:

@@ -94,14 +94,13 @@ func run(s settings) error {
 		SideCarDir:     s.metadata,
 		ForceNoTmpFile: true, // NFS has none
 		// its file would be beside the buckets; there is one process
-		ForceNoObjLockFile: true,
-		// of files that did not come by S3
-		DefaultEtag:         "00000000000000000000000000000000",
+		ForceNoObjLockFile:  true,
+		CopyObjectThreshold: 5 << 30, // that of S3
 		ValidateBucketNames: true,
 	}
 	options.SetNewDirPerm(dirPerm)
 	options.SetNewFilePerm(filePerm)
-	backend, err := posix.New(s.buckets, sidecar, options)
+	backend, err := posix.New(s.buckets, stamped{sidecar, s.buckets}, options)
 	if err != nil {
 		return err
 	}

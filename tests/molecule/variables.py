@@ -59,11 +59,11 @@ def write(directory: Path, addresses: dict[str, str]) -> None:
         "base_service_names": [{"name": f"{n}.{DOMAIN}", "address": first} for n in ("registry", "hello")],
         "base_users": [{"name": "ada", "keys": ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIMolecule ada"], "sudo": True}],
         "nfs_server_exports": [
-            {"name": "data", "path": "/srv/nfs/data", "folders": [{"name": "research", "group_id": 20001}]},
-            {"name": "readonly", "path": "/srv/nfs/readonly", "access": "ro"},
-            {"name": "elsewhere", "path": "/srv/nfs/elsewhere", "clients": ["192.0.2.0/24"]},
+            {"name": "data", "id": 1, "path": "/srv/nfs/data", "folders": [{"name": "research", "group_id": 20001}]},
+            {"name": "readonly", "id": 2, "path": "/srv/nfs/readonly", "access": "ro"},
+            {"name": "elsewhere", "id": 3, "path": "/srv/nfs/elsewhere", "clients": ["192.0.2.0/24"]},
             {
-                **{"name": "homes", "path": "/srv/nfs/volumes/homes", "size": "32M"},
+                **{"name": "homes", "id": 4, "path": "/srv/nfs/volumes/homes", "size": "32M"},
                 **{"owner": 1000, "group": 100, "mode": "0770"},
             },
         ],

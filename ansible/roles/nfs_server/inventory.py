@@ -6,7 +6,7 @@ from strata.catalogue.needs.shared_volume import SharedVolume, service_volumes
 from strata.inventory.clients import NFS_ROLES, SERVICE_ROLES
 from strata.inventory.topology import host_networks_with
 from strata.models import Site
-from strata.models.hosts import NfsExport
+from strata.models.hosts import NfsExport, export_id
 from strata.site.outputs import CloudOutputs
 
 
@@ -23,6 +23,7 @@ def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
 def _volume(site: Site, need: SharedVolume, clients: list[str]) -> dict[str, object]:
     return {
         "name": need.name,
+        "id": export_id(need.name),
         "path": str(need.path(site)),
         "clients": clients,
         "squash_root": not need.root,
@@ -36,6 +37,7 @@ def _volume(site: Site, need: SharedVolume, clients: list[str]) -> dict[str, obj
 def _export(site: Site, export: NfsExport, clients: list[str]) -> dict[str, object]:
     found: dict[str, object] = {
         "name": export.name,
+        "id": export_id(export.name),
         "path": str(export.path),
         "clients": list(dict.fromkeys([*clients, *map(str, export.clients)])),
         "access": "ro" if export.read_only else "rw",

@@ -29,7 +29,7 @@ app.kubernetes.io/part-of: strata
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 
-{{/* One container of the image; takes (dict "root" $ "name" … "arguments" (list …)). */}}
+{{/* One container of the image; takes (dict "root" $ "name" … "arguments" (list …) "environment" (list …)). */}}
 {{- define "ml-hub.container" -}}
 name: {{ .name }}
 image: {{ printf "%s@%s" .root.Values.image.repository .root.Values.image.digest }}
@@ -38,6 +38,9 @@ args: {{ toJson .arguments }}
 envFrom:
   - configMapRef:
       name: {{ include "ml-hub.settingsName" .root }}
+{{- with .environment }}
+env: {{- toYaml . | nindent 2 }}
+{{- end }}
 securityContext:
   allowPrivilegeEscalation: false
   readOnlyRootFilesystem: true
@@ -98,4 +101,32 @@ volumes:
     configMap:
       name: {{ include "ml-hub.catalogueName" . }}
 {{- end }}
+{{- end -}}
+
+{{/* Spec of a Job that loads the catalogue of a hub. */}}
+{{- define "ml-hub.load" -}}
+{{- $arguments := list "load" "--hub" "--limit" (.Values.catalogue.limit | int | toString) -}}
+{{- with .Values.catalogue.endpoint }}
+{{- $arguments = concat $arguments (list "--endpoint" .) -}}
+{{- end -}}
+{{- $environment := list -}}
+{{- if .Values.catalogue.ca }}
+{{- $environment = list (dict "name" "SSL_CERT_FILE" "value" "/etc/ml-hub/authorities/hub.pem") -}}
+{{- end -}}
+{{- $load := dict "root" . "name" "load" "arguments" $arguments "environment" $environment -}}
+backoffLimit: 3
+activeDeadlineSeconds: 1800
+template:
+  metadata:
+    labels:
+      {{- include "ml-hub.labels" . | nindent 6 }}
+      app.kubernetes.io/component: load
+  spec:
+    {{- include "ml-hub.podSettings" . | nindent 4 }}
+    restartPolicy: Never
+    # the Deployment's own may not have run yet
+    initContainers:
+      - {{- include "ml-hub.container" (dict "root" . "name" "migrate" "arguments" (list "migrate")) | nindent 8 }}
+    containers:
+      - {{- include "ml-hub.container" $load | nindent 8 }}
 {{- end -}}

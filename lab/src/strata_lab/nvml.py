@@ -19,6 +19,7 @@ PRODUCT_NAMES = {
     "p100": "Tesla P100-PCIE-16GB",
     "v100": "Tesla V100-PCIE-16GB",
     "v100-32gb": "Tesla V100-PCIE-32GB",
+    "v100s": "Tesla V100S-PCIE-32GB",
     "v100-sxm2": "Tesla V100-SXM2-16GB",
     "v100-sxm2-32gb": "Tesla V100-SXM2-32GB",
     "rtx2080ti-1e04": "NVIDIA GeForce RTX 2080 Ti",

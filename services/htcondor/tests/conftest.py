@@ -32,13 +32,15 @@ def real_pool(
     lab_with: Callable[..., Path],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> RealPool:
-    """The lab's pool, with queues and one execution point of the tenant research that stays."""
+    """The lab's pool, with queues, one execution point of the tenant research that stays, and a tenant ml-team."""
     stack, pools = _pools
     if shutil.which("podman") is None:
         pytest.skip("podman is not installed")
     if not pools:
         images = [{"name": ANOTHER, "image": f"registry.example.org/debian@sha256:{64 * '0'}"}]
         options = {"queues": QUEUES, "images": images, "default_image": OWN_IMAGE}
-        objects = objects_of(SERVICE, lab_with(SERVICE, idle_seconds=3600, **options))
+        site_file = lab_with(SERVICE, idle_seconds=3600, **options)
+        site_file.write_text(site_file.read_text().replace("name: teaching", "name: ml-team"))
+        objects = objects_of(SERVICE, site_file)
         pools.append(stack.enter_context(running(objects, tmp_path_factory.mktemp("pool"))))
     return pools[0]

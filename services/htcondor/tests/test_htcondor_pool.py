@@ -38,6 +38,17 @@ def test_a_job_resumes_where_its_checkpoint_was(real_pool: RealPool) -> None:
     assert real_pool.output("cat", "out") == "resumed with its input\n"
 
 
+def test_a_tenant_with_a_dash_has_its_quota(real_pool: RealPool) -> None:
+    """HTCondor's settings have no dashes in their names; the tenant keeps its own."""
+    cluster = real_pool.submit(shell("true"), "ml-team.ada_b-c")
+    found = real_pool.ad(cluster, "AcctGroup", "AcctGroupUser", "AccountingGroup")
+    assert found == ["ml-team", "ada_b-c", "ml_team.ada_b-c"]
+    assert real_pool.output("condor_config_val", "GROUP_QUOTA_ml_team").strip() == "4"
+    with pytest.raises(AssertionError, match="the request is more than the tenant's quota of batch jobs"):
+        real_pool.submit("request_cpus = 5", "ml-team.ada")
+    real_pool.output("condor_rm", "-all", *AT)
+
+
 def test_a_job_takes_the_execution_point_of_a_later_queue(real_pool: RealPool) -> None:
     """The job of the queue batch is evicted by one of interactive, runs again after it, and ends once."""
     batch = real_pool.submit(shell("if mkdir /tmp/batch-began; then sleep 3600; fi"))

@@ -183,8 +183,9 @@ def test_the_queue_is_read_by_shape() -> None:
         {"Name": "a", "IsAccountingGroup": True, "Priority": 500.0},
         {"Name": "a.ada@lab", "Priority": 2.0},
         {"Name": "a.carol@lab", "Priority": 0.5},
+        {"Name": "ml_team.a_d-a@lab", "Priority": 1.0},
     ]
-    assert usage(priorities) == {"a": 2.5}
+    assert usage(priorities) == {"a": 2.5, "ml-team": 1.0}
 
 
 def test_a_point_has_what_its_job_requests(cluster: Any, plan: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -143,6 +144,21 @@ def test_jobs_beyond_a_tenants_share_are_refused(objects_of: ObjectsOf, lab_with
     assert f"SUBMIT_REQUIREMENT_Limits = False || {' || '.join(rules)}\n" in with_cards
     without = configuration(objects_of(SERVICE, lab_with(SERVICE)), "access-point")
     assert "(RequestGPUs ?: 0) <= 1)" not in without
+
+
+def test_names_of_settings_are_identifiers(objects_of: ObjectsOf, lab_with: LabWith) -> None:
+    """HTCondor's daemons end at any other name; a tenant's may have dashes."""
+    file = lab_with(SERVICE, accelerator="v100", queues=["day-time", "night"])
+    file.write_text(file.read_text().replace("research", "ml-team").replace("name: teaching", "name: 2-b"))
+    objects = objects_of(SERVICE, file)
+    for part in ("central-manager", "access-point", "client", "execution-point"):
+        text = re.sub(r"(?ms)^(\w+) @=end$.*?^@end$", r"\1 =", configuration(objects, part))
+        lines = [line for line in text.splitlines() if line and not line.startswith(("#", "use "))]
+        assert lines
+        assert [line for line in lines if not re.match(r"[A-Za-z_][A-Za-z0-9_.]* *=", line)] == [], part
+    manager = configuration(objects, "central-manager").splitlines()
+    assert {"GROUP_NAMES = ml_team, 2_b", "GROUP_QUOTA_ml_team = 8", "GROUP_QUOTA_2_b = 4"} <= set(manager)
+    assert 'stringListMember(AcctGroup, "ml-team,2-b")' in configuration(objects, "access-point")
 
 
 def test_a_site_has_several_tenants(objects_of: ObjectsOf, lab_with: LabWith) -> None:

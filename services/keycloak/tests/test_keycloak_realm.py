@@ -350,6 +350,26 @@ def test_who_leaves_the_site_file_leaves_the_tenant(restored: Keycloak) -> None:
     assert found["dave"]["tenants"] == [], biology["name"]
 
 
+def test_addresses_are_exchanged_and_a_refused_user_stops_no_other(restored: Keycloak) -> None:
+    """What the fake of test_keycloak_people.py assumes."""
+    members = restored.site["tenants"][0]["members"]
+    members[:] = [{"name": "carol", "email": "One@lab.strata.test"}, {"name": "hugo", "email": "two@lab.strata.test"}]
+    restored.reconcile()
+    members[:] = [{"name": "carol", "email": "two@lab.strata.test"}, {"name": "hugo", "email": "ONE@lab.strata.test"}]
+    members += [
+        {"name": "ida", "email": "two@lab.strata.test"},
+        {"name": "al", "email": ""},
+        {"name": "joe", "email": "a..b@-x.y"},
+    ]
+    members += [{"name": "kim", "email": ""}]
+    assert restored.reconcile()
+    found = {user["name"]: user for user in restored.users("list")["users"]}
+    assert [found[name]["email"] for name in ("carol", "hugo")] == ["two@lab.strata.test", "one@lab.strata.test"]
+    assert found["kim"]["tenants"] == ["research"]
+    assert not {"ida", "al", "joe"} & found.keys()
+    assert restored.users("invite", name="carol", password="for-one-login") == {}
+
+
 def test_a_client_that_is_not_wanted_goes(restored: Keycloak) -> None:
     restored.site["clients"] = restored.site["clients"][:1]
     assert [change for change in restored.reconcile() if change.startswith("DELETE")]

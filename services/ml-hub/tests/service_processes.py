@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import ssl
 import subprocess
 import threading
 import time
@@ -65,7 +66,9 @@ def running(
 
 
 @contextlib.contextmanager
-def http_server(answer: Callable[[str], tuple[int, dict[str, str], Any]]) -> Iterator[str]:
+def http_server(
+    answer: Callable[[str], tuple[int, dict[str, str], Any]], tls: ssl.SSLContext | None = None
+) -> Iterator[str]:
     """A server on loopback that answers GET with what the function says: status, headers, JSON."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -83,11 +86,13 @@ def http_server(answer: Callable[[str], tuple[int, dict[str, str], Any]]) -> Ite
             """Says nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     # looks often whether it should end: tests have many
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}"
+        yield f"http{'s' if tls else ''}://127.0.0.1:{server.server_port}"
     finally:
         server.shutdown()
         server.server_close()

@@ -54,6 +54,11 @@ def containers(template: dict[str, Any]) -> list[dict[str, Any]]:
     return [*template["spec"].get("initContainers", []), *template["spec"]["containers"]]
 
 
+def load_job(objects: Objects) -> dict[str, Any]:
+    (job,) = (item for (kind, name), item in objects.items() if kind == "Job" and name.startswith("ml-hub-load-"))
+    return job
+
+
 def hub_mode(values: Values) -> Values:
     return {**values, "catalogue": {"source": "hub", "limit": 50000, "endpoint": "https://hub.example.org"}}
 
@@ -81,7 +86,7 @@ def test_selectors_find_the_pods_and_nothing_else(helm: Helm, values: Values) ->
     for name in ("ml-hub", "ml-hub-metrics"):
         selector = objects["Service", name]["spec"]["selector"]
         assert selector.items() <= deployment["template"]["metadata"]["labels"].items()
-        assert not selector.items() <= objects["Job", "ml-hub-load"]["spec"]["template"]["metadata"]["labels"].items()
+        assert not selector.items() <= load_job(objects)["spec"]["template"]["metadata"]["labels"].items()
     assert deployment["selector"]["matchLabels"].items() <= deployment["template"]["metadata"]["labels"].items()
 
 
@@ -161,11 +166,35 @@ def test_the_catalogue_of_a_hub_is_loaded_by_jobs(helm: Helm, values: Values) ->
     objects = helm.template(CHART, hub_mode(values))
     assert ("ConfigMap", "ml-hub-catalogue") not in objects
     arguments = ["load", "--hub", "--limit", "50000", "--endpoint", "https://hub.example.org"]
-    job = objects["Job", "ml-hub-load"]
-    assert job["metadata"]["annotations"]["helm.sh/hook"] == "post-install,post-upgrade"
-    cron = objects["CronJob", "ml-hub-load"]["spec"]["jobTemplate"]["spec"]["template"]
-    for template in (job["spec"]["template"], cron):
-        assert template["spec"]["containers"][0]["args"] == arguments
+    cron = objects["CronJob", "ml-hub-load"]["spec"]["jobTemplate"]["spec"]
+    assert load_job(objects)["spec"] == cron
+    (container,) = cron["template"]["spec"]["containers"]
+    assert container["args"] == arguments
+    assert "env" not in container
+
+
+def test_a_hub_that_does_not_respond_stops_no_release(helm: Helm, values: Values) -> None:
+    """Helm waits for hooks, and for no plain Job; a changed Job is another one, since none can be changed."""
+    values = hub_mode(values)
+    first = load_job(helm.template(CHART, values))
+    assert "annotations" not in first["metadata"]
+    assert load_job(helm.template(CHART, {**values, "replicas": 2}))["metadata"] == first["metadata"]
+    values["catalogue"]["limit"] = 10
+    second = load_job(helm.template(CHART, values))
+    assert second["metadata"]["name"] != first["metadata"]["name"]
+    values["image"]["digest"] = "sha256:" + "b" * 64
+    assert load_job(helm.template(CHART, values))["metadata"]["name"] != second["metadata"]["name"]
+
+
+def test_the_ca_of_a_mirror_is_for_its_load_only(helm: Helm, values: Values, authority: str) -> None:
+    values = hub_mode(values)
+    values["catalogue"]["ca"] = authority
+    objects = helm.template(CHART, values)
+    assert objects["ConfigMap", "ml-hub-authorities"]["data"]["hub.pem"] == authority
+    (container,) = load_job(objects)["spec"]["template"]["spec"]["containers"]
+    assert container["env"] == [{"name": "SSL_CERT_FILE", "value": "/etc/ml-hub/authorities/hub.pem"}]
+    (server,) = objects["Deployment", CHART]["spec"]["template"]["spec"]["containers"]
+    assert "env" not in server
 
 
 def test_network_policy_lets_in_what_is_served(helm: Helm, values: Values) -> None:

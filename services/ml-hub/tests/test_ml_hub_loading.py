@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -270,6 +271,59 @@ def test_loading_from_a_hub_page_by_page(
         environment["ML_HUB_DATABASE_NAME"],
     )
     assert found.startswith("author1|{en,de}|{c4}|mit|2024-01-02 03:04:05")
+
+
+def bad(**changes: Any) -> dict[str, Any]:
+    return {**HUB_MODELS[0], "id": f"bad/{next(iter(changes))}", **changes}
+
+
+def test_what_anyone_may_write_at_a_hub_stops_no_load(
+    postgresql: PostgreSQL, run_hub: ServiceCommands, environment: dict[str, str], tmp_path: Path
+) -> None:
+    """Empty and over-long texts are left out; a model that cannot be kept is skipped, and named."""
+    long = "x" * 300
+    models = [
+        bad(tags=["dataset:", "license:", "", long, "a\0b", f"dataset:{long}", "dataset:c4", "license:mit", "fine"]),
+        bad(library_name="", pipeline_tag=long, author=long),
+        bad(cardData={"language": ["en", "", 5, None, "not a language", long]}),
+        bad(id=f"bad/{long}"),
+        bad(downloads=-1),
+        *HUB_MODELS,
+    ]
+    with http_server(lambda _: (200, {}, models)) as url:
+        environment |= {"HF_HOME": str(tmp_path), "HF_HUB_DISABLE_TELEMETRY": "1"}
+        done = run_hub(environment, "load", "--hub", "--limit", "100", "--endpoint", url)
+    assert counts(done)["inserted"] == len(models) - 2
+    assert "2 of 10 models were skipped" in done.stderr
+    assert "bad/xxx" in done.stderr
+    assert "bad/downloads" in done.stderr
+
+    def row(name: str, columns: str) -> str:
+        return postgresql.sql(
+            f"SELECT {columns} FROM models WHERE id = 'bad/{name}'",  # noqa: S608  # the test's own words
+            environment["ML_HUB_DATABASE_NAME"],
+        )
+
+    tags = "{dataset:,license:,dataset:c4,license:mit,fine}"
+    assert row("tags", "license, datasets, tags") == f"mit|{{c4}}|{tags}"
+    assert row("library_name", "author, library_name, pipeline_tag") == "bad||"
+    assert row("cardData", "languages") == "{en}"
+
+
+def test_a_mirror_has_a_ca_of_its_own(run_hub: ServiceCommands, environment: dict[str, str], tmp_path: Path) -> None:
+    """With SSL_CERT_FILE, as the chart sets it."""
+    authority, key = pki.create_authority("mirror")
+    certificate = pki.issue(authority, key, "hub", [], ["127.0.0.1"])
+    for name, text in (("ca", authority), ("server", certificate.certificate + certificate.private_key)):
+        (tmp_path / f"{name}.pem").write_text(text)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(tmp_path / "server.pem")
+    environment |= {"HF_HOME": str(tmp_path), "HF_HUB_DISABLE_TELEMETRY": "1"}
+    with http_server(lambda _: (200, {}, HUB_MODELS), tls) as url:
+        refused = run_hub(environment, "load", "--hub", "--endpoint", url)
+        assert_user_error(refused, url, "certificate")
+        trusting = environment | {"SSL_CERT_FILE": str(tmp_path / "ca.pem")}
+        assert counts(run_hub(trusting, "load", "--hub", "--endpoint", url))["total"] == len(HUB_MODELS)
 
 
 def test_a_hub_that_answers_with_an_error_is_named(

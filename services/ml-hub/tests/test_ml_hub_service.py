@@ -60,6 +60,20 @@ def test_an_external_issuer_by_discovery_needs_its_url_only(lab: Path, tmp_path:
     assert values_of(SERVICE, file)["issuer"] == {"url": EXTERNAL["url"], "audience": "ml-hub"}
 
 
+def test_a_mirror_of_the_hub(lab: Path, tmp_path: Path, values_of: ValuesOf) -> None:
+    file = with_external_issuer(lab, tmp_path)
+    catalogue = {"hugging_face": 10, "endpoint": "https://hub.example.org:9443/mirror", "ca_file": "issuer.pem"}
+    content = yaml.safe_load(file.read_text())
+    content["platform"]["services"]["ml_hub"]["catalogue"] = catalogue
+    file.write_text(yaml.safe_dump(content))
+    values = values_of(SERVICE, file)
+    assert values["catalogue"] == {"source": "hub", "limit": 10, "endpoint": catalogue["endpoint"], "ca": PEM}
+    assert values["networkPolicy"]["egressPorts"] == [443, 8443, 9443]
+    (tmp_path / "issuer.pem").write_text("no certificate")
+    with pytest.raises(SiteError, match=r"ml_hub\.catalogue\.ca_file: .* holds no certificate in PEM form"):
+        load_site(file)
+
+
 def test_a_catalogue_that_is_gone_is_named(lab: Path, tmp_path: Path, context_of: Callable[..., Any]) -> None:
     file = with_external_issuer(lab, tmp_path)
     context = context_of(SERVICE, file)
@@ -76,6 +90,11 @@ CATALOGUES = {
     "texts": (b'["a"]', "entry 0 has no id"),
     "without id": (b'[{"id": "a"}, {"name": "b"}]', "entry 1 has no id"),
     "twice": (b'[{"id": "a"}, {"id": "a"}]', "entry 1: duplicate id 'a'"),
+    "negative": (b'[{"id": "a", "downloads": -1}]', "entry 0 ('a'): downloads: Input should be greater than"),
+    "empty licence": (b'[{"id": "a", "license": ""}]', "entry 0 ('a'): license: String should have at least 1"),
+    "empty data set": (b'[{"id": "a"}, {"id": "b", "datasets": [""]}]', "entry 1 ('b'): datasets.0: String should"),
+    "unknown key": (b'[{"id": "a", "dowloads": 1}]', "entry 0 ('a'): dowloads: Extra inputs are not permitted"),
+    "long id": (b'[{"id": "' + b"a" * 300 + b'"}]', "id: String should have at most 256 characters"),
     "nan": (b'[{"id": "a", "likes": NaN}]', "NaN is no number of JSON"),
     "latin-1": (b'["\xe9"]', "not UTF-8"),
     "deep": (b"[" * 100_000, "is no JSON"),

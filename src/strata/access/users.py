@@ -11,14 +11,13 @@ from strata.access.kubectl import Unanswered, run_kubectl
 from strata.catalogue.issuer import UserProgram
 from strata.catalogue.site import issuer
 from strata.errors import UserError
-from strata.models.types import LOGIN_PATTERN
+from strata.models.types import EMAIL_PATTERN, USER_PATTERN, USER_RULE
 from strata.site.context import SiteContext
 from strata.site.secrets.store import new_secret
 
 SECONDS = 120.0
 """For one request: the issuer may be at its first start."""
 PASSWORD_LENGTH = 16
-EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 
 
 def list_users(context: SiteContext) -> list[dict[str, Any]]:
@@ -49,10 +48,9 @@ class Account:
 
 def problem_of(context: SiteContext, user: Account) -> tuple[str, str] | None:
     """Why a user cannot be one of the site, and the fix; None for no reason."""
-    if re.fullmatch(LOGIN_PATTERN[1:-1], user.name) is None:
-        rule = "lower-case letters, digits, dashes and underscores, at most 32, beginning with a letter"
-        return f"{user.name!r} cannot be the name of a user: it must be {rule}", "for instance ada"
-    if user.email and EMAIL.fullmatch(user.email) is None:
+    if re.fullmatch(USER_PATTERN[1:-1], user.name) is None:
+        return f"{user.name!r} cannot be the name of a user: it {USER_RULE}", "for instance ada"
+    if user.email and re.fullmatch(EMAIL_PATTERN[1:-1], user.email) is None:
         return f"{user.email!r} is no e-mail address", "for instance ada@example.org"
     known = [tenant.name for tenant in context.site.platform.tenants]
     for tenant in (*user.tenants, *user.administered):

@@ -19,6 +19,7 @@ Sources of its figures:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
@@ -146,6 +147,7 @@ CATALOGUE: dict[str, Accelerator] = {
         # as TACC prints it: "GV100GL [Tesla V100 PCIe 16GB]"
         _nvidia("v100", "1db4", "NVIDIA Tesla V100 PCIe 16 GB", 16, (7, 0)),
         _nvidia("v100-32gb", "1db6", "NVIDIA Tesla V100 PCIe 32 GB", 32, (7, 0)),
+        _nvidia("v100s", "1df6", "NVIDIA Tesla V100S PCIe 32 GB", 32, (7, 0)),
         _nvidia("v100-sxm2", "1db1", "NVIDIA Tesla V100 SXM2 16 GB", 16, (7, 0)),
         _nvidia("v100-sxm2-32gb", "1db5", "NVIDIA Tesla V100 SXM2 32 GB", 32, (7, 0)),
         # sold under two identifiers: the first revision, and revision A
@@ -172,6 +174,22 @@ CATALOGUE: dict[str, Accelerator] = {
     )
 }
 """By kind."""
+DESCRIBE = "describe another card by vendor and product id (lspci -nn) in src/strata/models/accelerators.py"
+
+
+def spelled(word: str) -> str | None:
+    """The kind that a word is another spelling or a longer name of; None where it may be another card.
+
+    A card whose name differs in one letter is another one: V100 and V100S.
+    """
+    given = set(re.findall(r"[a-z0-9]+", word.lower())) - {"gpu", "card"}
+    found = []
+    for kind, card in CATALOGUE.items():
+        own = set(kind.split("-"))
+        longer = own | set(re.findall(r"[a-z0-9]+", card.description.lower().replace(" gb", "gb")))
+        if "".join(re.findall(r"[a-z0-9]", word.lower())) == kind.replace("-", "") or own <= given <= longer:
+            found.append(kind)
+    return max(found, key=len, default=None)
 
 
 def _known(value: str) -> str:
@@ -179,9 +197,15 @@ def _known(value: str) -> str:
         raise PydanticCustomError(
             "accelerator_kind",
             "is not an accelerator that Strata knows",
-            {"choices": list(CATALOGUE), "fix": f"one of {', '.join(CATALOGUE)}"},
+            {"fix": _fix(value)},
         )
     return value
+
+
+def _fix(value: str) -> str:
+    if (kind := spelled(value[:100])) is not None:
+        return f"did you mean {kind}?"
+    return f"one of {', '.join(CATALOGUE)}; {DESCRIBE}"
 
 
 AcceleratorKind = Annotated[str, AfterValidator(_known), WithJsonSchema({"type": "string", "enum": list(CATALOGUE)})]

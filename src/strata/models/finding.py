@@ -17,18 +17,20 @@ class Finding:
         why: what is wrong.
         fix: what would be right.
         reads: sections in which a missing entry could have caused it; not told while these have mistakes of their own.
+        other: the key that this one conflicts with, whose line is told.
     """
 
     path: KeyPath
     why: str
     fix: str
     reads: tuple[KeyPath, ...] = ()
+    other: KeyPath = ()
 
 
 def duplicates(entries: Iterable[tuple[str, KeyPath]]) -> Iterator[Finding]:
     """A finding for each value that an earlier entry has; each value comes with its key."""
-    seen: set[str] = set()
+    seen: dict[str, KeyPath] = {}
     for value, path in entries:
         if value in seen:
-            yield Finding(path, f"duplicate: {value}", "another value, or remove this entry")
-        seen.add(value)
+            yield Finding(path, f"duplicate: {value}", "another value, or remove this entry", other=seen[value])
+        seen.setdefault(value, path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
@@ -60,6 +61,14 @@ class Machine(Model):
     memory: Annotated[Size | None, Field(description="Memory; needed with the role slurm_node.")] = None
     institution: Annotated[DnsLabel | None, Field(description="Institution that owns it.")] = None
     zone: Annotated[DnsLabel | None, Field(description="Failure domain: room, site, network.")] = None
+
+
+def export_id(name: str) -> int:
+    """Number of an NFS export in the server's file handles.
+
+    By the name, so that clients keep what they have mounted when another export comes or goes.
+    """
+    return int(hashlib.sha1(name.encode(), usedforsecurity=False).hexdigest()[:8], 16) % 65535 + 1
 
 
 class NfsExport(Model):

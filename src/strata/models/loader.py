@@ -14,7 +14,7 @@ from strata.models.document import Document, read_document
 from strata.models.problems import MAXIMUM, Problem, SiteError
 from strata.models.pydantic_errors import field_model, meant_paths, model_problems
 from strata.models.site import Site
-from strata.models.yaml_events import KeyPath
+from strata.models.yaml_events import KeyPath, dotted
 
 PRUNING_ROUNDS = 4
 """How often wrong parts are cut off to check the rest."""
@@ -51,7 +51,11 @@ def check_document(document: Document) -> tuple[Site | None, list[Problem]]:
     if site is not None:
         for finding in cross_check(site, document.file.parent)[:MAXIMUM]:
             if not _doubtful(finding, cuts, doubts):
-                problems.append(document.problem(_original(finding.path, cuts), finding.why, finding.fix))
+                why = finding.why
+                if finding.other:
+                    other = _original(finding.other, cuts)
+                    why += f" (line {document.locate(other)[0].line}: {dotted(other)})"
+                problems.append(document.problem(_original(finding.path, cuts), why, finding.fix))
     problems.sort(key=lambda p: (p.line or 0, p.column or 0))
     return site, problems
 

@@ -19,9 +19,9 @@ from strata.models.types import (
     GroupId,
     HttpsUrl,
     IssuerUrl,
-    LoginName,
     SiteFile,
     Size,
+    UserName,
 )
 
 
@@ -47,7 +47,7 @@ class Person(Model):
     """A user of the site."""
 
     layer: ClassVar[str] = "platform"
-    name: Annotated[LoginName, Field(description="Name that the user logs in with.")]
+    name: Annotated[UserName, Field(description="Name that the user logs in with.")]
     email: Annotated[
         EmailAddress | None, Field(description="E-mail address, the `email` claim of the user's tokens.")
     ] = None

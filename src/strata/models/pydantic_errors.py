@@ -64,14 +64,48 @@ def _argument(annotation: Any, container: type) -> Any:
     return get_args(annotation)[0] if get_origin(annotation) is container else None
 
 
-def paths_for_key(key: str, data: Mapping[str, object]) -> list[KeyPath]:
-    """Paths, through sections that are there, at which a key of this name may stand; not those inside lists.
+def placements(document: Document, path: KeyPath) -> list[KeyPath]:
+    """Paths at which an unknown key probably belongs; several where they are equally likely. Not those inside lists.
+
+    Its value fits there, nothing is there yet, the way is short, the section is there: in this order.
 
     Args:
-        key: as it is in the file, at a wrong place.
-        data: the whole file.
+        document: the file.
+        path: of the key, at a wrong place.
     """
-    return [path for path in _sections().get(key, ()) if _there(data, path[:-1])]
+    key, value = str(path[-1]), _value(document, path)
+
+    def rank(place: KeyPath) -> tuple[bool, bool, int, bool]:
+        there = _there(document.data, place[:-1])
+        taken = there and key in _inside(document.data, place[:-1])
+        common = _common(place[:-1], path[:-1])
+        return not _fits(place, value), taken, len(place) + len(path) - 2 * common, not there
+
+    ranked = [(rank(place), place) for place in _sections().get(key, ()) if place != path]
+    best = min((found for found, _ in ranked), default=None)
+    return [place for found, place in ranked if found == best]
+
+
+def _common(one: KeyPath, other: KeyPath) -> int:
+    """Steps that two paths share at their beginning."""
+    return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+
+
+def _fits(place: KeyPath, value: object) -> bool:
+    """Whether a value is right at a place."""
+    model = field_model(place[:-1])
+    assert model is not None, "_sections() walks through models"
+    try:
+        model.model_validate({place[-1]: value})
+    except ValidationError as error:
+        return not any(detail["loc"][:1] == place[-1:] for detail in error.errors(include_url=False))
+    return True
+
+
+def _inside(data: Any, path: KeyPath) -> Any:
+    for step in path:
+        data = data[step]
+    return data
 
 
 def _there(data: object, path: KeyPath) -> bool:
@@ -127,7 +161,7 @@ def meant_paths(document: Document, error: ValidationError) -> list[KeyPath]:
             model = field_model(path[:-1])
             meant = similar(str(path[-1]), list(model.model_fields) if model else [])
             found += [(*path[:-1], meant)] if meant is not None else []
-            found += paths_for_key(str(path[-1]), document.data)
+            found += placements(document, path)
     return found
 
 
@@ -175,8 +209,7 @@ def _problem(document: Document, detail: ErrorDetails, path: KeyPath) -> Problem
         listed = f" The choices: {', '.join(choices)}" if similar(word, choices) is not None else ""
         return document.problem(path, "is not one of the choices", suggestion(word, choices, "choices") + listed)
     if kind == "accelerator_kind":
-        meant = _joined(document, path) or suggestion(str(path[-1]), context["choices"], "kinds")
-        return document.problem(path, str(detail["msg"]), meant)
+        return document.problem(path, str(detail["msg"]), _joined(document, path) or str(context["fix"]))
     if (fix := suggestions.general(detail["input"])) is not None and path:
         return document.problem(path, _TEXTS.get(kind, (str(detail["msg"]),))[0], fix)
     if kind in ("greater_than_equal", "less_than_equal"):
@@ -238,12 +271,14 @@ def _unknown_key(document: Document, path: KeyPath, model: type[BaseModel] | Non
     key, keys = str(path[-1]), list(model.model_fields) if model else []
     if joined := _joined(document, path):
         return joined
-    near = similar(key, keys)
-    if may_be_secret(path) and (near is None or key == "value"):
+    near, places = similar(key, keys), placements(document, path)
+    # one level too high or too low, which the indentation of a line decides
+    in_line = bool(places) and _fits(places[0], _value(document, path))
+    in_line &= all(_common(p[:-1], path[:-1]) == min(len(p), len(path)) - 1 for p in places)
+    if may_be_secret(path) and not in_line and (near is None or key == "value"):
         return "remove it; a site file says below secrets: where a secret is, never the secret"
-    places = [place for place in paths_for_key(key, document.data) if place[:-1] != path[:-1]]
-    if near is None and places:
-        above = dotted(places[0][:-1])
+    if in_line or (near is None and places):
+        above = " or ".join(dotted(place[:-1]) for place in places)
         return f"indent it so that it stands below {above}" if above else "begin its line without indentation"
     return suggestion(key, keys, "keys here")
 

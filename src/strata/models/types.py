@@ -134,6 +134,14 @@ LABEL_KEY_PATTERN = r"^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za
 BUCKET_PATTERN = r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$"
 DATA_ITEM_PATTERN = r"^(export|database)/[a-z0-9_-]{1,63}$"
 LOGIN_PATTERN = r"^[a-z_][a-z0-9_-]{0,31}$"
+USER_PATTERN = r"^(?!service-account-)[a-z_][a-z0-9_-]{2,31}$"
+USER_RULE = (
+    "must be lower-case letters, digits, dashes and underscores, 3 to 32, not beginning with a digit, a dash or "
+    "service-account-, as Keycloak accepts"
+)
+_ATOM = r"[^\x00-\x20\x7f-\xa0@.,;:<>()\[\]\\\"]+"
+_PART = r"[a-zA-Z0-9\u00a1-\uffff]([a-zA-Z0-9\u00a1-\uffff-]{0,61}[a-zA-Z0-9\u00a1-\uffff])?"
+EMAIL_PATTERN = rf"^(?=[^@]{{1,64}}@){_ATOM}(\.{_ATOM})*@{_PART}(\.{_PART})+$"
 PUBLIC_KEY_PATTERN = (
     r"^(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)|sk-(ssh-ed25519|ecdsa-sha2-nistp256)@openssh\.com)"
     r" AAAA[A-Za-z0-9+/]{20,}={0,2}( [ -~]{1,200})?$"
@@ -235,6 +243,8 @@ _LOGIN = _named(
     "ada",
     32,
 )
+_USER = _named(USER_PATTERN, USER_RULE, "ada", 32)
+_EMAIL = _named(EMAIL_PATTERN, "must be an e-mail address, as Keycloak accepts", "ada@example.org", 254)
 _PUBLIC_KEY = _named(
     PUBLIC_KEY_PATTERN,
     "must be one line of an OpenSSH public key file: type, key, comment",
@@ -254,6 +264,10 @@ BucketName = Annotated[str, _BUCKET[0], _BUCKET[1]]
 DataItem = Annotated[str, _DATA_ITEM[0], _DATA_ITEM[1]]
 """What a host stores: an NFS export or a database."""
 LoginName = Annotated[str, _LOGIN[0], _LOGIN[1]]
+"""Login of an operating system."""
+UserName = Annotated[str, _USER[0], _USER[1]]
+"""Login of a user at the site's issuer."""
+EmailAddress = Annotated[str, _EMAIL[0], _EMAIL[1]]
 PublicKey = Annotated[str, _PUBLIC_KEY[0], _PUBLIC_KEY[1]]
 """A line of an OpenSSH public key file."""
 SettingName = Annotated[str, _SETTING[0], _SETTING[1]]
@@ -279,7 +293,6 @@ class SiteFile(str):
         return core_schema.no_info_after_validator_function(cls, core_schema.str_schema(min_length=1, max_length=4096))
 
 
-EmailAddress = Annotated[str, Field(pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$", max_length=254)]
 Count = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
 """A positive number of things."""
 _HOURS = [hours for hours in range(1, 25) if 24 % hours == 0]

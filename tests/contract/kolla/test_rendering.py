@@ -17,6 +17,7 @@ from strata.kolla.configuration import configuration_directory, package_groups, 
 from strata.kolla.files import public_files, section
 from strata.models import Site
 from strata.models.accelerators import CATALOGUE
+from strata.models.checks.host_names import KOLLA_GROUPS
 from strata.toolchain.python_environment import Environment
 
 from .conftest import Render
@@ -82,6 +83,8 @@ def test_names_are_those_of_the_pinned_package(kolla: Environment, render: Rende
     assert used - known == set()
     groups = set(re.findall(r"^\[([^:\]]+)", package_groups(kolla), re.MULTILINE))
     assert {"deployment", "baremetal", "nova-api", "mariadb", "ovn-controller"} <= groups
+    before = {"control", "network", "compute", "monitoring", "storage"}
+    assert json.loads(KOLLA_GROUPS.read_text()) == sorted(groups | before)
 
 
 def _globals(rendering: Rendering) -> dict[str, object]:

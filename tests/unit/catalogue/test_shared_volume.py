@@ -48,6 +48,7 @@ def test_a_service_gets_a_claim_and_the_server_an_export(monkeypatch: pytest.Mon
     nodes = next(e for e in exports if e["name"] == "data")["clients"]
     assert export == {
         "name": "scratch",
+        "id": 35911,
         "path": "/srv/nfs/volumes/scratch",
         "clients": nodes,
         "squash_root": True,

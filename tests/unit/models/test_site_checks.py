@@ -113,11 +113,18 @@ CASES: dict[str, Mistake] = {
         "kubeadmin",
     ),
     "unknown accelerator": (
-        [("disk: 200 GiB, accelerators: {v100: 2}", "disk: 200 GiB, accelerators: {v10: 2}")],
-        "cloud.hypervisors[1].accelerators.v10",
+        [("disk: 200 GiB, accelerators: {v100: 2}", "disk: 200 GiB, accelerators: {V100: 2}")],
+        "cloud.hypervisors[1].accelerators.V100",
         "knows",
         "did you mean v100?",
-        "v10: 2",
+        "V100: 2",
+    ),
+    "another card with a similar name": (
+        [("disk: 200 GiB, accelerators: {v100: 2}", "disk: 200 GiB, accelerators: {v100-sxm3: 2}")],
+        "cloud.hypervisors[1].accelerators.v100-sxm3",
+        "knows",
+        "describe another card by vendor and product id (lspci -nn) in src/strata/models/accelerators.py",
+        "v100-sxm3: 2",
     ),
 }
 

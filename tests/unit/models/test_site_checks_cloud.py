@@ -237,12 +237,40 @@ CASES: dict[str, Mistake] = {
         "another",
         "kube-system",
     ),
-    "reserved host": (
+    "tenant named like its group of principal investigators": (
+        [("{name: teaching, quota", "{name: admins, quota")],
+        "platform.tenants[1].name",
+        "is the group of each tenant's principal investigators at the issuer",
+        "another name, for instance research",
+        "name: admins",
+    ),
+    "host named like the lab's controller": (
         [("name: worker-1", "name: controller")],
         "cloud.instances[2].name",
         "OpenStack controller",
         "another",
         "controller",
+    ),
+    "host named like a role": (
+        [("name: worker-1", "name: backup")],
+        "cloud.instances[2].name",
+        "is the role backup, an Ansible group whose variables the host would get",
+        "another name, for instance backup-1",
+        "name: backup",
+    ),
+    "host named like the DNS name of a role": (
+        [("name: worker-1", "name: nfs")],
+        "cloud.instances[2].name",
+        "is the DNS name of the role nfs_server",
+        "another name, for instance nfs-1",
+        "name: nfs",
+    ),
+    "host named like a service": (
+        [("name: worker-1", "name: login")],
+        "cloud.instances[2].name",
+        "is the hostname of platform.services.keycloak",
+        "another name, for instance login-1",
+        "name: login",
     ),
     "kind that no hypervisor holds": (
         [

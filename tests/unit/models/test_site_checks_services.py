@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from .conftest import LAB, Mistake
+from .conftest import LAB, Edit, Mistake
 
 WORKER = "{name: worker-1, flavor: cpu.medium, image: debian-12, network: platform, roles: [kube_node]}"
 GPU = "{name: gpu-worker-1, flavor: gpu.v100.1, image: debian-12, network: platform, roles: [kube_node, gpu_node]}"
@@ -21,6 +21,17 @@ BY_KUBESPRAY = (
 NO_NOTEBOOKS = (LAB[LAB.index("    jupyterhub:\n") :], "")
 NO_BUCKETS = ("    object_storage: {}\n", "")
 """Takes a service away, whose needs would be reported too."""
+
+MEMBER = "{{name: {}, email: {}}}"
+
+
+def people(research: str, teaching: str) -> list[Edit]:
+    """Edits that give each tenant a member."""
+    return [
+        (f"group_id: {group}}}", f"group_id: {group}, members: [{member}]}}")
+        for group, member in ((20001, research), (20002, teaching))
+    ]
+
 
 CASES: dict[str, Mistake] = {
     "kine without its host": (
@@ -156,6 +167,13 @@ CASES: dict[str, Mistake] = {
         "remove it",
         "clients: [10.244.3.0/24]",
     ),
+    "exports with one number": (
+        [("exports: [", "exports: [{name: data214, path: /srv/nfs/a}, {name: data319, path: /srv/nfs/b}, ")],
+        "hosts.nfs.exports[1].name",
+        "has the export id of data214, 20022, by which the server tells exports apart (line 39: hosts.nfs.exports[0].",
+        "another name",
+        "data319",
+    ),
     "folder of a tenant without a group": (
         [(", group_id: 20001", "")],
         "platform.tenants[0]",
@@ -174,6 +192,41 @@ CASES: dict[str, Mistake] = {
         "already the group of research",
         "another number",
         "name: other",
+    ),
+    "two users with one address": (
+        people(MEMBER.format("carol", "Carol@example.org"), MEMBER.format("dave", "carol@Example.org")),
+        "platform.tenants[1].members[0].email",
+        "is the address of carol, too (line 53: platform.tenants[0].members[0].email)",
+        "another address, or none",
+        "name: teaching",
+    ),
+    "a user with two addresses": (
+        people(MEMBER.format("carol", "carol@example.org"), MEMBER.format("carol", "c@example.org")),
+        "platform.tenants[1].members[0].email",
+        "carol has another address, too (line 53: platform.tenants[0].members[0].email)",
+        "one address for carol in all tenants, or another name",
+        "name: teaching",
+    ),
+    "a user named with two letters": (
+        people("{name: al}", "{name: ada}"),
+        "platform.tenants[0].members[0].name",
+        "3 to 32",
+        "for instance ada",
+        "name: research",
+    ),
+    "a user named like a service account": (
+        people("{name: service-account-ada}", "{name: ada}"),
+        "platform.tenants[0].members[0].name",
+        "not beginning with a digit, a dash or service-account-",
+        "for instance ada",
+        "name: research",
+    ),
+    "an address that Keycloak refuses": (
+        people(MEMBER.format("carol", "a..b@-x.y"), "{name: ada}"),
+        "platform.tenants[0].members[0].email",
+        "must be an e-mail address, as Keycloak accepts",
+        "for instance ada@example.org",
+        "name: research",
     ),
     "network named twice": (
         [("  ssh: [10.77.0.1/32]", "  ssh: [10.77.0.1/32, 10.77.0.1/32]")],

@@ -60,7 +60,7 @@ def test_accelerators_are_what_nova_accepts(kind: str) -> None:
 
 def test_support_ends_with_volta() -> None:
     ended = {kind for kind, card in CATALOGUE.items() if card.last_driver_branch is not None}
-    assert ended == {"gtx1080ti", "p100", "v100", "v100-32gb", "v100-sxm2", "v100-sxm2-32gb"}
+    assert ended == {"gtx1080ti", "p100", "v100", "v100-32gb", "v100s", "v100-sxm2", "v100-sxm2-32gb"}
     assert {CATALOGUE[kind].last_driver_branch for kind in ended} == {580}
     assert {CATALOGUE[kind].last_cuda for kind in ended} == {12}
     assert not any(CATALOGUE[kind].open_kernel_modules for kind in ended)

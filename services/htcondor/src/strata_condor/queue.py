@@ -87,8 +87,9 @@ def usage(ads: Iterable[Mapping[str, Any]]) -> dict[str, float]:
     """
     found: dict[str, float] = {}
     for ad in ads:
-        tenant, dot, _ = str(ad.get("Name", "")).partition(".")
+        group, dot, _ = str(ad.get("Name", "")).partition(".")
         if dot and not ad.get("IsAccountingGroup"):
+            tenant = group.replace("_", "-")  # as the configuration of the pool names it
             found[tenant] = found.get(tenant, 0.0) + float(ad.get("Priority", 0.0))
     return found
 

@@ -30,21 +30,22 @@ def _previous_too(directory: Path, name: str) -> tuple[str, ...]:
 
 
 def keep(api: Api, desired: Desired, ready: Path) -> None:
-    """Reconciles for ever; the file `ready` is there once it has been done."""
+    """Reconciles for ever; the file `ready` is there once it has been done, single users aside."""
     said = ""
     while True:
         begin = time.monotonic()
         try:
-            reconcile(api, desired)
+            problems = "\n".join(reconcile(api, desired))
         except (Refused, Unavailable) as error:
             if str(error) != said:
                 said = str(error)
                 print(said, file=sys.stderr)
             time.sleep(RETRY_SECONDS if isinstance(error, Unavailable) else RETRY_SECONDS * 5)
             continue
-        if said or not ready.exists():
-            print(f"realm {desired.realm} is as the site file says ({time.monotonic() - begin:.1f} s)", file=sys.stderr)
-        said = ""
+        if problems != said or not ready.exists():
+            done = f"realm {desired.realm} is as the site file says ({time.monotonic() - begin:.1f} s)"
+            print(f"{done}, but for:\n{problems}" if problems else done, file=sys.stderr)
+        said = problems
         ready.touch()
         time.sleep(INTERVAL_SECONDS)
 

@@ -7,13 +7,19 @@ from keycloak_realm.desired import Desired, Person
 
 ROOT = "tenants"
 ADMINISTRATORS = "admins"
+FREE = "{id}@moved.invalid"
+"""Address of a user while others get the one before."""
 NAMED = "strata.members"
 """Attribute of a group: who is in it because the site file says so; others stay when the site file changes."""
 
 
-def reconcile(api: Api, desired: Desired) -> None:
-    """A group for each tenant; who is named is in it, who is named no longer is not."""
-    users = {name: _user(api, person) for name, person in desired.people.items()}
+def reconcile(api: Api, desired: Desired) -> list[str]:
+    """A group for each tenant; who is named is in it, who is named no longer is not.
+
+    Returns:
+        what Keycloak refused of single users; they are in no group that they were not in before.
+    """
+    users, problems = _users(api, desired)
     root = by_path(api, ROOT) or {"id": api.post("/groups", {"name": ROOT})}
     for tenant in desired.tenants:
         administrators = {person.name for person in tenant.administrators}
@@ -24,6 +30,7 @@ def reconcile(api: Api, desired: Desired) -> None:
     for group in api.get(f"/groups/{root['id']}/children", max=10_000):
         if group["name"] not in wanted:
             api.delete(f"/groups/{group['id']}")
+    return problems
 
 
 def by_path(api: Api, path: str) -> Json | None:
@@ -42,12 +49,32 @@ def user(api: Api, name: str) -> Json | None:
     return found[0] if found else None
 
 
-def _user(api: Api, person: Person) -> str:
-    """Id of a user, made without a password where there is none."""
-    found = user(api, person.name)
-    if found is not None:
-        return str(found["id"])
-    return api.post("/users", new_user(person))
+def _users(api: Api, desired: Desired) -> tuple[dict[str, str], list[str]]:
+    """Ids by name of the users, made without a password where there are none; what Keycloak refused."""
+    live = {name: found for name in desired.people if (found := user(api, name)) is not None}
+    stale = {
+        name: one
+        for name, one in live.items()
+        if (email := desired.people[name].email) and email.lower() != one.get("email", "")
+    }
+    wanted = {person.email.lower() for person in desired.people.values()}
+    ids, problems = {}, []
+    # users may have each other's new address: all of these are free before one is given
+    steps = [(name, FREE.format(id=one["id"])) for name, one in stale.items() if one.get("email") in wanted]
+    steps += [(name, desired.people[name].email) for name in desired.people]
+    for name, email in steps:
+        try:
+            if name not in live:
+                ids[name] = api.post("/users", new_user(desired.people[name]))
+                continue
+            ids[name] = str(live[name]["id"])
+            if name in stale:
+                api.put(f"/users/{ids[name]}", live[name] | {"email": email, "emailVerified": True})
+        except Refused as error:
+            if error.status not in (400, 409):
+                raise
+            problems.append(f"user {name}: {error}")
+    return ids, problems
 
 
 def new_user(person: Person) -> Json:
@@ -68,7 +95,7 @@ def _members(api: Api, group: Json, wanted: set[str], users: dict[str, str]) -> 
     attributes = group.get("attributes", {})
     before = set(attributes.get(NAMED, []))
     present = {one["username"]: one["id"] for one in api.get(f"/groups/{group['id']}/members", max=100_000)}
-    for name in sorted(wanted - present.keys()):
+    for name in sorted((wanted & users.keys()) - present.keys()):
         api.put(f"/users/{users[name]}/groups/{group['id']}")
     for name in sorted((before - wanted) & present.keys()):
         api.delete(f"/users/{present[name]}/groups/{group['id']}")

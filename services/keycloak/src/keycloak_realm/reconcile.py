@@ -44,8 +44,11 @@ def audience_scope(audience: str) -> str:
     return f"audience:{audience}"
 
 
-def reconcile(api: Api, desired: Desired) -> None:
+def reconcile(api: Api, desired: Desired) -> list[str]:
     """Makes what is missing, corrects what differs, removes what Strata made and wants no longer.
+
+    Returns:
+        what Keycloak refused of single users; all else is done.
 
     Raises:
         Refused: Keycloak answered with an error.
@@ -56,8 +59,9 @@ def reconcile(api: Api, desired: Desired) -> None:
     _profile(api)
     _scopes(api, desired)
     _clients(api, desired)
-    groups.reconcile(api, desired)
+    problems = groups.reconcile(api, desired)
     api.adopt_secret()
+    return problems
 
 
 def _realm(api: Api, desired: Desired) -> None:

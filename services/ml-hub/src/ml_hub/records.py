@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
@@ -21,7 +22,17 @@ def _no_nul(text: str) -> str:
     return text
 
 
-Name = Annotated[str, Field(min_length=1, max_length=256), AfterValidator(_no_nul)]
+LONGEST = 256
+Name = Annotated[str, Field(min_length=1, max_length=LONGEST), AfterValidator(_no_nul)]
+
+
+def _names(values: Iterable[object]) -> tuple[str, ...]:
+    """Those that are a `Name`, each once: anyone may write a tag of any form at a hub."""
+    return tuple(dict.fromkeys(v for v in values if isinstance(v, str) and 0 < len(v) <= LONGEST and "\0" not in v))
+
+
+def _name(value: object) -> str | None:
+    return next(iter(_names([value])), None)
 
 
 def words(text: str) -> list[str]:
@@ -72,27 +83,33 @@ class ModelRecord(BaseModel):
 
     @classmethod
     def from_hub(cls, info: ModelInfo) -> Self:
-        """The record of what `HfApi.list_models` returned.
+        """The record of what `HfApi.list_models` returned; values that are no `Name` are left out.
 
         Languages and licence come from the model card where it was sent, else from the tags.
+
+        Raises:
+            ValidationError: the id is no `Name`, or a number or a date is none.
         """
         tags = list(info.tags or [])
         language: Any = getattr(info.card_data, "language", None) or [
-            tag for tag in tags if re.fullmatch(r"[a-z]{2}", tag)
+            tag for tag in tags if isinstance(tag, str) and re.fullmatch(r"[a-z]{2}", tag)
         ]
         languages = [language] if isinstance(language, str) else list(language)
-        licenses = [tag.removeprefix("license:") for tag in tags if tag.startswith("license:")]
+
+        def tagged(prefix: str) -> tuple[str, ...]:
+            return _names(tag.removeprefix(prefix) for tag in tags if isinstance(tag, str) and tag.startswith(prefix))
+
         return cls(
             id=info.id,
-            author=info.author,
+            author=_name(info.author),
             downloads=info.downloads or 0,
             likes=info.likes or 0,
-            pipeline_tag=info.pipeline_tag,
-            library_name=info.library_name,
-            license=licenses[0] if licenses else None,
-            languages=tuple(dict.fromkeys(x for x in languages if isinstance(x, str) and _LANGUAGE.fullmatch(x))),
-            datasets=tuple(dict.fromkeys(t.removeprefix("dataset:") for t in tags if t.startswith("dataset:"))),
-            tags=tuple(dict.fromkeys(t for t in tags if t and len(t) <= 256)),
+            pipeline_tag=_name(info.pipeline_tag),
+            library_name=_name(info.library_name),
+            license=next(iter(tagged("license:")), None),
+            languages=_names(x for x in languages if isinstance(x, str) and _LANGUAGE.fullmatch(x)),
+            datasets=tagged("dataset:"),
+            tags=_names(tags),
             created_at=info.created_at,
             last_modified=info.last_modified,
         )

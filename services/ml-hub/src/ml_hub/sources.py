@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from ml_hub.records import ModelRecord
 
 MAXIMUM_SHOWN_ERRORS = 20
+_log = logging.getLogger(__name__)
 
 
 class CatalogueError(Exception):
@@ -41,10 +43,7 @@ def read_file(file: Path) -> list[ModelRecord]:
         try:
             record = ModelRecord.model_validate(entry)
         except ValidationError as error:
-            problems += [
-                f"{label}: {'.'.join(str(p) for p in e['loc']) or 'entry'}: {e['msg']}, is {e['input']!r:.80}"
-                for e in error.errors()
-            ]
+            problems += [f"{label}: {_shown(e)}" for e in error.errors()]
             continue
         if record.id in records:
             problems.append(f"{label}: duplicate id")
@@ -57,7 +56,7 @@ def read_file(file: Path) -> list[ModelRecord]:
 
 
 def read_hub(limit: int, endpoint: str | None = None, token: str | None = None) -> Iterator[ModelRecord]:
-    """The most downloaded public models of the Hugging Face Hub, page by page.
+    """The most downloaded public models of the Hugging Face Hub, page by page; a model that cannot be kept is skipped.
 
     Args:
         limit: how many models.
@@ -76,6 +75,7 @@ def read_hub(limit: int, endpoint: str | None = None, token: str | None = None) 
     logging.getLogger("huggingface_hub").handlers.clear()
     api = HfApi(endpoint=endpoint, token=token or False, library_name="ml-hub")
     seen: set[str] = set()
+    skipped = 0
     try:
         for info in api.list_models(
             sort="downloads",
@@ -88,6 +88,19 @@ def read_hub(limit: int, endpoint: str | None = None, token: str | None = None) 
             # downloads change while pages are read: a model may come on two of them
             if info.id not in seen:
                 seen.add(info.id)
-                yield ModelRecord.from_hub(info)
+                try:
+                    record = ModelRecord.from_hub(info)
+                except ValidationError as error:
+                    skipped += 1
+                    why = "; ".join(_shown(e) for e in error.errors())
+                    _log.warning("model %.80r is skipped: %s", info.id, why)
+                    continue
+                yield record
     except (HfHubHTTPError, httpx2.HTTPError, OSError) as error:
         raise CatalogueError(f"{api.endpoint}: does not answer as a hub does: {error}") from error
+    if skipped:
+        _log.warning("%d of %d models were skipped", skipped, len(seen))
+
+
+def _shown(error: ErrorDetails) -> str:
+    return f"{'.'.join(str(p) for p in error['loc']) or 'entry'}: {error['msg']}, is {error['input']!r:.80}"

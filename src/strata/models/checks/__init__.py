@@ -10,10 +10,12 @@ from strata.models.checks import (
     capacity,
     data_transfer,
     gpu_pools,
+    host_names,
     kolla,
     kubespray,
     names,
     networks,
+    people,
     roles,
     services,
     slurm,
@@ -38,6 +40,8 @@ def cross_check(site: Site, directory: Path) -> list[Finding]:
     findings: list[Finding] = []
     own = (
         names,
+        people,
+        host_names,
         networks,
         accelerators,
         gpu_pools,

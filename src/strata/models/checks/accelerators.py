@@ -10,7 +10,6 @@ from strata.models.checks.finding import INSTANCES, MACHINES, Finding
 from strata.models.cloud import Cloud
 from strata.models.gpu_nodes import gpu_nodes, offered
 from strata.models.hypervisors import passthrough
-from strata.models.problems import suggestion
 from strata.models.site import Site
 from strata.models.yaml_events import KeyPath
 
@@ -45,7 +44,8 @@ def _flavors(cloud: Cloud) -> Iterator[Finding]:
             path: KeyPath = (*FLAVORS, index, "accelerators", kind)
             most = max(h.accelerators.get(kind, 0) for h in cloud.hypervisors)
             if kind not in total:
-                fix = suggestion(kind, sorted(total), "kinds that hypervisors hold")
+                # a similar name is that of another card
+                fix = f"one of the kinds that hypervisors hold: {', '.join(sorted(total)) or 'none'}"
                 yield Finding(path, "no hypervisor holds such a card", fix, (HYPERVISORS,))
             elif count > most:
                 why = f"asks for {count} cards of one hypervisor, which holds {most} at most"

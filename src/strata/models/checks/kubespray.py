@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from strata.models.checks.finding import Finding, hosts
 from strata.models.finding import duplicates
@@ -23,6 +23,12 @@ NAMES = REPOSITORY / "tools" / "kubespray" / "names.json"
 def known_variables() -> frozenset[str]:
     """The variables of the pinned Kubespray."""
     return frozenset(name for names in json.loads(NAMES.read_text())["variables"].values() for name in names)
+
+
+@functools.cache
+def groups() -> Mapping[str, str]:
+    """Name to what it is in the inventory of the pinned Kubespray."""
+    return dict.fromkeys(json.loads(NAMES.read_text())["groups"], "is a group of Kubespray")
 
 
 def check(site: Site) -> Iterator[Finding]:

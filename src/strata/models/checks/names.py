@@ -27,6 +27,8 @@ RESERVED_NAMESPACES = frozenset(
     }
 )
 
+ADMINISTRATORS = "admins"
+
 REFERENCES = {"flavor": "flavors", "image": "images", "network": "networks", "server_group": "server_groups"}
 """Key of an instance to the section of the cloud that has what it names."""
 
@@ -41,14 +43,13 @@ def check(site: Site) -> Iterator[Finding]:
         if tenant.name in RESERVED_NAMESPACES:
             path: KeyPath = ("platform", "tenants", index, "name")
             yield Finding(path, "is a namespace of Kubernetes or the platform", "another name, for instance research")
+        elif tenant.name == ADMINISTRATORS:
+            why = "is the group of each tenant's principal investigators at the issuer"
+            yield Finding(("platform", "tenants", index, "name"), why, "another name, for instance research")
     for index, image in enumerate(site.cloud.images if site.cloud is not None else ()):
         if image.release not in DEBIAN_RELEASES:
             fix = f"release: {' or '.join(DEBIAN_RELEASES)}, in quotes"
             yield Finding(("cloud", "images", index, "release"), "is not a Debian release that the roles support", fix)
-    if site.cloud is not None and site.cloud.control_network is not None:
-        for host in hosts(site):
-            if host.name == "controller":
-                yield Finding((*host.path, "name"), "is the name of the lab's OpenStack controller", "another name")
 
 
 def _named(site: Site) -> Iterator[list[tuple[str, KeyPath]]]:

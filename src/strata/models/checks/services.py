@@ -51,7 +51,7 @@ def _issuers(site: Site, directory: Path) -> Iterator[Finding]:
     if own:
         yield Finding((*ROOT, "external_issuer"), f"conflicts with {own[0].key}: {one}", "remove one of them")
     if external.ca_file is not None:
-        yield from _certificates_file((*ROOT, "external_issuer", "ca_file"), directory / external.ca_file)
+        yield from certificates_file((*ROOT, "external_issuer", "ca_file"), directory / external.ca_file)
 
 
 def _certificate(site: Site, directory: Path) -> Iterator[Finding]:
@@ -60,7 +60,7 @@ def _certificate(site: Site, directory: Path) -> Iterator[Finding]:
     given = site.platform.ingress.certificate
     for key in ("certificate", "ca_file"):
         if (name := getattr(given, key)) is not None:
-            yield from _certificates_file((*root, key), directory / name)
+            yield from certificates_file((*root, key), directory / name)
     if given.private_key is None:
         return
     if given.private_key not in {secret.name for secret in site.secrets if secret.source != "generated"}:
@@ -72,7 +72,7 @@ def _certificate(site: Site, directory: Path) -> Iterator[Finding]:
         )
 
 
-def _certificates_file(path: KeyPath, file: Path) -> Iterator[Finding]:
+def certificates_file(path: KeyPath, file: Path) -> Iterator[Finding]:
     """The file is there, and holds certificates and no key."""
     fix = "the path of a PEM file with certificates, relative to the site file"
     if not is_file(file):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from strata.catalogue.needs.shared_volume import service_volumes
 from strata.models.checks.finding import Finding
+from strata.models.hosts import export_id
 from strata.models.problems import suggestion
 from strata.models.site import Site
 from strata.models.yaml_events import KeyPath
@@ -14,8 +16,9 @@ EXPORTS: KeyPath = ("hosts", "nfs", "exports")
 
 
 def check(site: Site) -> Iterator[Finding]:
-    """Clients against the pod network, folders against the tenants' groups."""
+    """Numbers of exports, clients against the pod network, folders against the tenants' groups."""
     exports = site.hosts.nfs.exports if site.hosts.nfs else ()
+    yield from _numbers(site)
     for index, export in enumerate(exports):
         for position, network in enumerate(export.clients):
             pods = site.cluster.pod_network if site.cluster else None
@@ -37,6 +40,20 @@ def check(site: Site) -> Iterator[Finding]:
         else:
             seen[tenant.group_id] = tenant.name
     yield from _storage_class(site)
+
+
+def _numbers(site: Site) -> Iterator[Finding]:
+    """The server tells exports apart by a number of the name."""
+    if site.hosts.nfs is None:
+        return
+    volumes = [(need.name, ("platform", "services", service.key)) for service, need in service_volumes(site)]
+    exports = [(export.name, (*EXPORTS, index, "name")) for index, export in enumerate(site.hosts.nfs.exports)]
+    numbers: dict[int, tuple[str, KeyPath]] = {}
+    for name, path in [*volumes, *exports]:
+        known, other = numbers.setdefault(export_id(name), (name, path))
+        if known != name:
+            why = f"has the export id of {known}, {export_id(name)}, by which the server tells exports apart"
+            yield Finding(path, why, "another name", other=other)
 
 
 def _storage_class(site: Site) -> Iterator[Finding]:
