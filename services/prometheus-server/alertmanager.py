@@ -36,7 +36,7 @@ class Email(Model):
     sender: Annotated[EmailAddress, Field(description="Address that the messages come from.")]
     smarthost: Annotated[
         HostPort,
-        Field(description="Mail server that relays the messages, HOST:PORT, for instance mail.example.org:587."),
+        Field(description="HOST:PORT of the mail server that relays the messages, often mail.example.org:587."),
     ]
     username: Annotated[
         str | None,
