@@ -21,9 +21,15 @@ KEY: KeyPath = ("platform", "services", "htcondor", "tenants")
 QUEUES: KeyPath = ("platform", "services", "htcondor", "queues")
 IMAGES: KeyPath = ("platform", "services", "htcondor", "images")
 TENANTS: KeyPath = ("platform", "tenants")
-DAEMONS = {"collector": "central-manager", "negotiator": "central-manager", "schedd": "access-point"}
-"""Daemon to the StatefulSet that runs it."""
-PING = ("timeout", "5", "condor_ping", "-quiet", "-type")
+PING = ("timeout", "5", "condor_ping", "-quiet")
+BY_NAME = 'condor_ping -quiet -name "$(condor_config_val SCHEDD_NAME)" -type schedd READ'
+"""As clients find it: the collector has its address."""
+DAEMONS = {
+    "collector": ("central-manager", (*PING, "-type", "collector", "READ")),
+    "negotiator": ("central-manager", (*PING, "-type", "negotiator", "READ")),
+    "schedd": ("access-point", ("timeout", "5", "sh", "-c", BY_NAME)),
+}
+"""Daemon to the StatefulSet that runs it, and a command there that it answers."""
 
 
 def images_check(settings: HTCondor, site: Site) -> Iterator[Finding]:
@@ -68,7 +74,7 @@ SERVICE = Service(
     batch_server=batch_server,
     pod_annotations=("podAnnotations", "daemonAnnotations"),
     questions=[
-        Question(daemon, NAMESPACE.name, f"htcondor-{part}-0", "condor", (*PING, daemon, "READ"))
-        for daemon, part in DAEMONS.items()
+        Question(daemon, NAMESPACE.name, f"htcondor-{part}-0", "condor", command)
+        for daemon, (part, command) in DAEMONS.items()
     ],
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -16,9 +16,12 @@ from strata.catalogue.service import Question, Service, ServiceContext, Values
 from strata.catalogue.site import installed
 from strata.models.accelerators import CATALOGUE
 from strata.models.base import Model, Unit
+from strata.models.finding import Finding
 from strata.models.gpu_nodes import gpu_nodes
 from strata.models.types import Count, DnsLabel, Size
 from strata.roles import port
+from strata_services.prometheus_server import alertmanager
+from strata_services.prometheus_server.alertmanager import Alertmanager
 from strata_services.prometheus_server.alerts import with_runbooks
 from strata_services.prometheus_server.scrape import (
     COREDNS,
@@ -51,6 +54,7 @@ class PrometheusServer(Model):
     storage: Annotated[
         Size, Field(description="Size of the volume for samples; the oldest are deleted when it fills up.")
     ] = Size.parse("10 GiB")
+    alertmanager: Annotated[Alertmanager | None, Field(description="Where alerts are sent. Default: nowhere.")] = None
     storage_class: Annotated[
         DnsLabel | None,
         Field(
@@ -60,9 +64,14 @@ class PrometheusServer(Model):
     ] = None
 
 
-def needs(_: PrometheusServer) -> tuple[Need[Any], ...]:
-    """A namespace, whose pods policies admit to metrics."""
-    return (NAMESPACE, PRIORITY)
+def needs(settings: PrometheusServer) -> tuple[Need[Any], ...]:
+    """A namespace, whose pods policies admit to metrics; the secrets of those who receive alerts."""
+    return (NAMESPACE, PRIORITY, *alertmanager.needs(settings.alertmanager))
+
+
+def check(settings: PrometheusServer, site: Site, _: Path) -> Iterator[Finding]:
+    """Those who receive alerts have the secrets that they need."""
+    return alertmanager.check(settings.alertmanager, site)
 
 
 def rule_files(site: Site) -> dict[str, str]:
@@ -111,6 +120,7 @@ def values(context: ServiceContext[PrometheusServer]) -> Values:
         "storage": {"class": settings.storage_class or "", "size": f"{settings.storage.mebibytes}Mi"},
         "scrapeConfigs": scrape_configs(site, context.hosts),
         "rules": rule_files(site),
+        "alertmanager": alertmanager.values(context, settings.alertmanager),
         "networkPolicy": {
             "namespaces": namespaces(site),
             "clients": query_clients(site),
@@ -137,6 +147,7 @@ SERVICE = Service(
     folder=FOLDER,
     settings=PrometheusServer,
     needs=needs,
+    check=check,
     values=values,
     metrics_server=MetricsServer(f"http://{FOLDER.name}.{MONITORING_NAMESPACE}.svc:{PORT}", PORT, SCRAPERS[0]),
     questions=[

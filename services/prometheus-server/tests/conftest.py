@@ -15,7 +15,7 @@ from strata.progress import Silent
 from strata.site.paths import cache_directory
 
 RELEASE = "13"
-PACKAGES = ("prometheus", "promtool")
+PACKAGES = ("prometheus", "promtool", "prometheus-alertmanager")
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -25,7 +25,7 @@ def binaries() -> Path:
     directory = cache_directory() / "tests" / f"prometheus-debian-{RELEASE}"
     directory.parent.mkdir(parents=True, exist_ok=True)
     with file_lock(directory.with_suffix(".lock"), Silent(), "another test run to unpack Prometheus"):
-        if not (directory / "usr" / "bin" / "promtool").exists():
+        if not (directory / "usr" / "bin" / "amtool").exists():
             _unpack(directory)
     return directory / "usr" / "bin"
 
@@ -55,9 +55,20 @@ def _unpack(directory: Path) -> None:
 @pytest.fixture(scope="session")
 def promtool(binaries: Path) -> Run:
     """`promtool("check", "rules", file)` → how it ended."""
+    return runner(binaries / "promtool")
+
+
+@pytest.fixture(scope="session")
+def amtool(binaries: Path) -> Run:
+    """`amtool("check-config", file)` → how it ended."""
+    return runner(binaries / "amtool")
+
+
+def runner(binary: Path) -> Run:
+    """A function that runs a binary."""
 
     def run(*arguments: Any, text: str | None = None) -> subprocess.CompletedProcess[str]:
-        command = [str(binaries / "promtool"), *map(str, arguments)]
+        command = [str(binary), *map(str, arguments)]
         return subprocess.run(command, input=text, capture_output=True, text=True, timeout=60, check=False)
 
     return run

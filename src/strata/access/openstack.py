@@ -26,7 +26,7 @@ def connect(context: SiteContext, entry: str | None = None, seconds: float | Non
 
     own = context.provider.clouds_file
     loader = openstack.config.OpenStackConfig(config_files=None if own is None else [str(own)])
-    limit = {} if seconds is None else {"api_timeout": seconds}
+    limit: dict[str, Any] = {} if seconds is None else {"api_timeout": seconds}
     return openstack.connection.Connection(config=loader.get_one(cloud=entry or context.provider.cloud_entry, **limit))
 
 

@@ -215,6 +215,12 @@ _HTTPS = _named(
     "https://login.example.org/realms/ml/protocol/openid-connect/certs",
     2048,
 )
+_HOST_PORT = _named(
+    r"^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?:[1-9][0-9]{0,4}$",
+    "must be a host and a port",
+    "mail.example.org:587",
+    260,
+)
 _AUDIENCE = _named(
     AUDIENCE_PATTERN, "must be printable ASCII without spaces, at most 255", "https://ml.example.org/", 255
 )
@@ -274,6 +280,7 @@ SettingName = Annotated[str, _SETTING[0], _SETTING[1]]
 """Name of a setting of PostgreSQL; an extension's has a dot."""
 IssuerUrl = Annotated[str, _ISSUER[0], _ISSUER[1]]
 """The `iss` claim of tokens."""
+HostPort = Annotated[str, _HOST_PORT[0], _HOST_PORT[1]]
 HttpsUrl = Annotated[str, _HTTPS[0], _HTTPS[1]]
 Audience = Annotated[str, _AUDIENCE[0], _AUDIENCE[1]]
 """The `aud` claim of tokens."""

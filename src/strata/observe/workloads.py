@@ -203,7 +203,7 @@ def _trouble(pod: Object, warned: Mapping[Owner, str], now: datetime) -> Trouble
     if status.get("phase") == "Succeeded":
         return None
     if node is None:
-        scheduled = next((c for c in status.get("conditions", ()) if c["type"] == "PodScheduled"), {})
+        scheduled: Object = next((c for c in status.get("conditions", ()) if c["type"] == "PodScheduled"), {})
         return Trouble(f"{name}: {scheduled.get('message') or 'not scheduled yet'}", _describe(pod))
     found = _restarting(pod, now) if _is_ready(pod) else _not_ready(pod, warned.get(_key(pod), ""))
     return found and replace(found, text=f"{name} on {node}: {found.text}")
