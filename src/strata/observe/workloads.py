@@ -9,7 +9,7 @@ from typing import Any
 
 from strata.observe.facts import WorkloadFacts
 
-KINDS = ("deployments.apps", "statefulsets.apps", "daemonsets.apps")
+KINDS = ("deployments.apps", "statefulsets.apps", "daemonsets.apps", "jobs.batch")
 """As kubectl requests them."""
 SYSTEM_NAMESPACE = "kube-system"
 SCALED_TO_0 = "scaled to 0"
@@ -104,7 +104,27 @@ def workloads(
             troubles.setdefault(owner, []).append(trouble)
         elif trouble.stuck or trouble.though_ready or owner == ("Node", SYSTEM_NAMESPACE, pod["spec"].get("nodeName")):
             others.append(_other(pod, trouble))
-    return (*_workloads(items, troubles, warned), *others)
+    return (*_workloads(items, troubles, warned), *_failed_jobs(items), *others)
+
+
+def _failed_jobs(items: Iterable[Object]) -> Iterator[WorkloadFacts]:
+    """Jobs of releases that have given up."""
+    for item in items:
+        metadata, conditions = item["metadata"], item.get("status", {}).get("conditions", ())
+        release = metadata.get("annotations", {}).get(_RELEASE)
+        failed = next((c for c in conditions if c["type"] == "Failed" and c["status"] == "True"), None)
+        if item["kind"] == "Job" and release is not None and failed is not None:
+            namespace, name = metadata["namespace"], metadata["name"]
+            yield WorkloadFacts(
+                kind="job",
+                namespace=namespace,
+                name=name,
+                release=f"{metadata['annotations'].get(_RELEASE_NAMESPACE, namespace)}/{release}",
+                desired=1,
+                ready=0,
+                reason=str(failed.get("message") or failed.get("reason")),
+                command=f"kubectl --namespace {namespace} logs job/{name} --all-containers",
+            )
 
 
 def _workloads(

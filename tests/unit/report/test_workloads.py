@@ -214,6 +214,18 @@ def test_a_new_revision_that_does_not_start_is_named_beside_the_old_one() -> Non
     assert one.state == '1 of 1 ready: ReplicaSet "hub-6c9f" has timed out progressing.'
 
 
+def test_a_job_of_a_release_that_has_failed_is_named() -> None:
+    failed = {"type": "Failed", "status": "True", "message": "Job has reached the specified backoff limit"}
+    metadata = {"name": "load", "namespace": "jupyterhub", "annotations": RELEASE}
+    job = {"kind": "Job", "metadata": metadata, "spec": {}, "status": {"conditions": [failed]}}
+    (one,) = workloads([job])
+    assert (one.kind, one.release) == ("job", "jupyterhub/jupyterhub")
+    assert one.state == "0 of 1 ready: Job has reached the specified backoff limit"
+    assert one.command == "kubectl --namespace jupyterhub logs job/load --all-containers"
+    assert workloads([job | {"status": {"conditions": [failed | {"type": "Complete"}]}}]) == ()
+    assert workloads([job | {"metadata": metadata | {"annotations": {}}}]) == ()
+
+
 def test_a_part_of_the_control_plane_that_is_not_ready_is_named() -> None:
     scheduler = pod("Node", "kube-scheduler", container(running={}), node="control-1")
     scheduler["metadata"] |= {"namespace": "kube-system", "ownerReferences": [{"kind": "Node", "name": "control-1"}]}
