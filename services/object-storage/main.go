@@ -100,7 +100,7 @@ func run(s settings) error {
 	}
 	options.SetNewDirPerm(dirPerm)
 	options.SetNewFilePerm(filePerm)
-	backend, err := posix.New(s.buckets, stamped{sidecar, s.buckets}, options)
+	backend, err := posix.New(s.buckets, stamped{sidecar, s.buckets, s.metadata}, options)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 
@@ -17,12 +18,14 @@ import (
 
 const etag = "etag" // versitygw's name of the attribute
 
+var anyStamp = regexp.MustCompile(`^[0-9]+ [0-9]+ -?[0-9]+\n`)
+
 // stamped binds the attributes of an object to the file that they describe: what was written, overwritten or moved here by
 // POSIX has none of an earlier object, and an ETag that follows its content. Folders, and versitygw's own files, are not
 // files of users: there, whether an attribute exists has a meaning.
 type stamped struct {
 	meta.SideCar
-	buckets string
+	buckets, metadata string
 }
 
 func (s stamped) StoreAttribute(file *os.File, bucket, object, attribute string, value []byte) error {
@@ -47,6 +50,9 @@ func (s stamped) RetrieveAttribute(file *os.File, bucket, object, attribute stri
 	}
 	if own, found := bytes.CutPrefix(value, stamp(info)); found && err == nil {
 		return own, nil
+	}
+	if err == nil && !anyStamp.Match(value) && s.isNewer(info, bucket, object, attribute) {
+		return value, nil // of a release without stamps
 	}
 	if attribute == etag {
 		return foreignETag(info), nil
@@ -82,6 +88,12 @@ func (s stamped) stat(file *os.File, bucket, object string) (*syscall.Stat_t, er
 		return nil, err
 	}
 	return info.Sys().(*syscall.Stat_t), nil
+}
+
+// isNewer tells whether an attribute was stored after the file was last written.
+func (s stamped) isNewer(file *syscall.Stat_t, bucket, object, attribute string) bool {
+	info, err := os.Stat(filepath.Join(s.metadata, bucket, object, "meta", attribute))
+	return err == nil && info.ModTime().UnixNano() >= file.Mtim.Nano()
 }
 
 // stamp is the same after a rename, which ends each upload.

@@ -288,7 +288,7 @@ def pods_are_apart(context: SiteContext, kubectl: Callable[..., str], bob: Membe
     label = f"--selector=strata.dev/bucket={bob.tenant.name}"
     namespace = f"--namespace={STORAGE_NAMESPACE.name}"
     (server,) = json.loads(kubectl("get", "pods", namespace, label, "--output=json"))["items"]
-    (port,) = (port["containerPort"] for port in server["spec"]["containers"][0]["ports"])
+    (port,) = (p["containerPort"] for p in server["spec"]["containers"][0]["ports"] if p["name"] == "http")
     places["bucket"] = server["status"]["podIP"], port
     code = REACH.format(places=places)
     assert eve.run(context, code) == dict.fromkeys(places, "closed")

@@ -236,6 +236,23 @@ def test_attributes_stay_while_the_content_does(server: Server) -> None:
     assert client.get_object_tagging(Bucket=BUCKET, Key="kept")["TagSet"] == [{"Key": "step", "Value": "2"}]
 
 
+def test_attributes_of_a_release_without_stamps_stay_until_the_file_is_written(server: Server) -> None:
+    etag, client = put_old(server, "earlier"), server.client()
+    attributes = server.folder.parents[1] / "metadata" / BUCKET / "earlier" / "meta"
+    files = [file for file in attributes.iterdir() if file.is_file()]
+    assert files
+    for file in files:
+        stamp, _, value = file.read_bytes().partition(b"\n")
+        assert len(stamp.split()) == 3
+        file.write_bytes(value)
+    head = client.head_object(Bucket=BUCKET, Key="earlier")
+    assert (head["ETag"], head["Metadata"], head["ContentType"]) == (etag, {"step": "1"}, "text/old")
+    overwrite(server, "earlier")
+    head = client.head_object(Bucket=BUCKET, Key="earlier")
+    assert re.fullmatch(r'"[0-9a-f]{32}-1"', head["ETag"])
+    assert head["Metadata"] == {}
+
+
 def test_a_file_can_be_copied_and_tagged_by_s3(server: Server) -> None:
     client = server.client()
     (server.folder / "source").write_bytes(NEW)
@@ -267,6 +284,7 @@ CLIENTS = {
 """Unmodified, each in an environment of its own."""
 
 
+@pytest.mark.nightly  # each client is downloaded
 @pytest.mark.parametrize("name", CLIENTS)
 def test_clients_read_what_came_by_posix(server: Server, name: str, tmp_path: Path) -> None:
     (server.folder / name).mkdir()
