@@ -137,7 +137,7 @@ LOGIN_PATTERN = r"^[a-z_][a-z0-9_-]{0,31}$"
 USER_PATTERN = r"^(?!service-account-)[a-z_][a-z0-9_-]{2,31}$"
 USER_RULE = (
     "must be lower-case letters, digits, dashes and underscores, 3 to 32, not beginning with a digit, a dash or "
-    "service-account-, as Keycloak accepts"
+    "service-account-"
 )
 _ATOM = r"[^\x00-\x20\x7f-\xa0@.,;:<>()\[\]\\\"]+"
 _PART = r"[a-zA-Z0-9\u00a1-\uffff]([a-zA-Z0-9\u00a1-\uffff-]{0,61}[a-zA-Z0-9\u00a1-\uffff])?"
@@ -250,7 +250,7 @@ _LOGIN = _named(
     32,
 )
 _USER = _named(USER_PATTERN, USER_RULE, "ada", 32)
-_EMAIL = _named(EMAIL_PATTERN, "must be an e-mail address, as Keycloak accepts", "ada@example.org", 254)
+_EMAIL = _named(EMAIL_PATTERN, "must be an e-mail address", "ada@example.org", 254)
 _PUBLIC_KEY = _named(
     PUBLIC_KEY_PATTERN,
     "must be one line of an OpenSSH public key file: type, key, comment",
