@@ -13,7 +13,7 @@ from pydantic_core import PydanticCustomError
 from strata.catalogue.needs import Secret
 from strata.catalogue.service import ServiceContext
 from strata.models.base import Model, Unit
-from strata.models.finding import Finding
+from strata.models.finding import Finding, duplicates
 from strata.models.types import Count, EmailAddress, HostPort, HttpsUrl, SiteFile
 
 if TYPE_CHECKING:
@@ -94,7 +94,9 @@ def needs(settings: Alertmanager | None) -> Sequence[Secret]:
 
 
 def check(settings: Alertmanager | None, site: Site) -> Iterator[Finding]:
-    """Secrets that others made cannot be generated."""
+    """Secrets that others made cannot be generated; nobody gets a message twice."""
+    if settings is not None and settings.email is not None:
+        yield from duplicates((to.casefold(), (*KEY, "email", "to", i)) for i, to in enumerate(settings.email.to))
     provided = {secret.name for secret in site.secrets if secret.source != "generated"}
     for secret in needs(settings):
         if secret.name not in provided:
