@@ -130,6 +130,17 @@ def remove_image(context: SiteContext, host: Host, name: str) -> None:
     run(host, f"rm -r {place} {' '.join(blobs)}; systemctl restart {REGISTRIES}")
 
 
+def kill_in_upload(context: SiteContext, host: Host, name: str) -> None:
+    """Kills the registry that takes pushes as soon as it has the beginning of a layer of an image.
+
+    It waits on the host: a small image is there before `up` says that it pushes it.
+    """
+    repository, _ = image(context, name)
+    uploads = f"{STORAGE}/repositories/{repository}/_uploads"
+    kill = f"systemctl kill --signal=KILL {PUSH_REGISTRY}"
+    run(host, f"timeout 300 sh -c 'until ls {uploads}/*/data; do sleep 0.01; done; {kill}' 2> /dev/null")
+
+
 def is_whole(context: SiteContext, host: Host, name: str) -> bool:
     """Whether the registry has the image that the site's nodes ask for, with every byte of it."""
     repository, digest = image(context, name)

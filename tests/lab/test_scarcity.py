@@ -6,6 +6,7 @@ import re
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,15 +23,15 @@ from strata_lab.memory import available
 from strata_lab.network.container import container_name as network_agent
 from strata_lab.network.metadata import PROXY_PORT
 
-from .commands import strata, strata_json, strata_line
+from .commands import strata, strata_json
 from .lab_site import require_lab
 from .scarce import (
     FILLER,
-    PUSH_REGISTRY,
     REGISTRIES,
     fill,
     is_whole,
     journal_cursor,
+    kill_in_upload,
     make_space,
     notes,
     remove_image,
@@ -144,19 +145,11 @@ def test_registry_that_dies_while_it_is_pushed_to(
     _, host = with_role("registry")
     afterwards.callback(up, context, "--layer", "cluster")
     remove_image(context, host, "coredns")
-    line = strata_line(context, "up", "--layer", "cluster", "--no-verify", "--verbose")
-    with subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        said = []
-        for text in process.stderr:
-            said.append(text)
-            if "pushing image" in text and "coredns" in text:
-                run(host, f"systemctl kill --signal=KILL {PUSH_REGISTRY}")
-                break
-        else:
-            pytest.fail("".join(said)[-3000:])
-        said += process.stderr.readlines()
-    assert process.returncode == 0, "".join(said)[-3000:]
+    with ThreadPoolExecutor() as threads:
+        killed = threads.submit(kill_in_upload, context, host, "coredns")
+        done = up(context, "--layer", "cluster")
+        killed.result()
+    assert done.status == 0, done.error
     assert is_whole(context, host, "coredns")
 
 
