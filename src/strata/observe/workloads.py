@@ -11,6 +11,8 @@ from strata.observe.facts import WorkloadFacts
 
 KINDS = ("deployments.apps", "statefulsets.apps", "daemonsets.apps", "jobs.batch")
 """As kubectl requests them."""
+WORKLOADS = frozenset({"Deployment", "StatefulSet", "DaemonSet"})
+"""Kinds with a line of their own, which tells what ails their pods."""
 SYSTEM_NAMESPACE = "kube-system"
 SCALED_TO_0 = "scaled to 0"
 STABLE = timedelta(minutes=10)
@@ -95,12 +97,12 @@ def workloads(
     items, warned, now = list(items), warned or {}, now or datetime.now(UTC)
     troubles: dict[Owner, list[Trouble]] = {}
     others: list[WorkloadFacts] = []
-    kinds = {_key(item) for item in items}
+    owners = {_key(item) for item in items if item["kind"] in WORKLOADS}
     for pod in items:
         if pod["kind"] != "Pod" or not (trouble := _trouble(pod, warned, now)):
             continue
         owner = _owner(pod)
-        if owner in kinds:
+        if owner in owners:
             troubles.setdefault(owner, []).append(trouble)
         elif trouble.stuck or trouble.though_ready or owner == ("Node", SYSTEM_NAMESPACE, pod["spec"].get("nodeName")):
             others.append(_other(pod, trouble))
@@ -132,7 +134,7 @@ def _workloads(
 ) -> Iterator[WorkloadFacts]:
     for item in items:
         kind, metadata = item["kind"], item["metadata"]
-        if kind not in ("Deployment", "StatefulSet", "DaemonSet"):
+        if kind not in WORKLOADS:
             continue
         annotations = metadata.get("annotations", {})
         release = annotations.get(_RELEASE)

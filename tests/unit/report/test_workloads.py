@@ -106,6 +106,19 @@ def test_a_pod_of_another_workload_or_without_one_is_no_reason() -> None:
     assert pulled.state == "0 of 1 ready: on worker-1: ImagePullBackOff"
 
 
+@pytest.mark.parametrize("owner", [None, "Job"])
+def test_a_stuck_pod_that_no_workload_answers_for_is_named(owner: str | None) -> None:
+    """A user's server, an execution point, or the pod of a Job: nothing else in status tells of them."""
+    pulled = container(waiting={"reason": "ImagePullBackOff", "message": "not found"})
+    stuck = pod(owner or "Pod", "ada", pulled)
+    job = {"kind": "Job", "metadata": {"name": "ada", "namespace": "jupyterhub"}, "spec": {}, "status": {}}
+    if owner is None:
+        del stuck["metadata"]["ownerReferences"]
+    (one,) = workloads([job, stuck])
+    assert (one.kind, one.name, one.state) == ("pod", "ada-x", "0 of 1 ready: on worker-1: ImagePullBackOff: not found")
+    assert one.command == "kubectl --namespace jupyterhub describe pod ada-x"
+
+
 def event(kind: str, name: str, reason: str, message: str, second: int = 0) -> Item:
     about = {"kind": kind, "namespace": "jupyterhub", "name": name}
     time = f"2026-11-26T10:00:{second:02}Z"
