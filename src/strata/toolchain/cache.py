@@ -101,6 +101,7 @@ def store(
     component: Component,
     binary: Path,
     *,
+    directory: Path,
     source: Source,
     seconds: float,
     note: str = "",
@@ -110,9 +111,9 @@ def store(
 
     Args:
         binary: is moved, and must be on the cache's file system.
+        directory: of `tool_directory` before the binary was made: its sources may have been edited since.
         companions: files that are copied beside it.
     """
-    directory = tool_directory(name, component)
     directory.parent.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(prefix=".partial-", dir=directory.parent))
     try:

@@ -100,19 +100,29 @@ def _obtain(work: _Work, name: str, component: Component, binaries: list[str]) -
     tell("asked for")
     with cache.component_lock(name, lambda process: tell(f"waiting for process {process}")) as staging:
         work.processes.check()
-        missing = [binary for binary in binaries if cache.find(binary, component) is None]
+        tools = {binary: tool for binary in binaries if (tool := cache.find(binary, component))}
+        missing = {b: cache.tool_directory(b, component) for b in binaries if b not in tools}
         if not missing:  # another run has done it
-            return [tool for binary in binaries if (tool := cache.find(binary, component))]
+            return list(tools.values())
         for binary in missing:
             cache.remove_partial(binary)
         begin = time.monotonic()
-        found = _from_first_source(work, name, component, missing, staging, tell)
+        found = _from_first_source(work, name, component, list(missing), staging, tell)
         seconds = time.monotonic() - begin
         companions = component.build.companions if component.build else ()
         files = tuple(REPOSITORY / component.build.directory / file for file in companions) if component.build else ()
         for binary, at in found.items():
-            cache.store(binary, component, at.path, source=at.source, seconds=seconds, note=at.note, companions=files)
-        return [tool for binary in binaries if (tool := cache.find(binary, component))]
+            tools[binary] = cache.store(
+                binary,
+                component,
+                at.path,
+                directory=missing[binary],
+                source=at.source,
+                seconds=seconds,
+                note=at.note,
+                companions=files,
+            )
+        return list(tools.values())
 
 
 def _from_first_source(

@@ -21,7 +21,8 @@ def add(name: str, pinned: Versions, tmp_path: Path, padding: int = 0) -> Path:
     component = pinned.components[pinned.tools[name].component]
     binary = tmp_path / name
     binary.write_text(f"#!/bin/sh\necho {name}\n" + "\n" * padding)
-    return cache.store(name, component, binary, source=Source.BUILD, seconds=1.5).path
+    directory = cache.tool_directory(name, component)
+    return cache.store(name, component, binary, directory=directory, source=Source.BUILD, seconds=1.5).path
 
 
 def test_tools_are_found_by_name(pinned: Versions, tmp_path: Path) -> None:

@@ -136,6 +136,25 @@ def test_a_change_of_the_sources_makes_another_tool(
     assert before.path.exists()
 
 
+def test_sources_edited_during_a_build_make_another_tool(
+    pinned: Versions, builds: list[list[str]], repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was built of the old sources is no tool of the new ones."""
+    build, main = go.build, repository / "tools/suite/main.go"
+
+    def edited(*arguments: Any) -> Any:
+        built = build(*arguments)
+        main.write_text("package main // other\n")
+        return built
+
+    before = main.read_text()
+    monkeypatch.setattr(go, "build", edited)
+    old = ensure(["alpha"], Silent())["alpha"]
+    assert cache.find("alpha", pinned.components["suite"]) is None
+    main.write_text(before)
+    assert cache.find("alpha", pinned.components["suite"]) == old
+
+
 def test_mirror_comes_first(
     pinned: Versions, builds: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
