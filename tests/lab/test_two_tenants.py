@@ -223,7 +223,7 @@ def test_two_tenants(
     pods_are_apart(context, kubectl, bob, eve)
     buckets_are_apart(context, bob, eve, text)
     measurements_are_apart(context, bob, eve)
-    with opened_queue(kubectl, context.site) as queue:
+    with opened_queue(kubectl, ours.name) as queue:
         identity = f"{ours.name}.{bob.user.name}"
         queue.remove(identity, user=identity)  # of an interrupted run
         try:
