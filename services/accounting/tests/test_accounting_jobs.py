@@ -35,7 +35,7 @@ class Collector:
     def __init__(self, host):
         assert host == "central-manager:9618"
     def locate(self, kind, name):
-        assert name == "access-point@example.org"
+        assert name in ("research@example.org", "teaching@example.org")
         return name
 class Schedd:
     def __init__(self, name):
@@ -45,6 +45,9 @@ class Schedd:
         if text == "down":
             raise HTCondorException("no answer")
         self.pool = json.loads(text)
+        self.pool = self.pool.get(name, self.pool)
+        if self.pool == "down":
+            raise HTCondorException("no answer")
     def history(self, constraint, projection, since):
         assert constraint == "true"
         for ad in self.pool["history"]:
@@ -80,7 +83,7 @@ class Reading:
         self.environment = {
             **records.environment, "PYTHONPATH": str(directory), "POOL": str(self.pool), "ACCOUNTING_JOBS_SECONDS": "1",
             "ACCOUNTING_HTCONDOR_COLLECTOR": "central-manager:9618", "ACCOUNTING_HTCONDOR_DOMAIN": "example.org",
-            "ACCOUNTING_HTCONDOR_ACCESS_POINT": "access-point@example.org",
+            "ACCOUNTING_HTCONDOR_SCHEDDS": "research@example.org",
             "ACCOUNTING_HTCONDOR_TOKEN_FILE": str(directory / "token"),
             "ACCOUNTING_JOBS_ALIVE_FILE": str(directory / "alive"),
         }  # fmt: skip

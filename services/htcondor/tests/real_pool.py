@@ -221,7 +221,11 @@ def running(objects: Sequence[Mapping[str, Any]], directory: Path) -> Iterator[R
         )
 
     token = idtoken(KEY, f"{EXECUTE}@{DOMAIN}", DOMAIN, SCOPES[EXECUTE])
-    _files(directory / "daemons", _configuration(objects, "central-manager", "access-point"))
+    daemons = _configuration(objects, "central-manager", "access-point")
+    # one container has both: the collector is told of execution points
+    daemons["30-collector.conf"] = "COLLECTOR.ALLOW_ADVERTISE_STARTD = $(STRATA_DAEMONS) $(STRATA_EXECUTE)\n"
+    daemons["30-collector.conf"] += "COLLECTOR.ALLOW_ADVERTISE_MASTER = $(STRATA_DAEMONS) $(STRATA_EXECUTE)\n"
+    _files(directory / "daemons", daemons)
     _files(directory / "daemons-secrets", {"keys/POOL": KEY})
     _files(directory / "execute", _configuration(objects, "execution-point"))
     _files(directory / "execute-secrets", {"tokens/execute": token})
@@ -233,12 +237,12 @@ def running(objects: Sequence[Mapping[str, Any]], directory: Path) -> Iterator[R
     mounts = ("--network=none", "--user=0:0", f"--volume={directory}/programs:/programs", f"--env=TENANT_GROUP={GROUP}")
     shell, *command = _init_container(objects)
     podman("run", "--rm", *LIMITS, *mounts, f"--entrypoint={shell}", own, *command)
-    daemons = "MASTER COLLECTOR NEGOTIATOR SCHEDD_0 SCHEDD_1"
+    daemon_list = "MASTER COLLECTOR NEGOTIATOR SCHEDD_0 SCHEDD_1"
     # the access point's init container, and its pod's
     begin = ("sh", "-c", "python3 -m strata_condor divide && exec condor_master -f")
     unprivileged = (f"--user={USER_ID}:{USER_ID}", "--cap-drop=all", f"--env=STRATA_TENANTS={','.join(TENANTS)}")
     try:
-        start(name, "daemons", "--network=none", *unprivileged, command=(own, *begin), DAEMON_LIST=daemons)
+        start(name, "daemons", "--network=none", *unprivileged, command=(own, *begin), DAEMON_LIST=daemon_list)
         execution_point()
         pool = RealPool(name, execution_point, points)
 
