@@ -31,9 +31,7 @@ schedd.spool(job)
 """
 
 
-def submission(
-    executable: str, arguments: str, files: Mapping[str, str] | None = None, environment: str = ""
-) -> str:
+def submission(executable: str, arguments: str, files: Mapping[str, str] | None = None, environment: str = "") -> str:
     """What a user's notebook runs to submit a job without settings or a login.
 
     Spooled: the job stays in the queue when it has run, too.
@@ -51,7 +49,7 @@ def submission(
         "executable": executable,
         "transfer_executable": "false",
         "arguments": arguments,
-        "environment": environment,
+        **({"environment": environment} if environment else {}),
         "transfer_input_files": ",".join(files or ()),
         "output": "out",
         "should_transfer_files": "YES",

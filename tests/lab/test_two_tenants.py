@@ -239,8 +239,8 @@ def test_two_tenants(
         queue.remove(identity, user=identity)  # of an interrupted run
         try:
             assert bob.run(context, WRITE.format(text=text, tenant=ours.name)) == {"from_bucket": text}
-            job = submission("/bin/cat", f"secret {text}", {"secret": text}, f"KEY={text}")
-            submit = f"{job}print(json.dumps(job.cluster()))"
+            submit = submission("/bin/cat", f"secret {text}", {"secret": text}, f"KEY={text}")
+            submit += "print(json.dumps(job.cluster()))"
             cluster = str(bob.run(context, submit))
             nfs = address_of("nfs_server", context.site, context.cloud_outputs)
             schedd, collector = schedds(context.site)[ours.name].address, "htcondor-central-manager.htcondor.svc"

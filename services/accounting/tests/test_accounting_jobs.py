@@ -203,3 +203,26 @@ def test_a_pool_that_is_down_is_asked_again(reading: Reading) -> None:
     assert reading.jobs() == []
     reading.put([job(1)], [])
     reading.until(reading.jobs)
+
+
+def test_a_schedd_that_is_silent_holds_up_no_other(reading: Reading) -> None:
+    """What the other has is recorded; the time of the reading stays, and the first is read from where it was."""
+    reading.environment["ACCOUNTING_HTCONDOR_SCHEDDS"] = "research@example.org,teaching@example.org"
+    pool = {"research@example.org": {"history": [job(1)], "completed": []}, "teaching@example.org": "down"}
+    reading.pool.write_text(json.dumps(pool))
+    reading.until(lambda: len(reading.jobs()) == 1 and "HTCondor teaching@example.org" in reading.log.read_text())
+    (newest,) = reading.connection.execute("SELECT newest FROM collection WHERE source = 'htcondor'").fetchone() or (
+        "",
+    )
+    assert json.loads(str(newest)) == {"research@example.org": job(1)["GlobalJobId"]}
+    reading.pool.write_text(json.dumps({**pool, "teaching@example.org": {"history": [job(2)], "completed": []}}))
+    reading.until(lambda: len(reading.jobs()) == 2)
+
+
+def test_a_release_with_one_schedd_has_been_here(reading: Reading) -> None:
+    """Its last job, which no JSON is, tells nothing of the tenants' schedds: their whole histories are read."""
+    reading.connection.execute(
+        "INSERT INTO collection (source, at, newest) VALUES ('htcondor', now(), 'access-point@example.org#1.0#1')"
+    )
+    reading.put([job(2), job(1)], [])
+    reading.until(lambda: len(reading.jobs()) == 2)

@@ -18,7 +18,7 @@ HEADER = """\
 103 0.0 NextClusterNum 10004
 """
 CLUSTER = """\
-105 
+105
 101 0.{user} Owner (empty)
 103 0.{user} User "{owner}@lab"
 103 0.{user} Owner "{owner}"
@@ -29,7 +29,7 @@ CLUSTER = """\
 103 0{cluster}.-1 Args "-c /condor/spool/1/0/x {owner}"
 103 {cluster}.0 SUBMIT_Iwd "/tmp/w"
 103 {cluster}.0 Iwd "/condor/spool/{folder}/0/cluster{cluster}.proc0.subproc0"
-106 
+106
 """
 ADA, EVE = "research.ada", "ml-team.eve"
 UNFINISHED = '105 \n103 1.0 Iwd "/lost"\n'
@@ -69,7 +69,7 @@ def spool(tmp_path: Path) -> Path:
     (folder / "1" / "cluster1.ickpt.subproc0").write_text("program")
     history = ""
     for cluster, owner in ((2, ADA), (3, EVE), (4, ADA)):
-        history += f"Args = \"{owner}\"\n" + BANNER.format(offset=len(history), cluster=cluster, owner=owner)
+        history += f'Args = "{owner}"\n' + BANNER.format(offset=len(history), cluster=cluster, owner=owner)
     for name in ("history", "history.20261101T000000", "epoch_history"):
         (folder / name).write_text(history)
     (folder / "spool_version").write_text("minimum compatible spool version 1\n")

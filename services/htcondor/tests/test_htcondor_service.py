@@ -165,7 +165,9 @@ def test_names_of_settings_are_identifiers(objects_of: ObjectsOf, lab_with: LabW
     manager = configuration(objects, "central-manager").splitlines()
     assert {"GROUP_NAMES = ml_team, 2_b", "GROUP_QUOTA_ml_team = 8", "GROUP_QUOTA_2_b = 4"} <= set(manager)
     point = configuration(objects, "access-point").splitlines()
-    assert {f'SCHEDD_{i}_ENVIRONMENT = "_CONDOR_STRATA_TENANT={t}"' for i, t in enumerate(["ml-team", "2-b"])} <= set(point)
+    assert {f'SCHEDD_{i}_ENVIRONMENT = "_CONDOR_STRATA_TENANT={t}"' for i, t in enumerate(["ml-team", "2-b"])} <= set(
+        point
+    )
     assert {"DAEMON_LIST = MASTER SCHEDD_0 SCHEDD_1", "DC_DAEMON_LIST = + SCHEDD_0 SCHEDD_1"} <= set(point)
 
 
@@ -185,7 +187,9 @@ def test_a_schedds_port_is_its_tenants_for_ever(lab_with: LabWith) -> None:
     assert [one.name for one in before.values()] == ["research@lab.strata.test", "teaching@lab.strata.test"]
     assert len({one.address for one in before.values()}) == 2
     content = yaml.safe_load(file.read_text())
-    content["platform"]["tenants"].insert(0, {"name": "biology", "quota": {"cpu": 1, "memory": "1 GiB"}, "group_id": 29999})
+    content["platform"]["tenants"].insert(
+        0, {"name": "biology", "quota": {"cpu": 1, "memory": "1 GiB"}, "group_id": 29999}
+    )
     file.write_text(yaml.safe_dump(content))
     after = schedds(load_site(file))
     assert {name: after[name] for name in before} == before

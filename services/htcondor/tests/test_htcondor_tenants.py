@@ -9,7 +9,7 @@ import pytest
 from .real_pool import DOMAIN, RealPool
 
 pytestmark = [pytest.mark.nightly, pytest.mark.xdist_group("htcondor-pool")]
-SECRET = "open-sesame"  # noqa: S105  # of the test
+SECRET = "open-sesame"  # of the test
 OURS, THEIRS = "research", "ml-team"
 ADA, EVE = f"{OURS}.ada", f"{THEIRS}.eve"
 JOB = f"arguments = -c true {SECRET}\nenvironment = KEY={SECRET}\nrequirements = false\n"

@@ -119,7 +119,7 @@ def test_pool_that_is_down_stops_no_server(running_hub: Hub) -> None:
     assert response.status_code == 503, response.text
     assert "the batch system issues no tokens" in response.json()["message"]
     pod = json.dumps(running_hub.pod("bob"))
-    assert "htcondor-central-manager.htcondor.svc:9618" in pod
+    assert "htcondor-access-point.htcondor.svc:" in pod
     with running_hub.pool.running():
         assert request(running_hub, token, "bob").status_code == 201
 

@@ -42,7 +42,9 @@ def divide(spool: Path, tenants: Collection[str]) -> None:
     new, dividing, queue = spool / NEW, spool / DIVIDING, spool / QUEUE
     if queue.exists() and not dividing.exists():
         if (spool / UNDIVIDED / QUEUE).exists():
-            raise FileExistsError(f"{queue}: the queue has been divided before, and an earlier release made another one")
+            raise FileExistsError(
+                f"{queue}: the queue has been divided before, and an earlier release made another one"
+            )
         shutil.rmtree(new, ignore_errors=True)
         _write(spool, new)
         new.rename(dividing)
