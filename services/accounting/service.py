@@ -132,7 +132,7 @@ def values(context: ServiceContext[Accounting]) -> Values:
         token = batch.monitor_token
         given["htcondor"] = {
             "collector": batch.server.collector,
-            "accessPoint": batch.server.access_point,
+            "schedds": [schedd.name for schedd in batch.server.schedds.values()],
             "domain": batch.server.domain,
             "existingSecret": token.value if token else {},
             "port": batch.server.port,

@@ -7,13 +7,9 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from strata_services.htcondor.needs import NAMESPACE
-from strata_services.htcondor.values import access_point
-
-if TYPE_CHECKING:
-    from strata.models import Site
 
 IDLE, RUNNING, REMOVED, COMPLETED, HELD = 1, 2, 3, 4, 5
 """JobStatus."""
@@ -23,29 +19,30 @@ DESCRIPTION = "job.sub"
 
 @dataclass(frozen=True)
 class Queue:
-    """The pool's job queue.
+    """The job queue of a tenant.
 
     Args:
         kubectl: of the operator; raises where a command fails.
-        name: of the schedd.
+        tenant: its name.
         directory: in the access point's container, where commands run.
     """
 
     kubectl: Callable[..., str]
-    name: str
+    tenant: str
     directory: str
 
     def run(self, *command: str, user: str = "") -> str:
-        """Output of a command: with the token of `TENANT.USER`, or the pool's without."""
+        """Output of a command at the tenant's schedd: with the token of `TENANT.USER`, or the pool's without."""
         # without standard input: one that ends at once may be left open, and a reader waits forever
         script = f'mkdir -p {self.directory} && cd {self.directory} && exec "$@"'
-        return self.kubectl(*POD, "--", "sh", "-c", script, "sh", *(("condor-as", user) if user else ()), *command)
+        where = ("sh", "-c", script, "sh", "env", f"_CONDOR_STRATA_TENANT={self.tenant}")
+        return self.kubectl(*POD, "--", *where, *(("condor-as", user) if user else ()), *command)
 
     def submit(self, user: str, description: str) -> str:
         """Submits jobs as `condor_submit -spool` does; returns the cluster."""
         script = f"mkdir -p {self.directory} && cat >{self.directory}/{DESCRIPTION}"
         self.kubectl(*POD, "--stdin", "--", "sh", "-c", script, input=description)
-        printed = self.run("condor_submit", "-terse", "-spool", "-name", self.name, DESCRIPTION, user=user)
+        printed = self.run("condor_submit", "-terse", "-spool", DESCRIPTION, user=user)
         return printed.strip().splitlines()[-1].partition(".")[0]
 
     def jobs(self, *constraint: str) -> list[dict[str, Any]]:
@@ -60,14 +57,14 @@ class Queue:
     def remove(self, *constraint: str, user: str) -> None:
         """Removes the user's jobs, finished ones included; none is no error."""
         if self.jobs(*constraint):
-            self.run("condor_rm", "-name", self.name, *constraint, user=user)
+            self.run("condor_rm", *constraint, user=user)
 
 
 @contextmanager
-def opened_queue(kubectl: Callable[..., str], site: Site) -> Iterator[Queue]:
-    """The queue of the site's pool, with a directory that is removed at the end."""
+def opened_queue(kubectl: Callable[..., str], tenant: str) -> Iterator[Queue]:
+    """The queue of a tenant, with a directory that is removed at the end."""
     directory = f"/tmp/queue-{uuid.uuid4().hex[:8]}"  # noqa: S108  # of the container
     try:
-        yield Queue(kubectl, access_point(site), directory)
+        yield Queue(kubectl, tenant, directory)
     finally:
         kubectl(*POD, "--", "rm", "-rf", directory)

@@ -22,12 +22,10 @@ QUEUES: KeyPath = ("platform", "services", "htcondor", "queues")
 IMAGES: KeyPath = ("platform", "services", "htcondor", "images")
 TENANTS: KeyPath = ("platform", "tenants")
 PING = ("timeout", "5", "condor_ping", "-quiet")
-BY_NAME = 'condor_ping -quiet -name "$(condor_config_val SCHEDD_NAME)" -type schedd READ'
-"""As clients find it: the collector has its address."""
 DAEMONS = {
     "collector": ("central-manager", (*PING, "-type", "collector", "READ")),
     "negotiator": ("central-manager", (*PING, "-type", "negotiator", "READ")),
-    "schedd": ("access-point", ("timeout", "5", "sh", "-c", BY_NAME)),
+    "schedd": ("access-point", ("timeout", "5", "condor-ping-schedds")),
 }
 """Daemon to the StatefulSet that runs it, and a command there that it answers."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from strata.catalogue.needs.base import pods_peer
-from strata.catalogue.needs.batch_queue import BatchServer, job_images, queue_clients
+from strata.catalogue.needs.batch_queue import BatchServer, job_images, queue_clients, tenant_clients
 from strata.catalogue.service import ServiceContext, Values, image
 from strata_services.htcondor.needs import (
     EXECUTE_NAMESPACE,
@@ -20,6 +20,7 @@ from strata_services.htcondor.needs import (
     shared_folders,
     spool,
 )
+from strata_services.htcondor.schedds import schedds
 from strata_services.htcondor.settings import HTCondor, TenantShare
 
 if TYPE_CHECKING:
@@ -31,16 +32,11 @@ OWN_IMAGE = "htcondor"
 PODS = {"app.kubernetes.io/name": "htcondor"}
 
 
-def access_point(site: Site) -> str:
-    """Name of the schedd."""
-    return f"access-point@{site.domain}"
-
-
 def batch_server(site: Site) -> BatchServer:
     """The pool, for other services."""
     return BatchServer(
         collector=f"htcondor-central-manager.{NAMESPACE.name}.svc:{PORT}",
-        access_point=access_point(site),
+        schedds=schedds(site),
         domain=site.domain,
         pods=pods_peer(NAMESPACE.name, PODS),
         port=PORT,
@@ -52,7 +48,8 @@ def batch_server(site: Site) -> BatchServer:
 
 
 def shares(settings: HTCondor, site: Site) -> list[Values]:
-    """Limits of all tenants, from the settings or from the tenants' quotas."""
+    """Limits of all tenants, from the settings or from the tenants' quotas, and who reaches the port of each."""
+    queues, clients = schedds(site), tenant_clients(site)
     given = {share.name: share for share in settings.tenants}
     found = []
     for tenant in site.platform.tenants:
@@ -65,6 +62,8 @@ def shares(settings: HTCondor, site: Site) -> list[Values]:
                 "memory": (share.memory or tenant.quota.memory).mebibytes,
                 "cards": cards if share.cards is None else share.cards,
                 "priorityFactor": share.priority_factor,
+                "port": queues[tenant.name].port,
+                "clients": clients[tenant.name],
             }
         )
     return found

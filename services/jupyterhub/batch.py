@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 TOKEN_DIRECTORY = "/tmp/condor"  # noqa: S105,S108  # a path, of the container
 CONFIG = """\
 import os
-from strata_hub.batch import handler
+from strata_hub.batch import handler, with_schedd
 batch = get_config("custom.batch")
+c.KubeSpawner.modify_pod_hook = with_schedd(c.KubeSpawner.modify_pod_hook, batch["schedds"], batch["users"])
 c.JupyterHub.extra_handlers += handler(
     batch["url"], os.environ["BATCH_TOKEN_SECRET"], server_tenant(tenants, profiles, access), batch["users"]
 )
@@ -24,11 +25,17 @@ c.JupyterHub.extra_handlers += handler(
 
 
 def custom(batch: BatchAccess | None, site: Site) -> Values:
-    """For the hub. The user of the checks, who has no tenant, submits as a member of the first."""
+    """For the hub: the schedds' addresses. The user of the checks, who has no tenant, is a member of the first."""
     if batch is None:
         return {}
     tenants = site.platform.tenants
-    return {"batch": {"url": batch.server.tokens_url, "users": {VERIFY_USER: tenants[0].name} if tenants else {}}}
+    return {
+        "batch": {
+            "url": batch.server.tokens_url,
+            "users": {VERIFY_USER: tenants[0].name} if tenants else {},
+            "schedds": {tenant: schedd.address for tenant, schedd in batch.server.schedds.items()},
+        }
+    }
 
 
 def hub_environment(batch: BatchAccess | None) -> Values:
@@ -38,13 +45,11 @@ def hub_environment(batch: BatchAccess | None) -> Values:
 
 
 def server_environment(batch: BatchAccess | None) -> dict[str, str]:
-    """HTCondor's configuration in users' servers; strata_notebook writes the token."""
+    """HTCondor's configuration in users' servers; the hub adds SCHEDD_HOST to each pod, strata_notebook the token."""
     if batch is None:
         return {}
     return {
         "CONDOR_CONFIG": "/dev/null",
-        "_CONDOR_COLLECTOR_HOST": batch.server.collector,
-        "_CONDOR_SCHEDD_HOST": batch.server.access_point,
         "_CONDOR_UID_DOMAIN": batch.server.domain,
         "_CONDOR_TRUST_DOMAIN": batch.server.domain,
         "_CONDOR_SEC_CLIENT_AUTHENTICATION_METHODS": "IDTOKENS",
@@ -56,8 +61,9 @@ def server_environment(batch: BatchAccess | None) -> dict[str, str]:
 
 
 def server_egress(batch: BatchAccess | None) -> list[Values]:
-    """From users' servers to the central manager and the access point."""
-    return [_egress(batch, batch.server.port)] if batch else []
+    """From users' servers to the tenants' schedds; the pool's own policies admit each server at that of its tenant."""
+    ports = sorted(schedd.port for schedd in batch.server.schedds.values()) if batch else []
+    return [_egress(batch, *ports)] if batch and ports else []
 
 
 def hub_egress(batch: BatchAccess | None) -> list[Values]:
@@ -65,5 +71,5 @@ def hub_egress(batch: BatchAccess | None) -> list[Values]:
     return [_egress(batch, batch.server.tokens_port)] if batch else []
 
 
-def _egress(batch: BatchAccess, port: int) -> Values:
-    return {"to": [dict(batch.server.pods)], "ports": [{"port": port, "protocol": "TCP"}]}
+def _egress(batch: BatchAccess, *ports: int) -> Values:
+    return {"to": [dict(batch.server.pods)], "ports": [{"port": port, "protocol": "TCP"} for port in ports]}

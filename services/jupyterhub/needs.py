@@ -30,7 +30,13 @@ USER_ID = 1000
 """Of all users' processes, in containers and on the volume with the homes."""
 HUB_PRIORITY = Priority("platform")
 USER_PRIORITY = Priority("interactive")
-BATCH = BatchQueue(("component=singleuser-server",), ("component=hub",), images=("notebook",))
+VERIFY_USER = "strata-verify"
+BATCH = BatchQueue(
+    ("component=singleuser-server",),
+    ("component=hub",),
+    images=("notebook",),
+    first_tenant_pods=(f"hub.jupyter.org/username={VERIFY_USER}",),
+)
 """Servers submit jobs, which run in their image; the hub requests the tokens for them."""
 BUCKETS = TenantBuckets("component=singleuser-server")
 """Servers download datasets from their tenant's bucket."""
@@ -38,7 +44,6 @@ METRICS = Metrics(port=9091)
 """Of the hub, on a port of its own: the proxy publishes all paths of the hub's port."""
 VERIFY_SERVICE = "verify"
 """The hub's service that may start servers of VERIFY_USER only, for the checks."""
-VERIFY_USER = "strata-verify"
 """The issuer has no such user."""
 
 

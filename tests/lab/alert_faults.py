@@ -238,12 +238,12 @@ def held_job(lab: Lab) -> Iterator[Labels]:
     tenant = lab.context.site.platform.tenants[0].name
     member = f"{tenant}.{USER}"
     with ExitStack() as stack:
-        queue = stack.enter_context(opened_queue(lab.kubectl, lab.context.site))
+        queue = stack.enter_context(opened_queue(lab.kubectl, tenant))
         stack.callback(queue.remove, member, user=member)
         cluster = queue.submit(member, jobs(64, 1, "arguments = -c true\nrequirements = false"))
         # what is spooled is held until its files are there, and cannot be held again
         eventually(lambda: queue.jobs(cluster)[0]["JobStatus"] == IDLE, 60, "the job's files are there")
-        queue.run("condor_hold", "-name", queue.name, cluster, user=member)
+        queue.run("condor_hold", cluster, user=member)
         yield {"tenant": tenant}
 
 

@@ -31,7 +31,7 @@ schedd.spool(job)
 """
 
 
-def submission(executable: str, arguments: str, files: Mapping[str, str] | None = None) -> str:
+def submission(executable: str, arguments: str, files: Mapping[str, str] | None = None, environment: str = "") -> str:
     """What a user's notebook runs to submit a job without settings or a login.
 
     Spooled: the job stays in the queue when it has run, too.
@@ -40,6 +40,7 @@ def submission(executable: str, arguments: str, files: Mapping[str, str] | None 
         executable: on the execution point.
         arguments: of it.
         files: name to text of those that the job takes with it.
+        environment: of the job, NAME=VALUE.
 
     Returns:
         Python that leaves the variables `schedd` and `job`; the job's output goes to the file `out`.
@@ -48,6 +49,7 @@ def submission(executable: str, arguments: str, files: Mapping[str, str] | None 
         "executable": executable,
         "transfer_executable": "false",
         "arguments": arguments,
+        **({"environment": environment} if environment else {}),
         "transfer_input_files": ",".join(files or ()),
         "output": "out",
         "should_transfer_files": "YES",

@@ -198,7 +198,7 @@ class Load:
     def fetch(self, cluster: str) -> None:
         """Fetches the output, which must be whole."""
         run, user = self.queue.run, self.member
-        run("condor_transfer_data", "-name", self.queue.name, cluster, user=user)
+        run("condor_transfer_data", cluster, user=user)
         assert run("cat", "out", user=user).split() == [str(n + 1) for n in range(COUNT)]
         self.queue.remove(cluster, user=user)
         self.fetched += 1

@@ -77,7 +77,7 @@ def finish(queue: Queue, user: str) -> list[dict[str, Any]]:
         j.get("SuccessCheckpointExitCode") == 85 and j["JobStatus"] == RUNNING and j["NumShadowStarts"] == 1
         for j in queue.jobs(user)
     ):
-        queue.run("condor_vacate_job", "-name", queue.name, "-constraint", still, user=user)
+        queue.run("condor_vacate_job", "-constraint", still, user=user)
     eventually(lambda: all(j["JobStatus"] == COMPLETED for j in queue.jobs(user)), NIGHT_SECONDS, "all jobs have ended")
     return queue.jobs(user)
 
@@ -97,7 +97,7 @@ def test_night_and_morning(
     begin = datetime.now(UTC).replace(second=0, microsecond=0) + timedelta(minutes=1)
     member = f"{tenant.name}.{NAMES[0]}"
     with ExitStack() as stack:
-        queue = stack.enter_context(opened_queue(kubectl, site))
+        queue = stack.enter_context(opened_queue(kubectl, tenant.name))
         queue.remove(member, user=member)  # of an interrupted run
         stack.callback(queue.remove, member, user=member)
         reservation = reserved(

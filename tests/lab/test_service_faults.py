@@ -89,7 +89,7 @@ def load(context: SiteContext, user: User, kubectl: Kubectl, site_host: Hosts) -
     host = user.hub.removeprefix("https://").rstrip("/")
     nfs_server = site_host(hosts_with("nfs_server", site, context.cloud_outputs)[0].name)
     with ExitStack() as stack:
-        queue = stack.enter_context(opened_queue(kubectl, site))
+        queue = stack.enter_context(opened_queue(kubectl, tenant))
         member = f"{tenant}.{USER}"
         queue.remove(member, user=member)  # of an interrupted run
         stack.callback(queue.remove, member, user=member)

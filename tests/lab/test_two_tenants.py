@@ -29,6 +29,7 @@ from strata.verify.waiting import settled
 from strata_services.accounting.service import AUDIENCE
 from strata_services.accounting.service import SERVICE as ACCOUNTING
 from strata_services.htcondor.queue import opened_queue
+from strata_services.htcondor.schedds import schedds
 from strata_services.htcondor.service import SERVICE as HTCONDOR
 from strata_services.jupyterhub.kernel import Server
 from strata_services.jupyterhub.service import SERVICE as JUPYTERHUB
@@ -63,7 +64,7 @@ def reached(address, port):
 print(json.dumps({{name: reached(*place) for name, place in {places!r}.items()}}))
 """
 SPY = """
-import json, os, pathlib, socket, tempfile, time, htcondor2
+import json, os, pathlib, socket, tempfile, time, classad2, htcondor2
 os.chdir(tempfile.mkdtemp())
 def said(action):
     try:
@@ -77,6 +78,11 @@ while not token.exists():
     time.sleep(0.2)
 schedd, this = htcondor2.Schedd(), "ClusterId == {cluster}"
 acted = lambda action: lambda: schedd.act(action, this)["TotalSuccess"]
+host, port = {schedd!r}.split(":")
+version = "$CondorVersion: 23.9.6 2026-07-12 $"
+address = "<" + socket.gethostbyname(host) + ":" + port + ">"
+made_up = {{"MyAddress": address, "Name": "x", "Machine": "x", "MyType": "Scheduler", "CondorVersion": version}}
+theirs = htcondor2.Schedd(classad2.ClassAd(made_up))
 print(json.dumps({{
     "shared": os.listdir("/shared"),
     "files": found("/home") + found("/shared"),
@@ -84,6 +90,11 @@ print(json.dumps({{
     "remove": said(acted(htcondor2.JobAction.Remove)),
     "release": said(acted(htcondor2.JobAction.Release)),
     "edit": said(lambda: schedd.edit(this, "Cmd", '"/bin/false"')),
+    "own queue": said(lambda: schedd.query(projection=["Owner", "Args", "Environment"])),
+    "their port": said(lambda: socket.create_connection((host, int(port)), 2)),
+    "the collector's port": said(lambda: socket.create_connection(({collector!r}, 9618), 2)),
+    "their queue": said(lambda: theirs.query()),
+    "their jobs": said(lambda: theirs.act(htcondor2.JobAction.Remove, this)),
     "retrieve": said(lambda: schedd.retrieve(this)),
     "retrieved": os.listdir(),
 }}))
@@ -223,15 +234,24 @@ def test_two_tenants(
     pods_are_apart(context, kubectl, bob, eve)
     buckets_are_apart(context, bob, eve, text)
     measurements_are_apart(context, bob, eve)
-    with opened_queue(kubectl, context.site) as queue:
+    with opened_queue(kubectl, ours.name) as queue:
         identity = f"{ours.name}.{bob.user.name}"
         queue.remove(identity, user=identity)  # of an interrupted run
         try:
             assert bob.run(context, WRITE.format(text=text, tenant=ours.name)) == {"from_bucket": text}
-            submit = submission("/bin/cat", "secret", {"secret": text}) + "print(json.dumps(job.cluster()))"
+            submit = submission("/bin/cat", f"secret {text}", {"secret": text}, f"KEY={text}")
+            submit += "print(json.dumps(job.cluster()))"
             cluster = str(bob.run(context, submit))
             nfs = address_of("nfs_server", context.site, context.cloud_outputs)
-            spied = eve.run(context, SPY.format(cluster=cluster, nfs=nfs, port=NFS))
+            schedd, collector = schedds(context.site)[ours.name].address, "htcondor-central-manager.htcondor.svc"
+            spy = SPY.format(cluster=cluster, nfs=nfs, port=NFS, schedd=schedd, collector=collector)
+            spied = eve.run(context, spy)
+            assert spied["own queue"] == "[]"
+            assert not [said for said in spied.values() if text in said]
+            for closed in ("their port", "the collector's port"):
+                assert spied[closed] in ("TimeoutError", "ConnectionRefusedError", "OSError"), spied
+            for refused in ("their queue", "their jobs"):
+                assert spied[refused] in ("OSError", "HTCondorException", "RuntimeError"), spied
             assert spied["shared"] == [theirs.name]
             assert (spied["files"], spied["retrieved"]) == ([], [])
             # OSError: no route to the host

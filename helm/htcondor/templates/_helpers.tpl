@@ -96,7 +96,7 @@ readinessProbe:
   tcpSocket: {port: condor}
   periodSeconds: 5
 livenessProbe:
-  exec: {command: [condor_ping, -quiet, -type, {{ . }}, READ]}
+  exec: {command: {{ . | toJson }}}
   periodSeconds: 60
   timeoutSeconds: 30
   failureThreshold: 3

@@ -35,7 +35,7 @@ class Collector:
     def __init__(self, host):
         assert host == "central-manager:9618"
     def locate(self, kind, name):
-        assert name == "access-point@example.org"
+        assert name in ("research@example.org", "teaching@example.org")
         return name
 class Schedd:
     def __init__(self, name):
@@ -45,6 +45,9 @@ class Schedd:
         if text == "down":
             raise HTCondorException("no answer")
         self.pool = json.loads(text)
+        self.pool = self.pool.get(name, self.pool)
+        if self.pool == "down":
+            raise HTCondorException("no answer")
     def history(self, constraint, projection, since):
         assert constraint == "true"
         for ad in self.pool["history"]:
@@ -80,7 +83,7 @@ class Reading:
         self.environment = {
             **records.environment, "PYTHONPATH": str(directory), "POOL": str(self.pool), "ACCOUNTING_JOBS_SECONDS": "1",
             "ACCOUNTING_HTCONDOR_COLLECTOR": "central-manager:9618", "ACCOUNTING_HTCONDOR_DOMAIN": "example.org",
-            "ACCOUNTING_HTCONDOR_ACCESS_POINT": "access-point@example.org",
+            "ACCOUNTING_HTCONDOR_SCHEDDS": "research@example.org",
             "ACCOUNTING_HTCONDOR_TOKEN_FILE": str(directory / "token"),
             "ACCOUNTING_JOBS_ALIVE_FILE": str(directory / "alive"),
         }  # fmt: skip
@@ -200,3 +203,26 @@ def test_a_pool_that_is_down_is_asked_again(reading: Reading) -> None:
     assert reading.jobs() == []
     reading.put([job(1)], [])
     reading.until(reading.jobs)
+
+
+def test_a_schedd_that_is_silent_holds_up_no_other(reading: Reading) -> None:
+    """What the other has is recorded; the time of the reading stays, and the first is read from where it was."""
+    reading.environment["ACCOUNTING_HTCONDOR_SCHEDDS"] = "research@example.org,teaching@example.org"
+    pool = {"research@example.org": {"history": [job(1)], "completed": []}, "teaching@example.org": "down"}
+    reading.pool.write_text(json.dumps(pool))
+    reading.until(lambda: len(reading.jobs()) == 1 and "HTCondor teaching@example.org" in reading.log.read_text())
+    (newest,) = reading.connection.execute("SELECT newest FROM collection WHERE source = 'htcondor'").fetchone() or (
+        "",
+    )
+    assert json.loads(str(newest)) == {"research@example.org": job(1)["GlobalJobId"]}
+    reading.pool.write_text(json.dumps({**pool, "teaching@example.org": {"history": [job(2)], "completed": []}}))
+    reading.until(lambda: len(reading.jobs()) == 2)
+
+
+def test_a_release_with_one_schedd_has_been_here(reading: Reading) -> None:
+    """Its last job, which no JSON is, tells nothing of the tenants' schedds: their whole histories are read."""
+    reading.connection.execute(
+        "INSERT INTO collection (source, at, newest) VALUES ('htcondor', now(), 'access-point@example.org#1.0#1')"
+    )
+    reading.put([job(2), job(1)], [])
+    reading.until(lambda: len(reading.jobs()) == 2)

@@ -154,7 +154,7 @@ def test_wrong_values_are_refused(lab_with: LabWith, values_of: ValuesOf, path: 
 def test_the_lab_reads_its_pool(lab_with: LabWith, values_of: ValuesOf, monkeypatch: pytest.MonkeyPatch) -> None:
     site_file = lab_with(SERVICE)
     pool = values_of(SERVICE, site_file)["htcondor"]
-    assert pool["accessPoint"] == f"access-point@{pool['domain']}"
+    assert pool["schedds"] == [f"{tenant}@{pool['domain']}" for tenant in ("research", "teaching")]
     assert pool["existingSecret"] == {"name": "accounting-secrets", "key": "batch-monitor-token"}
     monkeypatch.setattr("strata.catalogue.site.batch_server", lambda _: None)
     assert "htcondor" not in values_of(SERVICE, site_file)
@@ -165,7 +165,7 @@ def test_jobs_are_read_where_there_is_a_pool(lab_with: LabWith, values_of: Value
     pods = {"podSelector": {"matchLabels": {"app.kubernetes.io/name": "htcondor"}}}
     pool = {
         "collector": "central-manager.htcondor.svc:9618",
-        "accessPoint": "access-point@example.org",
+        "schedds": ["research@example.org"],
         "domain": "example.org",
         "existingSecret": {"name": "accounting-secrets", "key": "monitor"},
         "pods": pods,

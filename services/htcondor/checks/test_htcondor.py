@@ -38,19 +38,20 @@ queue
 
 @pytest.fixture(scope="module")
 def queue(context: SiteContext, kubectl: Kubectl) -> Iterator[Queue]:
-    """The pool's job queue."""
-    if SERVICE.of(context.site) is None:
-        pytest.skip(f"site {context.site.name} has no platform.services.{SERVICE.key}")
-    with opened_queue(kubectl, context.site) as found:
+    """The job queue of the first tenant."""
+    site = context.site
+    if SERVICE.of(site) is None:
+        pytest.skip(f"site {site.name} has no platform.services.{SERVICE.key}")
+    if not site.platform.tenants:
+        pytest.skip("the site has no tenants")
+    with opened_queue(kubectl, site.platform.tenants[0].name) as found:
         yield found
 
 
 @pytest.fixture(scope="module")
-def user(site: Site) -> str:
-    """A member of a tenant, known to this check only."""
-    if not site.platform.tenants:
-        pytest.skip("the site has no tenants")
-    return f"{site.platform.tenants[0].name}.strata-verify"
+def user(queue: Queue) -> str:
+    """A member of the tenant, known to this check only."""
+    return f"{queue.tenant}.strata-verify"
 
 
 def submit(queue: Queue, user: str, more: str = "") -> str:
@@ -83,7 +84,7 @@ def test_a_job_runs_once_in_a_pod_of_its_own(queue: Queue, kubectl: Kubectl, use
             time.sleep(1)
         tenant, _, name = user.partition(".")
         assert (ad["AcctGroup"], ad["AcctGroupUser"], ad["NumJobStarts"], ad["ExitCode"]) == (tenant, name, 1, 0)
-        queue.run("condor_transfer_data", "-name", queue.name, cluster, user=user)
+        queue.run("condor_transfer_data", cluster, user=user)
         account, host = queue.run("cat", "out").split()
         assert account == "slot1"
         pod = points[host]
@@ -109,7 +110,15 @@ def test_jobs_that_the_pool_cannot_run_are_refused(queue: Queue, user: str, more
         submit(queue, user, more)
 
 
-def test_a_stranger_submits_no_job(queue: Queue) -> None:
-    """The access point refuses jobs of tenants that the site does not have."""
-    with pytest.raises(AssertionError, match="no tenant"):
-        submit(queue, "no-such-tenant.eve")
+def test_another_tenants_members_see_no_jobs_and_submit_none(queue: Queue, site: Site) -> None:
+    """The schedd of a tenant, the collector and the negotiator refuse members of other tenants."""
+    others = [tenant.name for tenant in site.platform.tenants if tenant.name != queue.tenant]
+    for eve in (f"{name}.eve" for name in (*others, "no-such-tenant")):
+        with pytest.raises(AssertionError, match="DENIED"):
+            queue.run("condor_q", "-all", user=eve)
+        with pytest.raises(AssertionError, match="DENIED"):
+            submit(queue, eve)
+        with pytest.raises(AssertionError, match="DENIED"):
+            queue.run("condor_status", "-any", user=eve)
+        with pytest.raises(AssertionError, match="Can't locate negotiator"):
+            queue.run("condor_userprio", "-allusers", user=eve)

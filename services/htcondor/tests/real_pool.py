@@ -25,7 +25,8 @@ from strata_services.htcondor.tokens import idtoken
 from strata_services.htcondor.values import OWN_IMAGE
 
 DOMAIN = "lab.strata.test"
-ACCESS_POINT = f"access-point@{DOMAIN}"
+TENANTS = ("research", "ml-team")
+"""Of the schedds, in the order of the site."""
 KEY = "signing-key-of-the-test"
 SECONDS = 180.0
 """For whatever the pool does in seconds on an idle machine."""
@@ -73,10 +74,20 @@ class RealPool:
     evict: Callable[..., None]
     points: Sequence[str]
 
-    def run(self, *command: str, user: str = "", files: Mapping[str, str] | None = None) -> tuple[int, str]:
-        """Exit status and output of a command in /tmp/work with the files, as a member or as the pool itself."""
+    def run(
+        self, *command: str, user: str = "", at: str = "", files: Mapping[str, str] | None = None
+    ) -> tuple[int, str]:
+        """Exit status and output of a command in /tmp/work with the files, as a member or as the pool itself.
+
+        Args:
+            command: of HTCondor.
+            user: TENANT.USER; empty: the pool.
+            at: tenant of the schedd; empty: the user's, or the first.
+            files: name to text.
+        """
         script = "".join(f"cat >{name} <<'END'\n{text}\nEND\n" for name, text in (files or {}).items())
-        prefix = ("condor-as", user) if user else ()
+        tenant = at or user.partition(".")[0] or TENANTS[0]
+        prefix = ("env", f"_CONDOR_STRATA_TENANT={tenant}", *(("condor-as", user) if user else ()))
         shell = f'mkdir -p /tmp/work && cd /tmp/work\n{script}"$@" 2>&1'
         line = ["podman", "exec", self.container, "sh", "-c", shell, "sh", *prefix, *command]
         done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=SECONDS)
@@ -95,17 +106,15 @@ class RealPool:
             "condor_submit",
             "-terse",
             *(options or ("-spool",)),
-            "-name",
-            ACCESS_POINT,
             "job.sub",
             user=user,
             files=given,
         )
         return printed.strip().splitlines()[-1].partition(".")[0]
 
-    def ad(self, cluster: str, *attributes: str) -> list[str]:
-        """Attributes of a job in the queue; none where it is gone."""
-        return self.output("condor_q", "-all", cluster, "-af:t", *attributes).rstrip("\n").split("\t")
+    def ad(self, cluster: str, *attributes: str, at: str = "") -> list[str]:
+        """Attributes of a job in the queue of a tenant; none where it is gone."""
+        return self.output("condor_q", "-all", cluster, "-af:t", *attributes, at=at).rstrip("\n").split("\t")
 
     def until(self, cluster: str, status: int) -> None:
         """Waits for a status of a job."""
@@ -212,7 +221,11 @@ def running(objects: Sequence[Mapping[str, Any]], directory: Path) -> Iterator[R
         )
 
     token = idtoken(KEY, f"{EXECUTE}@{DOMAIN}", DOMAIN, SCOPES[EXECUTE])
-    _files(directory / "daemons", _configuration(objects, "central-manager", "access-point"))
+    daemons = _configuration(objects, "central-manager", "access-point")
+    # one container has both: the collector is told of execution points
+    daemons["30-collector.conf"] = "COLLECTOR.ALLOW_ADVERTISE_STARTD = $(STRATA_DAEMONS) $(STRATA_EXECUTE)\n"
+    daemons["30-collector.conf"] += "COLLECTOR.ALLOW_ADVERTISE_MASTER = $(STRATA_DAEMONS) $(STRATA_EXECUTE)\n"
+    _files(directory / "daemons", daemons)
     _files(directory / "daemons-secrets", {"keys/POOL": KEY})
     _files(directory / "execute", _configuration(objects, "execution-point"))
     _files(directory / "execute-secrets", {"tokens/execute": token})
@@ -224,15 +237,19 @@ def running(objects: Sequence[Mapping[str, Any]], directory: Path) -> Iterator[R
     mounts = ("--network=none", "--user=0:0", f"--volume={directory}/programs:/programs", f"--env=TENANT_GROUP={GROUP}")
     shell, *command = _init_container(objects)
     podman("run", "--rm", *LIMITS, *mounts, f"--entrypoint={shell}", own, *command)
-    daemons = "MASTER COLLECTOR NEGOTIATOR SCHEDD"
+    daemon_list = "MASTER COLLECTOR NEGOTIATOR SCHEDD_0 SCHEDD_1"
+    # the access point's init container, and its pod's
+    begin = ("sh", "-c", "python3 -m strata_condor divide && exec condor_master -f")
+    unprivileged = (f"--user={USER_ID}:{USER_ID}", "--cap-drop=all", f"--env=STRATA_TENANTS={','.join(TENANTS)}")
     try:
-        start(name, "daemons", "--network=none", f"--user={USER_ID}:{USER_ID}", "--cap-drop=all", DAEMON_LIST=daemons)
+        start(name, "daemons", "--network=none", *unprivileged, command=(own, *begin), DAEMON_LIST=daemon_list)
         execution_point()
         pool = RealPool(name, execution_point, points)
 
         def waiting() -> str | None:
             text = pool.run("condor_status", "-any", "-af", "MyType")[1]
-            missing = {"Machine", "Negotiator", "Scheduler"} - set(text.split())
+            missing = {"Machine", "Negotiator"} - set(text.split())
+            missing |= {"Scheduler"} if text.split().count("Scheduler") < len(TENANTS) else set()
             return f"{', '.join(sorted(missing))} of the pool: {text[-500:]}" if missing else None
 
         said = wait_until(waiting, SECONDS)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from .real_pool import ACCESS_POINT, ANOTHER, COMPLETED, GROUP, HELD, KEY, RealPool
+from .real_pool import ANOTHER, COMPLETED, GROUP, HELD, KEY, RealPool
 
 pytestmark = [pytest.mark.nightly, pytest.mark.xdist_group("htcondor-pool")]
 EVE = "research.eve"
-AT = ("-name", ACCESS_POINT)
 SECRET = "/condor/secrets/keys/POOL"
 FORGED = "/condor/spool/forged"
 NOT_SPOOLED = "-disable"
@@ -34,19 +33,19 @@ def test_a_job_resumes_where_its_checkpoint_was(real_pool: RealPool) -> None:
     real_pool.evict()
     real_pool.until(cluster, COMPLETED)
     assert real_pool.ad(cluster, "ExitCode", "NumShadowStarts", "AcctGroup") == ["0", "2", "research"]
-    real_pool.output("condor_transfer_data", *AT, cluster, user="research.ada")
+    real_pool.output("condor_transfer_data", cluster, user="research.ada")
     assert real_pool.output("cat", "out") == "resumed with its input\n"
 
 
 def test_a_tenant_with_a_dash_has_its_quota(real_pool: RealPool) -> None:
     """HTCondor's settings have no dashes in their names; the tenant keeps its own."""
     cluster = real_pool.submit(shell("true"), "ml-team.ada_b-c")
-    found = real_pool.ad(cluster, "AcctGroup", "AcctGroupUser", "AccountingGroup")
+    found = real_pool.ad(cluster, "AcctGroup", "AcctGroupUser", "AccountingGroup", at="ml-team")
     assert found == ["ml-team", "ada_b-c", "ml_team.ada_b-c"]
     assert real_pool.output("condor_config_val", "GROUP_QUOTA_ml_team").strip() == "4"
     with pytest.raises(AssertionError, match="the request is more than the tenant's quota of batch jobs"):
         real_pool.submit("request_cpus = 5", "ml-team.ada")
-    real_pool.output("condor_rm", "-all", *AT)
+    real_pool.output("condor_rm", "-all", at="ml-team")
 
 
 def test_a_job_takes_the_execution_point_of_a_later_queue(real_pool: RealPool) -> None:
@@ -70,7 +69,7 @@ def test_a_job_runs_in_the_image_that_it_names(real_pool: RealPool) -> None:
     try:
         real_pool.evict(ANOTHER)
         real_pool.until(cluster, COMPLETED)
-        real_pool.output("condor_transfer_data", *AT, cluster, user="research.ada")
+        real_pool.output("condor_transfer_data", cluster, user="research.ada")
         assert real_pool.output("cat", "out").split("\n") == ["12", "slot1", "1", "its input", ""]
         other = real_pool.submit(shell("true"))
         assert real_pool.ad(other, "StrataImage") == ["htcondor"]
@@ -86,7 +85,7 @@ def test_a_job_writes_to_the_folder_of_its_tenant(real_pool: RealPool) -> None:
     write = "umask 002; mkdir new; echo 1 > new/file; stat -c %g:%a new new/file"
     cluster = real_pool.submit(shell(f"id -G; umask; cd /shared/research; {write}") + "output = out\nerror = err")
     real_pool.until(cluster, COMPLETED)
-    real_pool.output("condor_transfer_data", *AT, cluster, user="research.ada")
+    real_pool.output("condor_transfer_data", cluster, user="research.ada")
     assert real_pool.output("sh", "-c", "cat out err").split("\n") == [
         f"10002 {GROUP}", "0022", f"{GROUP}:2775", f"{GROUP}:664", "",
     ]  # fmt: skip
@@ -139,16 +138,16 @@ def test_a_job_in_the_queue_reaches_no_files_of_the_access_point(real_pool: Real
     assert real_pool.run("test", "-e", FORGED)[0] != 0
     names = "Iwd Cmd In Out Err UserLog DAGManNodesLog TransferInput TransferOutput SpooledOutputFiles x509userproxy"
     for name in (*names.split(), "JobUniverse", "StrataQueueRank"):
-        status, text = real_pool.run("condor_qedit", *AT, cluster, name, f'"{SECRET}"', user=EVE)
+        status, text = real_pool.run("condor_qedit", cluster, name, f'"{SECRET}"', user=EVE)
         assert status != 0, f"{name}: {text}"
-    real_pool.output("condor_transfer_data", *AT, cluster, user=EVE)
+    real_pool.output("condor_transfer_data", cluster, user=EVE)
     assert KEY not in real_pool.output("sh", "-c", "cat * 2>&1")
 
 
 def test_a_job_that_only_claims_to_be_spooled_reaches_no_files(real_pool: RealPool) -> None:
     claims = f'hold = true\n+HoldReasonCode = 16\n+UserLog = "{FORGED}-2"\ntransfer_input_files = {SECRET}\n'
     cluster = real_pool.submit(shell("cat POOL") + claims, EVE, NOT_SPOOLED)
-    real_pool.run("condor_qedit", *AT, cluster, "HoldReasonCode", "1", user=EVE)
-    real_pool.run("condor_release", *AT, cluster, user=EVE)
+    real_pool.run("condor_qedit", cluster, "HoldReasonCode", "1", user=EVE)
+    real_pool.run("condor_release", cluster, user=EVE)
     real_pool.until(cluster, HELD)
     assert real_pool.run("test", "-e", f"{FORGED}-2")[0] != 0

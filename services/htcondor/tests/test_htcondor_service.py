@@ -21,6 +21,7 @@ from strata.platform.releases import PlatformState, releases, service_context
 from strata.platform.secrets import secret_manifests
 from strata_services.accounting.service import SERVICE as READER
 from strata_services.htcondor.needs import EXECUTE_NAMESPACE, NAMESPACE, SIGNING_KEY
+from strata_services.htcondor.schedds import schedds
 from strata_services.htcondor.service import SERVICE
 from strata_services.htcondor.tokens import derived_key, idtoken
 
@@ -46,10 +47,15 @@ def execution_point(objects: list[dict[str, Any]]) -> dict[str, Any]:
 def test_shares_are_the_tenants_quotas_unless_the_site_sets_others(values_of: ValuesOf, lab_with: LabWith) -> None:
     quota = {"name": "research", "cpus": 8, "memory": 16384, "cards": 1, "priorityFactor": 1}
     teaching = {"name": "teaching", "cpus": 4, "memory": 4096, "cards": 0, "priorityFactor": 1}
-    assert values_of(SERVICE, lab_with(SERVICE, accelerator="v100"))["tenants"] == [quota, teaching]
-    assert values_of(SERVICE, lab_with(SERVICE))["tenants"] == [{**quota, "cards": 0}, teaching]
+
+    def shares(**settings: Any) -> list[dict[str, Any]]:
+        found = values_of(SERVICE, lab_with(SERVICE, **settings))["tenants"]
+        return [{key: one[key] for key in quota} for one in found]
+
+    assert shares(accelerator="v100") == [quota, teaching]
+    assert shares() == [{**quota, "cards": 0}, teaching]
     share = {"name": "research", "cpus": 2, "memory": "1 GiB", "priority_factor": 3}
-    found = values_of(SERVICE, lab_with(SERVICE, accelerator="v100", tenants=[share]))["tenants"]
+    found = shares(accelerator="v100", tenants=[share])
     assert found == [{"name": "research", "cpus": 2, "memory": 1024, "cards": 1, "priorityFactor": 3}, teaching]
 
 
@@ -158,7 +164,11 @@ def test_names_of_settings_are_identifiers(objects_of: ObjectsOf, lab_with: LabW
         assert [line for line in lines if not re.match(r"[A-Za-z_][A-Za-z0-9_.]* *=", line)] == [], part
     manager = configuration(objects, "central-manager").splitlines()
     assert {"GROUP_NAMES = ml_team, 2_b", "GROUP_QUOTA_ml_team = 8", "GROUP_QUOTA_2_b = 4"} <= set(manager)
-    assert 'stringListMember(AcctGroup, "ml-team,2-b")' in configuration(objects, "access-point")
+    point = configuration(objects, "access-point").splitlines()
+    assert {f'SCHEDD_{i}_ENVIRONMENT = "_CONDOR_STRATA_TENANT={t}"' for i, t in enumerate(["ml-team", "2-b"])} <= set(
+        point
+    )
+    assert {"DAEMON_LIST = MASTER SCHEDD_0 SCHEDD_1", "DC_DAEMON_LIST = + SCHEDD_0 SCHEDD_1"} <= set(point)
 
 
 def test_a_site_has_several_tenants(objects_of: ObjectsOf, lab_with: LabWith) -> None:
@@ -170,20 +180,57 @@ def test_a_site_has_several_tenants(objects_of: ObjectsOf, lab_with: LabWith) ->
     assert variable == {"name": "STRATA_TENANTS", "value": "research,teaching"}
 
 
-def test_only_pods_that_a_service_names_reach_the_pool(
-    objects_of: ObjectsOf, lab_with: LabWith, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    need = BatchQueue(("component=singleuser-server",), ("component=hub",))
-    reader = replace(READER, needs=lambda _: (need,))
-    monkeypatch.setattr("strata.catalogue.site.load", lambda: (SERVICE, reader))
+def test_a_schedds_port_is_its_tenants_for_ever(lab_with: LabWith) -> None:
+    """Running servers have it in their environment: a tenant that comes or goes changes no other's."""
+    file = lab_with(SERVICE)
+    before = schedds(load_site(file))
+    assert [one.name for one in before.values()] == ["research@lab.strata.test", "teaching@lab.strata.test"]
+    assert len({one.address for one in before.values()}) == 2
+    content = yaml.safe_load(file.read_text())
+    content["platform"]["tenants"].insert(
+        0, {"name": "biology", "quota": {"cpu": 1, "memory": "1 GiB"}, "group_id": 29999}
+    )
+    file.write_text(yaml.safe_dump(content))
+    after = schedds(load_site(file))
+    assert {name: after[name] for name in before} == before
+    assert after["biology"].port not in {one.port for one in before.values()}
+
+
+def test_pods_reach_the_schedd_of_their_tenant_only(objects_of: ObjectsOf, lab_with: LabWith) -> None:
+    """A user's server that of its tenant, that of the checks the first one; accounting, which reads all, the pool."""
+    file = lab_with(SERVICE)
+    queues = schedds(load_site(file))
     policies = {
         o["metadata"]["name"]: o["spec"]
-        for o in objects_of(SERVICE, lab_with(SERVICE))
+        for o in objects_of(SERVICE, file)
         if o["kind"] == "NetworkPolicy" and "namespace" not in o["metadata"]
     }
-    daemons, tokens = (policies[name]["ingress"][0]["from"] for name in ("htcondor", "htcondor-tokens"))
-    assert [peer["podSelector"]["matchLabels"] for peer in daemons[2:]] == [{"component": "singleuser-server"}]
-    assert [peer["podSelector"]["matchLabels"] for peer in tokens] == [{"component": "hub"}]
+
+    def labels(rule: dict[str, Any]) -> list[dict[str, str]]:
+        return [peer["podSelector"]["matchLabels"] for peer in rule["from"]]
+
+    (daemons,), (tokens,) = (policies[name]["ingress"] for name in ("htcondor", "htcondor-tokens"))
+    assert labels(daemons)[2:] == [{"app.kubernetes.io/name": "accounting"}]
+    assert labels(tokens) == [{"component": "hub"}]
+    research, teaching = policies["htcondor-schedds"]["ingress"]
+    server = {"component": "singleuser-server"}
+    verify = {"hub.jupyter.org/username": "strata-verify"}
+    assert labels(research) == [{**server, "strata.dev/tenant": "research"}, verify]
+    assert labels(teaching) == [{**server, "strata.dev/tenant": "teaching"}]
+    ports = [[port["port"] for port in rule["ports"]] for rule in (research, teaching)]
+    assert ports == [[queues["research"].port], [queues["teaching"].port]]
+
+
+def test_no_member_reads_what_all_tenants_share(objects_of: ObjectsOf, lab_with: LabWith) -> None:
+    """Collector, negotiator, masters and execution points know the pool's own readers; a schedd also its tenant."""
+    objects = objects_of(SERVICE, lab_with(SERVICE))
+    for part in ("central-manager", "execution-point", "client"):
+        lines = [line for line in configuration(objects, part).splitlines() if line.startswith("ALLOW_")]
+        assert "ALLOW_READ = $(STRATA_DAEMONS) $(STRATA_READERS)" in lines
+        assert not [line for line in lines if "*" in line]
+    point = configuration(objects, "access-point").splitlines()
+    allowed = [line for line in point if line.startswith("ALLOW_") and "*" in line]
+    assert [line.split()[2] for line in allowed] == ["$(STRATA_TENANT).*@$(UID_DOMAIN)"] * 2
 
 
 def test_a_reader_of_the_queue_gets_what_it_asks_for(lab_with: LabWith, state: StateOf) -> None:

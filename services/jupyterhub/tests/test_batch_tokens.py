@@ -119,7 +119,7 @@ def test_pool_that_is_down_stops_no_server(running_hub: Hub) -> None:
     assert response.status_code == 503, response.text
     assert "the batch system issues no tokens" in response.json()["message"]
     pod = json.dumps(running_hub.pod("bob"))
-    assert "htcondor-central-manager.htcondor.svc:9618" in pod
+    assert "htcondor-access-point.htcondor.svc:" in pod
     with running_hub.pool.running():
         assert request(running_hub, token, "bob").status_code == 201
 
@@ -215,3 +215,18 @@ print(json.dumps(notices))
     done = run_code(program, text=json.dumps(given), image="notebook")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == [expected for _, _, expected in cases]
+
+
+def test_a_server_has_the_address_of_its_tenants_schedd(running_hub: Hub) -> None:
+    """No other, and no collector's, which members may not query; the checks' user that of the first tenant."""
+
+    def schedd(user: str) -> str:
+        variables = {one["name"]: one.get("value", "") for one in running_hub.container(user)["env"]}
+        assert "_CONDOR_COLLECTOR_HOST" not in variables
+        return str(variables["_CONDOR_SCHEDD_HOST"])
+
+    host, _, port = schedd("bob").partition(":")
+    assert host == "htcondor-access-point.htcondor.svc"
+    assert schedd(VERIFY_USER) == f"{host}:{port}"
+    assert schedd("mallory").startswith(f"{host}:")
+    assert schedd("mallory") != f"{host}:{port}"

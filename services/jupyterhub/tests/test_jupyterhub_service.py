@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from strata.catalogue.service import Service
+from strata.catalogue.site import batch_server
 from strata.models import SiteError, load_site
 from strata.platform.releases import PlatformState, releases
 from strata.toolchain import charts
@@ -273,7 +274,10 @@ def test_pods_reach_the_pool_and_its_issuer_of_tokens_only(
         rules = [rule for rule in policies[policy]["egress"] if "htcondor" in json.dumps(rule)]
         return [port["port"] for rule in rules for port in rule["ports"]]
 
-    assert (ports("singleuser"), ports("hub"), ports("proxy")) == ([9618], [8080], [])
+    queues = batch_server(load_site(site_file))
+    assert queues is not None
+    schedds = sorted(one.port for one in queues.schedds.values())
+    assert (ports("singleuser"), ports("hub"), ports("proxy")) == (schedds, [8080], [])
 
 
 def test_hub_has_the_secret_for_tokens_and_servers_have_none(
@@ -284,7 +288,9 @@ def test_hub_has_the_secret_for_tokens_and_servers_have_none(
     reference = values["hub"]["extraEnv"]["BATCH_TOKEN_SECRET"]["valueFrom"]["secretKeyRef"]
     assert data[reference["key"]] == fake_secrets.stored["htcondor_token_secret"]
     assert data[reference["key"]] not in json.dumps(values)
-    assert values["singleuser"]["extraEnv"]["_CONDOR_SCHEDD_HOST"] == "access-point@lab.strata.test"
+    queues = batch_server(load_site(site_file))
+    assert queues is not None
+    assert values["custom"]["batch"]["schedds"] == {name: one.address for name, one in queues.schedds.items()}
     assert values["custom"]["batch"]["users"] == {VERIFY_USER: "research"}
 
 

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from accounting import jobs
 from accounting.collector import Collector, log
-from accounting.htcondor import AccessPoint, NoPool
+from accounting.htcondor import Client, Schedd
 from accounting.kubernetes import Api
 from accounting.metrics import Metrics
 from accounting.migrations import migrate
@@ -85,18 +85,14 @@ def _collect(settings: Settings) -> None:
 
 
 def _jobs(settings: JobSettings) -> None:
-    pool = AccessPoint(
-        settings.htcondor_collector,
-        settings.htcondor_access_point,
-        settings.htcondor_domain,
-        settings.htcondor_token_file,
-    )
+    client = Client(settings.htcondor_collector, settings.htcondor_domain, settings.htcondor_token_file)
+    queues = {name: Schedd(client, name) for name in sorted(_names(settings.htcondor_schedds))}
     while True:
         try:
             with settings.connect() as connection:
-                new = jobs.record(connection, pool, datetime.now(UTC))
+                new = jobs.record(connection, queues, datetime.now(UTC))
             log("info", "read the history", new=new)
-        except (NoPool, psycopg.OperationalError, OSError) as error:
+        except (jobs.NoPool, psycopg.OperationalError, OSError) as error:
             log("error", str(error).strip())
         settings.jobs_alive_file.touch()  # a pool or database that is down is no reason to start again
         time.sleep(settings.jobs_seconds)

@@ -1,34 +1,30 @@
-"""HTCondor's access point, over its own protocol with a token that may only read."""
+"""HTCondor's schedds, over its own protocol with a token that may only read."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
-from accounting.jobs import ATTRIBUTES, Ad, values
+from accounting.jobs import ATTRIBUTES, Ad, NoPool, values
 
 COMPLETED = "JobStatus == 4"
 
 
-class NoPool(Exception):
-    """The pool does not answer, or refuses; the text says why."""
-
-
-class AccessPoint:
-    """The jobs of one access point.
+class Client:
+    """HTCondor's client for Python, which has one configuration for a process.
 
     Args:
         collector: host and port of the central manager.
-        name: of the access point.
         domain: the pool's trust domain.
         token_file: with a token of scope READ, of any owner and mode.
     """
 
-    def __init__(self, collector: str, name: str, domain: str, token_file: Path) -> None:
-        self.collector, self.name = collector, name
+    def __init__(self, collector: str, domain: str, token_file: Path) -> None:
+        self.collector = collector
         directory = Path(mkdtemp(prefix="htcondor-"))
         self._token_file, self._token = token_file, directory / "token"
         self._copy_token()
@@ -45,12 +41,38 @@ class AccessPoint:
         }
         import htcondor2  # type: ignore[import-untyped]  # after its configuration
 
-        self._client = htcondor2
+        self._htcondor = htcondor2
 
     def _copy_token(self) -> None:
         # HTCondor takes tokens from files of its own user that no group can read; volumes of Secrets are root's
         self._token.touch(mode=0o600)
         self._token.write_text(self._token_file.read_text().strip() + "\n")
+
+    def ask(self, name: str, question: Callable[[Any], Any]) -> list[Ad]:
+        """What the schedd with this name answers.
+
+        Raises:
+            NoPool: it does not answer.
+        """
+        self._copy_token()
+        try:
+            found = self._htcondor.Collector(self.collector).locate(self._htcondor.DaemonType.Schedd, name)
+            return values(question(self._htcondor.Schedd(found)))
+        except (self._htcondor.HTCondorException, RuntimeError, ValueError) as error:
+            raise NoPool(f"HTCondor {name}: {error}") from None
+
+
+@dataclass(frozen=True)
+class Schedd:
+    """The jobs of one schedd.
+
+    Args:
+        client: of the pool.
+        name: of the schedd.
+    """
+
+    client: Client
+    name: str
 
     def history(self, newest: str | None) -> list[Ad]:
         """Jobs that left the queue, the last one first, until the one with this global job id.
@@ -59,7 +81,7 @@ class AccessPoint:
             NoPool: the pool does not answer.
         """
         since = None if newest is None else f'GlobalJobId == "{newest}"'
-        return self._ask(lambda schedd: schedd.history("true", list(ATTRIBUTES), since=since))
+        return self.client.ask(self.name, lambda schedd: schedd.history("true", list(ATTRIBUTES), since=since))
 
     def completed(self) -> list[Ad]:
         """Jobs that finished and are still in the queue.
@@ -67,12 +89,4 @@ class AccessPoint:
         Raises:
             NoPool: the pool does not answer.
         """
-        return self._ask(lambda schedd: schedd.query(COMPLETED, list(ATTRIBUTES)))
-
-    def _ask(self, question: Callable[[Any], Any]) -> list[Ad]:
-        self._copy_token()
-        try:
-            found = self._client.Collector(self.collector).locate(self._client.DaemonType.Schedd, self.name)
-            return values(question(self._client.Schedd(found)))
-        except (self._client.HTCondorException, RuntimeError, ValueError) as error:
-            raise NoPool(f"HTCondor {self.name}: {error}") from None
+        return self.client.ask(self.name, lambda schedd: schedd.query(COMPLETED, list(ATTRIBUTES)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -50,11 +51,15 @@ ON CONFLICT (global_job_id) DO NOTHING
 
 _NEWEST = """
 INSERT INTO collection (source, at, newest) VALUES (%s, %s, %s)
-ON CONFLICT (source) DO UPDATE SET at = EXCLUDED.at, newest = EXCLUDED.newest
+ON CONFLICT (source) DO UPDATE SET newest = EXCLUDED.newest, at = CASE WHEN %s THEN EXCLUDED.at ELSE collection.at END
 """
 
 
-class Pool(Protocol):
+class NoPool(Exception):
+    """A schedd does not answer, or refuses; the text says why."""
+
+
+class Queue(Protocol):
     """Where jobs finish. ClassAds come with the values of the attributes that they have."""
 
     def history(self, newest: str | None) -> list[Ad]:
@@ -64,33 +69,53 @@ class Pool(Protocol):
         """Jobs that finished and wait in the queue for their owner to fetch what they wrote."""
 
 
-def record(connection: Connection, pool: Pool, at: datetime) -> int:
+def record(connection: Connection, queues: Mapping[str, Queue], at: datetime) -> int:
     """Records what finished since the last time, in one transaction.
 
     The history is in the order in which jobs left the queue: one that waited to be fetched comes days after its
-    end, so that no time of a job tells how far back to read. The last job that was read does; where the access
-    point no longer has it, the whole history is read.
+    end, so that no time of a job tells how far back to read. The last job that was read does; where the schedd
+    no longer has it, the whole history is read.
 
     Args:
         connection: of the database's owner.
-        pool: to read.
+        queues: to read, by the names of the schedds.
         at: the current time.
 
     Returns:
         How many jobs are new.
+
+    Raises:
+        NoPool: a schedd does not answer; what finished in the other queues is recorded.
     """
-    row = connection.execute("SELECT newest FROM collection WHERE source = %s", (SOURCE,)).fetchone()
-    newest = str(row[0]) if row and row[0] else None
-    completed = pool.completed()  # first: what leaves the queue in between is in the history
-    history = pool.history(newest)
-    found = [_row(ad, at) for ad in (*completed, *history)]
-    if history:
-        newest = str(history[0]["GlobalJobId"])
+    newest = _newest(connection)
+    found: list[tuple[object, ...]] = []
+    silent: list[NoPool] = []
+    for name, queue in queues.items():
+        try:
+            completed = queue.completed()  # first: what leaves the queue in between is in the history
+            history = queue.history(newest.get(name))
+        except NoPool as error:
+            silent.append(error)
+            continue
+        found += [_row(ad, at) for ad in (*completed, *history)]
+        if history:
+            newest[name] = str(history[0]["GlobalJobId"])
     with connection.transaction(), connection.cursor() as cursor:
         cursor.executemany(_INSERT, found)
         new = cursor.rowcount
-        cursor.execute(_NEWEST, (SOURCE, at, newest))
+        cursor.execute(_NEWEST, (SOURCE, at, json.dumps(newest), not silent))
+    if silent:
+        raise NoPool("; ".join(map(str, silent)))
     return max(0, new)
+
+
+def _newest(connection: Connection) -> dict[str, str]:
+    """The last job that was read of each schedd, by its name."""
+    row = connection.execute("SELECT newest FROM collection WHERE source = %s", (SOURCE,)).fetchone()
+    try:
+        return dict(json.loads(str(row[0]))) if row and row[0] else {}
+    except ValueError:  # of a release with one schedd: its last job
+        return {}
 
 
 def _row(ad: Ad, at: datetime) -> tuple[object, ...]:

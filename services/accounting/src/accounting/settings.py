@@ -52,7 +52,7 @@ class JobSettings(DatabaseSettings):
     """All that `jobs` needs."""
 
     htcondor_collector: str = Field(description="Host and port of HTCondor's central manager.")
-    htcondor_access_point: str = Field(description="Name of the access point.")
+    htcondor_schedds: Names = Field(description="Names of the schedds, separated by commas.")
     htcondor_domain: str = Field(description="Trust domain of the pool.")
     htcondor_token_file: Path = Field(description="File with a token of scope READ.")
     jobs_seconds: Annotated[int, Field(ge=1)] = Field(default=20, description="Seconds between two readings.")

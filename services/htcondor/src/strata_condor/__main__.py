@@ -1,4 +1,4 @@
-"""`python3 -m strata_condor provision|tokens`."""
+"""`python3 -m strata_condor divide|provision|tokens`."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ import signal
 import sys
 from collections.abc import Callable
 
-from strata_condor import provisioner, tokens
+from strata_condor import division, provisioner, tokens
 
-COMMANDS: dict[str, Callable[[], None]] = {"provision": provisioner.main, "tokens": tokens.main}
+COMMANDS: dict[str, Callable[[], None]] = {
+    "divide": division.main,
+    "provision": provisioner.main,
+    "tokens": tokens.main,
+}
 
 if __name__ == "__main__":
     if len(sys.argv) != 2 or sys.argv[1] not in COMMANDS:
         sys.exit(f"usage: python3 -m strata_condor {'|'.join(COMMANDS)}")
-    # the first process of a container ignores it otherwise; neither command has anything to finish
+    # the first process of a container ignores it otherwise; no command has anything to finish
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     COMMANDS[sys.argv[1]]()

@@ -15,7 +15,7 @@ from typing import Any
 
 from strata_condor.kubernetes import Kubernetes, Unavailable
 from strata_condor.plan import Limits, Point, Pool
-from strata_condor.queue import ATTRIBUTES, SELECTION, STATES, Snapshot, snapshot, usage
+from strata_condor.queue import ATTRIBUTES, SELECTION, STATES, Snapshot, merged, snapshot, usage
 
 METRICS_PORT = 9100
 STALE_SECONDS = 120.0
@@ -29,14 +29,14 @@ class Settings:
     """What the chart writes.
 
     Args:
-        access_point: name of the schedd.
+        schedds: names, one of each tenant.
         default_image: name of the image of jobs that name none.
         seconds: between two passes.
         pool: limits.
         kubernetes: where execution points are made.
     """
 
-    access_point: str
+    schedds: tuple[str, ...]
     default_image: str
     seconds: float
     pool: Pool
@@ -52,21 +52,29 @@ class Settings:
         of_points = (given["card"], given["millicpus"], images)
         cluster = Kubernetes(given["namespace"], template, *of_points, shared=given["shared"])
         pool = Pool(given["maximum"], tenants, tuple(images))
-        return cls(given["accessPoint"], given["defaultImage"], given["seconds"], pool, cluster)
+        schedds = tuple(f"{name}@{given['domain']}" for name in tenants)
+        return cls(schedds, given["defaultImage"], given["seconds"], pool, cluster)
 
 
 class Condor:
     """The pool, by HTCondor's client for Python."""
 
-    def __init__(self, access_point: str, default_image: str) -> None:
+    def __init__(self, schedds: Collection[str], default_image: str) -> None:
         import htcondor2  # type: ignore[import-not-found]  # in the image only
 
-        self._client, self._name, self._image = htcondor2, access_point, default_image
+        self._client, self._schedds, self._image = htcondor2, schedds, default_image
+        self._last: dict[str, Snapshot] = {}
 
     def queue(self) -> Snapshot:
-        """The access point's jobs."""
-        schedd = self._client.Schedd(self._locate(self._client.DaemonType.Schedd, self._name))
-        return snapshot(schedd.query(constraint=SELECTION, projection=ATTRIBUTES), self._image)
+        """The jobs of all schedds; of one that does not answer, those of its last answer."""
+        for name in self._schedds:
+            try:
+                schedd = self._client.Schedd(self._locate(self._client.DaemonType.Schedd, name))
+                ads = schedd.query(constraint=SELECTION, projection=ATTRIBUTES)
+                self._last[name] = snapshot(ads, self._image)
+            except Exception as error:
+                log(f"schedd {name}: {type(error).__name__}: {error}")
+        return merged(self._last.values())
 
     def usage(self) -> dict[str, float]:
         """What the central manager's accountant has of each tenant."""
@@ -186,7 +194,7 @@ def log(text: str) -> None:
 def main() -> None:
     """Runs the provisioner."""
     settings = Settings.load(Path(os.environ["STRATA_CONDOR_DIRECTORY"]))
-    condor = Condor(settings.access_point, settings.default_image)
+    condor = Condor(settings.schedds, settings.default_image)
     provisioner = Provisioner(settings, condor.queue, condor.usage)
     serve(provisioner)
     provisioner.run()

@@ -1,4 +1,4 @@
-"""The jobs of the access point and the usage of tenants, by HTCondor's own client."""
+"""The jobs of the schedds and the usage of tenants, by HTCondor's own client."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Ad(Protocol):
 
 @dataclass
 class Snapshot:
-    """The queue at one time.
+    """Queues at one time.
 
     Args:
         idle: number of idle jobs by shape.
@@ -71,6 +71,17 @@ def snapshot(ads: Iterable[Ad], default_image: str) -> Snapshot:
             found.idle[Shape(tenant, cpus, memory, cards, str(ad.get("StrataImage") or default_image))] += 1
         elif host := ad.get("RemoteHost"):
             found.busy.add(point_of(str(host)))
+    return found
+
+
+def merged(snapshots: Iterable[Snapshot]) -> Snapshot:
+    """The queues of several schedds, each of one tenant."""
+    found = Snapshot()
+    for one in snapshots:
+        found.idle += one.idle
+        found.busy |= one.busy
+        found.jobs += one.jobs
+        found.idle_since |= one.idle_since
     return found
 
 

@@ -12,8 +12,29 @@ if TYPE_CHECKING:
     from strata.catalogue.service import Secrets, ServiceContext
     from strata.models import Site
 
+TENANT_LABEL = "strata.dev/tenant"
 MONITOR_KEY = "batch-monitor-token"
 TOKEN_SECRET_KEY = "batch-token-secret"  # noqa: S105  # the key of an entry
+
+
+@dataclass(frozen=True)
+class Schedd:
+    """The queue of one tenant.
+
+    Args:
+        name: for the collector, which no member may query.
+        host: for pods.
+        port: TCP port, for the tenant's members.
+    """
+
+    name: str
+    host: str
+    port: int
+
+    @property
+    def address(self) -> str:
+        """SCHEDD_HOST of the tenant's members."""
+        return f"{self.host}:{self.port}"
 
 
 @dataclass(frozen=True)
@@ -21,19 +42,19 @@ class BatchServer:
     """The pool of a batch system in the cluster.
 
     Args:
-        collector: host and port of the central manager, for pods.
-        access_point: name of the schedd.
+        collector: host and port of the central manager, for pods that read all queues.
+        schedds: by tenant.
         domain: UID_DOMAIN and TRUST_DOMAIN; users are `<tenant>.<user>@<domain>`.
         pods: peer of NetworkPolicies: its central manager and its access point.
-        port: TCP port of both.
+        port: TCP port of both, for pods that read all queues.
         tokens_url: issues users' tokens by POST, for pods.
         tokens_port: TCP port of the access point's pods behind it.
         token_secret: makes the text that services authorize themselves with there.
-        monitor_token: makes a token that reads the queue and the history of all jobs.
+        monitor_token: makes a token that reads the queues and the histories of all tenants.
     """
 
     collector: str
-    access_point: str
+    schedds: Mapping[str, Schedd]
     domain: str
     pods: Mapping[str, Any]
     port: int
@@ -63,7 +84,9 @@ class BatchQueue(Need[BatchAccess | None]):
     """Access to the site's batch system; at sites without one, nothing.
 
     Args:
-        pods: labels of the service's pods that reach the pool, "component=singleuser-server".
+        pods: labels of the service's pods that reach the pool, "component=singleuser-server": each the schedd of its
+            tenant, the label `strata.dev/tenant`; with `monitor` all of them.
+        first_tenant_pods: labels of pods without a tenant that reach the schedd of the first one, such as a check's.
         token_pods: label of those that request users' tokens; empty: none, and the service does not get the secret.
         monitor: whether the service gets a token that reads all jobs.
         images: folders in the service's `images/` whose images its users' jobs may run in, by that name.
@@ -73,6 +96,7 @@ class BatchQueue(Need[BatchAccess | None]):
     token_pods: tuple[str, ...] = ()
     monitor: bool = False
     images: tuple[str, ...] = ()
+    first_tenant_pods: tuple[str, ...] = ()
 
     def secret_data(self, context: ServiceContext[Any]) -> Mapping[str, str]:
         """The secret for tokens and the monitor's token, as far as they are asked for."""
@@ -104,12 +128,32 @@ def job_images(site: Site) -> dict[str, str]:
     return {name: f"{service.name}-{name}" for service, need in needed(site, BatchQueue) for name in need.images}
 
 
+def tenant_clients(site: Site) -> dict[str, list[dict[str, Any]]]:
+    """Peers of NetworkPolicies, by tenant: the pods that reach the tenant's schedd."""
+    from strata.catalogue.site import needed
+
+    found: dict[str, list[dict[str, Any]]] = {tenant.name: [] for tenant in site.platform.tenants}
+    for service, need in needed(site, BatchQueue):
+        namespace = service.namespace_of(site)
+        for index, (tenant, peers) in enumerate(found.items()):
+            own = () if need.monitor else need.pods
+            peers += [pods_peer(namespace, {**_labels(label), TENANT_LABEL: tenant}) for label in own]
+            if index == 0:
+                peers += [pods_peer(namespace, _labels(label)) for label in need.first_tenant_pods]
+    return found
+
+
 def queue_clients(site: Site) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Peers of NetworkPolicies: the pods that reach the pool, and those that request users' tokens."""
+    """Peers of NetworkPolicies: the pods that read all queues, and those that request users' tokens."""
     from strata.catalogue.site import needed
 
     found: tuple[list[dict[str, Any]], list[dict[str, Any]]] = ([], [])
     for service, need in needed(site, BatchQueue):
-        for peers, labels in zip(found, (need.pods, need.token_pods), strict=True):
-            peers += [pods_peer(service.namespace_of(site), dict([label.split("=", 1)])) for label in labels]
+        for peers, labels in zip(found, (need.pods if need.monitor else (), need.token_pods), strict=True):
+            peers += [pods_peer(service.namespace_of(site), _labels(label)) for label in labels]
     return found
+
+
+def _labels(text: str) -> dict[str, str]:
+    name, _, value = text.partition("=")
+    return {name: value}

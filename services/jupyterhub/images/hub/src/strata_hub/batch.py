@@ -1,15 +1,18 @@
-"""Tokens of the batch system for users' servers, which renew them here while they run."""
+"""The batch system for users' servers: the schedd of their tenant, and tokens, which they renew here while they run."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from jupyterhub.apihandlers.base import APIHandler
 from jupyterhub.scopes import needs_scope
 from tornado import web
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
+
+from strata_hub import TENANT_LABEL
+from strata_hub.pods import set_environment
 
 PATH = r"/api/users/([^/]+)/batch-token"
 ISSUER_SECONDS = 20.0
@@ -88,3 +91,24 @@ def handler(
         users: tenants of users who are in none.
     """
     return [(PATH, TokenHandler, {"url": url, "secret": secret, "tenant_of": tenant_of, "users": users})]
+
+
+def with_schedd(
+    hook: Callable[[Any, Any], Awaitable[Any]], schedds: Mapping[str, str], users: Mapping[str, str]
+) -> Callable[[Any, Any], Awaitable[Any]]:
+    """The hook of pods with HTCondor's configuration of the tenant that the server's pod has.
+
+    Args:
+        hook: that sets the tenant.
+        schedds: host and port, by tenant.
+        users: tenants of users who are in none.
+    """
+
+    async def change(spawner: Any, pod: Any) -> Any:
+        pod = await hook(spawner, pod)
+        tenant = (pod.metadata.labels or {}).get(TENANT_LABEL) or users.get(spawner.user.name)
+        if tenant in schedds:
+            set_environment(pod.spec.containers[0], {"_CONDOR_SCHEDD_HOST": schedds[tenant]})
+        return pod
+
+    return change

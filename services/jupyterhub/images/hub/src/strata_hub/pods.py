@@ -81,7 +81,7 @@ def dask_options(container: Any, tenant: str | None) -> None:
         return
     prefix = "DASK_GATEWAY__CLUSTER__OPTIONS__"
     options = {f"{prefix}IMAGE": container.image} | ({f"{prefix}TENANT": tenant} if tenant else {})
-    _environment(container, options)
+    set_environment(container, options)
 
 
 def mount_shared_folder(pod: Any, tenant: str, folder: Mapping[str, Any]) -> None:
@@ -127,7 +127,7 @@ def configure(pod: Any, configuration: Mapping[str, Any], accelerators: Mapping[
     variables = {key.upper(): str(configuration[key]) for key in ("cpu_limit", "cpu_guarantee") if key in configuration}
     sizes = {key: bytes_of(key, configuration[key]) for key in ("mem_limit", "mem_guarantee") if key in configuration}
     variables |= {key.upper(): str(size) for key, size in sizes.items()}
-    _environment(container, variables | configuration.get("environment", {}))
+    set_environment(container, variables | configuration.get("environment", {}))
     extra = configuration.get("extra_pod_config", {})
     for name, attribute in SECONDS.items():
         if name in extra:
@@ -157,7 +157,7 @@ def _accelerators(
     spec.node_selector, spec.tolerations = selector or None, tolerations or None
 
 
-def _environment(container: Any, variables: Mapping[str, str]) -> None:
+def set_environment(container: Any, variables: Mapping[str, str]) -> None:
     """Literal values: KubeSpawner's templates are expanded before."""
     existing: Sequence[Any] = container.env or ()
     if variables and existing:
