@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from strata.models.accelerators import CATALOGUE
 from strata.models.checks.finding import INSTANCES, MACHINES, Finding, hosts
 from strata.models.finding import duplicates
 from strata.models.problems import suggestion
@@ -38,7 +37,7 @@ def _hosts(site: Site) -> Iterator[Finding]:
                 why = f"has the role slurm_node and no {key}"
                 fix = f"add {key}; `slurmd -C` on the host prints CPUs and RealMemory (MiB)"
                 yield Finding((*host.path, "roles"), why, fix)
-        gpus = [kind for kind in node.accelerators if CATALOGUE[kind].category == "gpu"]
+        gpus = [kind for kind in node.accelerators if site.accelerators[kind].category == "gpu"]
         if len(gpus) > 1:
             why = f"has GPUs of the kinds {' and '.join(gpus)}; Slurm cannot tell which device file is which"
             yield Finding((*host.path, "roles"), why, "one kind of GPU per Slurm host, or remove slurm_node")
