@@ -28,10 +28,6 @@ class Site(Model):
     domain: Annotated[
         DomainName, Field(description="Domain of the services' names; the registry is registry.<domain>:5000.")
     ]
-    accelerator_kinds: Annotated[
-        tuple[DescribedAccelerator, ...],
-        Field(description="Kinds of accelerators that are not built in. Default: the built-in kinds suffice."),
-    ] = ()
     cloud: Annotated[
         Cloud | None, Field(description="The OpenStack cloud; without it, the site has only hosts.machines.")
     ] = None
@@ -43,6 +39,10 @@ class Site(Model):
         Cluster | None, Field(description="The Kubernetes cluster; without it, there is no platform.")
     ] = None
     platform: Annotated[Platform, Field(description="Tenants and services.")] = Platform()
+    accelerator_kinds: Annotated[
+        tuple[DescribedAccelerator, ...],
+        Field(description="Kinds of accelerators that are not built in. Default: the built-in kinds suffice."),
+    ] = ()
     secrets: Annotated[
         tuple[Secret, ...],
         Field(description="Secrets that the operator provides; all others are generated at first use."),

@@ -35,7 +35,7 @@ def built_in_kinds(site: Site) -> list[str]:
     """Kinds of accelerators that Strata's own device plugin offers, sorted."""
     others = site.cluster is not None and site.cluster.gpu_nodes.device_plugin == "none"
     nvidia = nvidia_kinds(site)
-    gpus = {kind for kind, card in site.accelerators.items() if card.compute_capability}
+    gpus = {kind for kind, card in site.accelerators.items() if card.category == "gpu"}
     return [kind for kind in cluster_kinds(site) if kind not in nvidia and not (others and kind in gpus)]
 
 
