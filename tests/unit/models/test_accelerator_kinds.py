@@ -181,6 +181,32 @@ def test_an_error_in_a_description_makes_no_others_up(case: str, found: Callable
     assert [p.key.partition("[")[0] for p in found((old, new))] == ["accelerator_kinds"]
 
 
+@pytest.mark.parametrize(
+    ("edit", "fix"),
+    [
+        (("accelerator_kinds:", "accelerator_kind:"), "did you mean accelerator_kinds?"),
+        (("accelerator_kinds:", "unknown:"), None),
+        ((METAL[METAL.index("accelerator_kinds:") : METAL.index("hosts:")], ""), None),
+    ],
+    ids=["misspelt", "another key", "missing"],
+)
+def test_kinds_of_a_misspelt_key_are_not_reported(
+    edit: tuple[str, str], fix: str | None, found: Callable[..., Sequence[Problem]]
+) -> None:
+    problems = found(edit)
+    if fix is None:
+        assert {p.key.rpartition(".")[2] for p in problems} >= {"a10", "mi300x"}
+    else:
+        assert [(p.key, p.fix) for p in problems] == [("accelerator_kind", fix)]
+
+
+def test_kinds_of_a_misplaced_key_are_not_reported(found: Callable[..., Sequence[Problem]]) -> None:
+    start, end = METAL.index("accelerator_kinds:"), METAL.index("access:")
+    below = "".join(f"  {line}\n" for line in METAL[start:end].splitlines())
+    problems = found(text=METAL[:start] + METAL[end:].replace("hosts:\n", f"hosts:\n{below}"))
+    assert [(p.key, p.fix) for p in problems] == [("hosts.accelerator_kinds", "begin its line without indentation")]
+
+
 def test_the_same_identifiers_twice_are_reported(found: Callable[..., Sequence[Problem]]) -> None:
     (problem,) = found((A10, A10 + A10.replace("name: a10", "name: a10-again")))
     assert (problem.key, problem.why.split(" (")[0]) == ("accelerator_kinds[1].product_id", "duplicate: 10de:2236")
