@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from strata.models.accelerators import CATALOGUE
 from strata_lab import nvml
 from strata_lab.paths import NVIDIA
 
@@ -27,4 +28,4 @@ def build(into: Path) -> None:
     environment = {**os.environ, "CGO_ENABLED": "1", "GOFLAGS": "-mod=readonly -trimpath -buildvcs=false"}
     command = ["go", "build", "-ldflags=-s -w", "-o", f"{into}{os.sep}", *packages]
     subprocess.run(command, cwd=NVIDIA, env=environment, check=True)
-    nvml.build([into / PLUGIN, into / FEATURE_DISCOVERY], into)
+    nvml.build(CATALOGUE.values(), [into / PLUGIN, into / FEATURE_DISCOVERY], into)

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from strata.models.accelerators import AcceleratorKind
+from strata.models.accelerator_kinds import AcceleratorKind
 from strata.models.base import Model, Unit
 from strata.models.types import Count, DnsLabel, Size
 

@@ -9,7 +9,6 @@ from strata.catalogue.cluster_login import cluster_login, user_group
 from strata.catalogue.issuer import tenant_group
 from strata.catalogue.needs.accelerators import toleration
 from strata.catalogue.needs.metrics import SCRAPERS
-from strata.models.accelerators import CATALOGUE
 from strata_services.job_queues.shares import CPU, MEMORY, Share, Shares, capacity, cards, divide
 
 if TYPE_CHECKING:
@@ -76,9 +75,9 @@ def values(context: ServiceContext[Any]) -> Values:
     by_kind = {kind: divide(_cards(site, kind), count) for kind, count in cards(site).items()}
     return {
         "flavors": [{"name": FLAVOR}, *(_flavor(site, kind) for kind in by_kind)],
-        "cohort": {"name": COHORT, "resourceGroups": _groups(plain, by_kind, None)},
+        "cohort": {"name": COHORT, "resourceGroups": _groups(site, plain, by_kind, None)},
         "queues": [
-            {"name": tenant.name, "resourceGroups": _groups(plain, by_kind, tenant.name)}
+            {"name": tenant.name, "resourceGroups": _groups(site, plain, by_kind, tenant.name)}
             for tenant in site.platform.tenants
         ],
         "metricsClients": list(SCRAPERS),
@@ -109,15 +108,15 @@ def _flavor(site: Site, kind: str) -> Values:
     }
 
 
-def _groups(plain: dict[str, Shares], by_kind: dict[str, Shares], tenant: str | None) -> list[Values]:
+def _groups(site: Site, plain: dict[str, Shares], by_kind: dict[str, Shares], tenant: str | None) -> list[Values]:
     """Resources that are counted together: CPUs and memory, and each extended resource with its kinds of cards."""
     first = [_quota(name, shares, tenant, UNITS[name]) for name, shares in plain.items()]
     groups = [{"coveredResources": list(plain), "flavors": [{"name": FLAVOR, "resources": first}]}]
-    for resource in sorted({CATALOGUE[kind].resource for kind in by_kind}):
+    for resource in sorted({site.accelerators[kind].resource for kind in by_kind}):
         flavors = [
             {"name": kind, "resources": [_quota(resource, shares, tenant)]}
             for kind, shares in by_kind.items()
-            if CATALOGUE[kind].resource == resource
+            if site.accelerators[kind].resource == resource
         ]
         groups.append({"coveredResources": [resource], "flavors": flavors})
     return groups

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from strata.models.accelerators import AcceleratorCounts
+from strata.models.accelerator_kinds import AcceleratorCounts
 from strata.models.base import Model, Unit
 from strata.models.types import AbsolutePath, BucketName, Count, DnsLabel, HttpsUrl, IPNetwork, LoginName, Size
 

@@ -14,7 +14,6 @@ from strata.catalogue.needs.metrics import MONITORING_NAMESPACE, SCRAPERS, names
 from strata.catalogue.needs.metrics_query import MetricsServer, query_clients
 from strata.catalogue.service import Question, Service, ServiceContext, Values
 from strata.catalogue.site import installed
-from strata.models.accelerators import CATALOGUE
 from strata.models.base import Model, Unit
 from strata.models.finding import Finding
 from strata.models.gpu_nodes import gpu_nodes
@@ -87,7 +86,7 @@ def rule_files(site: Site) -> dict[str, str]:
 def expected(site: Site) -> list[dict[str, Any]]:
     """Recording rules with the number of accelerators that each node has in site.yaml, of those that DCGM measures."""
     counts = {
-        node: sum(count for kind, count in cards.items() if CATALOGUE[kind].compute_capability)
+        node: sum(count for kind, count in cards.items() if site.accelerators[kind].compute_capability)
         for node, cards in gpu_nodes(site).items()
     }
     return [
@@ -140,7 +139,8 @@ def _simulation(context: ServiceContext[PrometheusServer]) -> list[dict[str, Any
     if not provider_of(site).simulates_accelerators or site.cluster is None or not site.cluster.gpu_nodes.labels:
         return []
     reference = context.base_image
-    return exporter(site.cluster, f"{reference['repository']}@{reference['digest']}", context.provide(PRIORITY))
+    image = f"{reference['repository']}@{reference['digest']}"
+    return exporter(site.cluster, site.accelerators.values(), image, context.provide(PRIORITY))
 
 
 SERVICE = Service(

@@ -9,20 +9,25 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from strata.models.accelerators import CATALOGUE
 from strata.site.paths import REPOSITORY
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from strata.models.accelerators import Accelerator
     from strata.models.cluster import Cluster
 
 FOLDER = REPOSITORY / "lab" / "accelerators"
 
 
-def exporter(cluster: Cluster, image: str, priority: str, folder: Path = FOLDER) -> list[dict[str, Any]]:
+def exporter(
+    cluster: Cluster, cards: Iterable[Accelerator], image: str, priority: str, folder: Path = FOLDER
+) -> list[dict[str, Any]]:
     """Manifests.
 
     Args:
         cluster: marks its GPU nodes.
+        cards: the kinds that the site can name.
         image: with Python.
         priority: class of its pods.
         folder: of the manifests.
@@ -40,9 +45,6 @@ def exporter(cluster: Cluster, image: str, priority: str, folder: Path = FOLDER)
     }
     (container,) = template["spec"]["containers"]
     container["image"] = image
-    kinds = {
-        f"{card.vendor_id}:{card.product_id}": {"name": card.description, "memory": card.memory.bytes}
-        for card in CATALOGUE.values()
-    }
+    kinds = {card.pci_id: {"name": card.description, "memory": card.memory.bytes} for card in cards}
     container["env"].append({"name": "KINDS", "value": json.dumps(kinds, sort_keys=True)})
     return manifests

@@ -17,7 +17,6 @@ from strata.engine.installers import cluster_tools
 from strata.engine.keys import ensure_ssh_key
 from strata.engine.layers import pod_images_step
 from strata.images.pod_images import ensure_site_bases
-from strata.models.compute import Hypervisor
 from strata.models.hosts import Machine
 from strata.progress import Silent
 from strata.site.context import SiteContext
@@ -74,10 +73,7 @@ def _create_machines(context: SiteContext) -> None:
 def _files(context: SiteContext, machine: Machine) -> dict[str, str]:
     """Path to content: root's key, and the cards as in /sys/bus/pci/devices."""
     files = {"root/.ssh/authorized_keys": context.paths.ssh_key.with_suffix(".pub").read_text()}
-    holder = Hypervisor.model_validate(
-        {"name": machine.name, "vcpus": 1, "memory": "1 GiB", "disk": "1 GiB", "accelerators": machine.accelerators}
-    )
-    for device in pci_devices(holder):
+    for device in pci_devices(context.site.accelerators, machine.accelerators):
         address, vendor, product, code, _, node = device.split(",")
         content = {"vendor": f"0x{vendor}", "device": f"0x{product}", "class": f"0x{code}", "numa_node": node}
         files |= {f"etc/strata/pci/devices/{address}/{name}": f"{value}\n" for name, value in content.items()}

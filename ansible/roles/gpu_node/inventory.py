@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from strata.inventory.kubernetes import cluster_of
 from strata.models import Site
-from strata.models.accelerators import CATALOGUE, Accelerator
+from strata.models.accelerators import Accelerator
 from strata.models.gpu_nodes import gpu_nodes, node_labels, pool_of
 from strata.provider import provider_of
 from strata.site.outputs import CloudOutputs
@@ -17,7 +17,7 @@ def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:  #
     """Group variables of `gpu_node`; labels and taints are read by the role kube_node."""
     marks = cluster_of(site).gpu_nodes
     return {
-        "gpu_node_vendors": sorted({a.vendor_id for a in CATALOGUE.values()}),
+        "gpu_node_vendors": sorted({a.vendor_id for a in site.accelerators.values()}),
         "gpu_node_versions": dict(load_versions().nvidia),
         "kube_node_taints": list(marks.taints),
     }
@@ -27,7 +27,8 @@ def host_variables(site: Site, host: str) -> dict[str, object]:
     """Variables of one host of the group: labels of its kinds of accelerators, and real GPUs' driver."""
     accelerators = gpu_nodes(site).get(host, {})
     labels: dict[str, object] = {"kube_node_labels": node_labels(site, accelerators, host)}
-    gpus = {CATALOGUE[kind]: count for kind, count in accelerators.items() if CATALOGUE[kind].compute_capability}
+    cards = {site.accelerators[kind]: count for kind, count in accelerators.items()}
+    gpus = {card: count for card, count in cards.items() if card.compute_capability}
     if not gpus or provider_of(site).simulates_accelerators:
         return labels
     driver = {

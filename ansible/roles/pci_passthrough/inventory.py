@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from strata.models import Site
-from strata.models.accelerators import CATALOGUE
 from strata.models.hypervisors import passthrough
 from strata.site.outputs import CloudOutputs
 
@@ -18,7 +17,7 @@ def host_variables(site: Site, host: str) -> dict[str, object]:
     cards = passthrough(site).get(host, {})
     return {
         "pci_passthrough_cards": [
-            {"kind": kind, "id": f"{CATALOGUE[kind].vendor_id}:{CATALOGUE[kind].product_id}", "count": count}
+            {"kind": kind, "id": site.accelerators[kind].pci_id, "count": count}
             for kind, count in sorted(cards.items())
         ]
     }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from strata.inventory.topology import secret
 from strata.models import Site
-from strata.models.accelerators import CATALOGUE
 from strata.models.slurm import MEMORY_PERCENT, SlurmPartition
 from strata.models.slurm_nodes import SlurmNode, partition_hosts, slurm_nodes
 from strata.roles import port
@@ -23,7 +22,7 @@ def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
         "slurm_common_controller": {"name": controller.name, "address": controller.address} if controller else {},
         "slurm_common_controller_port": port("slurm_controller", "slurmctld"),
         "slurm_common_node_port": port("slurm_node"),
-        "slurm_common_nodes": [_node(node, addresses[node.name]) for node in nodes],
+        "slurm_common_nodes": [_node(site, node, addresses[node.name]) for node in nodes],
         "slurm_common_partitions": [_partition(partition, nodes) for partition in partitions],
         # a job that requests no memory gets its part of the smallest host
         "slurm_common_memory_per_cpu": min((_memory(n) // (n.cpus or 1) for n in nodes), default=1),
@@ -31,10 +30,11 @@ def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
     }
 
 
-def _node(node: SlurmNode, address: str) -> dict[str, object]:
-    """Size and cards; cards are numbered in the catalogue's categories, as their device files are."""
+def _node(site: Site, node: SlurmNode, address: str) -> dict[str, object]:
+    """Size and cards; cards are numbered by category, as their device files are."""
     cards = [
-        {"name": CATALOGUE[kind].category, "type": kind, "count": count} for kind, count in node.accelerators.items()
+        {"name": site.accelerators[kind].category, "type": kind, "count": count}
+        for kind, count in node.accelerators.items()
     ]
     return {"name": node.name, "address": address, "cpus": node.cpus, "memory": _memory(node), "cards": cards}
 

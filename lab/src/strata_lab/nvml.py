@@ -6,10 +6,10 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from strata.models.accelerators import CATALOGUE, LONG_TERM_BRANCH
+from strata.models.accelerators import LONG_TERM_BRANCH, Accelerator
 from strata_lab.paths import NVIDIA
 
 LIBRARY = "libnvidia-ml.so.1"
@@ -47,18 +47,17 @@ _EXPORTED = re.compile(r"^EXPORT [a-z *]+\b(nvml\w+)\(", re.MULTILINE)
 _NOT_SUPPORTED = '__attribute__((visibility("default"))) int {name}(void) {{ return 3; }}\n'
 
 
-def kinds_header() -> str:
-    """The file kinds.h: one line for each NVIDIA GPU of the catalogue."""
+def kinds_header(cards: Iterable[Accelerator]) -> str:
+    """The file kinds.h: one line for each NVIDIA GPU."""
     lines = []
-    for kind, card in CATALOGUE.items():
+    for card in cards:
         if card.compute_capability is None:
             continue
         major, minor = card.compute_capability
         instances = max(card.mig_profiles.values(), default=0)
-        lines.append(
-            f'{{0x{card.product_id}, "{PRODUCT_NAMES[kind]}", {card.memory.mebibytes}, {major}, {minor}, '
-            f"{instances}}},\n"
-        )
+        name = PRODUCT_NAMES.get(card.kind, card.description)
+        size = f"{card.memory.mebibytes}, {major}, {minor}, {instances}"
+        lines.append(f'{{0x{card.product_id}, "{name}", {size}}},\n')
     return "".join(lines)
 
 
@@ -78,10 +77,11 @@ def unsupported(callers: Sequence[Path]) -> list[str]:
     return sorted(called - set(_EXPORTED.findall((NVIDIA / "nvml.c").read_text())))
 
 
-def build(callers: Sequence[Path], into: Path) -> Path:
+def build(cards: Iterable[Accelerator], callers: Sequence[Path], into: Path) -> Path:
     """Compiles the library.
 
     Args:
+        cards: the kinds that it knows.
         callers: programs that will load it; each function that they refer to is in it.
         into: the directory to put it in.
 
@@ -93,7 +93,7 @@ def build(callers: Sequence[Path], into: Path) -> Path:
     """
     library = into / LIBRARY
     with tempfile.TemporaryDirectory(prefix="strata-nvml-") as scratch:
-        (Path(scratch) / "kinds.h").write_text(kinds_header())
+        (Path(scratch) / "kinds.h").write_text(kinds_header(cards))
         stubs = Path(scratch) / "stubs.c"
         stubs.write_text("".join(_NOT_SUPPORTED.format(name=name) for name in unsupported(callers)))
         flags = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden", "-fPIC", "-shared", "-s"]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from strata.inventory import Template
 from strata.models import Site
-from strata.models.accelerators import CATALOGUE
+from strata.models.accelerators import Accelerator
 from strata.models.cloud import Cloud
 from strata.models.compute import Hypervisor
 
@@ -86,9 +86,9 @@ def variables(site: Site) -> dict[str, object]:
             }
             for part, user in SERVICES.items()
         ],
-        "openstack_compute_hypervisors": [_hypervisor(h) for h in cloud.hypervisors],
+        "openstack_compute_hypervisors": [_hypervisor(site, h) for h in cloud.hypervisors],
         "openstack_compute_metadata_secret": _secret(METADATA_SECRET),
-        "openstack_compute_pci_aliases": [CATALOGUE[kind].alias for kind in _kinds(cloud)],
+        "openstack_compute_pci_aliases": [site.accelerators[kind].alias for kind in _kinds(cloud)],
     }
     for part, user in SERVICES.items():
         found[f"openstack_{part}_service_password"] = _secret(f"openstack_{user}_password")
@@ -105,28 +105,32 @@ def _kinds(cloud: Cloud) -> list[str]:
     return sorted({kind for kinds in counts for kind in kinds})
 
 
-def _hypervisor(hypervisor: Hypervisor) -> dict[str, object]:
-    kinds = [CATALOGUE[kind] for kind in sorted(hypervisor.accelerators)]
+def _hypervisor(site: Site, hypervisor: Hypervisor) -> dict[str, object]:
+    kinds = [site.accelerators[kind] for kind in sorted(hypervisor.accelerators)]
     return {
         "name": hypervisor.name,
         "vcpus": hypervisor.vcpus,
         "memory_mebibytes": hypervisor.memory.mebibytes,
         "disk_gibibytes": hypervisor.disk.gibibytes,
-        "devices": list(pci_devices(hypervisor)),
+        "devices": list(pci_devices(site.accelerators, hypervisor.accelerators)),
         "device_specs": [card.device_spec for card in kinds],
     }
 
 
-def pci_devices(hypervisor: Hypervisor) -> Iterator[str]:
+def pci_devices(kinds: Mapping[str, Accelerator], held: Mapping[str, int]) -> Iterator[str]:
     """The cards of a hypervisor as nova's lab driver reads them.
+
+    Args:
+        kinds: those of the site.
+        held: kind to number of cards.
 
     Yields:
         `address,vendor,product,class,device type,NUMA node`; addresses depend on the order of kinds only.
     """
-    total = sum(hypervisor.accelerators.values())
+    total = sum(held.values())
     index = 0
-    for kind, count in sorted(hypervisor.accelerators.items()):
-        card = CATALOGUE[kind]
+    for kind, count in sorted(held.items()):
+        card = kinds[kind]
         for _ in range(count):
             # buses 0x10, 0x18, …, 0xf8 of one PCI domain, then the next domain
             domain, slot = divmod(index, 30)

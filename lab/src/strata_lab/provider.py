@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from strata.findings import Drift, OrphanedResource
 from strata.layers import Layer, Playbook, Step
-from strata.models.accelerators import CATALOGUE
 from strata.models.cloud import Cloud
 from strata.models.compute import Hypervisor, Image
 from strata.progress import Progress
@@ -100,9 +99,10 @@ class LabProvider(OwnCloudProvider):
         return ImageUpload(PLACEHOLDER, {IMAGE_PROPERTY: node_filesystem(image.release).reference})
 
     def pci_addresses(self, hypervisor: Hypervisor) -> dict[str, str]:
-        kinds = {(card.vendor_id, card.product_id): kind for kind, card in CATALOGUE.items()}
+        known = self.site.accelerators
+        kinds = {(card.vendor_id, card.product_id): kind for kind, card in known.items()}
         found: dict[str, str] = {}
-        for line in openstack_controller.pci_devices(hypervisor):
+        for line in openstack_controller.pci_devices(known, hypervisor.accelerators):
             address, vendor, product, *_ = line.split(",")
             found[address] = kinds[vendor, product]
         return found

@@ -16,7 +16,6 @@ from strata.access.https import site_session
 from strata.catalogue.cluster_login import CLIENT, REDIRECT_URLS
 from strata.catalogue.issuer import Issuer
 from strata.models import Site
-from strata.models.accelerators import CATALOGUE
 from strata.site.context import SiteContext
 from strata.site.outputs import ImageOutputs
 from strata.verify import pods
@@ -52,7 +51,7 @@ def test_a_tenants_pod_is_recorded(
         pytest.skip("the site has no tenants")
     tenant = next((t for t in site.platform.tenants if t.quota.accelerators), site.platform.tenants[0])
     kinds = list(tenant.quota.accelerators)
-    resources = {CATALOGUE[kinds[0]].resource: "1"} if kinds else {}
+    resources = {site.accelerators[kinds[0]].resource: "1"} if kinds else {}
     command = ["sleep", str(RUN_SECONDS)]
     anywhere = ({"operator": "Exists"},)
     name = f"check-accounting-{uuid.uuid4().hex[:8]}"

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 import yaml
 
 from strata.models import Site
-from strata.models.accelerators import CATALOGUE
 from strata.models.cloud import Cloud
 from strata.models.kolla import Ceph, Kolla
 from strata.site.paths import SitePaths
@@ -54,8 +53,8 @@ def public_files(site: Site) -> dict[str, str]:
     found = {
         "inventory/10-hosts.yaml": _yaml(_hosts(cloud, kolla)),
         "globals.yml": _yaml(_globals(site, kolla)),
-        "config/nova.conf": _nova(cloud),
-        "config/nova/nova-compute.conf": _nova_compute(cloud),
+        "config/nova.conf": _nova(site, cloud),
+        "config/nova/nova-compute.conf": _nova_compute(site, cloud),
     }
     for host in cloud.hypervisors:
         if host.dedicated_cpus:
@@ -135,18 +134,18 @@ def _globals(site: Site, kolla: Kolla) -> dict[str, object]:
     return found
 
 
-def _nova(cloud: Cloud) -> str:
+def _nova(site: Site, cloud: Cloud) -> str:
     """nova.conf of every service; PCI aliases have to be the same on controllers and hypervisors."""
     lines = ["[filter_scheduler]", f"enabled_filters = {','.join(FILTERS)}", "pci_in_placement = true", "", "[pci]"]
-    lines += [f"alias = {json.dumps(CATALOGUE[kind].alias)}" for kind in kinds(cloud)]
+    lines += [f"alias = {json.dumps(site.accelerators[kind].alias)}" for kind in kinds(cloud)]
     return "\n".join(lines) + "\n"
 
 
-def _nova_compute(cloud: Cloud) -> str:
+def _nova_compute(site: Site, cloud: Cloud) -> str:
     """nova.conf of the hypervisors; Kolla-Ansible renders it for each host, which takes its own groups' cards."""
     lines = ["[pci]", "report_in_placement = true"]
     for kind in kinds(cloud):
-        specification = f"device_spec = {json.dumps(CATALOGUE[kind].device_spec)}"
+        specification = f"device_spec = {json.dumps(site.accelerators[kind].device_spec)}"
         lines += [f"{{% if inventory_hostname in groups['{group(kind)}'] %}}", specification, "{% endif %}"]
     return "\n".join(lines) + "\n"
 

@@ -17,7 +17,6 @@ from strata.inventory.kubernetes import cluster_of, endpoint, image_repository, 
 from strata.inventory.ports import KUBERNETES_API, REGISTRY
 from strata.inventory.services import service_names
 from strata.models import Site
-from strata.models.accelerators import CATALOGUE
 from strata.models.gpu_nodes import gpu_nodes, node_labels
 from strata.models.kubespray import Kubespray
 from strata.site.context import SiteContext
@@ -259,7 +258,7 @@ def _gpu_variables(site: Site) -> dict[str, object]:
     """Taints of GPU nodes; the runtime that NVIDIA's container toolkit installs, where it has GPUs of NVIDIA's."""
     found: dict[str, object] = {"node_taints": list(cluster_of(site).gpu_nodes.taints)}
     kinds = {kind for accelerators in gpu_nodes(site).values() for kind in accelerators}
-    if any(CATALOGUE[kind].compute_capability for kind in kinds):
+    if any(site.accelerators[kind].compute_capability for kind in kinds):
         found["containerd_additional_runtimes"] = [
             {
                 "name": "nvidia",

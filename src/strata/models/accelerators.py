@@ -1,4 +1,4 @@
-"""Catalogue of the accelerators that Strata knows how to hand to instances.
+"""Catalogue of the accelerators that are built in; a site describes others (accelerator_kinds.py).
 
 Sources of its figures:
 
@@ -19,15 +19,11 @@ Sources of its figures:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import AfterValidator, Field, WithJsonSchema
-from pydantic_core import PydanticCustomError
-
-from strata.models.types import Count, Size
+from strata.models.types import Size
 
 NVIDIA = "10de"
 XILINX = "10ee"
@@ -67,6 +63,11 @@ class Accelerator:
     compute_capability: tuple[int, int] | None = None
     mig_profiles: Mapping[str, int] = field(default_factory=dict, hash=False)
     category: Literal["gpu", "fpga"] = "gpu"
+
+    @property
+    def pci_id(self) -> str:
+        """Vendor and product as lspci prints them: 10de:1db4."""
+        return f"{self.vendor_id}:{self.product_id}"
 
     @property
     def device_spec(self) -> dict[str, str]:
@@ -173,42 +174,4 @@ CATALOGUE: dict[str, Accelerator] = {
         _alveo("u250", "5004", "AMD Xilinx Alveo U250", 64),
     )
 }
-"""By kind."""
-DESCRIBE = "describe another card by vendor and product id (lspci -nn) in src/strata/models/accelerators.py"
-
-
-def spelled(word: str) -> str | None:
-    """The kind that a word is another spelling or a longer name of; None where it may be another card.
-
-    A card whose name differs in one letter is another one: V100 and V100S.
-    """
-    given = set(re.findall(r"[a-z0-9]+", word.lower())) - {"gpu", "card"}
-    found = []
-    for kind, card in CATALOGUE.items():
-        own = set(kind.split("-"))
-        longer = own | set(re.findall(r"[a-z0-9]+", card.description.lower().replace(" gb", "gb")))
-        if "".join(re.findall(r"[a-z0-9]", word.lower())) == kind.replace("-", "") or own <= given <= longer:
-            found.append(kind)
-    return max(found, key=len, default=None)
-
-
-def _known(value: str) -> str:
-    if value not in CATALOGUE:
-        raise PydanticCustomError(
-            "accelerator_kind",
-            "is not an accelerator that Strata knows",
-            {"fix": _fix(value)},
-        )
-    return value
-
-
-def _fix(value: str) -> str:
-    if (kind := spelled(value[:100])) is not None:
-        return f"did you mean {kind}?"
-    return f"one of {', '.join(CATALOGUE)}; {DESCRIBE}"
-
-
-AcceleratorKind = Annotated[str, AfterValidator(_known), WithJsonSchema({"type": "string", "enum": list(CATALOGUE)})]
-
-AcceleratorCounts = Annotated[dict[AcceleratorKind, Count], Field(max_length=len(CATALOGUE))]
-"""Kind to number of cards."""
+"""By kind. Only the models read it: everything else reads `Site.accelerators`, which has the site's own kinds too."""

@@ -83,7 +83,7 @@ class GpuNodes(Model):
     device_plugin: Annotated[
         Literal["nvidia", "built-in", "none"] | None,
         Field(
-            description="Device plugin for NVIDIA GPUs. nvidia: NVIDIA's device plugin with GPU feature discovery. "
+            description="Device plugin for GPUs. nvidia: NVIDIA's, with GPU feature discovery, for NVIDIA's GPUs. "
             "built-in: Strata's, for GPUs without hardware. none: others install one, such as the GPU operator. "
             "Default: nvidia; in the lab built-in."
         ),

@@ -8,7 +8,7 @@ from uuid import UUID
 from pydantic import Field, StrictBool, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
 
-from strata.models.accelerators import AcceleratorCounts
+from strata.models.accelerator_kinds import AcceleratorCounts
 from strata.models.base import Model, Unit
 from strata.models.hosts import Role
 from strata.models.types import Count, DnsLabel, IPAddress, ResourceName, Size

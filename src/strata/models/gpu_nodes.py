@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from strata.models.accelerators import CATALOGUE, Accelerator
+from strata.models.accelerators import Accelerator
 from strata.models.cluster import GpuNodes, GpuPool, Sharing
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def pool_of(site: Site, host: str) -> GpuPool | None:
 def offered(site: Site) -> dict[str, dict[str, int]]:
     """What each GPU node offers to pods: by kind, how many pods with one accelerator each fit on it."""
     return {
-        host: {kind: count * _shares(CATALOGUE[kind], pool_of(site, host)) for kind, count in held.items()}
+        host: {kind: count * _shares(site.accelerators[kind], pool_of(site, host)) for kind, count in held.items()}
         for host, held in gpu_nodes(site).items()
     }
 
@@ -63,7 +63,7 @@ def offered(site: Site) -> dict[str, dict[str, int]]:
 def largest_request(site: Site, host: str, kind: str) -> int:
     """Accelerators of a kind that one pod on a node can request; 1 where pods share them in time or by MPS."""
     pool = pool_of(site, host)
-    if pool is not None and CATALOGUE[kind].compute_capability and replicas(pool.sharing) > 1:
+    if pool is not None and site.accelerators[kind].compute_capability and replicas(pool.sharing) > 1:
         return 1
     return offered(site)[host].get(kind, 0)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 from pydantic import Field, StrictBool, model_validator
 from pydantic_core import PydanticCustomError
 
-from strata.models.accelerators import AcceleratorCounts
+from strata.models.accelerator_kinds import AcceleratorCounts
 from strata.models.base import Model, Unit
 from strata.models.slurm import Slurm
 from strata.models.types import (

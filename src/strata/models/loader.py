@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from strata.models.accelerator_kinds import kinds_of
 from strata.models.checks import Finding, cross_check
 from strata.models.document import Document, read_document
 from strata.models.problems import MAXIMUM, Problem, SiteError
@@ -44,10 +45,11 @@ def check_document(document: Document) -> tuple[Site | None, list[Problem]]:
     try:
         site: Site | None = Site.model_validate(document.data)
     except ValidationError as error:
-        found, paths = model_problems(document, error)
+        with kinds_of(document.data):  # where a key belongs is found by what its value may be
+            found, paths = model_problems(document, error)
+            doubts = meant_paths(document, error)
         problems += found
         site, cuts = _validate_rest(document.data, paths) if len(paths) < MAXIMUM else (None, set())
-        doubts = meant_paths(document, error)
     if site is not None:
         for finding in cross_check(site, document.file.parent)[:MAXIMUM]:
             if not _doubtful(finding, cuts, doubts):

@@ -8,7 +8,7 @@ from pydantic import Field, create_model, model_validator
 from pydantic_core import PydanticCustomError
 
 from strata.catalogue.discovery import load
-from strata.models.accelerators import AcceleratorCounts
+from strata.models.accelerator_kinds import AcceleratorCounts
 from strata.models.base import Model, Unit
 from strata.models.types import (
     Audience,

@@ -136,6 +136,10 @@ def _walk(model: type[BaseModel], path: KeyPath) -> Iterator[KeyPath]:
 def model_problems(document: Document, error: ValidationError) -> tuple[list[Problem], list[KeyPath]]:
     """Problems, and the paths at which data is wrong (for cross-checks on the rest)."""
     details = _causes(error)
+    unknown_kind = any(detail["type"] == "accelerator_kind" for detail in details)
+    if unknown_kind and ("accelerator_kinds",) in meant_paths(document, error):
+        # what they describe is unknown only because the key is misspelt or misplaced
+        details = [detail for detail in details if detail["type"] != "accelerator_kind"]
     misspelt = _misspelt(details)
     paths = [_path(d) for d in details]
     told = {p.key for p in document.mistakes}

@@ -140,13 +140,16 @@ def _needs(role: Role) -> str:
 
 
 def _accelerators() -> str:
-    lines = ["## Kinds of accelerators", "", "Sources: `src/strata/models/accelerators.py`.", ""]
+    where = (
+        "These are built in, from `src/strata/models/accelerators.py`; a site describes others in `accelerator_kinds`."
+    )
+    lines = ["## Kinds of accelerators", "", where, ""]
     lines.append(
         "| kind | card | memory | PCI | nova device type | compute capability | MIG | last driver, CUDA | resource |"
     )
     lines.append("|---|---|---|---|---|---|---|---|---|")
     for a in CATALOGUE.values():
-        pci = f"`{a.vendor_id}:{a.product_id}` | `{a.device_type}`"
+        pci = f"`{a.pci_id}` | `{a.device_type}`"
         capability = ".".join(map(str, a.compute_capability)) if a.compute_capability else "–"
         last = f"{a.last_driver_branch}, {a.last_cuda}" if a.last_driver_branch else "–"
         more = f"{capability} | {', '.join(a.mig_profiles) or '–'} | {last}"

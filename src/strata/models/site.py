@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Annotated, Any, Self
 
-from pydantic import Field
+from pydantic import Field, ModelWrapValidatorHandler, model_validator
 
+from strata.models.accelerator_kinds import DescribedAccelerator, kinds_of
+from strata.models.accelerators import CATALOGUE, Accelerator
 from strata.models.access import Access
 from strata.models.base import Model
 from strata.models.cloud import Cloud
@@ -35,6 +39,10 @@ class Site(Model):
         Cluster | None, Field(description="The Kubernetes cluster; without it, there is no platform.")
     ] = None
     platform: Annotated[Platform, Field(description="Tenants and services.")] = Platform()
+    accelerator_kinds: Annotated[
+        tuple[DescribedAccelerator, ...],
+        Field(description="Kinds of accelerators that are not built in. Default: the built-in kinds suffice."),
+    ] = ()
     secrets: Annotated[
         tuple[Secret, ...],
         Field(description="Secrets that the operator provides; all others are generated at first use."),
@@ -43,3 +51,15 @@ class Site(Model):
         SharedState | None,
         Field(description="State shared by a team. Default: the state directory of the deployment host."),
     ] = None
+
+    @cached_property
+    def accelerators(self) -> Mapping[str, Accelerator]:
+        """Every kind that the site can name, the built-in ones first."""
+        return CATALOGUE | {kind.name: kind.accelerator for kind in self.accelerator_kinds}
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _with_own_kinds(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        """Every section may name the kinds that this one describes."""
+        with kinds_of(data):
+            return handler(data)

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Self
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from strata.models.accelerators import AcceleratorKind
+from strata.models.accelerator_kinds import AcceleratorKind
 from strata.models.base import Model, Unit
 from strata.models.types import Count, DnsLabel
 

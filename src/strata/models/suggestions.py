@@ -102,3 +102,12 @@ def domain(value: str) -> str | None:
     text = re.sub(r"^[a-z]+://|[./:;,\s].?$|/.*$", "", value[:LONGEST].lower().strip().rstrip(".;,/"))
     good = re.fullmatch(r"([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?", text)
     return f"did you mean {text}?" if good and text != value else None
+
+
+def pci_identifier(value: str) -> str | None:
+    """Four digits of a PCI identifier with a prefix, a bracket or capitals: 0x10DE. A pair is for two keys."""
+    text = value[:LONGEST].strip().strip("[]").lower()
+    if pair := re.fullmatch(r"([0-9a-f]{4}):([0-9a-f]{4})", text):
+        return f'write vendor_id: "{pair[1]}" and product_id: "{pair[2]}"'
+    digits = re.fullmatch(r"(?:0x)?([0-9a-f]{4})", text)
+    return f'did you mean "{digits[1]}"?' if digits else None

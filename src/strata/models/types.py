@@ -259,6 +259,29 @@ _PUBLIC_KEY = _named(
 )
 _SETTING = _named(SETTING_PATTERN, "must be the name of a setting, as in postgresql.conf", "work_mem", 127)
 
+_PCI_IDENTIFIER = _named(
+    r"^[0-9a-f]{4}$",
+    "must be four lower-case hexadecimal digits, as `lspci -nn` shows in [vendor:product]",
+    '"10de"',
+    4,
+    suggestions.pci_identifier,
+)
+_COMPUTE_CAPABILITY = _named(
+    r"^([5-9]|[1-9][0-9])\.[0-9]$",
+    "must be NVIDIA's compute capability, at least 5.0, the oldest that its driver 580 supports",
+    '"8.6"',
+    4,
+)
+_EXTENDED_RESOURCE = _named(
+    r"^[a-z0-9]([a-z0-9.-]{0,200}[a-z0-9])?/[a-z]([a-z0-9.-]{0,61}[a-z0-9])?$",
+    "must be a domain, / and a name of lower-case letters, digits, dots and dashes that begins with a letter",
+    "amd.com/gpu",
+    255,
+)
+_PRODUCT_NAME = _named(
+    r"^[!-~]([ -~]{0,98}[!-~])?$", "must be printable ASCII on one line, at most 100", "NVIDIA A10", 100
+)
+
 DnsLabel = Annotated[str, _LABEL[0], _LABEL[1]]
 """Name of a host, a cluster, a namespace: RFC 1123 label."""
 ResourceName = Annotated[str, _RESOURCE[0], _RESOURCE[1]]
@@ -287,6 +310,12 @@ Audience = Annotated[str, _AUDIENCE[0], _AUDIENCE[1]]
 LabelKey = Annotated[str, _LABEL_KEY[0], _LABEL_KEY[1]]
 LabelValue = Annotated[str, _LABEL_VALUE[0], _LABEL_VALUE[1]]
 Taint = Annotated[str, _TAINT[0], _TAINT[1]]
+PciIdentifier = Annotated[str, _PCI_IDENTIFIER[0], _PCI_IDENTIFIER[1]]
+"""Vendor or product of a PCI device."""
+ComputeCapability = Annotated[str, _COMPUTE_CAPABILITY[0], _COMPUTE_CAPABILITY[1]]
+ExtendedResource = Annotated[str, _EXTENDED_RESOURCE[0], _EXTENDED_RESOURCE[1]]
+"""What pods request of a Kubernetes node's devices."""
+ProductName = Annotated[str, _PRODUCT_NAME[0], _PRODUCT_NAME[1]]
 
 
 class SiteFile(str):

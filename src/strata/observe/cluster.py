@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from strata.access.helm import helm_releases
 from strata.access.kubectl import Unanswered, kubectl_json
-from strata.models.accelerators import CATALOGUE
 from strata.observe.facts import NOT_UP, OBSERVE_SECONDS, ClusterFacts, PlatformFacts, PodFacts
 from strata.observe.workloads import KINDS, in_trouble, warnings, workloads
 from strata.site.context import SiteContext
-
-RESOURCES = frozenset(card.resource for card in CATALOGUE.values())
 
 
 def observe_cluster(context: SiteContext) -> ClusterFacts:
     """Nodes, pods and workloads; a cluster that does not answer says why."""
     if context.site.cluster is None:
         return ClusterFacts(reason=NOT_UP)
+    resources = {card.resource for card in context.site.accelerators.values()}
     try:
         kinds = ",".join(("nodes", "pods", *KINDS))
         answer = kubectl_json(context, "get", kinds, "--all-namespaces", seconds=OBSERVE_SECONDS)
@@ -34,13 +33,13 @@ def observe_cluster(context: SiteContext) -> ClusterFacts:
             name = item["metadata"]["name"]
             nodes[name] = _ready(item)
             allocatable: Mapping[str, str] = item["status"].get("allocatable", {})
-            cards[name] = {r: int(n) for r, n in allocatable.items() if r in RESOURCES}
+            cards[name] = {r: int(n) for r, n in allocatable.items() if r in resources}
             # the kubelet counts broken cards in the capacity only
-            capacity = {r: int(n) for r, n in item["status"].get("capacity", {}).items() if r in RESOURCES}
+            capacity = {r: int(n) for r, n in item["status"].get("capacity", {}).items() if r in resources}
             if lost := {r: more for r, n in capacity.items() if (more := n - cards[name].get(r, 0)) > 0}:
                 unhealthy[name] = lost
         elif item["kind"] == "Pod" and item["status"].get("phase") not in ("Succeeded", "Failed"):
-            pods.append(_pod(item))
+            pods.append(_pod(item, resources))
     found = workloads(answer["items"], warnings(events))
     return ClusterFacts(nodes=nodes, cards=cards, unhealthy=unhealthy, pods=tuple(pods), workloads=found)
 
@@ -59,11 +58,11 @@ def _ready(node: Mapping[str, Any]) -> str:
     return "Ready" if condition["status"] == "True" else str(condition.get("reason") or condition["status"])
 
 
-def _pod(item: Mapping[str, Any]) -> PodFacts:
+def _pod(item: Mapping[str, Any], resources: AbstractSet[str]) -> PodFacts:
     devices: dict[str, int] = {}
     for container in item["spec"]["containers"]:
         for resource, count in container.get("resources", {}).get("limits", {}).items():
-            if resource in RESOURCES:
+            if resource in resources:
                 devices[resource] = devices.get(resource, 0) + int(count)
     conditions = {c["type"]: c["status"] for c in item["status"].get("conditions", [])}
     metadata = item["metadata"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from strata.models import Site
-from strata.models.accelerators import CATALOGUE
 from strata.models.gpu_nodes import gpu_nodes
 
 
@@ -16,13 +15,13 @@ def cluster_kinds(site: Site) -> list[str]:
 
 def cluster_resources(site: Site) -> list[str]:
     """Extended resources of the cluster, sorted."""
-    return sorted({CATALOGUE[kind].resource for kind in cluster_kinds(site)})
+    return sorted({site.accelerators[kind].resource for kind in cluster_kinds(site)})
 
 
-def by_resource(counts: Mapping[str, int]) -> dict[str, int]:
+def by_resource(site: Site, counts: Mapping[str, int]) -> dict[str, int]:
     """Cards by kind as counts of extended resources; kinds that share a resource add up."""
     found: dict[str, int] = {}
     for kind, count in counts.items():
-        resource = CATALOGUE[kind].resource
+        resource = site.accelerators[kind].resource
         found[resource] = found.get(resource, 0) + count
     return found

@@ -10,7 +10,7 @@ from strata.catalogue.service import Values, image
 from strata.image_reference import ImageReference
 from strata.inventory.topology import host_networks_with
 from strata.models import Site
-from strata.models.accelerators import CATALOGUE, NVIDIA_RESOURCE
+from strata.models.accelerators import NVIDIA_RESOURCE
 from strata.models.cluster import Cluster
 from strata.platform.nvidia_device_plugin import RUNTIME_CLASS, built_in_kinds, nvidia_kinds
 from strata.site.outputs import CloudOutputs
@@ -33,7 +33,7 @@ def _device_plugin(site: Site, cluster: Cluster, images: Mapping[str, ImageRefer
         return {"enabled": False}
     resources: dict[str, list[dict[str, str]]] = {}
     for kind in kinds:
-        card = CATALOGUE[kind]
+        card = site.accelerators[kind]
         device = {"vendor": card.vendor_id, "device": card.product_id}
         resources.setdefault(card.resource, []).append(device)
     return {

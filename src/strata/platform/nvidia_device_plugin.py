@@ -7,7 +7,7 @@ import json
 from strata.catalogue.needs.accelerators import toleration
 from strata.catalogue.service import Values
 from strata.models import Site
-from strata.models.accelerators import CATALOGUE, NVIDIA_RESOURCE
+from strata.models.accelerators import NVIDIA_RESOURCE
 from strata.models.cluster import Cluster, Sharing
 from strata.models.gpu_nodes import DEFAULT_POOL, KIND_LABEL, replicas
 from strata.platform.accelerators import cluster_kinds
@@ -28,14 +28,15 @@ def nvidia_kinds(site: Site) -> list[str]:
     chosen = site.cluster.gpu_nodes.device_plugin if site.cluster else None
     if (chosen or ("built-in" if provider_of(site).simulates_accelerators else "nvidia")) != "nvidia":
         return []
-    return [kind for kind in cluster_kinds(site) if CATALOGUE[kind].compute_capability]
+    return [kind for kind in cluster_kinds(site) if site.accelerators[kind].compute_capability]
 
 
 def built_in_kinds(site: Site) -> list[str]:
     """Kinds of accelerators that Strata's own device plugin offers, sorted."""
     others = site.cluster is not None and site.cluster.gpu_nodes.device_plugin == "none"
     nvidia = nvidia_kinds(site)
-    return [k for k in cluster_kinds(site) if k not in nvidia and not (others and CATALOGUE[k].compute_capability)]
+    gpus = {kind for kind, card in site.accelerators.items() if card.category == "gpu"}
+    return [kind for kind in cluster_kinds(site) if kind not in nvidia and not (others and kind in gpus)]
 
 
 def values(site: Site, cluster: Cluster) -> Values:

@@ -14,7 +14,7 @@ from strata.platform.accelerators import by_resource, cluster_resources
 
 def values(site: Site, tenant: Tenant) -> Values:
     """Values of helm/tenant; cards that the quota does not name are out of reach."""
-    accelerators = by_resource(tenant.quota.accelerators)
+    accelerators = by_resource(site, tenant.quota.accelerators)
     return {
         "namespace": tenant.name,
         "quota": {

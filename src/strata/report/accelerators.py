@@ -5,31 +5,35 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from strata.models import Site
-from strata.models.accelerators import CATALOGUE
+from strata.models.accelerators import Accelerator
 from strata.observe import HostFacts, Observation, PodFacts
 from strata.provider import provider_of
 from strata.report.model import CardReport, PodReport, State
 
-KINDS = {(card.vendor_id, card.product_id): kind for kind, card in CATALOGUE.items()}
-"""PCI vendor and device to the kind of card."""
-
 
 def node_cards(
-    name: str, expected: Mapping[str, int], facts: HostFacts, pods: Sequence[PodFacts], up: bool
+    kinds: Mapping[str, Accelerator],
+    name: str,
+    expected: Mapping[str, int],
+    facts: HostFacts,
+    pods: Sequence[PodFacts],
+    up: bool,
 ) -> tuple[CardReport, ...]:
     """The cards of an instance or machine, those that are missing too.
 
     Args:
+        kinds: those of the site.
         name: of the host.
         expected: kind to number, as the site says.
         facts: what the host answered.
         pods: those on the host that asked for cards.
         up: whether the host was ever brought up; if not, its cards are planned.
     """
+    by_identity = {(card.vendor_id, card.product_id): kind for kind, card in kinds.items()}
     by_uid = {pod.uid: pod for pod in pods}
     found: dict[str, list[str]] = {}
     for at, identity in sorted(facts.devices.items()):
-        if kind := KINDS.get(identity):
+        if kind := by_identity.get(identity):
             found.setdefault(kind, []).append(at)
     # pods that the kubelet's record does not name get the next card of their resource
     recorded = set(facts.assigned.values())
@@ -44,14 +48,14 @@ def node_cards(
         for index in range(max(expected.get(kind, 0), len(addresses))):
             address = addresses[index] if index < len(addresses) else None
             holder = by_uid.get(facts.assigned.get(address or "", ""))
-            queue = waiting.get(CATALOGUE[kind].resource, [])
+            queue = waiting.get(kinds[kind].resource, [])
             if holder is None and queue and (address is None or address not in facts.assigned):
                 holder = queue.pop(0)
             state, note = _card_state(index, address, expected.get(kind, 0), facts, up)
             cards.append(
                 CardReport(
                     kind=kind,
-                    description=CATALOGUE[kind].description,
+                    description=kinds[kind].description,
                     address=address,
                     node=name,
                     pod=PodReport(namespace=holder.namespace, name=holder.name, ready=holder.ready) if holder else None,
@@ -96,7 +100,7 @@ def free_cards(
             found.append(
                 CardReport(
                     kind=kind,
-                    description=CATALOGUE[kind].description,
+                    description=site.accelerators[kind].description,
                     address=left[index] if index < len(left) else None,
                     node=None,
                     pod=None,

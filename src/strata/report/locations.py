@@ -128,7 +128,7 @@ def _nodes(context: SiteContext, seen: Observation, *, up: bool) -> dict[str, No
             cluster=cluster,
             pods=len(own),
             units=tuple(UnitReport(name=u, state=s) for u, s in states.items()),
-            cards=node_cards(name, cards.get(name, {}), facts, [p for p in own if p.devices], up),
+            cards=node_cards(site.accelerators, name, cards.get(name, {}), facts, [p for p in own if p.devices], up),
         )
     return found
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from strata.models.accelerators import CATALOGUE
+from strata.models.accelerators import Accelerator
 from strata.provider.base import SIMULATED_CARDS
 
 if TYPE_CHECKING:
@@ -31,18 +31,19 @@ POD_COMMAND = ["python3", "-c", _POD, SIMULATED_CARDS]
 """Prints the variable with the devices of a container, and the PCI addresses of the GPUs that it sees."""
 
 
-def host_cards(host: Host, directories: Sequence[str]) -> dict[str, str]:
+def host_cards(host: Host, directories: Sequence[str], kinds: Iterable[Accelerator]) -> dict[str, str]:
     """PCI address to vendor:product of a host's accelerators.
 
     Args:
         host: over SSH.
         directories: in the form of /sys/bus/pci/devices; the first that exists counts.
+        kinds: those of the site; other PCI devices do not count.
     """
     listing = host.check_output(
         f"for root in {shlex.join(directories)}; do [ -d $root ] && break; done; cd $root && "
         "for d in *; do [ -r $d/device ] && echo $d $(cat $d/vendor) $(cat $d/device); done; true"
     )
-    known = {f"{card.vendor_id}:{card.product_id}" for card in CATALOGUE.values()}
+    known = {card.pci_id for card in kinds}
     rows = [line.split() for line in listing.splitlines()]
     found = {address: f"{vendor[2:]}:{product[2:]}" for address, vendor, product in rows}
     return {address: card for address, card in found.items() if card in known}

@@ -16,6 +16,7 @@ import yaml
 from strata.kolla.commands import command_environment, command_line
 from strata.kolla.configuration import PASSWORDS, configuration_directory, write_configuration
 from strata.kolla.files import section
+from strata.models.accelerator_kinds import EXAMPLE
 from strata.site.context import SiteContext
 from strata.site.paths import REPOSITORY
 from strata.toolchain.python_environment import Environment
@@ -56,7 +57,7 @@ def tacc() -> str:
 
 
 def cnaf() -> str:
-    """CNAF's servers, with all their kinds of cards, as a cloud that Kolla-Ansible deploys on Ceph."""
+    """CNAF's servers with all their kinds of cards, and a described one, as a cloud by Kolla-Ansible on Ceph."""
     text = (REPOSITORY / "inventories" / "cnaf" / "site.yaml").read_text()
     text = text.replace("deployment: existing\n  credentials: infn-cloud", CNAF)
     for number in (1, 2):
@@ -64,7 +65,11 @@ def cnaf() -> str:
     # pinned and with huge pages, for nova to read
     text = text.replace("vcpus: 128,", 'vcpus: 128, dedicated_cpus: "4-127",')
     text = text.replace("accelerators: {a100: 2}}", "accelerators: {a100: 2}, dedicated_cpus: true, huge_pages: 1 GiB}")
-    return text + CEPH_SECRETS
+    # a card that is not built in
+    text = text.replace("rtx5000: 5}}\n", "rtx5000: 5, a10: 1}}\n", 1)
+    flavor = "    - {name: a10.1, vcpus: 4, memory: 8 GiB, disk: 20 GiB, accelerators: {a10: 1}}\n"
+    text = text.replace("    - {name: alveo,", f"{flavor}    - {{name: alveo,", 1)
+    return f"{text}{CEPH_SECRETS}{EXAMPLE}\n"
 
 
 @dataclass

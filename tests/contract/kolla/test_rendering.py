@@ -16,7 +16,6 @@ from strata.cloud.arguments import flavor_arguments
 from strata.kolla.configuration import configuration_directory, package_groups, write_configuration
 from strata.kolla.files import public_files, section
 from strata.models import Site
-from strata.models.accelerators import CATALOGUE
 from strata.models.checks.host_names import KOLLA_GROUPS
 from strata.toolchain.python_environment import Environment
 
@@ -25,9 +24,9 @@ from .rendering import HERE, Rendering
 
 
 def read_nova(python: Path, file: Path, site: Site) -> dict[str, Any]:
-    """What nova understands of a nova.conf; it is shown every card of the catalogue."""
+    """What nova understands of a nova.conf; it is shown every card that the site can name."""
     cloud, _ = section(site)
-    cards = {f"{c.vendor_id}:{c.product_id}": c.device_type for c in CATALOGUE.values()}
+    cards = {card.pci_id: card.device_type for card in site.accelerators.values()}
     flavors = {f.name: f.extra_specs() for f in flavor_arguments(cloud)}
     command = [str(python), str(HERE / "nova_reads.py"), str(file), json.dumps(cards), json.dumps(flavors)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -38,17 +37,16 @@ def read_nova(python: Path, file: Path, site: Site) -> dict[str, Any]:
 
 def check_nova(rendering: Rendering, python: Path) -> None:
     """Each hypervisor takes exactly its own cards; controllers and hypervisors resolve each flavor's aliases."""
-    cloud, kolla = section(rendering.context.site)
+    site = rendering.context.site
+    (cloud, kolla), known = section(site), site.accelerators
     places: dict[tuple[str, str], dict[str, int]] = {("nova-scheduler", c.name): {} for c in kolla.controllers[:1]}
     places |= {("nova-compute", h.name): dict(h.accelerators) for h in cloud.hypervisors}
     for (service, host), accelerators in places.items():
-        found = read_nova(python, rendering.file(host, service, "nova.conf"), rendering.context.site)
+        found = read_nova(python, rendering.file(host, service, "nova.conf"), site)
         assert found["wrong"] == [], host
-        assert found["takes"] == sorted(f"{CATALOGUE[k].vendor_id}:{CATALOGUE[k].product_id}" for k in accelerators), (
-            host
-        )
+        assert found["takes"] == sorted(known[kind].pci_id for kind in accelerators), host
         for flavor in cloud.flavors:
-            wanted = [(n, CATALOGUE[kind]) for kind, n in flavor.accelerators.items()]
+            wanted = [(n, known[kind]) for kind, n in flavor.accelerators.items()]
             assert found["requests"][flavor.name] == sorted(
                 [n, card.vendor_id, card.product_id, card.device_type] for n, card in wanted
             ), flavor.name
@@ -57,15 +55,13 @@ def check_nova(rendering: Rendering, python: Path) -> None:
         assert found["placement"] == [True, service == "nova-compute"]
     for hypervisor in cloud.hypervisors:
         if hypervisor.dedicated_cpus:
-            found = read_nova(
-                python, rendering.file(hypervisor.name, "nova-compute", "nova.conf"), rendering.context.site
-            )
+            found = read_nova(python, rendering.file(hypervisor.name, "nova-compute", "nova.conf"), site)
             assert found["dedicated"] == hypervisor.dedicated_cpus
             assert found["shared"].split(",") == [str(cpu) for cpu in hypervisor.shared_cpus]
 
 
 @pytest.mark.xdist_group("kolla")
-def test_nova_takes_the_cards_of_the_catalogue(render: Render, openstack_python: Path, tmp_path: Path) -> None:
+def test_nova_takes_built_in_and_described_cards(render: Render, openstack_python: Path, tmp_path: Path) -> None:
     rendering = render("cnaf")
     stats = rendering.nova_configuration(tmp_path / "first.log")
     assert all(counts["changed"] for counts in stats.values()), stats

@@ -40,7 +40,7 @@ def test_sites_satisfy_the_schema(name: str) -> None:
         (("cloud", "flavors", 0, "memory"), "2 GB"),
         (("cloud", "flavors", 0, "vcpus"), 0),
         (("cloud", "flavors", 0, "vcpus"), "2"),
-        (("cloud", "flavors", 1, "accelerators"), {"v10": 1}),
+        (("cloud", "flavors", 1, "accelerators"), {"V100": 1}),
         (("cloud", "networks", 0, "cidr"), "10.0.0.0"),
         (("cloud", "networks", 0, "gateway"), "router"),
         (("cloud", "instances", 0, "roles"), ["postgres"]),

@@ -37,7 +37,7 @@ class Event(ctypes.Structure):
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return nvml.build([], tmp_path_factory.mktemp("nvml"))
+    return nvml.build(CATALOGUE.values(), [], tmp_path_factory.mktemp("nvml"))
 
 
 @pytest.fixture
@@ -188,10 +188,10 @@ def test_functions_that_it_lacks_are_not_supported(tmp_path: Path) -> None:
                       "int f(void) { return nvmlInit_v2() + nvmlDeviceGetFanSpeed(); }\n")  # fmt: skip
     subprocess.run(["cc", "-fPIC", "-shared", "-o", caller, source], check=True)
     assert nvml.unsupported([caller]) == ["nvmlDeviceGetFanSpeed"]
-    assert ctypes.CDLL(str(nvml.build([caller], tmp_path))).nvmlDeviceGetFanSpeed() == NOT_SUPPORTED
+    assert ctypes.CDLL(str(nvml.build(CATALOGUE.values(), [caller], tmp_path))).nvmlDeviceGetFanSpeed() == NOT_SUPPORTED
 
 
 def test_without_a_compiler_the_error_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
     with pytest.raises(RuntimeError, match="cc is not on this machine: apt-get install gcc"):
-        nvml.build([], tmp_path)
+        nvml.build(CATALOGUE.values(), [], tmp_path)

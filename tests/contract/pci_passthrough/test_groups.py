@@ -25,9 +25,7 @@ def module() -> ModuleType:
 
 def cards(**counts: int) -> list[dict[str, Any]]:
     """Cards as the inventory names them."""
-    return [
-        {"kind": k, "id": f"{CATALOGUE[k].vendor_id}:{CATALOGUE[k].product_id}", "count": n} for k, n in counts.items()
-    ]
+    return [{"kind": k, "id": CATALOGUE[k].pci_id, "count": n} for k, n in counts.items()]
 
 
 def examined(module: ModuleType, root: Path, asked: list[dict[str, Any]], *lists: list[str]) -> dict[str, list[str]]:

@@ -12,7 +12,7 @@ import yaml
 
 from strata.errors import UserError
 from strata.models import Site, load_site
-from strata.models.compute import Hypervisor
+from strata.models.accelerators import CATALOGUE
 from strata.progress import Silent
 from strata.site.paths import REPOSITORY, SitePaths
 from strata_lab import controller, images, podman_service
@@ -179,9 +179,7 @@ def test_uv_is_a_binary(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_devices_are_distinct_and_stable() -> None:
-    machine = {"name": "big", "vcpus": 8, "memory": "8 GiB", "disk": "8 GiB"}
-    hypervisor = Hypervisor.model_validate(machine | {"accelerators": {"v100": 30, "t4": 5}})
-    devices = list(pci_devices(hypervisor))
+    devices = list(pci_devices(CATALOGUE, {"v100": 30, "t4": 5}))
     assert len({device.split(",")[0] for device in devices}) == 35
     assert devices[0] == "0000:10:00.0,10de,1eb8,030200,type-PF,0"
     assert devices[-1] == "0001:30:00.0,10de,1db4,030200,type-PCI,1"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from strata.models.accelerators import CATALOGUE, spelled
+from strata.models.accelerator_kinds import spelled
+from strata.models.accelerators import CATALOGUE
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,7 @@ CASES: dict[str, Mistake] = {
         [("disk: 200 GiB, accelerators: {v100: 2}", "disk: 200 GiB, accelerators: {v100-sxm3: 2}")],
         "cloud.hypervisors[1].accelerators.v100-sxm3",
         "knows",
-        "describe another card by vendor and product id (lspci -nn) in src/strata/models/accelerators.py",
+        "described by its identifiers, which `lspci -nn` shows",
         "v100-sxm3: 2",
     ),
 }

@@ -16,7 +16,8 @@ TEXT = (REPOSITORY / "tests" / "corpus" / "complete" / "kolla.yaml").read_text()
 CONTROLLER = "{name: control01, address: 10.20.0.11}"
 NODE = (
     "  hypervisors:\n"
-    "    - {name: node-1, vcpus: 64, memory: 512 GiB, disk: 2 TiB, address: 10.20.0.51, accelerators: {a100: 2}}\n"
+    "    - {name: node-1, vcpus: 64, memory: 512 GiB, disk: 2 TiB, address: 10.20.0.51, "
+    "accelerators: {a100: 2, mi300x: 2}}\n"
 )
 MACHINES = "hosts:\n  machines: [{name: m1, address: 192.0.2.20, roles: [registry]}]\n"
 CASES: dict[str, tuple[Sequence[Edit], str, str, str]] = {
@@ -134,9 +135,9 @@ CASES: dict[str, tuple[Sequence[Edit], str, str, str]] = {
         "images for tests only",
         "mirrors them",
     ),
-    "a card that is not in the catalogue": (
-        [("accelerators: {a100: 2}", "accelerators: {mi300x: 2}")],
-        "cloud.hypervisors[0].accelerators.mi300x",
+    "a card that is neither built in nor described": (
+        [("accelerators: {a100: 2, mi300x: 2}", "accelerators: {a100: 2, mi250: 2}")],
+        "cloud.hypervisors[0].accelerators.mi250",
         "not an accelerator that Strata knows",
         "one of",
     ),

@@ -11,6 +11,7 @@ import pytest
 from strata.drift import Drift, DriftReport
 from strata.layers import Layer
 from strata.models import find_site, load_site
+from strata.models.accelerators import CATALOGUE
 from strata.observe import ClusterFacts, HostFacts, Observation, PodFacts, nothing_seen
 from strata.observe.hosts import parse_answer
 from strata.report import SiteReport, build_report
@@ -239,13 +240,13 @@ def test_the_answer_of_a_host_is_read() -> None:
 def test_a_pod_that_the_kubelets_record_lacks_gets_a_card_of_its_resource() -> None:
     pods = [PodFacts(uid="a", namespace="n", name="p", node="g", ready=True, devices={"nvidia.com/gpu": 1})]
     facts = HostFacts(devices={"0000:00:05.0": ("10de", "1db4"), "0000:00:06.0": ("10de", "1db4")})
-    cards = node_cards("g", {"v100": 2}, facts, pods, up=True)
+    cards = node_cards(CATALOGUE, "g", {"v100": 2}, facts, pods, up=True)
     assert [c.pod.name if c.pod else None for c in cards] == ["p", None]
 
 
 def test_cards_that_are_missing_or_not_asked_for_are_told() -> None:
     one = HostFacts(devices={"0000:00:05.0": ("10de", "1db4")})
-    missing = node_cards("g", {"v100": 2}, one, [], up=True)
+    missing = node_cards(CATALOGUE, "g", {"v100": 2}, one, [], up=True)
     assert [(c.state, c.note) for c in missing] == [(State.GOOD, ""), (State.DOWN, "the host does not see it")]
-    surplus = node_cards("g", {}, one, [], up=True)
+    surplus = node_cards(CATALOGUE, "g", {}, one, [], up=True)
     assert [(c.state, c.note) for c in surplus] == [(State.PARTIAL, "not in the site file")]

@@ -12,6 +12,7 @@ import pytest
 import testinfra
 
 from strata.models import find_site, load_site
+from strata.models.accelerators import CATALOGUE
 from strata.provider import provider_of
 from strata.verify.cards import POD_COMMAND, host_cards
 
@@ -32,9 +33,9 @@ def test_the_first_directory_that_exists_counts_and_other_devices_do_not(tmp_pat
     network_card = ("0000:01:00.0", "0x8086", "0x1572")
     sysfs = devices(tmp_path / "sysfs", V100, network_card)
     lab = tmp_path / "lab"
-    assert host_cards(host, (str(lab), str(sysfs))) == {"0000:3b:00.0": "10de:1db4"}
+    assert host_cards(host, (str(lab), str(sysfs)), CATALOGUE.values()) == {"0000:3b:00.0": "10de:1db4"}
     lab.mkdir()  # an instance that was given no card
-    assert host_cards(host, (str(lab), str(sysfs))) == {}
+    assert host_cards(host, (str(lab), str(sysfs)), CATALOGUE.values()) == {}
 
 
 @pytest.mark.parametrize("site", ["lab", "tacc", "nautilus"])

@@ -46,13 +46,12 @@ class Accelerators(Need[AcceleratorAccess]):
 
     def _most(self, site: Site) -> dict[str, int]:
         """Kinds that fit, each with the most that a pod can request on one node."""
-        from strata.models.accelerators import CATALOGUE
         from strata.models.gpu_nodes import gpu_nodes, largest_request
 
         most: dict[str, int] = {}
         for host, held in gpu_nodes(site).items():
             for kind in held:
-                if kind == self.kind or (self.kind is None and CATALOGUE[kind].category == "gpu"):
+                if kind == self.kind or (self.kind is None and site.accelerators[kind].category == "gpu"):
                     most[kind] = max(largest_request(site, host, kind), most.get(kind, 0))
         return most
 
@@ -69,17 +68,16 @@ class Accelerators(Need[AcceleratorAccess]):
 
     def provide(self, context: ServiceContext[Any]) -> AcceleratorAccess:
         """Resource, count, node selector and tolerations."""
-        from strata.models.accelerators import CATALOGUE
         from strata.models.gpu_nodes import node_labels
 
         site = context.site
         kinds = sorted(kind for kind, most in self._most(site).items() if most >= self.count)
         if not kinds or site.cluster is None:
             raise LookupError(f"site {site.name} has no {self.kind or 'GPU'}; validation refuses that")
-        # all GPUs share one resource: the label tells the kinds apart
+        # GPUs of a vendor share one resource: the label tells the kinds apart
         labels = node_labels(site, {self.kind: self.count} if self.kind else {})
         tolerations = tuple(toleration(taint) for taint in site.cluster.gpu_nodes.taints)
-        return AcceleratorAccess(CATALOGUE[kinds[0]].resource, self.count, labels, tolerations)
+        return AcceleratorAccess(site.accelerators[kinds[0]].resource, self.count, labels, tolerations)
 
 
 def toleration(taint: str) -> dict[str, str]:

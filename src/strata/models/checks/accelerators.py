@@ -8,17 +8,20 @@ from collections.abc import Iterator
 from strata.models.accelerators import CATALOGUE
 from strata.models.checks.finding import INSTANCES, MACHINES, Finding
 from strata.models.cloud import Cloud
+from strata.models.finding import duplicates
 from strata.models.gpu_nodes import gpu_nodes, offered
 from strata.models.hypervisors import passthrough
 from strata.models.site import Site
 from strata.models.yaml_events import KeyPath
 
 HYPERVISORS: KeyPath = ("cloud", "hypervisors")
+KINDS: KeyPath = ("accelerator_kinds",)
 FLAVORS: KeyPath = ("cloud", "flavors")
 
 
 def check(site: Site) -> Iterator[Finding]:
     """Flavors, instances, GPU nodes and tenants against the cards of hypervisors and machines."""
+    yield from _described(site)
     if site.cloud is not None:
         if site.cloud.hypervisors:  # else others administer the cloud
             yield from _flavors(site.cloud)
@@ -27,6 +30,23 @@ def check(site: Site) -> Iterator[Finding]:
     yield from _machines(site)
     yield from _support(site)
     yield from _tenants(site)
+
+
+def _described(site: Site) -> Iterator[Finding]:
+    """Kinds that the site describes, against each other and the built-in ones."""
+    built_in = {card.pci_id: kind for kind, card in CATALOGUE.items()}
+    entries = [(entry, (*KINDS, index)) for index, entry in enumerate(site.accelerator_kinds)]
+    yield from duplicates([(entry.name, (*path, "name")) for entry, path in entries])
+    yield from duplicates([(entry.accelerator.pci_id, (*path, "product_id")) for entry, path in entries])
+    for entry, path in entries:
+        listed = built_in.get(entry.accelerator.pci_id)
+        if listed is not None:
+            why = f"{entry.accelerator.pci_id} is the built-in kind {listed}"
+            yield Finding((*path, "product_id"), why, f"remove the entry, and name {listed} where it is {entry.name}")
+        elif entry.name in CATALOGUE:
+            card = CATALOGUE[entry.name]
+            why = f"is a built-in kind: {card.description}, {card.pci_id}"
+            yield Finding((*path, "name"), why, "another name")
 
 
 def held(cloud: Cloud) -> Counter[str]:
@@ -116,7 +136,7 @@ def _support(site: Site) -> Iterator[Finding]:
         return
     nodes, path = site.cluster.gpu_nodes, ("cluster", "gpu_nodes")
     for kind, host in sorted({kind: host for host, held in gpu_nodes(site).items() for kind in held}.items()):
-        card = CATALOGUE[kind]
+        card = site.accelerators[kind]
         capability = ".".join(map(str, card.compute_capability or ()))
         which = f"{kind} ({host}: {card.description}, compute capability {capability})"
         reads = (("cloud",), MACHINES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from strata.models.accelerators import CATALOGUE, Accelerator
+from strata.models.accelerators import Accelerator
 from strata.models.checks.finding import INSTANCES, MACHINES, Finding
 from strata.models.cluster import GpuPool
 from strata.models.finding import duplicates
@@ -44,7 +44,7 @@ def check(site: Site) -> Iterator[Finding]:
                 yield Finding(
                     (*path, "nodes", position), "is no host with the role gpu_node", fix, (INSTANCES, MACHINES)
                 )
-        held = {CATALOGUE[kind]: node for node in pool.nodes for kind in known.get(node, {})}
+        held = {site.accelerators[kind]: node for node in pool.nodes for kind in known.get(node, {})}
         yield from _sharing(pool, path, {card: node for card, node in held.items() if card.compute_capability})
 
 

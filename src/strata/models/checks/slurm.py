@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from strata.models.accelerators import CATALOGUE
+from strata.models.accelerators import NVIDIA_RESOURCE
 from strata.models.checks.finding import INSTANCES, MACHINES, Finding, hosts
 from strata.models.finding import duplicates
 from strata.models.problems import suggestion
@@ -12,6 +12,7 @@ from strata.models.site import Site
 from strata.models.slurm_nodes import ROLE, partition_hosts, slurm_nodes
 from strata.models.yaml_events import KeyPath
 
+KINDS: KeyPath = ("accelerator_kinds",)
 PARTITIONS: KeyPath = ("hosts", "slurm", "partitions")
 CONTROLLER = "slurm_controller"
 
@@ -38,7 +39,12 @@ def _hosts(site: Site) -> Iterator[Finding]:
                 why = f"has the role slurm_node and no {key}"
                 fix = f"add {key}; `slurmd -C` on the host prints CPUs and RealMemory (MiB)"
                 yield Finding((*host.path, "roles"), why, fix)
-        gpus = [kind for kind in node.accelerators if CATALOGUE[kind].category == "gpu"]
+        for kind in node.accelerators:
+            card = site.accelerators[kind]
+            if card.category == "gpu" and card.resource != NVIDIA_RESOURCE:
+                why = f"has {kind} ({card.description}); slurm_node knows the device files of NVIDIA's GPUs only"
+                yield Finding((*host.path, "roles"), why, "remove slurm_node, or the accelerators", (KINDS,))
+        gpus = [kind for kind in node.accelerators if site.accelerators[kind].category == "gpu"]
         if len(gpus) > 1:
             why = f"has GPUs of the kinds {' and '.join(gpus)}; Slurm cannot tell which device file is which"
             yield Finding((*host.path, "roles"), why, "one kind of GPU per Slurm host, or remove slurm_node")

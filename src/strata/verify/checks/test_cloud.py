@@ -13,7 +13,6 @@ import requests
 import testinfra
 
 from strata.models import Site
-from strata.models.accelerators import CATALOGUE
 from strata.models.cloud import Cloud
 from strata.models.compute import Flavor, Instance
 from strata.site.context import SiteContext
@@ -62,7 +61,7 @@ def flavor_of(model: Cloud, instance: Instance) -> Flavor:
 @pytest.fixture
 def cards(context: SiteContext, host: Callable[[str], Host]) -> Callable[[str], dict[str, str]]:
     """Address to vendor:product of each accelerator that an instance was given, by its name."""
-    return lambda name: host_cards(host(name), context.provider.pci_directories)
+    return lambda name: host_cards(host(name), context.provider.pci_directories, context.site.accelerators.values())
 
 
 @pytest.mark.parametrize("service", SERVICES)
@@ -143,7 +142,7 @@ def test_instances_answer_on_ssh(model: Cloud, host: Callable[[str], Host]) -> N
 
 
 def test_gpu_instances_see_their_cards_only(
-    model: Cloud, servers: dict[str, Any], cards: Callable[[str], dict[str, str]]
+    site: Site, model: Cloud, servers: dict[str, Any], cards: Callable[[str], dict[str, str]]
 ) -> None:
     """A GPU instance sees exactly the PCI devices that its flavor requests; no two instances see the same one."""
     seen: Counter[tuple[str, str]] = Counter()
@@ -153,7 +152,7 @@ def test_gpu_instances_see_their_cards_only(
         if not wanted:
             continue
         found = cards(instance.name)
-        expected = Counter({f"{CATALOGUE[k].vendor_id}:{CATALOGUE[k].product_id}": n for k, n in wanted.items()})
+        expected = Counter({site.accelerators[kind].pci_id: count for kind, count in wanted.items()})
         assert Counter(found.values()) == expected, instance.name
         seen.update((servers[instance.name].host_id, address) for address in found)
         checked += 1

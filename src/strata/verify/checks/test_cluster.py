@@ -16,7 +16,6 @@ from strata.inventory.kubernetes import endpoint, registry_name
 from strata.inventory.ports import DATASTORE, INGRESS
 from strata.inventory.services import service_names
 from strata.models import Site
-from strata.models.accelerators import CATALOGUE
 from strata.models.gpu_nodes import gpu_nodes as accelerators_of_nodes
 from strata.models.gpu_nodes import node_labels, pool_of
 from strata.models.gpu_nodes import offered as accelerators_as_offered
@@ -138,7 +137,7 @@ def namespace(kubectl: Kubectl) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def cards_of(cloud_outputs: CloudOutputs, cloud: Connection) -> Callable[[str], Counter[str]]:
+def cards_of(site: Site, cloud_outputs: CloudOutputs, cloud: Connection) -> Callable[[str], Counter[str]]:
     """What nova gave to an instance: extended resource → cards, from the flavor's PCI aliases."""
 
     def count(name: str) -> Counter[str]:
@@ -147,7 +146,7 @@ def cards_of(cloud_outputs: CloudOutputs, cloud: Connection) -> Callable[[str], 
         found: Counter[str] = Counter()
         for alias in filter(None, aliases.split(",")):
             kind, _, number = alias.strip().partition(":")
-            found[CATALOGUE[kind].resource] += int(number)
+            found[site.accelerators[kind].resource] += int(number)
         return found
 
     return count
@@ -245,14 +244,14 @@ def test_allocatable_cards_are_novas(
     kubectl: Kubectl,
 ) -> None:
     """Each node's allocatable accelerators are exactly those that nova attached to its instance"""
-    resources = {a.resource for a in CATALOGUE.values()}
+    resources = {a.resource for a in site.accelerators.values()}
 
     def offered() -> dict[str, dict[str, int]]:
         found = {name: node["status"]["allocatable"] for name, node in list_nodes(kubectl).items()}
         return {name: {r: int(n) for r, n in has.items() if r in resources and int(n)} for name, has in found.items()}
 
     shared = {
-        name: by_resource(counts) for name, counts in accelerators_as_offered(site).items() if pool_of(site, name)
+        name: by_resource(site, counts) for name, counts in accelerators_as_offered(site).items() if pool_of(site, name)
     }
     given = {name: shared.get(name) or dict(cards_of(name)) for name in nodes}
     # a kubelet that was restarted offers none until the device plugin has registered again
@@ -273,7 +272,7 @@ def test_gpu_pod_sees_its_cards(
     """A pod that requests all GPUs of a node sees exactly those"""
     node = gpu_nodes[0]
     resource, number = cards_of(node).most_common(1)[0]
-    there = set(host_cards(host(node), context.provider.pci_directories))
+    there = set(host_cards(host(node), context.provider.pci_directories, context.site.accelerators.values()))
     request = PodRequest(
         name="gpu",
         image=images.images["pod-base"],
@@ -340,7 +339,7 @@ def test_tenant_quota_refuses(site: Site, kubectl: Kubectl, images: ImageOutputs
     tenant = _tenant_with_cards(site)
     allowed: Counter[str] = Counter()
     for kind, number in tenant.quota.accelerators.items():
-        allowed[CATALOGUE[kind].resource] += number
+        allowed[site.accelerators[kind].resource] += number
     resource, number = allowed.most_common(1)[0]
     request = PodRequest(
         name=f"over-quota-{secrets.token_hex(3)}",

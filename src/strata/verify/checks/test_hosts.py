@@ -27,7 +27,6 @@ from strata.inventory.ports import DATASTORE, POSTGRESQL, REGISTRY, REGISTRY_PUS
 from strata.inventory.services import service_names
 from strata.inventory.topology import database_secret
 from strata.models import Site
-from strata.models.accelerators import CATALOGUE
 from strata.models.hosts import NfsExport
 from strata.models.hypervisors import passthrough
 from strata.roles import kernel_names, units_of
@@ -327,8 +326,7 @@ def test_hypervisors_hand_out_their_accelerators(site: Site, host: Callable[[str
             if driver.endswith("/vfio-pci") and not group.endswith("/none")
         )
         for kind, count in accelerators.items():
-            card = CATALOGUE[kind]
-            assert bound[f"{card.vendor_id}:{card.product_id}"] >= count, f"{name}: {kind}, of {dict(bound)}"
+            assert bound[site.accelerators[kind].pci_id] >= count, f"{name}: {kind}, of {dict(bound)}"
 
 
 def test_kine_answers_only_to_the_sites_certificates(

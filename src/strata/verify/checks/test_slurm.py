@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from strata.models import Site
-from strata.models.accelerators import CATALOGUE
 from strata.models.slurm_nodes import partition_hosts, slurm_nodes
 from strata.roles import port
 from strata.site.hosts import Host as SiteHost
@@ -43,7 +42,7 @@ def test_slurm_runs_jobs_on_every_node(site: Site, controller: SiteHost, host: C
     nodes, partitions = slurm_nodes(site), site.hosts.slurm.partitions if site.hosts.slurm else ()
     for node in nodes:
         partition = next(p.name for p in partitions if node.name in partition_hosts(p, nodes))
-        cards = ",".join(f"{CATALOGUE[kind].category}:{kind}:1" for kind in node.accelerators)
+        cards = ",".join(f"{site.accelerators[kind].category}:{kind}:1" for kind in node.accelerators)
         submit = f"sbatch --wait --parsable --chdir=/tmp --output=/dev/null --partition={partition}"
         submit += f" --nodelist={node.name}"
         submit += f" --gres={cards}" if cards else ""
