@@ -26,6 +26,7 @@ from strata.verify.waiting import settled
 from strata_bench.browser import browser
 from strata_lab.network.container import container_name
 
+from .cloud_drift import OBJECTS, CloudDrift, as_declared, break_cloud, changed_parts
 from .commands import strata, strata_json, up
 from .healing import in_controller
 from .identities import Identities, identities
@@ -75,6 +76,7 @@ class Broken:
         page: the page of `strata report`.
         before: identities of the parts before anything was changed.
         configuration: content of HAPROXY before and after the change.
+        cloud: what was changed of the cloud that Pulumi's provider does not see.
         repaired: whether `up` has repaired all of it meanwhile.
     """
 
@@ -82,6 +84,7 @@ class Broken:
     page: Path
     before: Identities = field(repr=False)
     configuration: tuple[bytes, bytes] = field(repr=False)
+    cloud: CloudDrift = field(repr=False)
     repaired: bool = False
 
 
@@ -192,18 +195,22 @@ def broken(
     before = identities(context, cloud, kubectl, without=lost)
     page = tmp_path_factory.mktemp("drifted") / "report.html"
     found: Broken | None = None
+    changed: CloudDrift | None = None
     try:
         break_cluster(context, kubectl)
         configuration = break_hosts(site_host)
+        changed = break_cloud(context, cloud)
         break_openstack(context, cloud, lost)
         # both wait for a host that is gone
         with ThreadPoolExecutor() as pool:
             report = pool.submit(strata, "report", context.site_file, "-o", page)
             seen = look(context)
         assert report.result().returncode == 0, report.result().stderr
-        found = Broken(seen, page, before, configuration)
+        found = Broken(seen, page, before, configuration, changed)
         yield found
     finally:
+        if changed is not None:
+            changed.remove(cloud)
         if found is None or not found.repaired:
             up(context.site_file)
 
@@ -239,13 +246,13 @@ def test_an_untouched_site_has_no_drift_and_a_touched_one_has(broken: Broken) ->
 
 
 def test_openstack(context: SiteContext, broken: Broken, lost: str | None) -> None:
-    """A file's mode, a flavor, a quota, an aggregate's metadata, a security rule, an instance and the network agent are
-    named, and nothing else is."""
+    """A file's mode, a flavor, a quota, an aggregate's metadata, a security rule, an instance, the network agent, and
+    what the provider does not see of ports, groups, subnets and interfaces are named, and nothing else is."""
     assert context.site.cloud is not None
     assert context.site.cloud.project.quota is not None
     cores = context.site.cloud.project.quota.cores
     instances = {("cloud", f"instance {lost}", "state", "present", "missing")} if lost else set()
-    assert broken.seen.layer("cloud") == instances | {
+    assert broken.seen.layer("cloud") == instances | broken.cloud.rows | {
         ("cloud", f"controller: {OPENSTACK_FILE}", "mode", "0755", "0777"),
         ("cloud", f"flavor {context.site.cloud.flavors[-1].name}", 'extraSpecs["hw:by_hand"]', "missing", "yes"),
         ("cloud", "quota set project", "cores", str(cores), str(cores + 1)),
@@ -326,7 +333,7 @@ def test_up_repairs_it_and_leaves_no_drift(lost: str | None, repaired: Repaired)
     assert {name: repaired.changed[name] for name in ("controller", "OpenStack", "cloud", "platform")} == {
         "controller": 1,
         "OpenStack": 1,
-        "cloud": 5 if lost else 4,
+        "cloud": OBJECTS + (5 if lost else 4),
         "platform": 2,
     }
 
@@ -344,7 +351,7 @@ def test_up_touches_nothing_else(
     their files while they run."""
     before, after = broken.before, repaired.after
     changed = {part for part in before.keys() & after.keys() if before[part] != after[part]}
-    assert {part.partition(" for ")[0] for part in changed} == {
+    assert {part.partition(" for ")[0] for part in changed} == changed_parts(context) | {
         f"container {container_name(context.site.name)}",
         f"rule {context.site.name}-registry: ingress IPv4 tcp 5000-5000 {context.site.name}-kube-node",
         f"file controller:{OPENSTACK_FILE}",
@@ -413,8 +420,9 @@ def test_what_was_repaired_works(
     assert hard["requests.memory"] == "16Gi"
 
 
-def test_the_cloud_is_as_declared(repaired: Repaired, context: SiteContext, cloud: Connection) -> None:
-    """OpenStack itself has the flavor, quota, aggregate, rule and instance of the site file again."""
+def test_the_cloud_is_as_declared(broken: Broken, repaired: Repaired, context: SiteContext, cloud: Connection) -> None:
+    """OpenStack itself has the flavor, quota, aggregate, rule, ports and instance of the site file again."""
+    assert as_declared(context, cloud, broken.cloud)
     declared, name = context.site.cloud, context.site.name
     assert declared is not None
     flavor = next(f for f in cloud.compute.flavors(get_extra_specs=True) if f.name == declared.flavors[-1].name)

@@ -63,7 +63,7 @@ class Difference:
 
     object: str
     properties: tuple[Property, ...]
-    repair: Callable[[], object] | None = None
+    repair: Callable[[], Any] | None = None
 
     def drift(self) -> Iterable[Drift]:
         """One entry per property."""
