@@ -16,18 +16,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from strata.access.helm import helm
-from strata.access.podman import podman
 from strata.engine.playbook_state import reason_to_run
 from strata.site.context import SiteContext
-from strata.site.paths import REPOSITORY
 from strata.site.secrets import SecretStore
 from strata.verify.waiting import settled
 from strata_bench.browser import browser
 from strata_lab.network.container import container_name
 
+from .cloud_drift import OBJECTS, CloudDrift, as_declared, break_cloud, changed_parts
 from .commands import strata, strata_json, up
-from .healing import in_controller
+from .drift_faults import HAPROXY, OPENSTACK_FILE, break_cluster, break_hosts, break_openstack
 from .identities import Identities, identities
 from .needles import Needles
 from .pages import WIDTH, rows
@@ -41,9 +39,6 @@ if TYPE_CHECKING:
 
 WORKER = "worker-1"
 """The instance that is deleted by hand in the nightly suite."""
-HAPROXY = "/etc/haproxy/haproxy.cfg"
-OPENSTACK_FILE = "/usr/local/lib/openstack/wait_for_queue.py"
-"""On the controller; no service is restarted for it."""
 
 Row = tuple[str, str, str, str, str]
 """Layer, object, property, wanted, found."""
@@ -75,6 +70,7 @@ class Broken:
         page: the page of `strata report`.
         before: identities of the parts before anything was changed.
         configuration: content of HAPROXY before and after the change.
+        cloud: what was changed of the cloud that Pulumi's provider does not see.
         repaired: whether `up` has repaired all of it meanwhile.
     """
 
@@ -82,6 +78,7 @@ class Broken:
     page: Path
     before: Identities = field(repr=False)
     configuration: tuple[bytes, bytes] = field(repr=False)
+    cloud: CloudDrift = field(repr=False)
     repaired: bool = False
 
 
@@ -111,62 +108,6 @@ def look(context: SiteContext) -> Seen:
     return Seen(status, drift)
 
 
-def break_openstack(context: SiteContext, cloud: Connection, lost: str | None) -> None:
-    """A file's mode on the controller, a flavor, a quota, an aggregate's metadata, a security rule, the network agent,
-    an instance."""
-    assert context.site.cloud is not None
-    name = context.site.name
-    in_controller(context, "chmod", "0777", OPENSTACK_FILE)
-    quota = context.site.cloud.project.quota
-    assert quota is not None
-    project = cloud.get_project(context.site.cloud.project.name)
-    assert project is not None
-    flavor = next(f for f in cloud.compute.flavors() if f.name == context.site.cloud.flavors[-1].name)
-    cloud.compute.create_flavor_extra_specs(flavor, {"hw:by_hand": "yes"})
-    cloud.set_compute_quotas(project.id, cores=quota.cores + 1)
-    aggregate = next(a for a in cloud.compute.aggregates() if a.name == f"{name}-none")
-    cloud.compute.set_aggregate_metadata(aggregate, {"by_hand": "yes"})
-    group = next(cloud.network.security_groups(name=f"{name}-registry"))
-    rules = cloud.network.security_group_rules(security_group_id=group.id, direction="ingress")
-    nodes = next(cloud.network.security_groups(name=f"{name}-kube-node"))
-    cloud.network.delete_security_group_rule(next(r for r in rules if r.remote_group_id == nodes.id))
-    if lost is not None:
-        server = next(s for s in cloud.compute.servers(all_projects=True) if s.name == lost)
-        cloud.compute.delete_server(server)
-        cloud.compute.wait_for_delete(server, wait=180)
-    podman("rm", "--force", "--time", "0", container_name(name))
-
-
-def break_hosts(site_host: Callable[[str], Host]) -> tuple[bytes, bytes]:
-    """A file's content, which is returned as it was and as it is, another's mode, a file that is gone, a service that
-    was stopped."""
-    services, gpu_worker = site_host("services-1"), site_host("gpu-worker-1")
-    before: bytes = services.file(HAPROXY).content
-    for host, command in (
-        (services, f"echo '# by hand' >> {HAPROXY}"),
-        (services, "chmod 0666 /etc/postgresql/*/main/pg_hba.conf"),
-        (services, "systemctl stop docker-registry"),
-        (gpu_worker, "rm /etc/systemd/system/kubelet.service"),
-    ):
-        done = host.run(command)
-        assert done.rc == 0, done.stderr
-    return before, services.file(HAPROXY).content
-
-
-def break_cluster(context: SiteContext, kubectl: Callable[..., str]) -> None:
-    """A label, a taint, a tenant's quota, an object that is gone, a release's values."""
-    assert context.site.cluster is not None
-    marks = context.site.cluster.gpu_nodes
-    kubectl("label", "node", "gpu-worker-1", f"{next(iter(marks.labels))}=by-hand", "--overwrite")
-    kubectl("taint", "node", "gpu-worker-1", f"{marks.taints[0]}-")
-    kubectl("delete", "priorityclass", "batch")
-    tenant = context.site.platform.tenants[0].name
-    release, chart = f"tenant-{tenant}", str(REPOSITORY / "helm" / "tenant")
-    options = ("--namespace", "strata-system", "--reuse-values", "--set", "quota.memory=3Gi")
-    helm(context, "upgrade", release, chart, *options)
-    kubectl("patch", "resourcequota", tenant, "-n", tenant, "--type=merge", "-p", '{"spec":{"hard":{"pods":"99"}}}')
-
-
 @pytest.fixture(scope="module", params=[None, pytest.param(WORKER, marks=pytest.mark.nightly)], ids="{} lost".format)
 def lost(request: pytest.FixtureRequest) -> str | None:
     """The instance that is deleted, if one is."""
@@ -192,18 +133,22 @@ def broken(
     before = identities(context, cloud, kubectl, without=lost)
     page = tmp_path_factory.mktemp("drifted") / "report.html"
     found: Broken | None = None
+    changed: CloudDrift | None = None
     try:
         break_cluster(context, kubectl)
         configuration = break_hosts(site_host)
+        changed = break_cloud(context, cloud)
         break_openstack(context, cloud, lost)
         # both wait for a host that is gone
         with ThreadPoolExecutor() as pool:
             report = pool.submit(strata, "report", context.site_file, "-o", page)
             seen = look(context)
         assert report.result().returncode == 0, report.result().stderr
-        found = Broken(seen, page, before, configuration)
+        found = Broken(seen, page, before, configuration, changed)
         yield found
     finally:
+        if changed is not None:
+            changed.remove(cloud)
         if found is None or not found.repaired:
             up(context.site_file)
 
@@ -239,13 +184,13 @@ def test_an_untouched_site_has_no_drift_and_a_touched_one_has(broken: Broken) ->
 
 
 def test_openstack(context: SiteContext, broken: Broken, lost: str | None) -> None:
-    """A file's mode, a flavor, a quota, an aggregate's metadata, a security rule, an instance and the network agent are
-    named, and nothing else is."""
+    """A file's mode, a flavor, a quota, an aggregate's metadata, a security rule, an instance, the network agent, and
+    what the provider does not see of ports, groups, subnets and interfaces are named, and nothing else is."""
     assert context.site.cloud is not None
     assert context.site.cloud.project.quota is not None
     cores = context.site.cloud.project.quota.cores
     instances = {("cloud", f"instance {lost}", "state", "present", "missing")} if lost else set()
-    assert broken.seen.layer("cloud") == instances | {
+    assert broken.seen.layer("cloud") == instances | broken.cloud.rows | {
         ("cloud", f"controller: {OPENSTACK_FILE}", "mode", "0755", "0777"),
         ("cloud", f"flavor {context.site.cloud.flavors[-1].name}", 'extraSpecs["hw:by_hand"]', "missing", "yes"),
         ("cloud", "quota set project", "cores", str(cores), str(cores + 1)),
@@ -326,7 +271,7 @@ def test_up_repairs_it_and_leaves_no_drift(lost: str | None, repaired: Repaired)
     assert {name: repaired.changed[name] for name in ("controller", "OpenStack", "cloud", "platform")} == {
         "controller": 1,
         "OpenStack": 1,
-        "cloud": 5 if lost else 4,
+        "cloud": OBJECTS + (5 if lost else 4),
         "platform": 2,
     }
 
@@ -344,7 +289,7 @@ def test_up_touches_nothing_else(
     their files while they run."""
     before, after = broken.before, repaired.after
     changed = {part for part in before.keys() & after.keys() if before[part] != after[part]}
-    assert {part.partition(" for ")[0] for part in changed} == {
+    assert {part.partition(" for ")[0] for part in changed} == changed_parts(context) | {
         f"container {container_name(context.site.name)}",
         f"rule {context.site.name}-registry: ingress IPv4 tcp 5000-5000 {context.site.name}-kube-node",
         f"file controller:{OPENSTACK_FILE}",
@@ -413,8 +358,9 @@ def test_what_was_repaired_works(
     assert hard["requests.memory"] == "16Gi"
 
 
-def test_the_cloud_is_as_declared(repaired: Repaired, context: SiteContext, cloud: Connection) -> None:
-    """OpenStack itself has the flavor, quota, aggregate, rule and instance of the site file again."""
+def test_the_cloud_is_as_declared(broken: Broken, repaired: Repaired, context: SiteContext, cloud: Connection) -> None:
+    """OpenStack itself has the flavor, quota, aggregate, rule, ports and instance of the site file again."""
+    assert as_declared(context, cloud, broken.cloud)
     declared, name = context.site.cloud, context.site.name
     assert declared is not None
     flavor = next(f for f in cloud.compute.flavors(get_extra_specs=True) if f.name == declared.flavors[-1].name)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from strata.access.kubectl import Unanswered
+from strata.drift.cloud import objects_drift as cloud_objects_drift
 from strata.drift.cluster import cluster_drift
 from strata.drift.hosts import hosts_drift
 from strata.drift.platform import objects_drift
@@ -33,6 +34,7 @@ def find_drift(context: SiteContext, layers: Iterable[Layer] = tuple(Layer)) -> 
     searches: list[tuple[Layer, Callable[[], list[Drift]]]] = [(Layer.HOSTS, lambda: hosts_drift(context, playbooks))]
     if Layer.CLOUD in chosen and context.site.cloud is not None:
         searches.append((Layer.CLOUD, lambda: program_drift(context, "cloud")))
+        searches.append((Layer.CLOUD, lambda: cloud_objects_drift(context)))
         searches.append((Layer.CLOUD, context.provider.drift))
     if Layer.CLUSTER in chosen and context.site.cluster is not None:
         searches.append((Layer.CLUSTER, lambda: cluster_drift(context)))

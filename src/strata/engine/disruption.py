@@ -281,16 +281,19 @@ def warnings(context: SiteContext, layers: Iterable[Layer]) -> list[str]:
 def require_approval(context: SiteContext, approval: Approval, progress: Progress) -> list[Disruption]:
     """Before the cloud's program runs: what it would disturb.
 
-    A preview costs seconds, so it is asked for only where the program or what it is given has changed.
+    A preview costs seconds, so it is asked for only where the program or what it is given has changed, or an instance
+    was resized or rebuilt outside Strata.
 
     Raises:
         ApprovalNeeded: names each instance whose disruption was not approved.
         UserError: the preview failed, or a volume would be deleted.
     """
+    from strata.drift.cloud import instances_to_disrupt
     from strata.stacks import pulumi
 
     known = Applied.load(context.paths)
-    if known.cloud == cloud_digest(context) if known is not None else context.cloud_outputs is None:
+    unchanged = known.cloud == cloud_digest(context) if known is not None else context.cloud_outputs is None
+    if unchanged and not instances_to_disrupt(context):
         return []
     progress.update("checking what would be replaced")
     result = pulumi.preview("cloud", context.site, context.paths, progress, site_file=context.site_file)

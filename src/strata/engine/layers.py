@@ -85,6 +85,7 @@ def cloud_program_step(
     """Returns a step that runs pulumi/cloud, if it has anything to do, and stores its outputs."""
 
     def run(progress: Progress) -> StepResult:
+        from strata.drift.cloud import repair_objects
         from strata.drift.program_state import ProgramState
         from strata.engine.drain import prepare_cloud
         from strata.engine.existing_cloud import check_existing_cloud
@@ -92,12 +93,14 @@ def cloud_program_step(
 
         check_existing_cloud(context, progress)
         drained = prepare_cloud(context, approval, progress)
+        repaired = repair_objects(context, progress)
         state = ProgramState(context, "cloud", progress)
         reason = "asked for" if thorough else state.reason_to_run()
         known = context.cloud_outputs
         if reason is None and known is not None:
             removed = context.provider.after_cloud(context, progress)
-            return StepResult(drained + removed, f"{len(known.instances)} instances, skipped: no change, no drift")
+            detail = f"{len(known.instances)} instances, skipped: no change, no drift"
+            return StepResult(drained + len(repaired) + removed, "; ".join([detail, *repaired]))
         state.invalidate()
         result = pulumi.up("cloud", context.site, context.paths, progress, site_file=context.site_file)
         outputs = CloudOutputs.model_validate(
@@ -107,9 +110,8 @@ def cloud_program_step(
         remember_cloud(context)
         state.remember()
         removed = context.provider.after_cloud(context, progress)
-        return StepResult(
-            result.changed + drained + removed, f"{len(outputs.instances)} instances; run because: {reason}"
-        )
+        detail = f"{len(outputs.instances)} instances; run because: {reason}"
+        return StepResult(result.changed + drained + len(repaired) + removed, "; ".join([detail, *repaired]))
 
     return run
 

@@ -170,6 +170,8 @@ class SmallCloud:
                 return {
                     "version": {"id": "v2.1", "status": "CURRENT", "version": "2.1", "min_version": "2.1", "links": []}
                 }
+            case ("GET", ["os-services"]):
+                raise Answer(403, "Policy doesn't allow os_compute_api:os-services:list to be performed.")
             case ("GET", ["limits"]):
                 names = (
                     "maxTotalInstances",
@@ -227,6 +229,10 @@ class SmallCloud:
         raise Answer(404, "/".join(path))
 
     def _server(self, method: str, one: Thing, rest: list[str], body: Thing) -> Any:
+        if rest[:1] == ["os-interface"] and method == "DELETE":
+            # one that nova created goes with its attachment
+            del self.neutron.objects["ports"][rest[1]]
+            raise Answer(202)
         if rest == ["os-interface"]:
             return {
                 "interfaceAttachments": [

@@ -35,11 +35,12 @@ def test_a_lost_state_is_adopted_and_up_changes_nothing(lost: Place) -> None:
     assert lost.refresh() == {("same", "worker-1"), ("delete", "edge-1")}
     assert lost.cloud.writes == []
 
-    # `up` makes what was deleted, and starts an instance that is down
+    # `up` makes what was deleted, starts an instance that is down, and sets its own metadata
     lost.cloud.server("edge-1")["status"] = "SHUTOFF"
-    assert lost.json("up", "--layer", "cloud")["changed"] == 2
+    assert lost.json("up", "--layer", "cloud")["changed"] == 3
     assert lost.cloud.server("edge-1")["status"] == "ACTIVE"
-    assert len(lost.cloud.writes) == 2
+    assert lost.cloud.server("worker-1")["metadata"]["by"] == "hand"
+    assert len(lost.cloud.writes) == 3
 
 
 def test_an_instance_that_up_would_replace_or_rebuild_is_refused(lost: Place) -> None:

@@ -325,17 +325,20 @@ def test_the_steps_skip_and_thorough_does_not(deployed: Deployed, monkeypatch: p
     monkeypatch.setattr("strata.drift.platform.repair_releases", note("objects", []))
     monkeypatch.setattr("strata.platform.secrets.remove_secrets", note("Secrets", []))
     monkeypatch.setattr("strata.engine.drain.prepare_cloud", lambda *_: 0)
+    # before the program, which would take what a refresh finds for desired
+    monkeypatch.setattr("strata.drift.cloud.repair_objects", note("repair", ["port worker-1: repaired"]))
     monkeypatch.setattr("strata.engine.service_readiness.wait_for_services", note("wait", None))
     monkeypatch.setattr(type(deployed.context.provider), "after_cloud", note("after", 0))
     platform = layers.platform_program_step(deployed.context)(Silent())
     cloud = layers.cloud_program_step(deployed.context, Approval())(Silent())
-    assert calls == ["objects", "Secrets", "after"]
+    assert calls == ["objects", "Secrets", "repair", "after"]
     assert "skipped: no change, no drift" in platform.detail
-    assert "skipped: no change, no drift" in cloud.detail
+    assert "skipped: no change, no drift; port worker-1: repaired" in cloud.detail
+    assert cloud.changed == 1
     calls.clear()
     layers.platform_program_step(deployed.context, thorough=True)(Silent())
     layers.cloud_program_step(deployed.context, Approval(), thorough=True)(Silent())
-    assert calls == ["platform", "objects", "Secrets", "cloud", "after"]
+    assert calls == ["platform", "objects", "Secrets", "repair", "cloud", "after"]
     calls.clear()
     deployed.edit("versions.yaml")
     assert "run because: versions.yaml has changed" in layers.platform_program_step(deployed.context)(Silent()).detail
