@@ -1,4 +1,4 @@
-"""`python3 -m strata_condor provision|tokens`."""
+"""`python3 -m strata_condor provision|tokens|revoke|leave`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ import signal
 import sys
 from collections.abc import Callable
 
-from strata_condor import provisioner, tokens
+from strata_condor import leaving, provisioner, tokens
 
-COMMANDS: dict[str, Callable[[], None]] = {"provision": provisioner.main, "tokens": tokens.main}
+COMMANDS: dict[str, Callable[[], None]] = {
+    "provision": provisioner.main,
+    "tokens": tokens.main,
+    "revoke": leaving.revoke,
+    "leave": leaving.leave,
+}
 
 if __name__ == "__main__":
     if len(sys.argv) != 2 or sys.argv[1] not in COMMANDS:
