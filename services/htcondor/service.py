@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from strata.catalogue.leaving import LeavingProgram
 from strata.catalogue.needs.batch_queue import job_images
 from strata.catalogue.service import Question, Service
 from strata.models.finding import Finding, duplicates
@@ -28,6 +29,12 @@ DAEMONS = {
     "schedd": ("access-point", ("timeout", "5", "condor-ping-schedds")),
 }
 """Daemon to the StatefulSet that runs it, and a command there that it answers."""
+
+LEAVING = (
+    ("central-manager", "revoke", "tokens at the central manager"),
+    ("access-point", "leave", "tokens and batch jobs at the access point"),
+)
+"""StatefulSet, the command of strata_condor, and what ends."""
 
 
 def images_check(settings: HTCondor, site: Site) -> Iterator[Finding]:
@@ -74,5 +81,15 @@ SERVICE = Service(
     questions=[
         Question(daemon, NAMESPACE.name, f"htcondor-{part}-0", "condor", command)
         for daemon, (part, command) in DAEMONS.items()
+    ],
+    leaving=[
+        LeavingProgram(
+            title=title,
+            namespace=NAMESPACE.name,
+            workload=f"statefulset/htcondor-{part}",
+            container="condor",
+            command=("python3", "-m", "strata_condor", command),
+        )
+        for part, command, title in LEAVING
     ],
 )

@@ -59,12 +59,15 @@ DASK = DaskClusters(
     hub_port=8081,
     hub_service="hub",
 )
+LEAVING_SERVICE = "leaving"
+"""The hub's service that removes users, for `strata users remove`; only the hub's pod has its token."""
 VERIFY_TOKEN = Secret("jupyterhub_verify_token", f"hub.services.{VERIFY_SERVICE}.apiToken", _hexadecimal)
 HUB_SECRETS = (
     Secret("jupyterhub_cookie_secret", "hub.config.JupyterHub.cookie_secret", _hexadecimal),
     Secret("jupyterhub_encryption_key", "hub.config.CryptKeeper.keys", _hexadecimal),
     Secret("jupyterhub_proxy_token", "hub.config.ConfigurableHTTPProxy.auth_token", _hexadecimal),
     VERIFY_TOKEN,
+    Secret("jupyterhub_leaving_token", f"hub.services.{LEAVING_SERVICE}.apiToken", _hexadecimal),
 )
 """Entries of hub.existingSecret, by the chart's names."""
 

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from strata.catalogue.leaving import LeavingProgram
 from strata.catalogue.service import Service
 from strata.models.finding import Finding, duplicates
 from strata_services.jupyterhub import datasets
-from strata_services.jupyterhub.needs import needs
+from strata_services.jupyterhub.needs import NAMESPACE, needs
 from strata_services.jupyterhub.settings import JupyterHub
 from strata_services.jupyterhub.values import values
 
@@ -49,4 +50,14 @@ SERVICE = Service(
     values=values,
     secret_data=datasets.secret_data,
     pod_annotations=("hub.annotations", "proxy.annotations"),
+    leaving=[
+        LeavingProgram(
+            title="sessions, tokens and the server of JupyterHub",
+            namespace=NAMESPACE.name,
+            workload="deployment/hub",
+            container="hub",
+            command=("python3", "-m", "strata_hub.leaving"),
+            issues=True,
+        )
+    ],
 )

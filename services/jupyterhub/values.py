@@ -16,6 +16,7 @@ from strata_services.jupyterhub.needs import (
     DASK,
     DATABASE,
     HUB_PRIORITY,
+    LEAVING_SERVICE,
     METRICS,
     USER_ID,
     USER_PRIORITY,
@@ -192,9 +193,10 @@ def _hub(context: ServiceContext[JupyterHub], url: str) -> Values:
         "extraFiles": {n: {"mountPath": str(CA_FILES / n), "stringData": text} for n, text in files.items()},
         "extraVolumes": [{"name": "tmp", "emptyDir": {}}],
         "extraVolumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108  # of the container
-        "services": {VERIFY_SERVICE: {}, **dask.services(gateway)},
+        "services": {VERIFY_SERVICE: {}, LEAVING_SERVICE: {}, **dask.services(gateway)},
         "loadRoles": {
             **dask.roles(gateway),
+            LEAVING_SERVICE: {"services": [LEAVING_SERVICE], "scopes": ["admin:users", "admin:servers"]},
             VERIFY_SERVICE: {"services": [VERIFY_SERVICE], "scopes": _verify_scopes()},
             **{
                 f"configure-{tenant.name}": {"groups": [administrators_group(tenant.name)], "scopes": [_scope(tenant)]}

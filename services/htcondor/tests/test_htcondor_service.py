@@ -159,7 +159,7 @@ def test_names_of_settings_are_identifiers(objects_of: ObjectsOf, lab_with: LabW
     objects = objects_of(SERVICE, file)
     for part in ("central-manager", "access-point", "client", "execution-point"):
         text = re.sub(r"(?ms)^(\w+) @=end$.*?^@end$", r"\1 =", configuration(objects, part))
-        lines = [line for line in text.splitlines() if line and not line.startswith(("#", "use "))]
+        lines = [line for line in text.splitlines() if line and not line.startswith(("#", "use ", "include "))]
         assert lines
         assert [line for line in lines if not re.match(r"[A-Za-z_][A-Za-z0-9_.]* *=", line)] == [], part
     manager = configuration(objects, "central-manager").splitlines()

@@ -20,13 +20,14 @@ from strata_bench.module_file import load_module
 from strata_bench.services import PostgreSQL, free_port, service_python
 from strata_bench.waiting import responds
 from strata_services.htcondor.service import SERVICE as HTCONDOR
+from strata_services.jupyterhub.needs import LEAVING_SERVICE
 from strata_services.jupyterhub.service import SERVICE
 
 from .issuer import Issuer
 
 START_SECONDS = 300
 SECRET = "sesame"
-SERVICE_TOKEN = "token-of-dask-gateway"
+SERVICE_TOKEN, LEAVING_TOKEN = "token-of-dask-gateway", "token-of-leaving"
 IMAGES = ("registry.example.org/ml:2", "registry.example.org/research/")
 BIOLOGY = {"name": "biology", "quota": {"cpu": 2, "memory": "4 GiB"}, "group_id": 20003}
 GROUPS = {
@@ -168,7 +169,7 @@ def started(
     values["custom"]["batch"]["url"] = pool.url
     given = {
         "values": values, "groups": GROUPS, "token": token, "url": url, "issuer": issuer and issuer.url,
-        "services": {"dask-gateway": SERVICE_TOKEN},
+        "services": {"dask-gateway": SERVICE_TOKEN, LEAVING_SERVICE: LEAVING_TOKEN},
         "database": f"postgresql+psycopg2://{address}",
     }  # fmt: skip
     (directory / "hub.json").write_text(json.dumps(given))

@@ -84,6 +84,11 @@ def invite_user(context: SiteContext, name: str) -> str:
     return password
 
 
+def disable_user(context: SiteContext, name: str) -> None:
+    """Refuses logins of a user, and ends the issuer's sessions. Errors as of `add_user`."""
+    _request(context, {"action": "disable", "name": name})
+
+
 def remove_user(context: SiteContext, name: str) -> None:
     """Removes a user from the issuer. Errors as of `add_user`."""
     _request(context, {"action": "remove", "name": name})

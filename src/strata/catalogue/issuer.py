@@ -63,10 +63,10 @@ class Endpoints:
 class UserProgram:
     """A program in a pod that manages the issuer's users.
 
-    It reads one JSON object, `{"action": "list"}`, or `add`, `invite` or `remove` with `name`; `add` also has `email`,
-    `tenants` and `principal_investigator_of`, and both `add` and `invite` the `password` for the first login. It prints
-    one: `{}`, `{"users": [{"name", "email", "tenants", "principal_investigator_of", "enabled", "password"}]}`, or
-    `{"problem": "why not"}`.
+    It reads one JSON object, `{"action": "list"}`, or `add`, `invite`, `disable` or `remove` with `name`; `add` also
+    has `email`, `tenants` and `principal_investigator_of`, and both `add` and `invite` the `password` for the first
+    login. It prints one: `{}`, `{"problem": "why not"}`, or
+    `{"users": [{"name", "email", "tenants", "principal_investigator_of", "enabled", "password"}]}`.
 
     Args:
         namespace: of the Deployment.

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from strata.catalogue.issuer import Issuer
+from strata.catalogue.leaving import LeavingProgram
 from strata.catalogue.needs.base import Need, SecretReference
 from strata.catalogue.needs.batch_queue import BatchServer
 from strata.catalogue.needs.bucket import S3Endpoint
@@ -216,6 +217,7 @@ class Service(Generic[SettingsT]):
         dask_server: of a service that starts Dask clusters for users.
         pod_annotations: values of the chart, by dotted path, that become annotations of pods.
         questions: by which `strata status` finds what hangs.
+        leaving: programs that end what a user has, for `strata users remove`.
     """
 
     folder: Path
@@ -231,6 +233,7 @@ class Service(Generic[SettingsT]):
     dask_server: Callable[[Site], DaskServer] | None = None
     pod_annotations: Sequence[str] = ("podAnnotations",)
     questions: Sequence[Question] = ()
+    leaving: Sequence[LeavingProgram] = ()
 
     @property
     def name(self) -> str:

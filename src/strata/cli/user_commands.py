@@ -151,14 +151,29 @@ def invite(site: SiteArgument, name: NameArgument) -> None:
 
 
 @users_app.command()
-def remove(site: SiteArgument, name: NameArgument, yes: YesOption = False) -> None:
-    """Remove a user. The user's files and jobs are kept."""
-    from strata.access.users import remove_user
+def remove(
+    site: SiteArgument,
+    name: NameArgument,
+    keep_home: Annotated[
+        bool,
+        typer.Option(
+            "--keep-home/--archive-home", help="Keep the home for the next user of that name, or move it aside."
+        ),
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would end, and change nothing.")] = False,
+    yes: YesOption = False,
+) -> None:
+    """Remove a user. Ends sessions, tokens, the server and batch jobs, and moves the home aside."""
+    from strata.access.leaving import leave
 
     context = load_context(site)
-    if not yes:
+    if not yes and not dry_run:
         typer.confirm(f"Remove the user {name} of site {context.site.name}?", abort=True)
-    remove_user(context, name)
+    console = Console(stderr=True)
+    with console.status(f"removing {name}") as status:
+        ended = leave(context, name, status, keep_home=keep_home, dry_run=dry_run)
+    for text in ended:
+        console.print(f"{'would end' if dry_run else 'ended'}: {text}", highlight=False, soft_wrap=True)
 
 
 def _print_password(context: SiteContext, name: str, password: str) -> None:

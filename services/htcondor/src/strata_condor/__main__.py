@@ -1,4 +1,4 @@
-"""`python3 -m strata_condor divide|provision|tokens`."""
+"""`python3 -m strata_condor divide|provision|tokens|revoke|leave`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import signal
 import sys
 from collections.abc import Callable
 
-from strata_condor import division, provisioner, tokens
+from strata_condor import division, leaving, provisioner, tokens
 
 COMMANDS: dict[str, Callable[[], None]] = {
     "divide": division.main,
     "provision": provisioner.main,
     "tokens": tokens.main,
+    "revoke": leaving.revoke,
+    "leave": leaving.leave,
 }
 
 if __name__ == "__main__":

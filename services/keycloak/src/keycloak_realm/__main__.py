@@ -66,6 +66,8 @@ def manage_users(api: Api, desired: Desired, request: dict[str, Any]) -> dict[st
                 users.add(api, person, tenants, administered, request["password"])
             case "invite":
                 users.invite(api, request["name"], request["password"])
+            case "disable":
+                users.disable(api, desired, request["name"])
             case "remove":
                 users.remove(api, desired, request["name"])
             case action:

@@ -76,18 +76,29 @@ def invite(api: Api, name: str, password: str) -> None:
     api.post(f"/users/{user['id']}/logout", {})
 
 
-def remove(api: Api, desired: Desired, name: str) -> None:
-    """Removes a user.
+def disable(api: Api, desired: Desired, name: str) -> None:
+    """Refuses logins of a user who leaves, and ends the user's sessions; the account stays until the rest has ended.
 
     Raises:
         UserProblem: there is no such user, or the site file names it.
     """
+    user = _leaving(api, desired, name)
+    api.put(f"/users/{user['id']}", user | {"enabled": False})
+    api.post(f"/users/{user['id']}/logout", {})
+
+
+def remove(api: Api, desired: Desired, name: str) -> None:
+    """Removes a user. Errors as of `disable`."""
+    api.delete(f"/users/{_leaving(api, desired, name)['id']}")
+
+
+def _leaving(api: Api, desired: Desired, name: str) -> Json:
     user = _known(api, name)
     if name in desired.people:
         raise UserProblem(
             f"the site file names {name}: remove the name from platform.tenants, and run `strata up` first"
         )
-    api.delete(f"/users/{user['id']}")
+    return user
 
 
 def _known(api: Api, name: str) -> Json:

@@ -1,0 +1,59 @@
+"""A user leaves the pool: tokens of before are void, jobs are gone, and the same name starts anew."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+import pytest
+
+from strata_services.htcondor.service import SERVICE
+
+from .real_pool import ACCESS_POINT, DOMAIN, RealPool
+
+
+def test_revocations_are_by_subject_and_the_last_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(SERVICE.folder / "src"))
+    from strata_condor.leaving import revocation  # type: ignore[import-not-found]  # put on the path above
+
+    first = revocation("", ["research.ada@x"], 10)
+    text = revocation(first, ["research.ada@x", "ml-team.bob@x"], 20)
+    expression = '(sub =?= "ml-team.bob@x" && iat <= 20) || (sub =?= "research.ada@x" && iat <= 20)'
+    assert f"SEC_TOKEN_REVOCATION_EXPR = {expression}\n" in text
+    assert "10" not in text
+    for name in [name for name in sys.modules if name.partition(".")[0] == "strata_condor"]:
+        del sys.modules[name]
+
+
+def query(pool: RealPool, token: str) -> tuple[int, str]:
+    """A query with a token of before, without the pool's key."""
+    script = (
+        f"mkdir -p /tmp/old && umask 077 && printf %s '{token}' >/tmp/old/token && export"
+        " _CONDOR_SEC_TOKEN_DIRECTORY=/tmp/old _CONDOR_SEC_TOKEN_SYSTEM_DIRECTORY=/nonexistent"
+        " _CONDOR_SEC_PASSWORD_DIRECTORY=/nonexistent _CONDOR_SEC_TOKEN_POOL_SIGNING_KEY_FILE=/nonexistent"
+        f" && condor_ping -name {ACCESS_POINT} -type schedd WRITE"
+    )
+    return pool.run("sh", "-c", script)
+
+
+def test_tokens_and_jobs_of_who_leaves_end(real_pool: RealPool) -> None:
+    identity = f"research.gone@{DOMAIN}"
+    create = ("condor_token_create", "-identity", identity, "-authz", "READ", "-authz", "WRITE")
+    old = real_pool.output(*create).strip()
+    assert query(real_pool, old)[0] == 0
+    cluster = real_pool.submit("arguments = -c 'sleep 600'", "research.gone")
+    other = real_pool.submit("arguments = -c 'sleep 600'", "research.stays")
+    request = json.dumps({"name": "gone", "tenants": ["research", "ml-team"], "dry_run": False})
+    files = {"request.json": request}
+    printed = real_pool.output("sh", "-c", "python3 -m strata_condor leave <request.json", files=files)
+    assert json.loads(printed)["ended"] == ["tokens", "1 batch jobs"]
+    deadline = time.monotonic() + 60
+    while (status := query(real_pool, old)[0]) == 0 and time.monotonic() < deadline:
+        time.sleep(0.5)
+    assert status != 0, "the token of before is refused"
+    assert real_pool.ad(cluster, "JobStatus") == [""]
+    assert real_pool.ad(other, "JobStatus") != [""]
+    time.sleep(1.1)
+    assert query(real_pool, real_pool.output(*create).strip())[0] == 0, "the name may get tokens again"
+    real_pool.output("condor_rm", "-name", ACCESS_POINT, "-constraint", 'Owner == "research.stays"')
