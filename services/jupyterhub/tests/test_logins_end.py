@@ -21,7 +21,7 @@ from strata_services.jupyterhub.values import REFRESH_SECONDS, SILENCE_SECONDS
 
 from .image_code import notebook_server
 from .issuer import Issuer
-from .running_hub import Hub, Pool, started
+from .running_hub import LEAVING_TOKEN, Hub, Pool, started
 
 pytestmark = pytest.mark.xdist_group("jupyterhub-hub")
 SHORT_REFRESH, SHORT_SILENCE = 1, 4
@@ -174,6 +174,19 @@ def test_disabled_user_starts_nothing(hub: Hub, issuer: Issuer) -> None:
     assert (page.status_code, page.headers["Location"].partition("?")[0]) == (302, "/hub/login")
     issuer.disabled.clear()
     assert hub.pod("dave")["metadata"]["labels"]["strata.dev/tenant"] == "research"
+
+
+def test_user_who_leaves_has_no_session_and_no_token(hub: Hub, issuer: Issuer) -> None:
+    """By the rights of `strata users remove`; the same name later starts without them."""
+    browser = log_in(hub, issuer, "leo", MEMBER)
+    token = hub.token("leo")
+    assert browser.get(f"{hub.url}/home", timeout=60).url == f"{hub.url}/home"
+    assert hub.call(LEAVING_TOKEN, "DELETE", "/api/users/leo").status_code == 204
+    for _ in range(2):
+        assert hub.call(token, "GET", "/api/user").status_code == 403
+        page = browser.get(f"{hub.url}/home", allow_redirects=False, timeout=60)
+        assert (page.status_code, page.headers["Location"].partition("?")[0]) == (302, "/hub/login")
+        log_in(hub, issuer, "leo", MEMBER)
 
 
 def test_former_administrator_of_the_hub_is_none(hub: Hub, issuer: Issuer) -> None:
