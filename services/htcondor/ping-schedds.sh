@@ -8,4 +8,4 @@ silent=$(
     done
     wait
 )
-[ -z "$silent" ] || { echo "no answer of the schedds of" $silent >&2; exit 1; }
+[ -z "$silent" ] || { echo "no answer of the schedds of" "$silent" >&2; exit 1; }

@@ -128,3 +128,11 @@ def test_the_other_tenant_has_its_own_queue(real_pool: RealPool, job: str) -> No
     own = real_pool.submit("requirements = false", EVE)
     assert real_pool.output("condor_q", "-all", "-af", "Owner", user=EVE).split() == [EVE]
     real_pool.output("condor_rm", own, user=EVE)
+
+
+def test_each_tenants_schedd_is_asked(real_pool: RealPool) -> None:
+    """By the command of `strata status` and of the pod's probe."""
+    real_pool.output("condor-ping-schedds")
+    status, text = real_pool.run("env", "STRATA_TENANTS=research,no-such", "condor-ping-schedds")
+    assert status == 1
+    assert "no answer of the schedds of no-such" in text
