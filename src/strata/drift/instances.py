@@ -78,6 +78,8 @@ def _interfaces(
     connection: Connection, one: Made, server: Any, ports: list[Any], made: MadeObjects
 ) -> Iterator[Difference]:
     declared = {str(network["port"]) for network in one.inputs.get("networks", ()) if network.get("port")}
+    if not declared:
+        return  # imported, and no run since
     attached = {str(port.id): port for port in ports}
     for identifier in sorted(attached.keys() - declared):
         port = attached[identifier]

@@ -43,14 +43,16 @@ def _port(network: Any, one: Made, port: Any, names: Mapping[str, str], subnets:
     """One update repairs all: neutron refuses groups on a port without port security, and the other way round."""
     changed: dict[str, object] = {}
     properties = []
-    groups, found = set(one.inputs.get("securityGroupIds", ())), set(port.security_group_ids or ())
-    if groups != found:
+    groups, found = set(one.inputs.get("securityGroupIds") or ()), set(port.security_group_ids or ())
+    # until the first run after an import, the state has no groups: the provider does not read them
+    if groups and groups != found:
         changed["security_group_ids"] = sorted(groups)
         properties.append(Property("security_groups", _names(groups, names), _names(found, names)))
     if port.is_port_security_enabled is False and not one.declares("portSecurityEnabled"):
         changed["is_port_security_enabled"] = True
         properties.append(Property("port_security_enabled", shown(True), shown(False)))
-        changed.setdefault("security_group_ids", sorted(groups))
+        if groups:
+            changed["security_group_ids"] = sorted(groups)
     addresses = {str(ip_address(address)) for address in one.outputs.get("allFixedIps") or ()}
     present = {str(ip_address(ip["ip_address"])) for ip in port.fixed_ips or ()}
     if addresses and addresses != present:

@@ -25,7 +25,8 @@ def test_a_lost_state_is_adopted_and_up_changes_nothing(lost: Place) -> None:
     again = lost.strata("adopt", "--yes")
     assert again.returncode == 0, again.stderr
     assert "nothing to adopt" in again.stdout
-    assert lost.json("up", "--layer", "cloud")["changed"] == 0
+    up = lost.json("up", "--layer", "cloud")
+    assert up["changed"] == 0, up
     assert lost.cloud.writes == []
 
     assert lost.refresh() == set()

@@ -108,6 +108,13 @@ def test_a_foreign_group_on_a_port(cloud: Cloud) -> None:
     assert cloud.writes == [("update_port", "port", {"security_group_ids": ["nodes"]})]
 
 
+def test_an_imported_port_keeps_its_groups(cloud: Cloud) -> None:
+    """The provider does not read them, so that the state has none until the first run after `strata adopt`."""
+    port_found(cloud)
+    imported = made(("Port", "port", {}, {"allFixedIps": ["10.0.0.5"]}))
+    assert list(ports.port_differences(cloud, imported, PROJECT)) == []
+
+
 def test_port_security_comes_back_with_the_groups(cloud: Cloud) -> None:
     """neutron refuses one without the other."""
     [found] = port_found(cloud, security_group_ids=[], is_port_security_enabled=False)
