@@ -174,6 +174,8 @@ def _hub(context: ServiceContext[JupyterHub], url: str) -> Values:
             "KubeSpawner": {
                 # a server may need a minute to respond on a busy node
                 "http_timeout": 120,
+                # nothing is one user's: all homes are one volume
+                "delete_pvc": False,
                 "priority_class_name": context.provide(USER_PRIORITY),
                 "pod_security_context": {"runAsUser": USER_ID, "runAsGroup": USER_ID},
                 "container_security_context": RESTRICTED,
