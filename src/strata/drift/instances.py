@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from strata.drift.made import Difference, Made, MadeObjects, Property
+from strata.drift.made import DEFAULTS, Difference, Made, MadeObjects, Property
 from strata.drift.network import ABSENT, PRESENT
 from strata.findings import MISSING
 
@@ -113,7 +113,8 @@ def _detach(connection: Connection, server: Any, port: Any) -> None:
 def _metadata(connection: Connection, one: Made, server: Any) -> Iterator[Difference]:
     """Strata's own keys; others may be the operator's."""
     found = server.metadata or {}
-    changed = {key: str(value) for key, value in one.inputs.get("metadata", {}).items() if found.get(key) != str(value)}
+    declared = {key: str(value) for key, value in one.inputs.get("metadata", {}).items() if key != DEFAULTS}
+    changed = {key: value for key, value in declared.items() if found.get(key) != value}
     if changed:
         properties = tuple(Property(f"metadata {k}", v, str(found.get(k, MISSING))) for k, v in changed.items())
         yield Difference(str(one), properties, partial(connection.compute.set_server_metadata, one.id, **changed))

@@ -12,7 +12,7 @@ from strata.site.context import SiteContext
 from strata.stacks.events import label, urn_name
 from strata.stacks.state import project_name, read_deployment, state_file
 
-_DEFAULTS = "__defaults"
+DEFAULTS = "__defaults"
 """Among a resource's inputs: keys that the program left to the provider."""
 
 
@@ -39,7 +39,7 @@ class Made:
 
     def declares(self, key: str) -> bool:
         """Whether the program sets an input itself, so that the provider compares it."""
-        return key in self.inputs and key not in self.inputs.get(_DEFAULTS, ())
+        return key in self.inputs and key not in self.inputs.get(DEFAULTS, ())
 
 
 @dataclass(frozen=True)

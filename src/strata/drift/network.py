@@ -63,10 +63,11 @@ def network_differences(network: Any, made: MadeObjects, project: str) -> Iterat
     """
     own = {"project_id": project}
     # an external network that Strata created belongs to the administrator's project
-    listed = {"Network": network.networks, "Subnet": network.subnets}
-    for kind, read in listed.items():
-        if made.get(kind):
-            yield from _defaults(kind, read(), made, getattr(network, f"update_{kind.lower()}"))
+    if made.get("Network"):
+        unknown = () if has_port_security(network) else ("port_security_enabled",)
+        yield from _defaults("Network", network.networks(), made, network.update_network, unknown)
+    if made.get("Subnet"):
+        yield from _defaults("Subnet", network.subnets(), made, network.update_subnet)
     if made.get("Router"):
         yield from _defaults("Router", network.routers(**own), made, network.update_router)
         yield from _interfaces(network, made)
@@ -76,7 +77,14 @@ def network_differences(network: Any, made: MadeObjects, project: str) -> Iterat
         yield from _rules(network, made, groups, project)
 
 
-def _defaults(kind: str, objects: Iterable[Any], made: MadeObjects, update: Any) -> Iterator[Difference]:
+def has_port_security(network: Any) -> bool:
+    """Whether the cloud has the extension; without it, openstacksdk shows False for each port and network."""
+    return any(extension.alias == "port-security" for extension in network.extensions())
+
+
+def _defaults(
+    kind: str, objects: Iterable[Any], made: MadeObjects, update: Any, unknown: Collection[str] = ()
+) -> Iterator[Difference]:
     """Properties that the program leaves at OpenStack's default."""
     for one in objects:
         known = made[kind].get(str(one.id))
@@ -86,8 +94,8 @@ def _defaults(kind: str, objects: Iterable[Any], made: MadeObjects, update: Any)
         properties = []
         for name, (attribute, key, default) in DEFAULTS[kind].items():
             found = getattr(one, attribute)
-            # None: this cloud has no such property, the extension is off
-            if known.declares(key) or found is None or found == default:
+            # None: this cloud has no such property
+            if name in unknown or known.declares(key) or found is None or found == default:
                 continue
             changed[attribute] = default
             properties.append(Property(name, shown(default), shown(found)))

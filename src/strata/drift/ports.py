@@ -8,7 +8,7 @@ from ipaddress import ip_address, ip_network
 from typing import Any
 
 from strata.drift.made import Difference, Made, MadeObjects, Property
-from strata.drift.network import ABSENT, PRESENT, shown
+from strata.drift.network import ABSENT, PRESENT, has_port_security, shown
 
 COMPARED = ("security_groups", "port_security_enabled", "fixed_ips", "floating IP")
 """Properties of a port."""
@@ -29,9 +29,10 @@ def port_differences(network: Any, made: MadeObjects, project: str) -> Iterator[
         return
     names = {str(group.id): str(group.name) for group in network.security_groups(project_id=project)}
     subnets = list(network.subnets())
+    secured = has_port_security(network)
     for port in network.ports(project_id=project):
         if (one := known.get(str(port.id))) is not None:
-            yield from _port(network, one, port, names, subnets)
+            yield from _port(network, one, port, names, subnets, secured=secured)
     for address in network.ips(project_id=project):
         port_id = str(address.port_id or "")
         if port_id in known and str(address.id) not in made.get("FloatingIp", {}):
@@ -39,7 +40,9 @@ def port_differences(network: Any, made: MadeObjects, project: str) -> Iterator[
             yield Difference(str(known[port_id]), (text,), partial(network.update_ip, address.id, port_id=None))
 
 
-def _port(network: Any, one: Made, port: Any, names: Mapping[str, str], subnets: list[Any]) -> Iterator[Difference]:
+def _port(
+    network: Any, one: Made, port: Any, names: Mapping[str, str], subnets: list[Any], *, secured: bool
+) -> Iterator[Difference]:
     """One update repairs all: neutron refuses groups on a port without port security, and the other way round."""
     changed: dict[str, object] = {}
     properties = []
@@ -48,7 +51,7 @@ def _port(network: Any, one: Made, port: Any, names: Mapping[str, str], subnets:
     if groups and groups != found:
         changed["security_group_ids"] = sorted(groups)
         properties.append(Property("security_groups", _names(groups, names), _names(found, names)))
-    if port.is_port_security_enabled is False and not one.declares("portSecurityEnabled"):
+    if secured and port.is_port_security_enabled is False and not one.declares("portSecurityEnabled"):
         changed["is_port_security_enabled"] = True
         properties.append(Property("port_security_enabled", shown(True), shown(False)))
         if groups:

@@ -11,7 +11,14 @@ Thing = dict[str, Any]
 Query = dict[str, list[str]]
 KINDS = ("networks", "subnets", "ports", "routers", "security-groups", "security-group-rules", "floatingips")
 DEFAULTS: dict[str, Thing] = {
-    "networks": {"admin_state_up": True, "shared": False, "router:external": False, "status": "ACTIVE", "mtu": 1450},
+    "networks": {
+        "admin_state_up": True,
+        "shared": False,
+        "router:external": False,
+        "status": "ACTIVE",
+        "mtu": 1450,
+        "port_security_enabled": True,
+    },
     "subnets": {"enable_dhcp": True, "dns_nameservers": [], "host_routes": [], "service_types": []},
     "ports": {
         "device_id": "",
@@ -132,7 +139,7 @@ class SmallNeutron:
         """
         kind = path[0] if path else ""
         if kind == "extensions":
-            return {"extensions": []}
+            return {"extensions": [{"alias": "port-security", "name": "Port Security", "description": "", "links": []}]}
         if kind == "quotas":
             return {"quota": {}}
         if kind not in self.objects:

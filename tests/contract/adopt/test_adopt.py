@@ -26,7 +26,7 @@ def test_a_lost_state_is_adopted_and_up_changes_nothing(lost: Place) -> None:
     assert again.returncode == 0, again.stderr
     assert "nothing to adopt" in again.stdout
     up = lost.json("up", "--layer", "cloud")
-    assert up["changed"] == 0, up
+    assert up["changed"] == 0, [step["detail"] for step in up["steps"]]
     assert lost.cloud.writes == []
 
     assert lost.refresh() == set()

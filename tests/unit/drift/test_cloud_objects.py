@@ -38,7 +38,7 @@ class Cloud:
     """neutron and nova with what a test sets; notes each write."""
 
     def __init__(self) -> None:
-        self.has: dict[str, list[Any]] = {}
+        self.has: dict[str, list[Any]] = {"extensions": [SimpleNamespace(alias="port-security")]}
         self.writes: list[tuple[Any, ...]] = []
         self.gone: set[str] = set()
 
@@ -106,6 +106,11 @@ def test_a_foreign_group_on_a_port(cloud: Cloud) -> None:
     assert found.repair is not None
     found.repair()
     assert cloud.writes == [("update_port", "port", {"security_group_ids": ["nodes"]})]
+
+
+def test_a_cloud_without_the_extension_has_no_port_security(cloud: Cloud) -> None:
+    cloud.has["extensions"] = []
+    assert port_found(cloud, is_port_security_enabled=False) == []
 
 
 def test_an_imported_port_keeps_its_groups(cloud: Cloud) -> None:
@@ -179,8 +184,8 @@ def test_a_shared_network_without_port_security(cloud: Cloud) -> None:
         ("shared", "false", "true"),
         ("port_security_enabled", "true", "false"),
     ]
-    # without the extension, neutron has no such property
-    one.is_shared, one.is_port_security_enabled = False, None
+    # without the extension, openstacksdk shows False all the same
+    cloud.has["extensions"], one.is_shared = [], False
     assert list(network.network_differences(cloud, made(("Network", "net", {}, {})), PROJECT)) == []
 
 
@@ -242,7 +247,12 @@ def server(**values: Any) -> SimpleNamespace:
     return SimpleNamespace(**{**usual, "attached_volumes": [], "addresses": {}, **values})
 
 
-INSTANCE = {"networks": [{"port": "port"}], "metadata": {"strata_site": "lab"}, "flavorId": "1", "imageId": "image"}
+INSTANCE = {
+    "networks": [{"port": "port"}],
+    "metadata": {"strata_site": "lab", "__defaults": []},
+    "flavorId": "1",
+    "imageId": "image",
+}
 
 
 def instance_found(cloud: Cloud, one: Any, *attached: Any) -> list[Difference]:
