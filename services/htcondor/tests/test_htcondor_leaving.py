@@ -10,7 +10,9 @@ import pytest
 
 from strata_services.htcondor.service import SERVICE
 
-from .real_pool import ACCESS_POINT, DOMAIN, RealPool
+from .real_pool import DOMAIN, RealPool
+
+SCHEDD = f"research@{DOMAIN}"
 
 
 def test_revocations_are_by_subject_and_the_last_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,7 +34,7 @@ def query(pool: RealPool, token: str) -> tuple[int, str]:
         f"mkdir -p /tmp/old && umask 077 && printf %s '{token}' >/tmp/old/token && export"
         " _CONDOR_SEC_TOKEN_DIRECTORY=/tmp/old _CONDOR_SEC_TOKEN_SYSTEM_DIRECTORY=/nonexistent"
         " _CONDOR_SEC_PASSWORD_DIRECTORY=/nonexistent _CONDOR_SEC_TOKEN_POOL_SIGNING_KEY_FILE=/nonexistent"
-        f" && condor_ping -name {ACCESS_POINT} -type schedd WRITE"
+        f" && condor_ping -name {SCHEDD} -type schedd WRITE"
     )
     return pool.run("sh", "-c", script)
 
@@ -56,4 +58,4 @@ def test_tokens_and_jobs_of_who_leaves_end(real_pool: RealPool) -> None:
     assert real_pool.ad(other, "JobStatus") != [""]
     time.sleep(1.1)
     assert query(real_pool, real_pool.output(*create).strip())[0] == 0, "the name may get tokens again"
-    real_pool.output("condor_rm", "-name", ACCESS_POINT, "-constraint", 'Owner == "research.stays"')
+    real_pool.output("condor_rm", "-name", SCHEDD, "-constraint", 'Owner == "research.stays"')
