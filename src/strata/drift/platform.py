@@ -9,13 +9,15 @@ from typing import Any
 from strata.access.commands import ANSWER_SECONDS
 from strata.access.helm import all_releases
 from strata.access.helm_storage import StoredRelease
-from strata.access.kubectl import Unanswered, kubectl, kubectl_json
+from strata.access.kubectl import Unanswered, kubectl_json
+from strata.drift.additions import removable, remove_additions
 from strata.errors import UserError
 from strata.findings import MISSING, Drift
 from strata.layers import Layer
 from strata.site.context import SiteContext
 
 FIELD_MANAGER = "helm"
+ABSENT = "absent"
 _DEPLOYED = ("deployed", "failed")
 """Status of releases that have objects: what an interrupted helm left is the next `up`'s."""
 _IGNORED = ("managedFields", "resourceVersion", "generation", "creationTimestamp", "uid", "selfLink")
@@ -96,7 +98,8 @@ def release_drift(context: SiteContext, deployed: Sequence[StoredRelease]) -> li
     objects = _as_list(item for manifest in manifests for item in manifest)
     source, seconds = ("--filename", "-"), ANSWER_SECONDS * len(deployed)
     live = kubectl_json(context, "get", "--ignore-not-found", *source, text=objects, seconds=seconds)
-    applied = kubectl_json(context, *apply_arguments(), "--dry-run=server", *source, text=objects, seconds=seconds)
+    dry = (*apply_arguments(), "--dry-run=server", "--show-managed-fields")
+    applied = kubectl_json(context, *dry, *source, text=objects, seconds=seconds)
     found = {_key(item): item for item in _items(live)}
     return [
         Drift(
@@ -107,7 +110,11 @@ def release_drift(context: SiteContext, deployed: Sequence[StoredRelease]) -> li
             found=is_now,
         )
         for wanted in _items(applied)
-        for path, want, is_now in differences(wanted, found.get(_key(wanted)))
+        for path, want, is_now in (
+            *differences(wanted, found.get(_key(wanted))),
+            # a value that was added may be a secret
+            *((one.path, ABSENT, f"added by {one.manager}") for one in removable(context, wanted)),
+        )
     ]
 
 
@@ -124,7 +131,7 @@ def _as_list(objects: Iterable[Mapping[str, Any]]) -> str:
 
 
 def repair_releases(context: SiteContext) -> list[str]:
-    """Applies the manifest of each release with drift again, which repairs that and nothing else.
+    """Applies the manifest of each release with drift again and removes what was added by hand to its objects.
 
     Returns:
         What was repaired, one text per object and property.
@@ -138,7 +145,11 @@ def repair_releases(context: SiteContext) -> list[str]:
         for release in deployed_releases(context) if changed else []:
             if release.name in changed:
                 objects = _as_list(_objects(release))
-                kubectl(context, *apply_arguments(), "--filename", "-", text=objects)
+                applied = kubectl_json(
+                    context, *apply_arguments(), "--show-managed-fields", "--filename", "-", text=objects
+                )
+                for item in _items(applied):
+                    remove_additions(context, item)
     except Unanswered as error:
         raise UserError(f"the cluster does not answer: {error}", fix=f"strata status {context.site.name}") from None
     return [f"{d.object}: {d.property} was {d.found}, is {d.wanted}" for d in drift]

@@ -14,7 +14,7 @@ import pytest
 from strata.access.helm import all_releases
 from strata.catalogue.needs import Database, Namespace
 from strata.catalogue.site import installed, needed
-from strata.drift.platform import release_drift, secrets_drift
+from strata.drift.platform import release_drift, repair_releases, secrets_drift
 from strata.models import find_site
 from strata.models.platform import Ingress, IngressCertificate
 from strata.platform.ingress_certificate import NAME
@@ -147,3 +147,54 @@ def test_helm_adopts_a_namespace_that_secrets_needed_first(
     assert found.object == f"release {release.name}: Namespace of-a-service"
     assert (found.property, found.wanted, found.found) == (f"metadata.labels.{changed}", "baseline", "privileged")
     api_server.helm("uninstall", release.name, *where)
+
+
+def test_fields_that_were_added_by_hand_are_drift_and_are_removed(
+    site: SiteContext, api_server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other fields of the same object stay, those that the server defaults among them."""
+    chart = site.paths.root / "chart"
+    (chart / "templates").mkdir(parents=True)
+    (chart / "Chart.yaml").write_text("apiVersion: v2\nname: added\nversion: 1.0.0\n")
+    container = {"name": "main", "image": "main:1", "env": [{"name": "OURS", "value": "1"}]}
+    template = {"metadata": {"labels": {"app": "added"}}, "spec": {"containers": [container]}}
+    spec = {"selector": {"matchLabels": {"app": "added"}}, "template": template}
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "added"}, "spec": spec}
+    (chart / "templates" / "deployment.yaml").write_text(json.dumps(deployment))
+    where = ("--namespace", "added", "--kubeconfig", str(api_server.kubeconfig))
+    api_server.helm("upgrade", "--install", "added", str(chart), "--create-namespace", *where)
+    name, namespace = "deployment/added", "--namespace=added"
+    monkeypatch.setattr("strata.drift.platform.deployed_releases", lambda _: [all_releases(site)["added", "added"]])
+    monkeypatch.setattr("strata.drift.platform.secrets_drift", lambda *_: [])
+
+    def found() -> list[tuple[str, str]]:
+        return [(d.property, d.found) for d in release_drift(site, [all_releases(site)["added", "added"]])]
+
+    try:
+        assert found() == []
+        before = json.loads(api_server.kubectl("get", name, namespace, "--output=json"))
+        api_server.kubectl("set", "env", name, namespace, "THEIRS=secret", "OURS=2")
+        api_server.kubectl("annotate", name, namespace, "example.org/note=x")
+        command = [{"op": "add", "path": "/spec/template/spec/containers/0/command", "value": ["sleep"]}]
+        api_server.kubectl("patch", name, namespace, "--type=json", f"--patch={json.dumps(command)}")
+        api_server.kubectl("rollout", "restart", name, namespace)
+        at = "spec.template.spec.containers[main]"
+        assert sorted(found()) == [
+            ("metadata.annotations.example.org/note", "added by kubectl-annotate"),
+            (f"{at}.command", "added by kubectl-patch"),
+            (f"{at}.env[OURS].value", "2"),
+            (f"{at}.env[THEIRS]", "added by kubectl-set"),
+        ]
+        assert len(repair_releases(site)) == 4
+        assert found() == []
+        after = json.loads(api_server.kubectl("get", name, namespace, "--output=json"))
+        assert "annotations" in after["spec"]["template"]["metadata"], "the restart stays"
+        assert after["spec"]["template"]["spec"] == before["spec"]["template"]["spec"]
+        # made by hand: the server's defaults are kubectl's then, and removing them changes nothing
+        (chart / "deployment.json").write_text(json.dumps(deployment))
+        api_server.kubectl("delete", name, namespace)
+        api_server.kubectl("create", namespace, "--filename", str(chart / "deployment.json"))
+        repair_releases(site)
+        assert found() == []
+    finally:
+        api_server.helm("uninstall", "added", *where)
