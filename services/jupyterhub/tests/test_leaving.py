@@ -60,35 +60,35 @@ def notebook() -> Iterator[int]:
 
 def test_nothing_of_a_user_is_left(hub: Hub, notebook: int) -> None:
     """The server, tokens and the account; a dry run only names them; a second time there is nothing."""
-    token = hub.token("bob")
-    address = hub.directory / "bob.address"
+    token = hub.token("dora")
+    address = hub.directory / "dora.address"
     address.write_text(str(notebook))
-    assert hub.call(hub.operator, "POST", "/api/users/bob/server", {"profile": "standard"}).status_code in (201, 202)
+    assert hub.call(hub.operator, "POST", "/api/users/dora/server", {"profile": "standard"}).status_code in (201, 202)
 
     def server() -> Any:
-        return hub.call(hub.operator, "GET", "/api/users/bob").json()["servers"].get("")
+        return hub.call(hub.operator, "GET", "/api/users/dora").json()["servers"].get("")
 
-    eventually(lambda: (server() or {}).get("ready"), 60, "the server of bob runs")
-    named = leaves(hub, "bob", dry_run=True)
-    assert named == {"ended": ["1 server", "sessions and API tokens"], "folders": {"homes": "bob"}}
+    eventually(lambda: (server() or {}).get("ready"), 60, "the server of dora runs")
+    named = leaves(hub, "dora", dry_run=True)
+    assert named == {"ended": ["1 server", "sessions and API tokens"], "folders": {"homes": "dora"}}
     assert hub.call(token, "GET", "/api/user").status_code == 200
-    assert leaves(hub, "bob") == named
+    assert leaves(hub, "dora") == named
     assert hub.call(token, "GET", "/api/user").status_code == 403
-    assert hub.call(hub.operator, "GET", "/api/users/bob").status_code == 404
-    assert leaves(hub, "bob") == {"ended": [], "folders": {"homes": "bob"}}
+    assert hub.call(hub.operator, "GET", "/api/users/dora").status_code == 404
+    assert leaves(hub, "dora") == {"ended": [], "folders": {"homes": "dora"}}
     address.unlink()
-    assert hub.call(hub.token("bob"), "GET", "/api/user").json()["name"] == "bob", "the name can be given again"
+    assert hub.call(hub.token("dora"), "GET", "/api/user").json()["name"] == "dora", "the name can be given again"
 
 
 def test_a_server_that_starts_does_not_come_up(hub: Hub) -> None:
-    pod: Path = hub.directory / "carol.kubernetes"
-    pod.write_text(json.dumps({"metadata": {"name": "carol"}, "status": {"phase": "Pending"}, "url": "none"}))
-    hub.token("carol")
-    started = hub.call(hub.operator, "POST", "/api/users/carol/server", {"profile": "standard"})
+    pod: Path = hub.directory / "ivan.kubernetes"
+    pod.write_text(json.dumps({"metadata": {"name": "ivan"}, "status": {"phase": "Pending"}, "url": "none"}))
+    hub.token("ivan")
+    started = hub.call(hub.operator, "POST", "/api/users/ivan/server", {"profile": "standard"})
     assert started.status_code == 202, started.text
-    assert leaves(hub, "carol")["ended"][0] == "1 server"
+    assert leaves(hub, "ivan")["ended"][0] == "1 server"
     pod.unlink()
-    assert hub.call(hub.operator, "GET", "/api/users/carol").status_code == 404
+    assert hub.call(hub.operator, "GET", "/api/users/ivan").status_code == 404
 
 
 @pytest.mark.parametrize("user", ["ada", "a_d-a", "trailing-", "a" * 32])
