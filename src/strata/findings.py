@@ -8,6 +8,8 @@ from strata.layers import Layer
 
 MISSING = "missing"
 """What is found where an object or a property is gone."""
+ABSENT, PRESENT = "absent", "present"
+"""Of an object or a property that is there or not, as a whole."""
 
 
 class Drift(BaseModel):

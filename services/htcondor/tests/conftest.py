@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,6 +18,15 @@ from strata_services.htcondor.values import OWN_IMAGE
 from .real_pool import ANOTHER, RealPool, running
 
 QUEUES = ["interactive", "dask", "batch"]
+
+
+@pytest.fixture
+def own_programs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The image's Python package strata_condor can be imported."""
+    monkeypatch.syspath_prepend(str(SERVICE.folder / "src"))
+    yield
+    for name in [name for name in sys.modules if name.partition(".")[0] == "strata_condor"]:
+        del sys.modules[name]
 
 
 @pytest.fixture(scope="session")

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import shutil
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from strata_services.htcondor.service import SERVICE
 
 HEADER = """\
 107 1 CreationTimestamp 1795741838
@@ -36,12 +32,7 @@ UNFINISHED = '105 \n103 1.0 Iwd "/lost"\n'
 BANNER = '*** Offset = {offset} ClusterId = {cluster} ProcId = 0 Owner = "{owner}" CompletionDate = -1\n'
 
 
-@pytest.fixture(autouse=True)
-def _program(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.syspath_prepend(str(SERVICE.folder / "src"))
-    yield
-    for name in [name for name in sys.modules if name.partition(".")[0] == "strata_condor"]:
-        del sys.modules[name]
+pytestmark = pytest.mark.usefixtures("own_programs")
 
 
 @pytest.fixture

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 
 import pytest
 
-from strata_services.htcondor.service import SERVICE
+from strata_bench.waiting import eventually
 
 from .real_pool import DOMAIN, RealPool
 
 SCHEDD = f"research@{DOMAIN}"
 
 
-def test_revocations_are_by_subject_and_the_last_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(SERVICE.folder / "src"))
+@pytest.mark.usefixtures("own_programs")
+def test_revocations_are_by_subject_and_the_last_time() -> None:
     from strata_condor.leaving import revocation  # type: ignore[import-not-found]  # put on the path above
 
     first = revocation("", ["research.ada@x"], 10)
@@ -24,8 +23,6 @@ def test_revocations_are_by_subject_and_the_last_time(monkeypatch: pytest.Monkey
     expression = '(sub =?= "ml-team.bob@x" && iat <= 20) || (sub =?= "research.ada@x" && iat <= 20)'
     assert f"SEC_TOKEN_REVOCATION_EXPR = {expression}\n" in text
     assert "10" not in text
-    for name in [name for name in sys.modules if name.partition(".")[0] == "strata_condor"]:
-        del sys.modules[name]
 
 
 def query(pool: RealPool, token: str) -> tuple[int, str]:
@@ -50,10 +47,7 @@ def test_tokens_and_jobs_of_who_leaves_end(real_pool: RealPool) -> None:
     files = {"request.json": request}
     printed = real_pool.output("sh", "-c", "python3 -m strata_condor leave <request.json", files=files)
     assert json.loads(printed)["ended"] == ["tokens", "1 batch jobs"]
-    deadline = time.monotonic() + 60
-    while (status := query(real_pool, old)[0]) == 0 and time.monotonic() < deadline:
-        time.sleep(0.5)
-    assert status != 0, "the token of before is refused"
+    eventually(lambda: query(real_pool, old)[0] != 0, 60, "the token of before is refused")
     assert real_pool.ad(cluster, "JobStatus") == [""]
     assert real_pool.ad(other, "JobStatus") != [""]
     time.sleep(1.1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -14,19 +13,12 @@ from typing import Any
 import pytest
 import requests
 
-from strata_services.htcondor.service import SERVICE
-
 TEMPLATE = {"metadata": {}, "spec": {"template": {"metadata": {}, "spec": {"containers": [{"name": "condor"}]}}}}
 IMAGES = {"": "registry/condor@sha256:1", "torch": "registry/torch@sha256:2"}
 CARD = {"resource": "nvidia.com/gpu", "nodeSelector": {"pool": "gpu"}, "tolerations": [{"operator": "Exists"}]}
 
 
-@pytest.fixture(autouse=True)
-def _program(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.syspath_prepend(str(SERVICE.folder / "src"))
-    yield
-    for name in [name for name in sys.modules if name.partition(".")[0] == "strata_condor"]:
-        del sys.modules[name]
+pytestmark = pytest.mark.usefixtures("own_programs")
 
 
 @pytest.fixture

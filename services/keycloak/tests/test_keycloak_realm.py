@@ -336,17 +336,19 @@ def test_users_are_added_and_removed(keycloak: Keycloak) -> None:
     assert "frank" not in found
     assert keycloak.reconcile() == [], "who is not in the site file stays"
     assert "site file names carol" in keycloak.users("remove", name="carol")["problem"]
-    assert "site file names carol" in keycloak.users("disable", name="carol")["problem"]
+    assert "site file names carol" in keycloak.users("disable", name="carol", dry_run=True)["problem"]
     http = keycloak.browser()
     tokens = NOTEBOOKS.tokens(http, OWN, "erin", "for-one-login", "a-password-of-her-own")
     form = {"grant_type": "refresh_token", "refresh_token": tokens["refresh_token"]}
     client = (NOTEBOOKS.client, NOTEBOOKS_SECRET)
     assert http.post(ENDPOINTS.token, data=form, auth=client, timeout=30).status_code == 200
-    assert keycloak.users("disable", name="erin") == {}
+    assert keycloak.users("disable", name="erin", dry_run=True) == {}
+    assert http.post(ENDPOINTS.token, data=form, auth=client, timeout=30).status_code == 200
+    assert keycloak.users("disable", name="erin", dry_run=False) == {}
     assert http.post(ENDPOINTS.token, data=form, auth=client, timeout=30).json()["error"] == "invalid_grant"
     (erin,) = [user for user in keycloak.users("list")["users"] if user["name"] == "erin"]
     assert (erin["enabled"], erin["email"], erin["tenants"]) == (False, "erin@lab.strata.test", ["biology"])
-    assert keycloak.users("disable", name="erin") == {}, "as often as needed"
+    assert keycloak.users("disable", name="erin", dry_run=False) == {}, "as often as needed"
     assert keycloak.users("remove", name="erin") == {}
     assert "no user" in keycloak.users("remove", name="erin")["problem"]
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from strata.access.commands import ANSWER_SECONDS, Unanswered, answer, run_tool
 from strata.site.context import SiteContext
 
-__all__ = ["Unanswered", "kubectl", "kubectl_json", "run_kubectl"]
+__all__ = ["Unanswered", "ask_program", "kubectl", "kubectl_json", "run_kubectl"]
 
 
 def run_kubectl(
@@ -31,3 +32,25 @@ def kubectl_json(
     limit = f"--request-timeout={min(seconds, ANSWER_SECONDS):.0f}s"
     printed = kubectl(context, *arguments, "--output", "json", limit, text=text, seconds=seconds)
     return json.loads(printed) if printed.strip() else None
+
+
+def ask_program(
+    context: SiteContext, *target: str, command: Sequence[str], request: Mapping[str, Any], seconds: float
+) -> dict[str, Any]:
+    """What a program in a pod answers: it reads one JSON object and prints one.
+
+    Args:
+        context: the site.
+        target: the pod, as arguments of `kubectl exec`.
+        command: of the program.
+        request: what it reads.
+        seconds: how long it may take.
+
+    Raises:
+        Unanswered: no answer in time, or none in JSON.
+    """
+    done = run_kubectl(context, "exec", "--stdin", *target, "--", *command, text=json.dumps(request), seconds=seconds)
+    try:
+        return dict(json.loads(done.stdout))
+    except ValueError:
+        raise Unanswered(done.stderr.strip()[-500:] or "no answer") from None

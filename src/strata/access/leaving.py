@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import shlex
-from dataclasses import dataclass, field
 from typing import Any
 
-from strata.access.kubectl import Unanswered, run_kubectl
+from strata.access.kubectl import Unanswered, ask_program
 from strata.access.ssh import Unreachable, run_ssh
-from strata.access.users import disable_user, list_users, remove_user
+from strata.access.users import disable_user, remove_user
 from strata.catalogue.leaving import LeavingProgram
 from strata.catalogue.needs.shared_volume import SharedVolume
 from strata.catalogue.site import installed
@@ -20,27 +18,13 @@ from strata.site.hosts import hosts_with
 
 ARCHIVE = ".archive"
 """In a shared volume: folders of users who have left; no user has this name."""
-MOVE = """\
+SIZE = """\
 cd {path} || exit 0
 [ -d {name} ] || exit 0
-{size}
-mkdir -p -m 0700 {archive} && mv -T {name} {archive}/{name}-$(date -u +%Y%m%dT%H%M%SZ)
+du -sh {name} | cut -f1
 """
-SIZE = "du -sh {name} | cut -f1"
+MOVE = "mkdir -p -m 0700 {archive} && mv -T {name} {archive}/{name}-$(date -u +%Y%m%dT%H%M%SZ)"
 FOLDER_SECONDS = 300.0
-
-
-@dataclass
-class Leaving:
-    """What ended, or with a dry run would end.
-
-    Args:
-        ended: in the order in which it ends.
-        folders: of the user, by volume.
-    """
-
-    ended: list[str] = field(default_factory=list)
-    folders: dict[SharedVolume, str] = field(default_factory=dict)
 
 
 def leave(context: SiteContext, name: str, progress: Progress, *, keep_home: bool, dry_run: bool) -> list[str]:
@@ -60,28 +44,28 @@ def leave(context: SiteContext, name: str, progress: Progress, *, keep_home: boo
         UserError: there is no such user, the site file names it, or a part did not answer (the account is disabled).
     """
     _check(context, name)
-    if not dry_run:
-        progress.update(f"disabling the account of {name}")
-        disable_user(context, name)
-    found = Leaving()
+    progress.update(f"disabling the account of {name}")
+    disable_user(context, name, dry_run=dry_run)
+    ended: list[str] = []
+    found: dict[SharedVolume, str] = {}
     for service, program in _programs(context):
         progress.update(f"{program.title}: ending those of {name}")
         answer = _run(context, program, name, dry_run=dry_run)
-        found.ended += [f"{service.name}: {text}" for text in answer.get("ended", ())]
+        ended += [f"{service.name}: {text}" for text in answer.get("ended", ())]
         folders = answer.get("folders", {})
         volumes = [need for need in service.needs(service.of(context.site)) if isinstance(need, SharedVolume)]
-        found.folders |= {one: folders[one.name] for one in volumes if one.name in folders}
-    for volume, folder in found.folders.items():
+        found |= {one: folders[one.name] for one in volumes if one.name in folders}
+    for volume, folder in found.items():
         if keep_home:
-            found.ended.append(f"{volume.name}: {folder} is kept, for the next user {name}")
+            ended.append(f"{volume.name}: {folder} is kept, for the next user {name}")
             continue
         progress.update(f"moving the folder of {name} in {volume.name}")
         if size := _move(context, volume, folder, dry_run=dry_run):
-            found.ended.append(f"{volume.name}: {folder} ({size}), moved to {ARCHIVE}")
+            ended.append(f"{volume.name}: {folder} ({size}), moved to {ARCHIVE}")
     if not dry_run:
         progress.update(f"removing the account of {name}")
         remove_user(context, name)
-    return [*found.ended, f"account {name}"]
+    return [*ended, f"account {name}"]
 
 
 def _programs(context: SiteContext) -> list[tuple[Any, LeavingProgram]]:
@@ -90,13 +74,7 @@ def _programs(context: SiteContext) -> list[tuple[Any, LeavingProgram]]:
 
 
 def _check(context: SiteContext, name: str) -> None:
-    """Before anything ends."""
-    if name not in {user["name"] for user in list_users(context)}:
-        raise UserError(
-            f"no user {name}",
-            fix=f"`strata users list {context.site.name}` has the users",
-            see="users-cannot-be-managed",
-        )
+    """Refuses who is still in the site file: `up` would make the user again."""
     for tenant in context.site.platform.tenants:
         if name in {person.name for person in (*tenant.members, *tenant.principal_investigators)}:
             raise UserError(
@@ -108,15 +86,12 @@ def _check(context: SiteContext, name: str) -> None:
 
 def _run(context: SiteContext, program: LeavingProgram, name: str, *, dry_run: bool) -> dict[str, Any]:
     tenants = [tenant.name for tenant in context.site.platform.tenants]
-    text = json.dumps({"name": name, "tenants": tenants, "dry_run": dry_run})
-    target = (f"--namespace={program.namespace}", program.workload, f"--container={program.container}", "--")
+    request = {"name": name, "tenants": tenants, "dry_run": dry_run}
+    target = (f"--namespace={program.namespace}", program.workload, f"--container={program.container}")
     try:
-        done = run_kubectl(context, "exec", "--stdin", *target, *program.command, text=text, seconds=program.seconds)
-        answer = dict(json.loads(done.stdout))
+        answer = ask_program(context, *target, command=program.command, request=request, seconds=program.seconds)
     except Unanswered as error:
         answer = {"problem": str(error)}
-    except ValueError:
-        answer = {"problem": done.stderr.strip()[-500:] or "no answer"}
     if problem := answer.get("problem"):
         raise _unfinished(context, f"{program.title}: {problem}")
     return answer
@@ -125,11 +100,10 @@ def _run(context: SiteContext, program: LeavingProgram, name: str, *, dry_run: b
 def _move(context: SiteContext, volume: SharedVolume, folder: str, *, dry_run: bool) -> str:
     """Moves a folder of a volume aside; returns its size, empty where there is none."""
     (host, *_) = hosts_with("nfs_server", context.site, context.cloud_outputs)
-    size = SIZE.format(name=shlex.quote(folder))
-    script = MOVE.format(
-        path=shlex.quote(str(volume.path(context.site))), name=shlex.quote(folder), archive=ARCHIVE, size=size
+    script = (SIZE if dry_run else SIZE + MOVE).format(
+        path=shlex.quote(str(volume.path(context.site))), name=shlex.quote(folder), archive=ARCHIVE
     )
-    command = f"sh -c {shlex.quote(script.rpartition('mkdir')[0] if dry_run else script)}"
+    command = f"sh -c {shlex.quote(script)}"
     try:
         done = run_ssh(context, host.address, command, seconds=FOLDER_SECONDS)
     except Unreachable as error:

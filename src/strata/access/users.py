@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from typing import Any
 
-from strata.access.kubectl import Unanswered, run_kubectl
+from strata.access.kubectl import Unanswered, ask_program
 from strata.catalogue.issuer import UserProgram
 from strata.catalogue.site import issuer
 from strata.errors import UserError
@@ -84,9 +83,10 @@ def invite_user(context: SiteContext, name: str) -> str:
     return password
 
 
-def disable_user(context: SiteContext, name: str) -> None:
-    """Refuses logins of a user, and ends the issuer's sessions. Errors as of `add_user`."""
-    _request(context, {"action": "disable", "name": name})
+def disable_user(context: SiteContext, name: str, *, dry_run: bool) -> None:
+    """Refuses logins of a user, and ends the issuer's sessions; dry, only whether that can be. Errors as of
+    `add_user`."""
+    _request(context, {"action": "disable", "name": name, "dry_run": dry_run})
 
 
 def remove_user(context: SiteContext, name: str) -> None:
@@ -107,20 +107,16 @@ def _program(context: SiteContext) -> UserProgram:
 
 def _request(context: SiteContext, request: dict[str, Any]) -> dict[str, Any]:
     program = _program(context)
-    target = ("exec", "--stdin", f"--namespace={program.namespace}", f"deployment/{program.deployment}", "--")
+    target = (f"--namespace={program.namespace}", f"deployment/{program.deployment}")
     try:
-        done = run_kubectl(context, *target, *program.command, text=json.dumps(request), seconds=SECONDS)
+        answer = ask_program(context, *target, command=program.command, request=request, seconds=SECONDS)
     except Unanswered as error:
         raise _unanswered(context, str(error)) from None
-    try:
-        answer = json.loads(done.stdout)
-    except ValueError:
-        raise _unanswered(context, done.stderr.strip()[-500:]) from None
     if problem := answer.get("problem"):
         raise RequestRefused(
             str(problem), fix=f"`strata users list {context.site.name}` has the users", see="users-cannot-be-managed"
         )
-    return dict(answer)
+    return answer
 
 
 def _unanswered(context: SiteContext, said: str) -> UserError:

@@ -64,8 +64,8 @@ class UserProgram:
     """A program in a pod that manages the issuer's users.
 
     It reads one JSON object, `{"action": "list"}`, or `add`, `invite`, `disable` or `remove` with `name`; `add` also
-    has `email`, `tenants` and `principal_investigator_of`, and both `add` and `invite` the `password` for the first
-    login. It prints one: `{}`, `{"problem": "why not"}`, or
+    has `email`, `tenants` and `principal_investigator_of`, both `add` and `invite` the `password` for the first
+    login, and `disable` has `dry_run`. It prints one: `{}`, `{"problem": "why not"}`, or
     `{"users": [{"name", "email", "tenants", "principal_investigator_of", "enabled", "password"}]}`.
 
     Args:

@@ -8,8 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from strata.drift.made import DEFAULTS, Difference, Made, MadeObjects, Property
-from strata.drift.network import ABSENT, PRESENT
-from strata.findings import MISSING
+from strata.findings import ABSENT, MISSING, PRESENT
 
 if TYPE_CHECKING:
     from openstack.connection import Connection

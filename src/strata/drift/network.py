@@ -12,9 +12,8 @@ from functools import partial
 from typing import Any
 
 from strata.drift.made import Difference, Made, MadeObjects, Property
-from strata.findings import MISSING
+from strata.findings import ABSENT, MISSING, PRESENT
 
-ABSENT, PRESENT = "absent", "present"
 INTERFACE_OWNERS = frozenset(
     {
         "network:router_interface",

@@ -12,12 +12,11 @@ from strata.access.helm_storage import StoredRelease
 from strata.access.kubectl import Unanswered, kubectl_json
 from strata.drift.additions import removable, remove_additions
 from strata.errors import UserError
-from strata.findings import MISSING, Drift
+from strata.findings import ABSENT, MISSING, Drift
 from strata.layers import Layer
 from strata.site.context import SiteContext
 
 FIELD_MANAGER = "helm"
-ABSENT = "absent"
 _DEPLOYED = ("deployed", "failed")
 """Status of releases that have objects: what an interrupted helm left is the next `up`'s."""
 _IGNORED = ("managedFields", "resourceVersion", "generation", "creationTimestamp", "uid", "selfLink")

@@ -8,7 +8,8 @@ from ipaddress import ip_address, ip_network
 from typing import Any
 
 from strata.drift.made import Difference, Made, MadeObjects, Property
-from strata.drift.network import ABSENT, PRESENT, has_port_security, shown
+from strata.drift.network import has_port_security, shown
+from strata.findings import ABSENT, PRESENT
 
 COMPARED = ("security_groups", "port_security_enabled", "fixed_ips", "floating IP")
 """Properties of a port."""

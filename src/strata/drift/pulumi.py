@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from strata.drift.program_state import is_skipped
-from strata.findings import MISSING, Drift
+from strata.findings import ABSENT, MISSING, PRESENT, Drift
 from strata.layers import Layer
 from strata.progress import Silent
 from strata.site.context import SiteContext
@@ -48,9 +48,9 @@ def step_drift(layer: Layer, step: Mapping[str, Any]) -> list[Drift]:
 
     operation = step["op"]
     if operation in ("create", "import"):
-        return [drift("state", "present", MISSING)]
+        return [drift("state", PRESENT, MISSING)]
     if operation == "delete":
-        return [drift("state", "absent", "present")]
+        return [drift("state", ABSENT, PRESENT)]
     if operation not in ("update", "replace"):
         return []
     wanted, found = (step.get("new") or {}).get("inputs", {}), (step.get("old") or {}).get("outputs", {})

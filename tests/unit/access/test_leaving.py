@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from strata.access import leaving
+from strata.access import kubectl, leaving
 from strata.errors import UserError
 from strata.models.platform import Person
 from strata.progress import Silent
@@ -34,6 +34,12 @@ class Site:
         printed = "" if workload == self.down else json.dumps({"ended": ["1 of it"], **folders})
         return subprocess.CompletedProcess(arguments, 0, printed, "no pods")
 
+    def disable(self, _: SiteContext, name: str, *, dry_run: bool) -> None:
+        if name != "carol":
+            raise UserError(f"no user {name}")
+        if not dry_run:
+            self.done.append(f"disable {name}")
+
     def ssh(self, _: SiteContext, __: str, command: str, **___: Any) -> Any:
         self.done.append("mv" if "mv -T" in command else "du")
         return subprocess.CompletedProcess((), 0, "12K\n", "")
@@ -45,10 +51,9 @@ class Site:
 @pytest.fixture
 def site(context: SiteContext, monkeypatch: pytest.MonkeyPatch) -> Site:
     found = Site(context)
-    monkeypatch.setattr(leaving, "list_users", lambda _: [{"name": "carol"}])
-    monkeypatch.setattr(leaving, "disable_user", lambda _, name: found.done.append(f"disable {name}"))
+    monkeypatch.setattr(leaving, "disable_user", found.disable)
     monkeypatch.setattr(leaving, "remove_user", lambda _, name: found.done.append(f"remove {name}"))
-    monkeypatch.setattr(leaving, "run_kubectl", found.kubectl)
+    monkeypatch.setattr(kubectl, "run_kubectl", found.kubectl)
     monkeypatch.setattr(leaving, "run_ssh", found.ssh)
     host = type("Host", (), {"name": "nfs-1", "address": "10.0.0.1"})
     monkeypatch.setattr(leaving, "hosts_with", lambda *_: (host,))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from strata.access import users
+from strata.access import kubectl, users
 from strata.access.kubectl import Unanswered
 from strata.errors import UserError
 from strata.site.context import SiteContext
@@ -33,7 +33,7 @@ class Pod:
 @pytest.fixture
 def pod(monkeypatch: pytest.MonkeyPatch) -> Pod:
     found = Pod()
-    monkeypatch.setattr(users, "run_kubectl", found)
+    monkeypatch.setattr(kubectl, "run_kubectl", found)
     return found
 
 

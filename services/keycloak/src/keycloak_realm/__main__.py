@@ -67,7 +67,7 @@ def manage_users(api: Api, desired: Desired, request: dict[str, Any]) -> dict[st
             case "invite":
                 users.invite(api, request["name"], request["password"])
             case "disable":
-                users.disable(api, desired, request["name"])
+                users.disable(api, desired, request["name"], dry_run=request["dry_run"])
             case "remove":
                 users.remove(api, desired, request["name"])
             case action:

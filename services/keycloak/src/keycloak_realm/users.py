@@ -76,15 +76,17 @@ def invite(api: Api, name: str, password: str) -> None:
     api.post(f"/users/{user['id']}/logout", {})
 
 
-def disable(api: Api, desired: Desired, name: str) -> None:
+def disable(api: Api, desired: Desired, name: str, *, dry_run: bool) -> None:
     """Refuses logins of a user who leaves, and ends the user's sessions; the account stays until the rest has ended.
+    Dry, only whether that can be.
 
     Raises:
         UserProblem: there is no such user, or the site file names it.
     """
     user = _leaving(api, desired, name)
-    api.put(f"/users/{user['id']}", user | {"enabled": False})
-    api.post(f"/users/{user['id']}/logout", {})
+    if not dry_run:
+        api.put(f"/users/{user['id']}", user | {"enabled": False})
+        api.post(f"/users/{user['id']}/logout", {})
 
 
 def remove(api: Api, desired: Desired, name: str) -> None:
