@@ -15,6 +15,7 @@ from strata.catalogue.needs import (
     Secret,
     SharedVolume,
     TenantFolders,
+    TenantQuota,
 )
 from strata_services.htcondor.settings import HTCondor
 from strata_services.htcondor.tokens import idtoken
@@ -57,6 +58,7 @@ def secret_data(context: ServiceContext[HTCondor]) -> Mapping[str, str]:
 
 
 NAMESPACE = Namespace("htcondor", pod_security="restricted")
+QUOTA = TenantQuota("job", NAMESPACE.name, "htcondor-provisioner")
 EXECUTE_NAMESPACE = Namespace("htcondor-execute", pod_security="baseline", secret=execute_secret)
 
 
@@ -87,6 +89,7 @@ def needs(settings: HTCondor) -> tuple[Need[Any], ...]:
         ENTRY,
         PRIORITY,
         JOB_PRIORITY,
+        QUOTA,
         METRICS,
         spool(settings),
         *(need for need in optional if need is not None),

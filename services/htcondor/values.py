@@ -14,6 +14,7 @@ from strata_services.htcondor.needs import (
     MONITOR,
     NAMESPACE,
     PRIORITY,
+    QUOTA,
     TOKEN_SECRET,
     card,
     daemon_token,
@@ -99,6 +100,7 @@ def values(context: ServiceContext[HTCondor]) -> Values:
             "scratch": f"{settings.scratch.mebibytes}Mi",
             "card": _card(context),
             "shared": _shared_folders(context),
+            "reservation": context.provide(QUOTA),
             **_images(context),
         },
         "networkPolicy": {"metricsClients": [dict(client) for client in metrics.clients]},
@@ -137,4 +139,5 @@ def _card(context: ServiceContext[HTCondor]) -> Values:
         "resource": access.resource,
         "nodeSelector": dict(access.node_selector),
         "tolerations": [dict(toleration) for toleration in access.tolerations],
+        "countedAs": access.counted_as,
     }

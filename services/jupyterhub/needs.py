@@ -21,6 +21,7 @@ from strata.catalogue.needs import (
     SharedVolume,
     TenantBuckets,
     TenantFolders,
+    TenantQuota,
 )
 from strata_services.jupyterhub.settings import DatasetFolder, JupyterHub, Profile
 
@@ -30,6 +31,7 @@ USER_ID = 1000
 """Of all users' processes, in containers and on the volume with the homes."""
 HUB_PRIORITY = Priority("platform")
 USER_PRIORITY = Priority("interactive")
+QUOTA = TenantQuota("server", NAMESPACE.name, "hub")
 VERIFY_USER = "strata-verify"
 BATCH = BatchQueue(
     ("component=singleuser-server",),
@@ -117,6 +119,7 @@ def needs(settings: JupyterHub) -> tuple[Need[Any], ...]:
         DATABASE,
         HUB_PRIORITY,
         USER_PRIORITY,
+        QUOTA,
         METRICS,
         BATCH,
         BUCKETS,

@@ -18,6 +18,8 @@ from strata_services.jupyterhub.needs import (
     HUB_PRIORITY,
     LEAVING_SERVICE,
     METRICS,
+    NAMESPACE,
+    QUOTA,
     USER_ID,
     USER_PRIORITY,
     VERIFY_SERVICE,
@@ -47,6 +49,7 @@ RESTRICTED: Values = {
     "seccompProfile": {"type": "RuntimeDefault"},
 }
 EXTRA_CONFIG = """\
+import asyncio
 from strata_hub import profile_list, server_tenant
 from strata_hub.api import handlers
 from strata_hub.configuration import Limits
@@ -57,6 +60,7 @@ from strata_hub.login import SiteAuthenticator
 from strata_hub.metrics import serve
 from strata_hub.pods import pod_hook
 from strata_hub.quota import titles_of
+from strata_hub.reservations import Reservations
 from strata_hub.waiting import SiteSpawner
 wait_for_kubernetes()
 sources = get_config("custom.datasetSources")
@@ -71,6 +75,8 @@ c.KubeSpawner.modify_pod_hook = pod_hook(
 c.JupyterHub.authenticator_class = SiteAuthenticator
 c.SiteAuthenticator.update(get_config("custom.login"))
 c.JupyterHub.spawner_class = SiteSpawner
+SiteSpawner.reservations = Reservations(get_config("custom.reservation"), titles_of(accelerators), accelerators)
+keep = asyncio.ensure_future(SiteSpawner.reservations.keep(list(limits), get_config("custom.namespace")))
 c.SiteSpawner.update(
     titles=titles_of(accelerators), idle_seconds=get_config("cull.timeout"),
     maximum_servers=get_config("custom.maximumServers"),
@@ -98,6 +104,8 @@ def values(context: ServiceContext[JupyterHub]) -> Values:
                 for t in context.site.platform.tenants
             ],
             "accelerators": _accelerators(context),
+            "reservation": context.provide(QUOTA),
+            "namespace": NAMESPACE.name,
             "metricsPort": METRICS.port,
             # not the chart's limit, which refuses servers
             "maximumServers": hub.maximum_servers or 0,
@@ -374,6 +382,7 @@ def _accelerators(context: ServiceContext[JupyterHub]) -> Values:
             "resource": cards.resource,
             "nodeSelector": dict(cards.node_selector),
             "tolerations": [dict(toleration) for toleration in cards.tolerations],
+            "countedAs": cards.counted_as,
         }
     return found
 

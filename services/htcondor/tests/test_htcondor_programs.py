@@ -6,16 +6,22 @@ import json
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 import requests
 
+from strata_bench.kubernetes_api import KubernetesApi
+
 TEMPLATE = {"metadata": {}, "spec": {"template": {"metadata": {}, "spec": {"containers": [{"name": "condor"}]}}}}
 IMAGES = {"": "registry/condor@sha256:1", "torch": "registry/torch@sha256:2"}
-CARD = {"resource": "nvidia.com/gpu", "nodeSelector": {"pool": "gpu"}, "tolerations": [{"operator": "Exists"}]}
+CARD = {
+    "resource": "nvidia.com/gpu",
+    "nodeSelector": {"pool": "gpu"},
+    "tolerations": [{"operator": "Exists"}],
+    "countedAs": "",
+}
 
 
 pytestmark = pytest.mark.usefixtures("own_programs")
@@ -36,52 +42,21 @@ class Ad(dict[str, Any]):
         return self[attr]
 
 
-class Api:
-    """Kubernetes' API for the Jobs of one namespace."""
-
-    def __init__(self) -> None:
-        self.jobs: dict[str, dict[str, Any]] = {}
-        self.refuse = False
-        api = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                self.reply({"items": list(api.jobs.values())})
-
-            def do_POST(self) -> None:
-                job = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                if not api.refuse:
-                    api.jobs[job["metadata"]["name"]] = job
-                self.reply(job, 403 if api.refuse else 201)
-
-            def do_DELETE(self) -> None:
-                gone = api.jobs.pop(self.path.rpartition("/")[2].partition("?")[0], None)
-                self.reply({}, 200 if gone else 404)
-
-            def reply(self, body: object, status: int = 200) -> None:
-                self.send_response(status)
-                self.end_headers()
-                self.wfile.write(json.dumps(body).encode())
-
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
+@pytest.fixture
+def api() -> Iterator[KubernetesApi]:
+    """Kubernetes' API, empty."""
+    with KubernetesApi().running() as found:
+        yield found
 
 
 @pytest.fixture
-def api() -> Iterator[Api]:
-    """The API, empty."""
-    found = Api()
-    yield found
-    found.server.shutdown()
-    found.server.server_close()
+def jobs(api: KubernetesApi) -> dict[str, Any]:
+    """Execution points by name."""
+    return api.of("execute", "jobs")
 
 
 @pytest.fixture
-def cluster(api: Api) -> Any:
+def cluster(api: KubernetesApi) -> Any:
     """The provisioner's client of it."""
     from strata_condor.kubernetes import Kubernetes  # type: ignore[import-not-found]  # as above
 
@@ -206,10 +181,10 @@ def test_a_point_has_the_folder_of_its_tenant_only(cluster: Any, plan: Any) -> N
     assert "shared" not in json.dumps(cluster.manifest(plan.Shape("teaching", 1, 128)))
 
 
-def test_a_point_runs_the_image_that_its_job_names(api: Api, cluster: Any, plan: Any) -> None:
+def test_a_point_runs_the_image_that_its_job_names(jobs: dict[str, Any], cluster: Any, plan: Any) -> None:
     shape = plan.Shape("a", 1, 128, 0, "torch")
-    cluster.create(shape)
-    (job,) = api.jobs.values()
+    cluster.create(cluster.manifest(shape))
+    (job,) = jobs.values()
     (container,) = job["spec"]["template"]["spec"]["containers"]
     assert container["image"] == IMAGES["torch"]
     assert {"name": "_CONDOR_STRATA_IMAGE", "value": "torch"} in container["env"]
@@ -223,7 +198,7 @@ def test_a_point_runs_the_image_that_its_job_names(api: Api, cluster: Any, plan:
     assert (found.create, found.refused) == ((), (shape,))
 
 
-def test_the_provisioner_goes_on_where_another_was_killed(api: Api, cluster: Any, plan: Any) -> None:
+def test_the_provisioner_goes_on_where_another_was_killed(jobs: dict[str, Any], cluster: Any, plan: Any) -> None:
     from strata_condor.provisioner import Provisioner, Settings  # type: ignore[import-not-found]  # as above
     from strata_condor.queue import Snapshot
 
@@ -236,19 +211,19 @@ def test_the_provisioner_goes_on_where_another_was_killed(api: Api, cluster: Any
 
     first = started()
     first.run_once()
-    assert len(api.jobs) == 2
+    assert len(jobs) == 2
     second = started()
     second.run_once()
-    assert len(api.jobs) == 2, "the execution points of the first count"
+    assert len(jobs) == 2, "the execution points of the first count"
     assert 'htcondor_execution_points{tenant="a",state="pending"} 2' in second.metrics
     assert 'htcondor_jobs{tenant="a",status="idle"} 2' in second.metrics
-    one = next(iter(api.jobs.values()))
+    one = next(iter(jobs.values()))
     one["status"] = {"conditions": [{"type": "Failed", "status": "True"}]}
     second.run_once()
-    assert len(api.jobs) == 3, "an evicted one is replaced while its job waits"
+    assert len(jobs) == 3, "an evicted one is replaced while its job waits"
     queue.idle.clear()
     second.run_once()
-    assert list(api.jobs.values()) == [one]
+    assert list(jobs.values()) == [one]
 
 
 def test_metrics_have_zeros(plan: Any) -> None:
@@ -269,12 +244,12 @@ def test_metrics_have_zeros(plan: Any) -> None:
     assert {name: found[name] for name in others} == dict.fromkeys(others, "0")
 
 
-def test_a_refusal_of_kubernetes_names_its_reason(api: Api, cluster: Any, plan: Any) -> None:
+def test_a_refusal_of_kubernetes_names_its_reason(api: KubernetesApi, cluster: Any, plan: Any) -> None:
     from strata_condor.kubernetes import Unavailable
 
     api.refuse = True
     with pytest.raises(Unavailable, match="403"):
-        cluster.create(plan.Shape("a", 1, 128))
+        cluster.create(cluster.manifest(plan.Shape("a", 1, 128)))
     cluster.delete("gone")
 
 

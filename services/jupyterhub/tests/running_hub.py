@@ -16,6 +16,7 @@ from typing import Any
 import requests
 
 from strata_bench.https_server import in_background
+from strata_bench.kubernetes_api import KubernetesApi
 from strata_bench.module_file import load_module
 from strata_bench.services import PostgreSQL, free_port, service_python
 from strata_bench.waiting import responds
@@ -37,6 +38,17 @@ GROUPS = {
     "/tenants/biology": ["eve", "mallory", "both"],
     "/tenants/biology/admins": ["eve"],
 }
+QUOTAS = {
+    "research": {
+        "requests.cpu": "8",
+        "requests.memory": "16Gi",
+        "limits.memory": "16Gi",
+        "requests.nvidia.com/gpu": "1",
+        "pods": "100",
+    },
+    "biology": {"requests.cpu": "2", "requests.memory": "4Gi", "requests.nvidia.com/gpu": "0", "pods": "100"},
+}
+"""Of the tenants' namespaces, as helm/tenant writes them."""
 PROFILES = [
     {"name": "standard", "memory": "1 GiB", "guaranteed_memory": "256 MiB"},
     {"name": "v100", "memory": "2 GiB", "accelerators": {"v100": 1}, "users": ["operator"]},
@@ -108,6 +120,7 @@ class Hub:
         database: of the hub.
         server: that the database is on.
         pool: that jobs go to.
+        kubernetes: with the tenants' quotas.
     """
 
     url: str
@@ -116,6 +129,7 @@ class Hub:
     database: str
     server: PostgreSQL
     pool: Pool
+    kubernetes: KubernetesApi
 
     def call(self, token: str | None, method: str, path: str, body: Any = None) -> requests.Response:
         headers = {"Authorization": f"token {token}"} if token else {}
@@ -173,9 +187,8 @@ def started(
         "database": f"postgresql+psycopg2://{address}",
     }  # fmt: skip
     (directory / "hub.json").write_text(json.dumps(given))
-    cluster = {"clusters": [{"name": "none", "cluster": {"server": "http://127.0.0.1:1"}}], "users": []}
+    kubernetes = KubernetesApi(QUOTAS)
     context = {"contexts": [{"name": "none", "context": {"cluster": "none"}}], "current-context": "none"}
-    (directory / "kubeconfig").write_text(json.dumps({"apiVersion": "v1", "kind": "Config", **cluster, **context}))
     image = SERVICE.folder / "images" / "hub"
     python = service_python("jupyterhub/images/hub")
     environment = {
@@ -185,11 +198,13 @@ def started(
     }  # fmt: skip
     config = Path(__file__).parent / "hub" / "jupyterhub_config.py"
     command = [str(python), "-m", "jupyterhub", "--config", str(config)]
-    with (directory / "log").open("w") as log:
+    with kubernetes.running(), (directory / "log").open("w") as log:
+        cluster = {"clusters": [{"name": "none", "cluster": {"server": kubernetes.url}}], "users": []}
+        (directory / "kubeconfig").write_text(json.dumps({"apiVersion": "v1", "kind": "Config", **cluster, **context}))
         process = subprocess.Popen(command, cwd=directory, env=environment, stdout=log, stderr=log)
-    try:
-        responds(f"{url}/hub/health", process, directory / "log", seconds=START_SECONDS)
-        yield Hub(f"{url}/hub", token, directory, name, postgresql, pool)
-    finally:
-        process.terminate()
-        process.wait(30)
+        try:
+            responds(f"{url}/hub/health", process, directory / "log", seconds=START_SECONDS)
+            yield Hub(f"{url}/hub", token, directory, name, postgresql, pool, kubernetes)
+        finally:
+            process.terminate()
+            process.wait(30)

@@ -12,6 +12,7 @@ import pytest
 import requests
 
 from strata_bench.waiting import eventually
+from strata_services.jupyterhub.needs import QUOTA
 
 from .image_code import notebook_server, run_code
 from .running_hub import Hub
@@ -50,6 +51,27 @@ def start(hub: Hub, user: str) -> requests.Response:
     return hub.call(hub.operator, "POST", f"/api/users/{user}/server", {"profile": "standard"})
 
 
+@contextmanager
+def reserved(hub: Hub, kind: str | None, name: str, **requests: str) -> Iterator[None]:
+    """Something of research's uses its quota: the server of a user, a batch job, or a pod of the tenant."""
+    labels = {"strata.dev/reservation": kind} if kind else {}
+    metadata = {"name": f"reservation-{name}" if kind else name, "labels": labels}
+    metadata |= {"annotations": {"strata.dev/reserved-for": name}}
+    spec = {"containers": [{"name": "c", "resources": {"requests": requests}}]}
+    status, answer = hub.kubernetes.create("research", "pods", {"metadata": metadata, "spec": spec})
+    assert status == 201, answer
+    try:
+        yield
+    finally:
+        hub.kubernetes.of("research", "pods").pop(str(metadata["name"]), None)
+
+
+def refused_with(hub: Hub, user: str, configuration: dict[str, Any]) -> str:
+    """Why the user's server does not start with a configuration."""
+    assert hub.put("ada", f"research/configuration/users/{user}", configuration).ok
+    return refused(hub, user)
+
+
 def refused(hub: Hub, user: str) -> str:
     """Why the user's server does not start."""
     (hub.directory / f"{user}.pod").unlink(missing_ok=True)
@@ -74,75 +96,86 @@ def until_pending(hub: Hub, user: str) -> None:
     )
 
 
-def test_servers_of_a_tenant_share_its_quota_of_accelerators(hub: Hub) -> None:
+def test_what_a_tenant_uses_counts_together(hub: Hub) -> None:
+    """Its servers, batch jobs and own pods; the message names them, the largest user first."""
     assert hub.put("ada", "research/configuration/tenant", CARD).ok
-    with running(hub, "carol"):
+    with reserved(hub, "server", "carol", **{"nvidia.com/gpu": "1"}):
         message = refused(hub, "bob")
-        assert not (hub.directory / "bob.pod").exists()
         assert message == (
-            "The quota of tenant research is reached: 1 of 1 v100 requested by the servers of carol, and this server "
-            "requests 1. Choose a smaller profile, ask them to stop a server, or ask your principal investigators; "
-            "the operators of this site can raise the quota."
+            "The quota of tenant research is reached: 1 of 1 v100 are used by the server of carol (1), and this server "
+            "requests 1. Choose a smaller profile, ask them to stop what they do not need, or ask your principal "
+            "investigators; operators of this site can raise the quota."
         )
-        # her own server, for instance one that ends, is in nobody's way
-        assert hub.container("carol")["resources"]["limits"]["nvidia.com/gpu"] == "1"
         assert hub.pod("eve"), "another tenant's"
-    with running(hub, "carol", phase="Succeeded"):
+    assert hub.pod("bob")
+    with reserved(hub, "server", "carol", cpu="500m"), reserved(hub, None, "train", cpu="2"):
+        message = refused_with(hub, "bob", {"cpu_limit": 8, "cpu_guarantee": 8})
+    used = "2.5 of 8 CPUs are used by the pod train (2), the server of carol (0.5), and this server requests 8."
+    assert used in message
+    assert not hub.kubernetes.of("research", "pods"), "what does not start holds no room"
+
+
+def test_batch_jobs_give_their_room_to_servers(hub: Hub) -> None:
+    """The newest first, and none if all of them would not suffice."""
+    assert hub.put("ada", "research/configuration/users/bob", {"cpu_limit": 4, "cpu_guarantee": 4}).ok
+    pods = hub.kubernetes.of("research", "pods")
+    with ExitStack() as stack:
+        for name in ("first", "second", "third"):
+            stack.enter_context(reserved(hub, "job", name, cpu="2"))
         assert hub.pod("bob")
-    with running(hub, "carol") as pod:
-        pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-        (hub.directory / "carol.kubernetes").write_text(json.dumps(pod))
-        assert hub.pod("bob"), "the scheduler waits for the accelerator of one that stops"
+        assert set(pods) == {"reservation-first", "reservation-second"}
+        stack.enter_context(reserved(hub, "server", "carol", cpu="3"))
+        message = refused_with(hub, "bob", {"cpu_limit": 8, "cpu_guarantee": 8})
+        assert "7 of 8 CPUs are used by batch jobs (4), the server of carol (3), and this server" in message
+        assert set(pods) == {"reservation-first", "reservation-second", "reservation-carol"}
 
 
-KINDS = """
-import json, sys
-from strata_hub import TENANT_LABEL
-from strata_hub.quota import StartError, check, servers
-limits, (mine, *others), accelerators = json.load(sys.stdin)
-pod = lambda kind: {
-    "metadata": {"name": kind, "labels": {TENANT_LABEL: "research"}}, "status": {"phase": "Running"},
-    "spec": {"nodeSelector": {"gpu": kind}, "containers": [{"resources": {"limits": {"nvidia.com/gpu": "1"}}}]},
-}
-(needed,) = servers([pod(mine)], "research", accelerators).values()
-try:
-    check("research", needed, servers(map(pod, others), "research", accelerators), limits)
-    print("starts")
-except StartError as error:
-    print(error.jupyterhub_message)
+def test_a_server_holds_its_room_while_it_runs(full: Hub) -> None:
+    assert start(full, "bob").status_code in (201, 202)
+    *_, last = events(full, "bob")
+    assert last["ready"] is True
+    (pod,) = full.kubernetes.of("research", "pods").values()
+    assert pod["metadata"]["annotations"] == {"strata.dev/reserved-for": "bob"}
+    assert pod["spec"]["containers"][0]["resources"]["requests"] == {"cpu": "100m", "memory": "268435456"}
+    stop(full, "bob")
+    assert not full.kubernetes.of("research", "pods")
+
+
+COMPARE = """
+import asyncio, json, sys
+from datetime import UTC, datetime, timedelta
+from kubernetes_asyncio import client
+from strata_hub.reservations import Reservations
+template, url = json.load(sys.stdin)
+configuration = client.Configuration(host=url)
+async def main():
+    async with client.ApiClient(configuration) as api:
+        found = Reservations(template, {}, {})
+        await found.compare(client.CoreV1Api(api), ["research"], "jupyterhub", datetime.now(UTC) + timedelta(minutes=5))
+asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize(
-    ("kinds", "found"),
-    [
-        (["t4", "v100"], "starts"),
-        (["v100", "v100"], "starts"),
-        (["t4", "t4"], "The quota of tenant research is reached: 1 of 1 t4 requested by the servers of t4"),
-    ],
-)
-def test_kinds_of_one_resource_count_by_themselves(kinds: list[str], found: str) -> None:
-    """The quota names t4 only; a v100 takes none of it, and is for profiles to limit."""
-    accelerators = {kind: {"resource": "nvidia.com/gpu", "nodeSelector": {"gpu": kind}} for kind in ("t4", "v100")}
-    done = run_code(KINDS, text=json.dumps([{"t4": 1}, kinds, accelerators]))
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(found)
-
-
-def test_servers_of_a_tenant_share_its_cpus_and_memory(hub: Hub) -> None:
-    with running(hub, "carol"):
-        assert hub.put("ada", "research/configuration/users/bob", {"cpu_limit": 8, "cpu_guarantee": 8}).ok
-        assert "is reached: 0.1 of 8 CPUs requested by the servers of carol, and this server requests 8." in refused(
-            hub, "bob"
-        )
-        assert hub.put("ada", "research/configuration/users/bob", {"mem_limit": "16G", "mem_guarantee": "16G"}).ok
-        assert "is reached: 0.25 GiB of 16 GiB memory requested by the servers of carol" in refused(hub, "bob")
-        assert hub.put("ada", "research/configuration/users/bob", {"mem_limit": "15G", "mem_guarantee": "15G"}).ok
-        assert hub.pod("bob")
+def test_reservations_follow_the_servers_that_run(hub: Hub) -> None:
+    """One whose server is gone is deleted; a server of an earlier release gets one, if there is room."""
+    template = QUOTA.provide(None)  # type: ignore[arg-type]  # it needs no context
+    api, namespace = hub.kubernetes, "jupyterhub"
+    labels = {"component": "singleuser-server", "strata.dev/tenant": "research"}
+    for name, cpu in (("jupyter-ada", "1"), ("jupyter-large", "9")):
+        spec = {"containers": [{"image": "notebook", "resources": {"requests": {"cpu": cpu}}}]}
+        metadata = {"name": name, "labels": labels, "annotations": {"hub.jupyter.org/username": "ada"}}
+        api.create(namespace, "pods", {"metadata": metadata, "spec": spec})
+    try:
+        with reserved(hub, "server", "jupyter-gone", cpu="1"), reserved(hub, "job", "execute-1", cpu="1"):
+            done = run_code(COMPARE, text=json.dumps([template, api.url]))
+            assert done.returncode == 0, done.stderr
+            assert set(api.of("research", "pods")) == {"reservation-jupyter-ada", "reservation-execute-1"}
+    finally:
+        api.of(namespace, "pods").clear()
+        api.of("research", "pods").clear()
 
 
 def test_page_names_the_accelerator_that_is_not_free(hub: Hub) -> None:
-    """Meanwhile the server counts for its tenant, although Kubernetes reports no pod with the label yet."""
     assert hub.put("ada", "research/configuration/tenant", CARD).ok
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": NO_CARD}
     with running(hub, "impatient", phase="Pending", conditions=[condition]) as pod:
@@ -156,7 +189,6 @@ def test_page_names_the_accelerator_that_is_not_free(hub: Hub) -> None:
         shown = [next(page)["message"]]
         while not shown[-1].startswith("No node"):
             shown.append(next(page)["message"])
-        message = refused(hub, "bob")
         shown += [event["message"] for event in page]
         request.join()
     waits = (
@@ -165,7 +197,6 @@ def test_page_names_the_accelerator_that_is_not_free(hub: Hub) -> None:
     )
     assert shown.count(waits) == 1
     assert shown[-1] == f"Spawn failed: The server did not start within 10 s. {waits} Try again later."
-    assert "1 of 1 v100 requested by the servers of impatient" in message
 
 
 def test_quota_of_kubernetes_is_named(hub: Hub) -> None:

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 KIND_LABEL = "strata.dev/accelerator."
 """Prefix of the label that names a kind of accelerator of a node."""
 
+COUNTED_PREFIX = "strata.dev/"
+"""Of resources that only reservations request: no node has them."""
+
 POOL_LABEL = "nvidia.com/device-plugin.config"
 """Label that names a node's pool; NVIDIA's device plugin chooses its configuration by it."""
 
@@ -44,6 +47,14 @@ def node_labels(site: Site, accelerators: Mapping[str, int], host: str | None = 
     pool = pool_of(site, host) if host is not None else None
     labels = {**own, **{f"{KIND_LABEL}{kind}": "true" for kind, count in accelerators.items() if count}}
     return labels | ({POOL_LABEL: pool.name} if pool else {})
+
+
+def counted_as(site: Site, kind: str) -> str:
+    """Resource by which reservations count cards of a kind; empty where no other kind of the cluster shares the card's
+    resource, which then counts it."""
+    kinds = {name for held in gpu_nodes(site).values() for name in held} - {kind}
+    shared = any(site.accelerators[name].resource == site.accelerators[kind].resource for name in kinds)
+    return f"{COUNTED_PREFIX}{kind}" if shared else ""
 
 
 def pool_of(site: Site, host: str) -> GpuPool | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from strata.models import Site
-from strata.models.gpu_nodes import gpu_nodes
+from strata.models.gpu_nodes import counted_as, gpu_nodes
 
 
 def cluster_kinds(site: Site) -> list[str]:
@@ -16,6 +16,13 @@ def cluster_kinds(site: Site) -> list[str]:
 def cluster_resources(site: Site) -> list[str]:
     """Extended resources of the cluster, sorted."""
     return sorted({site.accelerators[kind].resource for kind in cluster_kinds(site)})
+
+
+def quota(site: Site, counts: Mapping[str, int]) -> dict[str, int]:
+    """What a quota of cards by kind limits: extended resources, and kinds that share one, which servers and jobs are
+    also counted by."""
+    kinds = {name: counts.get(kind, 0) for kind in cluster_kinds(site) if (name := counted_as(site, kind))}
+    return by_resource(site, counts) | kinds
 
 
 def by_resource(site: Site, counts: Mapping[str, int]) -> dict[str, int]:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from strata.catalogue.cluster_login import cluster_login, user_group
 from strata.catalogue.issuer import administrators_group, tenant_group
+from strata.catalogue.needs.tenant_quota import accounts
 from strata.catalogue.service import Values
 from strata.models import Site
 from strata.models.platform import Tenant
 from strata.models.types import Size
 from strata.platform import storage_class
-from strata.platform.accelerators import by_resource, cluster_resources
+from strata.platform.accelerators import cluster_resources, quota
 
 
 def values(site: Site, tenant: Tenant) -> Values:
     """Values of helm/tenant; cards that the quota does not name are out of reach."""
-    accelerators = by_resource(site, tenant.quota.accelerators)
+    accelerators = quota(site, tenant.quota.accelerators)
     return {
         "namespace": tenant.name,
         "quota": {
@@ -26,6 +27,7 @@ def values(site: Site, tenant: Tenant) -> Values:
         },
         "members": _subjects(site, tenant_group(tenant.name)),
         "principalInvestigators": _subjects(site, administrators_group(tenant.name)),
+        "reservations": {"accounts": list(accounts(site))},
     }
 
 

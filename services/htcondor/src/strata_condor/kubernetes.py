@@ -17,6 +17,9 @@ from strata_condor.plan import Point, Shape
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 URL = "https://kubernetes.default.svc"
 TENANT, SHAPE, IMAGE = "strata.dev/tenant", "strata.dev/shape", "strata.dev/job-image"
+RESERVATION = "strata.dev/reservation"
+"""Label of reservations, annotation of an execution point with the name of its own."""
+RESERVATION_PREFIX = "reservation-"
 OVERHEAD = 96
 """MiB of an execution point's own daemons."""
 LONGEST_TENANT = 40
@@ -34,7 +37,8 @@ class Kubernetes:
     Args:
         namespace: of the execution points.
         template: the Job of one, as the chart writes it.
-        card: what one with cards has: `resource`, `nodeSelector`, `tolerations`; empty where the pool has none.
+        card: what one with cards has: `resource`, `nodeSelector`, `tolerations`, `countedAs`; empty where the pool has
+            none.
         millicpus: thousandths of a CPU that are reserved for each CPU of a job.
         images: that jobs run in, by name.
         url: of the API server.
@@ -65,7 +69,7 @@ class Kubernetes:
         Raises:
             Unavailable: the API server does not answer.
         """
-        for job in self._request("GET", f"{self._path}?labelSelector={SHAPE}")["items"]:
+        for job in self.request("GET", f"{self._path}?labelSelector={SHAPE}")["items"]:
             status, labels = job.get("status", {}), job["metadata"]["labels"]
             ended = any(
                 c["type"] in ("Complete", "Failed") for c in status.get("conditions", []) if c["status"] == "True"
@@ -73,17 +77,19 @@ class Kubernetes:
             if not ended and "deletionTimestamp" not in job["metadata"]:
                 cpus, memory, cards = map(int, labels[SHAPE].split("-"))
                 shape = Shape(labels[TENANT], cpus, memory, cards, labels.get(IMAGE, ""))
-                yield Point(job["metadata"]["name"], shape, bool(status.get("ready")))
+                reserved = RESERVATION in job["metadata"].get("annotations", {})
+                yield Point(job["metadata"]["name"], shape, bool(status.get("ready")), reserved=reserved)
 
-    def create(self, shape: Shape) -> str:
-        """Creates an execution point; returns its name.
+    def create(self, job: Mapping[str, Any]) -> None:
+        """Creates an execution point.
+
+        Args:
+            job: as `manifest` returns it.
 
         Raises:
             Unavailable: the API server refuses it.
         """
-        job = self.manifest(shape)
-        self._request("POST", self._path, job)
-        return str(job["metadata"]["name"])
+        self.request("POST", self._path, job)
 
     def delete(self, name: str) -> None:
         """Deletes an execution point with its pod; one that is gone is none.
@@ -91,7 +97,7 @@ class Kubernetes:
         Raises:
             Unavailable: the API server refuses it.
         """
-        self._request("DELETE", f"{self._path}/{name}?propagationPolicy=Background", absent=True)
+        self.request("DELETE", f"{self._path}/{name}?propagationPolicy=Background", absent=True)
 
     def manifest(self, shape: Shape) -> dict[str, Any]:
         """The Job of an execution point with a name of its own."""
@@ -99,6 +105,8 @@ class Kubernetes:
         labels = {TENANT: shape.tenant, SHAPE: shape.label, IMAGE: shape.image}
         job["metadata"]["name"] = f"execute-{shape.tenant[:LONGEST_TENANT]}-{secrets.token_hex(4)}"
         job["metadata"].setdefault("labels", {}).update(labels)
+        # those of an earlier release have none, and end by themselves
+        job["metadata"].setdefault("annotations", {})[RESERVATION] = RESERVATION_PREFIX + job["metadata"]["name"]
         pod = job["spec"]["template"]
         pod["metadata"].setdefault("labels", {}).update(labels)
         (container,) = pod["spec"]["containers"]
@@ -128,7 +136,18 @@ class Kubernetes:
         ]
         return job
 
-    def _request(self, method: str, path: str, body: object = None, *, absent: bool = False) -> dict[str, Any]:
+    def request(self, method: str, path: str, body: object = None, *, absent: bool = False) -> dict[str, Any]:
+        """The API server's answer.
+
+        Args:
+            method: of HTTP.
+            path: with the query.
+            body: sent as JSON.
+            absent: whether an object that is not there is no error.
+
+        Raises:
+            Unavailable: the API server does not answer, or refuses; the text says why.
+        """
         headers = {"Accept": "application/json", "Content-Type": "application/json"}
         if self.account is not None:
             # read at each request, since the kubelet replaces it

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 LEAST_USAGE = 0.5
@@ -43,12 +43,14 @@ class Point:
         shape: what it was created for.
         running: whether its pod is ready.
         busy: whether it runs a job.
+        reserved: whether it was created with a reservation.
     """
 
     name: str
     shape: Shape
     running: bool = False
     busy: bool = False
+    reserved: bool = False
 
 
 @dataclass(frozen=True)
@@ -76,11 +78,13 @@ class Plan:
         create: shapes of new execution points.
         delete: names of execution points that wait for a node and have no job any more.
         refused: shapes of jobs that are beyond their tenant's limits, or whose image the pool does not have.
+        waiting: shapes of jobs for which the tenant's quota has no room now.
     """
 
     create: tuple[Shape, ...] = ()
     delete: tuple[str, ...] = ()
     refused: tuple[Shape, ...] = ()
+    waiting: tuple[Shape, ...] = ()
 
 
 @dataclass
@@ -116,7 +120,13 @@ class Pool:
     tenants: Mapping[str, Limits] = field(default_factory=dict)
     images: Collection[str] = ("",)
 
-    def plan(self, idle: Mapping[Shape, int], points: Sequence[Point], usage: Mapping[str, float]) -> Plan:
+    def plan(
+        self,
+        idle: Mapping[Shape, int],
+        points: Sequence[Point],
+        usage: Mapping[str, float],
+        reserve: Callable[[Shape], bool] = lambda _: True,
+    ) -> Plan:
         """Execution points for idle jobs, one at a time to the tenant that is furthest below its share.
 
         A share is inverse to the tenant's usage, recent and present, times its priority factor.
@@ -125,6 +135,8 @@ class Pool:
             idle: number of idle jobs by shape.
             points: all that have not ended.
             usage: CPUs that each tenant used, decayed over time.
+            reserve: takes room for an execution point in what is left of its tenant's quota; False if it is too
+                little.
         """
         spare = Counter(point.shape for point in points if not point.busy)
         missing = {shape: count - spare[shape] for shape, count in sorted(idle.items()) if count > spare[shape]}
@@ -134,15 +146,20 @@ class Pool:
             use.setdefault(point.shape.tenant, _Use()).add(point.shape)
         delete = _surplus(idle, points, spare)
         create: list[Shape] = []
+        waiting: list[Shape] = []
         while len(points) - len(delete) + len(create) < self.maximum:
             possible = [s for s, count in missing.items() if count > 0 and s not in refused and self._fits(s, use)]
             if not possible:
                 break
             chosen = min(possible, key=lambda shape: (self._charge(shape, use, usage), shape))
+            if not reserve(chosen):
+                waiting.append(chosen)
+                del missing[chosen]
+                continue
             missing[chosen] -= 1
             use.setdefault(chosen.tenant, _Use()).add(chosen)
             create.append(chosen)
-        return Plan(tuple(create), tuple(delete), refused)
+        return Plan(tuple(create), tuple(delete), refused, tuple(waiting))
 
     def _possible(self, shape: Shape) -> bool:
         return shape.image in self.images and self._fits(shape, {})

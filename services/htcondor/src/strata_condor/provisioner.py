@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from strata_condor.kubernetes import Kubernetes, Unavailable
-from strata_condor.plan import Limits, Point, Pool
+from strata_condor.plan import Limits, Point, Pool, Shape
 from strata_condor.queue import ATTRIBUTES, SELECTION, STATES, Snapshot, merged, snapshot, usage
+from strata_condor.reservations import Reservations, Room
 
 METRICS_PORT = 9100
 STALE_SECONDS = 120.0
@@ -34,6 +35,7 @@ class Settings:
         seconds: between two passes.
         pool: limits.
         kubernetes: where execution points are made.
+        reservations: their room in tenants' quotas; None where no quota counts them.
     """
 
     schedds: tuple[str, ...]
@@ -41,6 +43,7 @@ class Settings:
     seconds: float
     pool: Pool
     kubernetes: Kubernetes
+    reservations: Reservations | None = None
 
     @classmethod
     def load(cls, directory: Path) -> Settings:
@@ -53,7 +56,8 @@ class Settings:
         cluster = Kubernetes(given["namespace"], template, *of_points, shared=given["shared"])
         pool = Pool(given["maximum"], tenants, tuple(images))
         schedds = tuple(f"{name}@{given['domain']}" for name in tenants)
-        return cls(schedds, given["defaultImage"], given["seconds"], pool, cluster)
+        reservations = Reservations(cluster, given["reservation"]) if given["reservation"] else None
+        return cls(schedds, given["defaultImage"], given["seconds"], pool, cluster, reservations)
 
 
 class Condor:
@@ -111,16 +115,57 @@ class Provisioner:
         # the points first: a job that starts in between makes one of them busy, not spare
         listed = list(cluster.points())
         queue = self.queue()
-        points = [replace(point, busy=point.name in queue.busy) for point in listed]
-        plan = self.settings.pool.plan(queue.idle, points, self.usage() if queue.idle else {})
+        points = self._with_room([replace(point, busy=point.name in queue.busy) for point in listed])
+        rooms: dict[str, Room] = {}
+
+        def reserve(shape: Shape) -> bool:
+            if (reservations := self.settings.reservations) is None:
+                return True
+            if shape.tenant not in rooms:
+                rooms[shape.tenant] = reservations.room(shape.tenant)
+            needed = reservations.needed(shape)
+            if rooms[shape.tenant].missing(needed):
+                return False
+            rooms[shape.tenant].take(needed)
+            return True
+
+        plan = self.settings.pool.plan(queue.idle, points, self.usage() if queue.idle else {}, reserve)
+        tenants = {point.name: point.shape.tenant for point in points}
         for name in plan.delete:
-            cluster.delete(name)
-            log(f"deleted {name}: no job waits for it")
+            self._delete(name, tenants[name], "no job waits for it")
         for shape in plan.create:
-            what = f"{shape.cpus} CPUs, {shape.memory} MiB, {shape.cards} cards, image {shape.image}"
-            log(f"created {cluster.create(shape)}: {what}")
+            self._create(shape)
         self.metrics = exposition(queue, points, self.settings.pool.tenants, time.time())
         self.last_pass = time.monotonic()
+
+    def _with_room(self, points: list[Point]) -> list[Point]:
+        """Execution points that still have their room in the tenant's quota; a server took that of the others, which
+        end. Reservations of points that have ended are deleted."""
+        if (reservations := self.settings.reservations) is None:
+            return points
+        held = {tenant: reservations.points(tenant) for tenant in self.settings.pool.tenants}
+        names = {point.name for point in points}
+        for tenant, ended in ((tenant, found - names) for tenant, found in held.items()):
+            for name in sorted(ended):
+                reservations.release(tenant, name)
+        lost = [p for p in points if p.reserved and p.name not in held.get(p.shape.tenant, ())]
+        for point in lost:
+            self._delete(point.name, point.shape.tenant, "a server took its room in the tenant's quota")
+        return [point for point in points if point not in lost]
+
+    def _create(self, shape: Shape) -> None:
+        cluster, reservations = self.settings.kubernetes, self.settings.reservations
+        job = cluster.manifest(shape)
+        if reservations is None or reservations.create(shape, job):
+            cluster.create(job)
+            what = f"{shape.cpus} CPUs, {shape.memory} MiB, {shape.cards} cards, image {shape.image}"
+            log(f"created {job['metadata']['name']}: {what}")
+
+    def _delete(self, name: str, tenant: str, why: str) -> None:
+        self.settings.kubernetes.delete(name)
+        if self.settings.reservations is not None:
+            self.settings.reservations.release(tenant, name)
+        log(f"deleted {name}: {why}")
 
     def run(self) -> None:
         """For ever; a daemon that does not answer is asked again in the next pass."""

@@ -46,12 +46,12 @@ class RecordingSpawner(SiteSpawner):  # type: ignore[misc]
         return int(file.read_text()) if file.exists() else 0
 
     async def _start_pod(self) -> Any:
-        if self._address.exists():
-            return "127.0.0.1", int(self._address.read_text())
         await self.load_user_options()
         pod = await self.modify_pod_hook(self, await self.get_pod_manifest())
         content = json.dumps(ApiClient().sanitize_for_serialization(pod))
         (DIRECTORY / f"{self.user.name}.pod").write_text(content)
+        if self._address.exists():
+            return "127.0.0.1", int(self._address.read_text())
         if (refused := DIRECTORY / f"{self.user.name}.refused").exists():
             error = ApiException(status=403)
             error.body = refused.read_text()
@@ -85,8 +85,9 @@ class RecordingSpawner(SiteSpawner):  # type: ignore[misc]
     async def poll(self) -> int | None:
         return None if self._address.exists() or self._kubernetes.exists() else 0
 
-    async def stop(self, now: bool = False) -> None:
-        """Nothing was started."""
+    async def stop(self, now: bool = False) -> None:  # noqa: ARG002  # as upstream's
+        """Nothing was started, but has its room."""
+        await self._release()
 
 
 class NoProxy(Proxy):

@@ -16,6 +16,7 @@ from strata.catalogue.needs.namespace import Namespace, TenantNamespaces
 from strata.catalogue.needs.priority import Priority
 from strata.catalogue.needs.secret import Secret
 from strata.catalogue.needs.shared_volume import NfsFolder, SharedVolume, TenantFolders
+from strata.catalogue.needs.tenant_quota import TenantQuota
 from strata.catalogue.needs.upstream_chart import UpstreamChart
 
 __all__ = [
@@ -40,5 +41,6 @@ __all__ = [
     "TenantBuckets",
     "TenantFolders",
     "TenantNamespaces",
+    "TenantQuota",
     "UpstreamChart",
 ]

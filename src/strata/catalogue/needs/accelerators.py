@@ -24,12 +24,14 @@ class AcceleratorAccess:
         count: of accelerators per pod.
         node_selector: labels of the nodes that have them.
         tolerations: of the taints of these nodes.
+        counted_as: what a reservation requests beside the resource, to count the kind; empty: nothing.
     """
 
     resource: str
     count: int
     node_selector: Mapping[str, str]
     tolerations: tuple[Mapping[str, str], ...]
+    counted_as: str = ""
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ class Accelerators(Need[AcceleratorAccess]):
 
     def provide(self, context: ServiceContext[Any]) -> AcceleratorAccess:
         """Resource, count, node selector and tolerations."""
-        from strata.models.gpu_nodes import node_labels
+        from strata.models.gpu_nodes import counted_as, node_labels
 
         site = context.site
         kinds = sorted(kind for kind, most in self._most(site).items() if most >= self.count)
@@ -77,7 +79,8 @@ class Accelerators(Need[AcceleratorAccess]):
         # GPUs of a vendor share one resource: the label tells the kinds apart
         labels = node_labels(site, {self.kind: self.count} if self.kind else {})
         tolerations = tuple(toleration(taint) for taint in site.cluster.gpu_nodes.taints)
-        return AcceleratorAccess(site.accelerators[kinds[0]].resource, self.count, labels, tolerations)
+        counted = counted_as(site, self.kind) if self.kind else ""
+        return AcceleratorAccess(site.accelerators[kinds[0]].resource, self.count, labels, tolerations, counted)
 
 
 def toleration(taint: str) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from strata_hub import TENANT_LABEL, Profile, datasets, quota, tenant_label
+from strata_hub import TENANT_LABEL, Profile, datasets, tenant_label
 from strata_hub.configuration import Limits, bytes_of, effective
 from strata_hub.sources import NOTHING, Allowed
 from strata_hub.store import Store
@@ -30,7 +30,8 @@ def pod_hook(
     sources: Mapping[str, Allowed],
 ) -> Callable[[Any, Any], Awaitable[Any]]:
     """The function that KubeSpawner calls with each pod before it creates it: the tenant's label, and the configuration
-    and datasets of that tenant only, also for a user of several. A server that exceeds the tenant's quota is refused.
+    and datasets of that tenant only, also for a user of several. A server that does not fit into the tenant's quota is
+    refused.
 
     Args:
         tenants: as `tenant_label` takes them, as well as `profiles` and `access`.
@@ -50,29 +51,17 @@ def pod_hook(
             user, groups = spawner.user.name, {group.name for group in spawner.user.groups}
             store, image = Store(spawner.db, name), pod.spec.containers[0].image
             configure(pod, effective(store.all(), user, groups, groups_of[name], limits[name]), accelerators)
-            _reserve(spawner, pod, name, limits[name], accelerators)
             await datasets.mount(pod, image, datasets.of(store), sources.get(name, NOTHING), downloads)
         dask_options(pod.spec.containers[0], name)
         member_of = name or shared["users"].get(spawner.user.name)
         folder = shared["folders"].get(member_of)
         if folder is not None:
             mount_shared_folder(pod, member_of, folder)
+        # last, as what fails before needs no room
+        await spawner.reserve(name, pod)
         return pod
 
     return change
-
-
-def _reserve(spawner: Any, pod: Any, tenant: str, limits: Limits, accelerators: Mapping[str, Any]) -> None:
-    """Counts the server for its tenant.
-
-    Raises:
-        StartError: the tenant's quota is reached.
-    """
-    resources = pod.spec.containers[0].resources
-    needed = quota.requested({"limits": resources.limits, "requests": resources.requests})
-    needed = quota.by_kind(needed, pod.spec.node_selector or {}, accelerators)
-    quota.check(tenant, needed, spawner.tenants_servers(tenant, accelerators), quota.limits_of(limits))
-    spawner.reserved = (tenant, needed)
 
 
 def dask_options(container: Any, tenant: str | None) -> None:

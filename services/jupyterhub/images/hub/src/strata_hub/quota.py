@@ -1,4 +1,4 @@
-"""The tenant's quota for all its servers, which run in one namespace with those of other tenants."""
+"""Amounts of resources, as Kubernetes and its quotas name them, and for people."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 from tornado import web
 
 from strata_hub import TENANT_LABEL
-from strata_hub.configuration import Limits
 
 Amounts = Mapping[str, float]
 """By resource, as Kubernetes names them: CPUs, bytes, accelerators."""
@@ -19,7 +18,7 @@ SUFFIXES = {"m": 1e-3, **{f"{unit}i": 1024.0**n for n, unit in enumerate("KMGT",
 SUFFIXES |= {unit: 1000.0**n for n, unit in enumerate("kMGT", 1)}
 GIB = 2**30
 CONFLICT = 409
-TITLES = {"cpu": "CPUs", "memory": "memory"}
+TITLES = {"cpu": "CPUs", "memory": "memory", "limits.memory": "memory (limits)", "pods": "pods"}
 
 
 class StartError(web.HTTPError):  # type: ignore[misc]
@@ -46,31 +45,12 @@ def requested(resources: Mapping[str, Any]) -> dict[str, float]:
     return {name: quantity(value) for name, value in found.items()}
 
 
-def by_kind(amounts: Amounts, selector: Mapping[str, str], accelerators: Mapping[str, Any]) -> Amounts:
-    """Amounts of accelerators by their kind, which the node's labels tell: several kinds may share a resource.
-
-    Args:
-        amounts: by resource.
-        selector: of the pod's node.
-        accelerators: kind to `resource` and `nodeSelector`.
-    """
-    found = dict(amounts)
-    # the closest match first
-    for kind, card in sorted(accelerators.items(), key=lambda one: -len(one[1]["nodeSelector"])):
-        if card["nodeSelector"].items() <= selector.items() and card["resource"] in found:
-            found[kind] = found.pop(card["resource"])
-    return found
-
-
-def servers(
-    pods: Iterable[Mapping[str, Any]], tenant: str, accelerators: Mapping[str, Any] | None = None
-) -> dict[str, Amounts]:
+def servers(pods: Iterable[Mapping[str, Any]], tenant: str) -> dict[str, Amounts]:
     """What the tenant's servers request, by user; one that stops does not count.
 
     Args:
         pods: of all users, as Kubernetes' API returns them.
         tenant: name of the tenant.
-        accelerators: as `by_kind` takes them; None for amounts by resource.
     """
     found = {}
     for pod in pods:
@@ -79,43 +59,20 @@ def servers(
             continue
         if pod["status"].get("phase") not in ENDED:
             user = metadata.get("annotations", {}).get(USER_ANNOTATION, metadata.get("name", "?"))
-            amounts = requested(pod["spec"]["containers"][0].get("resources") or {})
-            found[user] = by_kind(amounts, pod["spec"].get("nodeSelector") or {}, accelerators or {})
+            found[user] = requested(pod["spec"]["containers"][0].get("resources") or {})
     return found
 
 
-def check(tenant: str, needed: Amounts, others: Mapping[str, Amounts], limits: Amounts) -> None:
-    """Accepts a server that fits into the tenant's quota beside the others.
-
-    Args:
-        tenant: name of the tenant.
-        needed: what the server requests, accelerators by kind.
-        others: what the tenant's other servers request, by user.
-        limits: of the tenant; what has none is not limited.
-
-    Raises:
-        StartError: it does not fit.
-    """
-    for resource, limit in limits.items():
-        need = needed.get(resource, 0.0)
-        users = {user: amounts[resource] for user, amounts in others.items() if amounts.get(resource)}
-        used = sum(users.values())
-        # sums of thousandths
-        if need and used + need > limit + 1e-6:
-            title = TITLES.get(resource, resource)
-            whom = f"the servers of {', '.join(sorted(users))}" if users else "no server"
-            raise StartError(
-                f"The quota of tenant {tenant} is reached: {_text(resource, used)} of {_text(resource, limit)} "
-                f"{title} requested by {whom}, and this server requests {_text(resource, need)}. "
-                "Choose a smaller profile, ask them to stop a server, or ask your principal investigators; "
-                "the operators of this site can raise the quota."
-            )
-
-
-def limits_of(limits: Limits) -> dict[str, float]:
-    """By resource, of accelerators by kind: those that the quota does not name are for profiles to limit."""
-    cards = {kind: float(count) for kind, count in limits.accelerators.items()}
-    return {"cpu": float(limits.cpu), "memory": float(limits.memory), **cards}
+def needed_by(pod: Mapping[str, Any]) -> dict[str, float]:
+    """What a quota counts for a pod, by its names: `requests.cpu`, `limits.memory`, `pods`."""
+    found = {"pods": 1.0}
+    for container in pod["spec"]["containers"]:
+        resources = container.get("resources") or {}
+        amounts = {f"requests.{name}": amount for name, amount in requested(resources).items()}
+        if memory := (resources.get("limits") or {}).get("memory"):
+            amounts["limits.memory"] = quantity(memory)
+        found |= {name: found.get(name, 0.0) + amount for name, amount in amounts.items()}
+    return found
 
 
 def titles_of(accelerators: Mapping[str, Any]) -> dict[str, str]:
@@ -123,8 +80,11 @@ def titles_of(accelerators: Mapping[str, Any]) -> dict[str, str]:
     found = dict(TITLES)
     for kind, card in accelerators.items():
         found[card["resource"]] = f"{found[card['resource']]}/{kind}" if card["resource"] in found else kind
+        if card["countedAs"]:
+            found[card["countedAs"]] = kind
     return found
 
 
-def _text(resource: str, amount: float) -> str:
-    return f"{amount / GIB:g} GiB" if resource == "memory" else f"{round(amount, 3):g}"
+def text(name: str, amount: float) -> str:
+    """An amount of a resource of a quota, for people."""
+    return f"{amount / GIB:.4g} GiB" if name.endswith("memory") else f"{round(amount, 3):g}"

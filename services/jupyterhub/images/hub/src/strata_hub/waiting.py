@@ -7,16 +7,19 @@ import json
 import re
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from inspect import isawaitable
 from typing import Any, ClassVar
 
+from aiohttp import ClientError
 from jupyterhub.utils import utcnow
 from kubernetes_asyncio.client.rest import ApiException
 from traitlets import Dict, Integer
 
 from strata_hub import TENANT_LABEL
-from strata_hub.quota import Amounts, StartError, requested, servers
+from strata_hub.quota import StartError, requested, servers
+from strata_hub.reservations import Reservations
 from strata_hub.spawner import DatasetSpawner
 
 QUEUE_SECONDS = 1800
@@ -44,19 +47,46 @@ class SiteSpawner(DatasetSpawner):
     maximum_servers = Integer(0, config=True, help="Servers of all users at one time; 0 for no limit.")
     idle_seconds = Integer(0, config=True, help="After which an idle server stops; 0 for never.")
     titles = Dict(config=True, help="Names of resources for people.")
-    reserved: tuple[str, Amounts] | None = None
-    """Tenant and requests of a server whose pod Kubernetes may not report yet."""
+    reservations: ClassVar[Reservations]
+    """Of the hub."""
+    tenant: str | None = None
+    """Whose quota the server uses."""
     _queue: ClassVar[list[SiteSpawner]] = []
     _queued_until = 0.0
 
-    def tenants_servers(self, tenant: str, accelerators: Mapping[str, Any]) -> dict[str, Amounts]:
-        """What the tenant's other servers request, by user, accelerators by kind."""
-        found = servers(self.pod_reflector.pods.values(), tenant, accelerators)
-        for other in self._spawners():
-            if other.pending == "spawn" and other.reserved and other.reserved[0] == tenant:
-                found[other.user.name] = other.reserved[1]
-        found.pop(self.user.name, None)
-        return found
+    async def reserve(self, tenant: str | None, pod: Any) -> None:
+        """Room for the pod in the tenant's quota; a user without a tenant has none.
+
+        Args:
+            tenant: name of the tenant.
+            pod: V1Pod.
+
+        Raises:
+            StartError: the quota has no room for it.
+        """
+        self.tenant = tenant
+        if tenant is not None:
+            content = self.api.api_client.sanitize_for_serialization(pod)
+            await self.reservations.take(self.api, tenant, content, self.user.name)
+
+    async def stop(self, now: bool = False) -> None:
+        """Also gives the room back; what fails here is made up for by `Reservations.compare`."""
+        await super().stop(now)
+        await self._release()
+
+    async def _release(self) -> None:
+        if self.tenant is not None:
+            with suppress(ApiException, ClientError, TimeoutError):
+                await self.reservations.release(self.api, self.tenant, self.pod_name)
+
+    def get_state(self) -> dict[str, Any]:
+        """What a hub that starts anew knows of the server."""
+        return {**super().get_state(), **({"tenant": self.tenant} if self.tenant else {})}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """As `get_state` returns it."""
+        super().load_state(state)
+        self.tenant = state.get("tenant")
 
     async def _start_reflector(self, kind: str, *arguments: Any, **options: Any) -> Any:
         """KubeSpawner keeps a list of pods that failed to load, for which all later starts would wait."""
@@ -72,7 +102,7 @@ class SiteSpawner(DatasetSpawner):
     async def run_pre_spawn_hook(self) -> None:
         """Before the start, whose time it does not use."""
         # of the server before
-        self._start_future = self.reserved = None
+        self._start_future = self.tenant = None
         if limit := self._limit():
             await self._turn(limit)
             # the hub asked before the queue, where permissions may have ended
@@ -83,6 +113,14 @@ class SiteSpawner(DatasetSpawner):
             await result
 
     async def _start(self) -> Any:
+        try:
+            return await self._start_in_time()
+        except BaseException:
+            # no pod, or one that the hub stops
+            await self._release()
+            raise
+
+    async def _start_in_time(self) -> Any:
         seconds = max(MARGIN_SECONDS, self.start_timeout - MARGIN_SECONDS)
         try:
             return await asyncio.wait_for(self._start_pod(), seconds)
