@@ -36,7 +36,7 @@ ENTRY = FrontPageEntry(
 )
 EXECUTE, MONITOR, PROVISIONER = "execute", "monitor", "provisioner"
 """Names in identities. A user's has a dot after the tenant's."""
-SCOPES = {EXECUTE: ("ADVERTISE_STARTD", "ADVERTISE_MASTER", "READ"), MONITOR: ("READ",), PROVISIONER: ("READ",)}
+SCOPES = {EXECUTE: ("ADVERTISE_STARTD", "ADVERTISE_MASTER", "READ"), MONITOR: ("READ",), PROVISIONER: ("READ", "WRITE")}
 
 
 def daemon_token(secrets: Secrets, domain: str, name: str) -> str:

@@ -151,3 +151,17 @@ def test_a_job_that_only_claims_to_be_spooled_reaches_no_files(real_pool: RealPo
     real_pool.run("condor_release", cluster, user=EVE)
     real_pool.until(cluster, HELD)
     assert real_pool.run("test", "-e", f"{FORGED}-2")[0] != 0
+
+
+def test_the_provisioner_writes_what_a_job_waits_for(real_pool: RealPool) -> None:
+    """The job's owner reads it; the provisioner submits nothing."""
+    cluster, text = real_pool.submit(shell("true") + "requirements = false"), "the quota of tenant research: CPUs"
+    try:
+        edit = ("condor_qedit", cluster, "StrataWaitsFor", f'"{text}"')
+        real_pool.output(*edit, user="provisioner", at="research")
+        read = real_pool.output("condor_q", cluster, "-af", "StrataWaitsFor", user="research.ada")
+        assert read.strip() == text
+        with pytest.raises(AssertionError, match="jobs of research are submitted with a token of"):
+            real_pool.submit(shell("true"), "provisioner")
+    finally:
+        real_pool.output("condor_rm", cluster)

@@ -206,7 +206,7 @@ def test_the_provisioner_goes_on_where_another_was_killed(jobs: dict[str, Any], 
     queue = Snapshot(Counter({shape: 2}), jobs=Counter({("a", "idle"): 2}))
 
     def started() -> Any:
-        settings = Settings(("research@lab",), "", 5, pool(plan), cluster)
+        settings = Settings("lab", "", 5, pool(plan), cluster)
         return Provisioner(settings, lambda: queue, dict)
 
     first = started()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -39,10 +39,15 @@ class Passes:
 
         cluster = Kubernetes("execute", TEMPLATE, card or CARD, 1000, {"": "registry/condor"}, api.url, account=None)
         pool = Pool(10, {name: Limits(100, 99999, 9) for name in ("a", "b")})
-        settings = Settings((), "", 5, pool, cluster, Reservations(cluster, RESERVATION))
+        settings = Settings("lab", "", 5, pool, cluster, Reservations(cluster, RESERVATION))
         self.queue = Snapshot()
         self.api, self.points, self.reservations = api, api.of("execute", "jobs"), api.of("a", "pods")
-        self._provisioner = Provisioner(settings, lambda: self.queue, dict)
+        self._provisioner = Provisioner(settings, lambda: self.queue, dict, self.explain)
+
+    def explain(self, tenant: str, jobs: Sequence[str], text: str) -> None:
+        """As HTCondor stores it."""
+        for job in jobs:
+            self.queue.said[tenant, job] = self.queue.said[tenant, job][0], text
 
     def run(self, **shapes: Any) -> None:
         """One pass, with idle jobs: tenant to CPUs, MiB and cards, and how many."""
@@ -126,3 +131,21 @@ def test_room_that_was_taken_meanwhile_makes_no_point(api: KubernetesApi) -> Non
     api.create = late  # type: ignore[method-assign]  # the room goes between the reading and the writing
     passes.run(a=((1, 128), 1))
     assert not passes.points
+
+
+def test_a_job_says_who_uses_what_it_waits_for(api: KubernetesApi) -> None:
+    """Until it runs; jobs for which there is room say nothing."""
+    from strata_condor.plan import Shape
+
+    passes = Passes(api)
+    labels = {"labels": {"strata.dev/reservation": "server"}, "annotations": {"strata.dev/reserved-for": "ada"}}
+    server = {"name": "server", "resources": {"requests": {"cpu": "1500m"}}}
+    api.create("a", "pods", {"metadata": {"name": "reservation-1", **labels}, "spec": {"containers": [server]}})
+    said = passes.queue.said
+    said["a", "1.0"], said["b", "1.0"] = (Shape("a", 1, 128), ""), (None, "of a time before it ran")
+    passes.run(a=((1, 128), 1))
+    assert said["a", "1.0"][1] == "the quota of tenant a: CPUs are used by the server of ada"
+    assert said["b", "1.0"] == (None, "")
+    passes.reservations.clear()
+    passes.run(a=((1, 128), 1))
+    assert said["a", "1.0"][1] == ""

@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -15,12 +15,14 @@ from typing import Any
 
 from strata_condor.kubernetes import Kubernetes, Unavailable
 from strata_condor.plan import Limits, Point, Pool, Shape
-from strata_condor.queue import ATTRIBUTES, SELECTION, STATES, Snapshot, merged, snapshot, usage
+from strata_condor.queue import ATTRIBUTES, SELECTION, STATES, WAITS_FOR, Snapshot, merged, snapshot, usage
 from strata_condor.reservations import Reservations, Room
 
 METRICS_PORT = 9100
 STALE_SECONDS = 120.0
 """Without a pass for so long the provisioner is restarted."""
+MOST_EXPLAINED = 1000
+"""Jobs of a tenant whose text changes in one pass; the others follow in the next."""
 POINT_STATES = ("pending", "idle", "busy")
 """Of an execution point: without a node or not ready yet, without a job, with one."""
 
@@ -30,7 +32,7 @@ class Settings:
     """What the chart writes.
 
     Args:
-        schedds: names, one of each tenant.
+        domain: of the pool; each tenant's schedd is <tenant>@<domain>.
         default_image: name of the image of jobs that name none.
         seconds: between two passes.
         pool: limits.
@@ -38,7 +40,7 @@ class Settings:
         reservations: their room in tenants' quotas; None where no quota counts them.
     """
 
-    schedds: tuple[str, ...]
+    domain: str
     default_image: str
     seconds: float
     pool: Pool
@@ -55,18 +57,18 @@ class Settings:
         of_points = (given["card"], given["millicpus"], images)
         cluster = Kubernetes(given["namespace"], template, *of_points, shared=given["shared"])
         pool = Pool(given["maximum"], tenants, tuple(images))
-        schedds = tuple(f"{name}@{given['domain']}" for name in tenants)
         reservations = Reservations(cluster, given["reservation"]) if given["reservation"] else None
-        return cls(schedds, given["defaultImage"], given["seconds"], pool, cluster, reservations)
+        return cls(given["domain"], given["defaultImage"], given["seconds"], pool, cluster, reservations)
 
 
 class Condor:
     """The pool, by HTCondor's client for Python."""
 
-    def __init__(self, schedds: Collection[str], default_image: str) -> None:
+    def __init__(self, tenants: Collection[str], domain: str, default_image: str) -> None:
         import htcondor2  # type: ignore[import-not-found]  # in the image only
 
-        self._client, self._schedds, self._image = htcondor2, schedds, default_image
+        self._client, self._domain, self._image = htcondor2, domain, default_image
+        self._schedds = [f"{name}@{domain}" for name in tenants]
         self._last: dict[str, Snapshot] = {}
 
     def queue(self) -> Snapshot:
@@ -85,6 +87,18 @@ class Condor:
         negotiator = self._client.Negotiator(self._locate(self._client.DaemonType.Negotiator))
         return usage(negotiator.getPriorities())
 
+    def explain(self, tenant: str, jobs: Sequence[str], text: str) -> None:
+        """Writes what jobs wait for into their ads.
+
+        Args:
+            tenant: whose schedd has them.
+            jobs: ids.
+            text: empty for jobs that do not wait any more.
+        """
+        name = f"{tenant}@{self._domain}"
+        schedd = self._client.Schedd(self._locate(self._client.DaemonType.Schedd, name))
+        schedd.edit(list(jobs), WAITS_FOR, json.dumps(text))
+
     def _locate(self, *arguments: Any) -> Any:
         return self._client.Collector().locate(*arguments)
 
@@ -97,11 +111,13 @@ class Provisioner:
         settings: of the pool.
         queue: reads the queue.
         usage: reads the tenants' usage.
+        explain: as Condor's.
     """
 
     settings: Settings
     queue: Callable[[], Snapshot]
     usage: Callable[[], Mapping[str, float]]
+    explain: Callable[[str, Sequence[str], str], None] = lambda *_: None
     metrics: str = ""
     last_pass: float = field(default_factory=time.monotonic)
 
@@ -135,6 +151,7 @@ class Provisioner:
             self._delete(name, tenants[name], "no job waits for it")
         for shape in plan.create:
             self._create(shape)
+        self._explain(queue, plan.waiting)
         self.metrics = exposition(queue, points, self.settings.pool.tenants, time.time())
         self.last_pass = time.monotonic()
 
@@ -152,6 +169,18 @@ class Provisioner:
         for point in lost:
             self._delete(point.name, point.shape.tenant, "a server took its room in the tenant's quota")
         return [point for point in points if point not in lost]
+
+    def _explain(self, queue: Snapshot, waiting: Collection[Shape]) -> None:
+        """Jobs that wait for the quota say who uses it, and others that did so no more."""
+        reservations = self.settings.reservations
+        texts = {shape: reservations.waits_for(shape) for shape in waiting} if reservations else {}
+        changed: dict[tuple[str, str], list[str]] = {}
+        for (tenant, job), (shape, said) in queue.said.items():
+            text = texts.get(shape, "") if shape else ""
+            if said != text:
+                changed.setdefault((tenant, text), []).append(job)
+        for (tenant, text), jobs in changed.items():
+            self.explain(tenant, jobs[:MOST_EXPLAINED], text)
 
     def _create(self, shape: Shape) -> None:
         cluster, reservations = self.settings.kubernetes, self.settings.reservations
@@ -239,7 +268,7 @@ def log(text: str) -> None:
 def main() -> None:
     """Runs the provisioner."""
     settings = Settings.load(Path(os.environ["STRATA_CONDOR_DIRECTORY"]))
-    condor = Condor(settings.schedds, settings.default_image)
-    provisioner = Provisioner(settings, condor.queue, condor.usage)
+    condor = Condor(settings.pool.tenants, settings.domain, settings.default_image)
+    provisioner = Provisioner(settings, condor.queue, condor.usage, condor.explain)
     serve(provisioner)
     provisioner.run()

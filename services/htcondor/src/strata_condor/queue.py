@@ -14,9 +14,11 @@ STATES = {IDLE: "idle", RUNNING: "running", HELD: "held"}
 MEMORY_STEP = 128
 """MiB; requests are rounded up, so that jobs share execution points."""
 DEFAULT_MEMORY = 128
+WAITS_FOR = "StrataWaitsFor"
+"""Attribute of a job that says why it has no execution point."""
 ATTRIBUTES = [
     "AcctGroup", "EnteredCurrentStatus", "HoldReasonCode", "JobStatus", "MemoryUsage", "RemoteHost", "RequestCpus",
-    "RequestGPUs", "RequestMemory", "StrataImage",
+    "RequestGPUs", "RequestMemory", "StrataImage", "ClusterId", "ProcId", WAITS_FOR,
 ]  # fmt: skip
 SPOOLING = 16
 """HoldReasonCode of a job whose files are on their way."""
@@ -42,12 +44,14 @@ class Snapshot:
         busy: names of the execution points that run a job.
         jobs: number of jobs by tenant and state (idle, running, held).
         idle_since: of each tenant's job that has been idle for the longest, in seconds since 1970.
+        said: what each job says that it waits for, by tenant and id: its shape, None if it does not wait, and the text.
     """
 
     idle: Counter[Shape] = field(default_factory=Counter)
     busy: set[str] = field(default_factory=set)
     jobs: Counter[tuple[str, str]] = field(default_factory=Counter)
     idle_since: dict[str, int] = field(default_factory=dict)
+    said: dict[tuple[str, str], tuple[Shape | None, str]] = field(default_factory=dict)
 
 
 def snapshot(ads: Iterable[Ad], default_image: str) -> Snapshot:
@@ -68,8 +72,13 @@ def snapshot(ads: Iterable[Ad], default_image: str) -> Snapshot:
             found.idle_since[tenant] = min(since, found.idle_since.get(tenant, since))
             memory = max(1, -(-_number(ad, "RequestMemory", DEFAULT_MEMORY) // MEMORY_STEP)) * MEMORY_STEP
             cpus, cards = max(1, _number(ad, "RequestCpus", 1)), max(0, _number(ad, "RequestGPUs", 0))
-            found.idle[Shape(tenant, cpus, memory, cards, str(ad.get("StrataImage") or default_image))] += 1
-        elif host := ad.get("RemoteHost"):
+            shape = Shape(tenant, cpus, memory, cards, str(ad.get("StrataImage") or default_image))
+            found.idle[shape] += 1
+            found.said[tenant, job_id(ad)] = shape, str(ad.get(WAITS_FOR) or "")
+            continue
+        if text := ad.get(WAITS_FOR):
+            found.said[tenant, job_id(ad)] = None, str(text)
+        if host := ad.get("RemoteHost"):
             found.busy.add(point_of(str(host)))
     return found
 
@@ -82,7 +91,13 @@ def merged(snapshots: Iterable[Snapshot]) -> Snapshot:
         found.busy |= one.busy
         found.jobs += one.jobs
         found.idle_since |= one.idle_since
+        found.said |= one.said
     return found
+
+
+def job_id(ad: Ad) -> str:
+    """As HTCondor writes it."""
+    return f"{ad.get('ClusterId')}.{ad.get('ProcId')}"
 
 
 def point_of(host: str) -> str:

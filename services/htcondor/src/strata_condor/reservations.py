@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +15,9 @@ from strata_condor.plan import Shape
 
 SUFFIXES = {"m": 1e-3, **{f"{unit}i": 1024.0**n for n, unit in enumerate("KMGT", 1)}}
 SUFFIXES |= {unit: 1000.0**n for n, unit in enumerate("kMGT", 1)}
+RESERVED_FOR = "strata.dev/reserved-for"
+"""Annotation of a server's reservation: its user."""
+TITLES = {"requests.cpu": "CPUs", "requests.memory": "memory", "limits.memory": "memory (limits)"}
 ROUNDING = 1e-6
 """Of sums of thousandths."""
 
@@ -24,11 +28,18 @@ def quantity(value: object) -> float:
     return float(number) * SUFFIXES.get(suffix, 1.0)
 
 
-def needed_by(pod: Mapping[str, Any]) -> dict[str, float]:
-    """What a quota counts for a pod with one container, by its names: `requests.cpu`, `limits.memory`, `pods`."""
-    resources = pod["spec"]["containers"][0]["resources"]
-    found = {f"requests.{name}": quantity(amount) for name, amount in resources["requests"].items()}
-    return {"pods": 1.0, "limits.memory": quantity(resources["limits"]["memory"]), **found}
+def needed_by(pod: Mapping[str, Any]) -> Mapping[str, float]:
+    """What a quota counts for a pod, by its names: `requests.cpu`, `limits.memory`, `pods`."""
+    found: Counter[str] = Counter()
+    found["pods"] = 1
+    for container in pod["spec"]["containers"]:
+        resources = container.get("resources", {})
+        limits = resources.get("limits", {})
+        for name, amount in {**limits, **resources.get("requests", {})}.items():
+            found[f"requests.{name}"] += quantity(amount)
+        if "memory" in limits:
+            found["limits.memory"] += quantity(limits["memory"])
+    return found
 
 
 @dataclass
@@ -120,9 +131,25 @@ class Reservations:
         """
         self.kubernetes.request("DELETE", f"{_pods(tenant)}/{RESERVATION_PREFIX}{point}", absent=True)
 
-    def needed(self, shape: Shape) -> dict[str, float]:
+    def needed(self, shape: Shape) -> Mapping[str, float]:
         """What a quota counts for an execution point, by its names: `requests.cpu`, `limits.memory`, `pods`."""
         return needed_by(self.manifest(shape, self.kubernetes.manifest(shape)))
+
+    def waits_for(self, shape: Shape) -> str:
+        """Who uses what an execution point would need, without amounts: the text stays the same while these change.
+
+        Raises:
+            Unavailable: the API server does not answer.
+        """
+        missing = self.room(shape.tenant).missing(self.needed(shape))
+        pods = self.kubernetes.request("GET", _pods(shape.tenant))["items"]
+        parts = []
+        for name in missing:
+            users = sorted({_user(pod) for pod in pods if _counts(pod) and needed_by(pod).get(name)})
+            parts.append(
+                f"{TITLES.get(name, name.removeprefix('requests.'))} are used by {', '.join(users) or 'nobody'}"
+            )
+        return f"the quota of tenant {shape.tenant}: {'; '.join(parts)}" if parts else ""
 
     def manifest(self, shape: Shape, job: Mapping[str, Any]) -> dict[str, Any]:
         """The reservation of an execution point: what its pod requests; limits are not counted for more.
@@ -141,6 +168,19 @@ class Reservations:
         resources = {"requests": requests, "limits": limits}
         pod["spec"]["containers"][0] |= {"image": container["image"], "resources": resources}
         return pod
+
+
+def _counts(pod: Mapping[str, Any]) -> bool:
+    return pod["status"].get("phase") not in ("Succeeded", "Failed")
+
+
+def _user(pod: Mapping[str, Any]) -> str:
+    metadata = pod["metadata"]
+    kind = metadata.get("labels", {}).get(RESERVATION)
+    if kind is None:
+        return f"the pod {metadata['name']}"
+    user = metadata.get("annotations", {}).get(RESERVED_FOR)
+    return f"the server of {user}" if user else "batch jobs"
 
 
 def _pods(tenant: str) -> str:
