@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +37,7 @@ ENTRY = FrontPageEntry(
 )
 EXECUTE, MONITOR, PROVISIONER = "execute", "monitor", "provisioner"
 """Names in identities. A user's has a dot after the tenant's."""
-SCOPES = {EXECUTE: ("ADVERTISE_STARTD", "ADVERTISE_MASTER", "READ"), MONITOR: ("READ",), PROVISIONER: ("READ", "WRITE")}
+SCOPES = {EXECUTE: ("ADVERTISE_STARTD", "ADVERTISE_MASTER", "READ"), MONITOR: ("READ",), PROVISIONER: ("READ",)}
 
 
 def daemon_token(secrets: Secrets, domain: str, name: str) -> str:
@@ -51,9 +52,11 @@ def execute_secret(context: ServiceContext[Any]) -> Mapping[str, str]:
 
 
 def secret_data(context: ServiceContext[HTCondor]) -> Mapping[str, str]:
-    """Tokens beside the signing key."""
+    """Tokens beside the signing key, and what the provisioner is known by at the access point."""
+    secret = context.secrets.get(TOKEN_SECRET.name, TOKEN_SECRET.make)
     return {
-        f"{name}-token": daemon_token(context.secrets, context.site.domain, name) for name in (MONITOR, PROVISIONER)
+        "provisioner-secret": hmac.new(secret.encode(), PROVISIONER.encode(), "sha256").hexdigest(),
+        **{f"{n}-token": daemon_token(context.secrets, context.site.domain, n) for n in (MONITOR, PROVISIONER)},
     }
 
 

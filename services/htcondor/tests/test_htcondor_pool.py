@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from .real_pool import ANOTHER, COMPLETED, GROUP, HELD, KEY, RealPool
+from .real_pool import ANOTHER, COMPLETED, DOMAIN, GROUP, HELD, KEY, RealPool
 
 pytestmark = [pytest.mark.nightly, pytest.mark.xdist_group("htcondor-pool")]
 EVE = "research.eve"
 SECRET = "/condor/secrets/keys/POOL"
 FORGED = "/condor/spool/forged"
+EDIT = (
+    "import sys; from strata_condor.explanations import editor; "
+    "editor(sys.argv[1])('research', [sys.argv[2], '9.9'], sys.argv[3])"
+)
 NOT_SPOOLED = "-disable"
 """Of condor_submit: the job does not start with its files in the spool."""
 FILES = "the access point does not see your files"
@@ -153,15 +157,12 @@ def test_a_job_that_only_claims_to_be_spooled_reaches_no_files(real_pool: RealPo
     assert real_pool.run("test", "-e", f"{FORGED}-2")[0] != 0
 
 
-def test_the_provisioner_writes_what_a_job_waits_for(real_pool: RealPool) -> None:
-    """The job's owner reads it; the provisioner submits nothing."""
-    cluster, text = real_pool.submit(shell("true") + "requirements = false"), "the quota of tenant research: CPUs"
+def test_a_job_says_what_it_waits_for(real_pool: RealPool) -> None:
+    """As the access point's server writes it; the job's owner reads it."""
+    cluster, text = real_pool.submit(shell("true") + "requirements = false"), 'the quota of "research"'
     try:
-        edit = ("condor_qedit", cluster, "StrataWaitsFor", f'"{text}"')
-        real_pool.output(*edit, user="provisioner", at="research")
+        real_pool.output("python3", "-c", EDIT, DOMAIN, f"{cluster}.0", text)
         read = real_pool.output("condor_q", cluster, "-af", "StrataWaitsFor", user="research.ada")
         assert read.strip() == text
-        with pytest.raises(AssertionError, match="jobs of research are submitted with a token of"):
-            real_pool.submit(shell("true"), "provisioner")
     finally:
         real_pool.output("condor_rm", cluster)

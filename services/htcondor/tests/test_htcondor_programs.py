@@ -7,12 +7,14 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import requests
 
 from strata_bench.kubernetes_api import KubernetesApi
+from strata_services.htcondor.needs import secret_data
 
 TEMPLATE = {"metadata": {}, "spec": {"template": {"metadata": {}, "spec": {"containers": [{"name": "condor"}]}}}}
 IMAGES = {"": "registry/condor@sha256:1", "torch": "registry/torch@sha256:2"}
@@ -206,7 +208,7 @@ def test_the_provisioner_goes_on_where_another_was_killed(jobs: dict[str, Any], 
     queue = Snapshot(Counter({shape: 2}), jobs=Counter({("a", "idle"): 2}))
 
     def started() -> Any:
-        settings = Settings("lab", "", 5, pool(plan), cluster)
+        settings = Settings(("research@lab",), "", 5, pool(plan), cluster)
         return Provisioner(settings, lambda: queue, dict)
 
     first = started()
@@ -279,3 +281,40 @@ def test_tokens_are_for_users_of_tenants_only(tmp_path: Path) -> None:
     finally:
         found.shutdown()
         found.server_close()
+
+
+def test_the_provisioner_alone_writes_what_jobs_wait_for() -> None:
+    from strata_condor import explanations  # type: ignore[import-not-found]  # as above
+    from strata_condor.tokens import Issuer, server
+
+    edited: list[Any] = []
+
+    def edit(*given: Any) -> None:
+        if given[0] == "down":
+            raise OSError("no schedd")
+        edited.append(given)
+
+    secret = secret_data_secret()
+    answers = explanations.Explanations(explanations.secret_of("sesame"), ["research", "down"], edit)
+    others = {explanations.PATH: (explanations.LONGEST_BODY, answers.write)}
+    found = server(Issuer("sesame", ["research"], "lab", 60), 0, others)
+    threading.Thread(target=found.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{found.server_port}"
+    try:
+        explanations.client(url, secret)("research", ["1.0", "2.1"], "the quota")
+        assert edited == [("research", ["1.0", "2.1"], "the quota")]
+        for sent, tenant, status in (("sesame", "research", 401), (secret, "other", 400), (secret, "down", 503)):
+            with pytest.raises(OSError, match=f" {status} "):
+                explanations.client(url, sent)(tenant, ["1.0"], "text")
+        # which issues nothing
+        header = {"Authorization": f"Bearer {secret}"}
+        assert requests.post(f"{url}/tokens", json={}, headers=header, timeout=60).status_code == 401
+    finally:
+        found.shutdown()
+        found.server_close()
+
+
+def secret_data_secret() -> str:
+    """As the platform's Secret has it for the token secret `sesame`."""
+    context = SimpleNamespace(secrets=SimpleNamespace(get=lambda *_: "sesame"), site=SimpleNamespace(domain="lab"))
+    return secret_data(context)["provisioner-secret"]  # type: ignore[arg-type]  # all that it reads

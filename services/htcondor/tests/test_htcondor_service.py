@@ -211,7 +211,10 @@ def test_pods_reach_the_schedd_of_their_tenant_only(objects_of: ObjectsOf, lab_w
 
     (daemons,), (tokens,) = (policies[name]["ingress"] for name in ("htcondor", "htcondor-tokens"))
     assert labels(daemons)[2:] == [{"app.kubernetes.io/name": "accounting"}]
-    assert labels(tokens) == [{"component": "hub"}]
+    assert [one.get("component", one.get("app.kubernetes.io/component")) for one in labels(tokens)] == [
+        "provisioner",
+        "hub",
+    ]
     research, teaching = policies["htcondor-schedds"]["ingress"]
     server = {"component": "singleuser-server"}
     verify = {"hub.jupyter.org/username": "strata-verify"}

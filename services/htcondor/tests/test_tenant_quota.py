@@ -39,7 +39,7 @@ class Passes:
 
         cluster = Kubernetes("execute", TEMPLATE, card or CARD, 1000, {"": "registry/condor"}, api.url, account=None)
         pool = Pool(10, {name: Limits(100, 99999, 9) for name in ("a", "b")})
-        settings = Settings("lab", "", 5, pool, cluster, Reservations(cluster, RESERVATION))
+        settings = Settings((), "", 5, pool, cluster, Reservations(cluster, RESERVATION))
         self.queue = Snapshot()
         self.api, self.points, self.reservations = api, api.of("execute", "jobs"), api.of("a", "pods")
         self._provisioner = Provisioner(settings, lambda: self.queue, dict, self.explain)

@@ -13,9 +13,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from strata_condor import explanations
 from strata_condor.kubernetes import Kubernetes, Unavailable
 from strata_condor.plan import Limits, Point, Pool, Shape
-from strata_condor.queue import ATTRIBUTES, SELECTION, STATES, WAITS_FOR, Snapshot, merged, snapshot, usage
+from strata_condor.queue import ATTRIBUTES, SELECTION, STATES, Snapshot, merged, snapshot, usage
 from strata_condor.reservations import Reservations, Room
 
 METRICS_PORT = 9100
@@ -32,7 +33,7 @@ class Settings:
     """What the chart writes.
 
     Args:
-        domain: of the pool; each tenant's schedd is <tenant>@<domain>.
+        schedds: names, one of each tenant.
         default_image: name of the image of jobs that name none.
         seconds: between two passes.
         pool: limits.
@@ -40,7 +41,7 @@ class Settings:
         reservations: their room in tenants' quotas; None where no quota counts them.
     """
 
-    domain: str
+    schedds: tuple[str, ...]
     default_image: str
     seconds: float
     pool: Pool
@@ -57,18 +58,18 @@ class Settings:
         of_points = (given["card"], given["millicpus"], images)
         cluster = Kubernetes(given["namespace"], template, *of_points, shared=given["shared"])
         pool = Pool(given["maximum"], tenants, tuple(images))
+        schedds = tuple(f"{name}@{given['domain']}" for name in tenants)
         reservations = Reservations(cluster, given["reservation"]) if given["reservation"] else None
-        return cls(given["domain"], given["defaultImage"], given["seconds"], pool, cluster, reservations)
+        return cls(schedds, given["defaultImage"], given["seconds"], pool, cluster, reservations)
 
 
 class Condor:
     """The pool, by HTCondor's client for Python."""
 
-    def __init__(self, tenants: Collection[str], domain: str, default_image: str) -> None:
+    def __init__(self, schedds: Collection[str], default_image: str) -> None:
         import htcondor2  # type: ignore[import-not-found]  # in the image only
 
-        self._client, self._domain, self._image = htcondor2, domain, default_image
-        self._schedds = [f"{name}@{domain}" for name in tenants]
+        self._client, self._schedds, self._image = htcondor2, schedds, default_image
         self._last: dict[str, Snapshot] = {}
 
     def queue(self) -> Snapshot:
@@ -87,18 +88,6 @@ class Condor:
         negotiator = self._client.Negotiator(self._locate(self._client.DaemonType.Negotiator))
         return usage(negotiator.getPriorities())
 
-    def explain(self, tenant: str, jobs: Sequence[str], text: str) -> None:
-        """Writes what jobs wait for into their ads.
-
-        Args:
-            tenant: whose schedd has them.
-            jobs: ids.
-            text: empty for jobs that do not wait any more.
-        """
-        name = f"{tenant}@{self._domain}"
-        schedd = self._client.Schedd(self._locate(self._client.DaemonType.Schedd, name))
-        schedd.edit(list(jobs), WAITS_FOR, json.dumps(text))
-
     def _locate(self, *arguments: Any) -> Any:
         return self._client.Collector().locate(*arguments)
 
@@ -111,7 +100,7 @@ class Provisioner:
         settings: of the pool.
         queue: reads the queue.
         usage: reads the tenants' usage.
-        explain: as Condor's.
+        explain: writes a text into the ads of a tenant's jobs, by id.
     """
 
     settings: Settings
@@ -180,7 +169,11 @@ class Provisioner:
             if said != text:
                 changed.setdefault((tenant, text), []).append(job)
         for (tenant, text), jobs in changed.items():
-            self.explain(tenant, jobs[:MOST_EXPLAINED], text)
+            try:
+                self.explain(tenant, jobs[:MOST_EXPLAINED], text)
+            except Exception as error:
+                # execution points matter more
+                log(f"jobs of {tenant} do not say what they wait for: {error}")
 
     def _create(self, shape: Shape) -> None:
         cluster, reservations = self.settings.kubernetes, self.settings.reservations
@@ -268,7 +261,9 @@ def log(text: str) -> None:
 def main() -> None:
     """Runs the provisioner."""
     settings = Settings.load(Path(os.environ["STRATA_CONDOR_DIRECTORY"]))
-    condor = Condor(settings.pool.tenants, settings.domain, settings.default_image)
-    provisioner = Provisioner(settings, condor.queue, condor.usage, condor.explain)
+    condor = Condor(settings.schedds, settings.default_image)
+    secret = Path(os.environ["STRATA_PROVISIONER_SECRET_FILE"]).read_text().strip()
+    explain = explanations.client(os.environ["STRATA_ACCESS_POINT"], secret)
+    provisioner = Provisioner(settings, condor.queue, condor.usage, explain)
     serve(provisioner)
     provisioner.run()

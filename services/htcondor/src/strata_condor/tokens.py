@@ -1,4 +1,4 @@
-"""Issues users' tokens to services that know their users; only this process and the daemons have the pool's key."""
+"""Issues users' tokens to services that know their users; only the access point's pod has the pool's key."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -72,8 +72,21 @@ class Issuer:
         return {"token": done.stdout.strip(), "expires": expires}
 
 
-def server(issuer: Issuer, port: int = PORT) -> ThreadingHTTPServer:
-    """`POST /tokens`; `GET /healthz` for probes."""
+Endpoint = Callable[[str, bytes], dict[str, Any]]
+"""Answers the header Authorization and a body."""
+
+
+def server(
+    issuer: Issuer, port: int = PORT, others: Mapping[str, tuple[int, Endpoint]] | None = None
+) -> ThreadingHTTPServer:
+    """`POST /tokens`; `GET /healthz` for probes.
+
+    Args:
+        issuer: of tokens.
+        port: that it listens on.
+        others: path to the longest body in bytes and the endpoint.
+    """
+    endpoints = {"/tokens": (LONGEST_BODY, issuer.issue), **(others or {})}
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -82,13 +95,14 @@ def server(issuer: Issuer, port: int = PORT) -> ThreadingHTTPServer:
 
         def do_POST(self) -> None:
             try:
-                if self.path != "/tokens":
+                if self.path not in endpoints:
                     raise Refused(404, "POST /tokens")
+                longest, endpoint = endpoints[self.path]
                 length = self.headers.get("Content-Length", "0")
-                if not length.isdigit() or int(length) > LONGEST_BODY:
-                    raise Refused(413, f"the body is longer than {LONGEST_BODY} B")
+                if not length.isdigit() or int(length) > longest:
+                    raise Refused(413, f"the body is longer than {longest} B")
                 body = self.rfile.read(int(length))
-                self._answer(201, issuer.issue(self.headers.get("Authorization", ""), body))
+                self._answer(201, endpoint(self.headers.get("Authorization", ""), body))
             except Refused as error:
                 self._answer(error.status, {"error": str(error)})
 
@@ -108,7 +122,11 @@ def server(issuer: Issuer, port: int = PORT) -> ThreadingHTTPServer:
 
 def main() -> None:
     """Runs the issuer."""
+    from strata_condor import explanations  # it imports Refused
+
     secret = Path(os.environ["STRATA_TOKEN_SECRET_FILE"]).read_text().strip()
     tenants = os.environ["STRATA_TENANTS"].split(",")
-    lifetime = int(os.environ["STRATA_TOKEN_SECONDS"])
-    server(Issuer(secret, tenants, os.environ["STRATA_DOMAIN"], lifetime)).serve_forever()
+    lifetime, domain = int(os.environ["STRATA_TOKEN_SECONDS"]), os.environ["STRATA_DOMAIN"]
+    explain = explanations.Explanations(explanations.secret_of(secret), tenants, explanations.editor(domain))
+    others = {explanations.PATH: (explanations.LONGEST_BODY, explain.write)}
+    server(Issuer(secret, tenants, domain, lifetime), others=others).serve_forever()
