@@ -17,15 +17,17 @@ class TenantShare(Model):
     layer: ClassVar[str] = "platform"
     name: Annotated[DnsLabel, Field(description="Name of the tenant.")]
     cpus: Annotated[
-        Count | None, Unit("CPUs"), Field(description="CPUs of all its jobs. Default: those of the tenant's quota.")
+        Count | None,
+        Unit("CPUs"),
+        Field(description="CPUs of all its jobs, at most those of the tenant's quota, the default."),
     ] = None
     memory: Annotated[
-        Size | None, Field(description="Memory of all its jobs. Default: that of the tenant's quota.")
+        Size | None, Field(description="Memory of all its jobs, at most that of the tenant's quota, the default.")
     ] = None
     cards: Annotated[
         Annotated[int, Field(strict=True, ge=0, le=1_000_000)] | None,
         Unit("cards"),
-        Field(description="Cards of all its jobs. Default: those of the tenant's quota."),
+        Field(description="Cards of all its jobs, at most those of the tenant's quota, the default."),
     ] = None
     priority_factor: Annotated[
         Count,
@@ -61,7 +63,7 @@ class HTCondor(Model):
     ] = None
     tenants: Annotated[
         tuple[TenantShare, ...],
-        Field(description="Limits and shares of tenants that differ from their quotas."),
+        Field(description="Shares of tenants, and limits of their jobs below their quotas."),
     ] = ()
     queues: Annotated[
         tuple[DnsLabel, ...],

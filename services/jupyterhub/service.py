@@ -11,14 +11,16 @@ from strata.catalogue.service import Service
 from strata.models.finding import Finding, duplicates
 from strata_services.jupyterhub import datasets
 from strata_services.jupyterhub.needs import NAMESPACE, needs
-from strata_services.jupyterhub.settings import JupyterHub
+from strata_services.jupyterhub.settings import JupyterHub, Profile
 from strata_services.jupyterhub.values import values
 
 if TYPE_CHECKING:
     from strata.models import Site
+    from strata.models.platform import Tenant
     from strata.models.yaml_events import KeyPath
 
 KEY: KeyPath = ("platform", "services", "jupyterhub")
+TENANTS: KeyPath = ("platform", "tenants")
 
 
 def check(settings: JupyterHub, site: Site, _: Path) -> Iterator[Finding]:
@@ -35,11 +37,23 @@ def check(settings: JupyterHub, site: Site, _: Path) -> Iterator[Finding]:
         for tenant in profile.tenants:
             if tenant not in tenants:
                 fix = f"one of {', '.join(tenants)}" if tenants else "add it to platform.tenants"
-                yield Finding((*key, "tenants"), f"the site has no tenant {tenant}", fix, (("platform", "tenants"),))
+                yield Finding((*key, "tenants"), f"the site has no tenant {tenant}", fix, (TENANTS,))
+        for one in (t for t in site.platform.tenants if t.name in profile.tenants):
+            yield from _out_of_reach(profile, one, key)
         if profile.guaranteed_memory is not None and profile.guaranteed_memory > profile.memory:
             yield Finding((*key, "guaranteed_memory"), "is more than memory", f"at most {profile.memory}")
         if profile.guaranteed_millicpus > profile.cpu * 1000:
             yield Finding((*key, "guaranteed_millicpus"), "is more than cpu", f"at most {profile.cpu * 1000}")
+
+
+def _out_of_reach(profile: Profile, tenant: Tenant, key: KeyPath) -> Iterator[Finding]:
+    """A profile is no use to a tenant whose quota has fewer cards than its server."""
+    for kind, count in profile.accelerators.items():
+        allowed = tenant.quota.accelerators.get(kind, 0)
+        if allowed < count:
+            why = f"names {tenant.name}, whose quota has {allowed} × {kind}; a server of the profile needs {count}"
+            fix = f"quota: {{accelerators: {{{kind}: {count}}}}} for the tenant, or remove it here"
+            yield Finding((*key, "tenants"), why, fix, (TENANTS,))
 
 
 SERVICE = Service(

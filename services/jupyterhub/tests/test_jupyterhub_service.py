@@ -152,6 +152,10 @@ def _rules(policy: dict[str, Any]) -> set[str]:
 REFUSED = {
     "duplicate": ([STANDARD, STANDARD | {"cpu": 1}], "duplicate: standard"),
     "tenant": ([STANDARD, CARD | {"tenants": ["nobody"]}], "the site has no tenant nobody"),
+    "tenant without cards": (
+        [STANDARD, CARD | {"tenants": ["teaching"]}],
+        "names teaching, whose quota has 0 × v100; a server of the profile needs 1",
+    ),
     "kind": ([STANDARD, CARD | {"accelerators": {"a100": 1}}], "a100"),
     "too many": ([STANDARD, CARD | {"accelerators": {"v100": 3}}], "v100"),
     "two kinds": ([STANDARD, CARD | {"accelerators": {"v100": 1, "t4": 1}}], "at most 1"),

@@ -26,13 +26,17 @@ from strata.models.types import (
 
 
 class TenantQuota(Model):
-    """Limits of a tenant's pods."""
+    """Limits of all that a tenant uses: pods of its namespace, servers of JupyterHub, batch jobs."""
 
     layer: ClassVar[str] = "platform"
-    cpu: Annotated[Count, Unit("CPUs"), Field(description="CPUs that all pods together may request.")]
-    memory: Annotated[Size, Field(description="Memory that all pods together may request.")]
+    cpu: Annotated[
+        Count, Unit("CPUs"), Field(description="CPUs that its pods, servers and batch jobs together may request.")
+    ]
+    memory: Annotated[Size, Field(description="Memory that its pods, servers and batch jobs together may request.")]
     accelerators: Annotated[
-        AcceleratorCounts, Unit("cards"), Field(description="Cards that all pods together may request, by kind.")
+        AcceleratorCounts,
+        Unit("cards"),
+        Field(description="Cards that its pods, servers and batch jobs together may request, by kind."),
     ] = Field(default_factory=dict)
     storage: Annotated[
         Size | None,
@@ -58,7 +62,7 @@ class Tenant(Model):
 
     layer: ClassVar[str] = "platform"
     name: Annotated[DnsLabel, Field(description="Name of the namespace and of the group.")]
-    quota: Annotated[TenantQuota, Field(description="Limits of its pods.")]
+    quota: Annotated[TenantQuota, Field(description="Limits of its pods, servers and batch jobs together.")]
     group_id: Annotated[
         GroupId | None,
         Field(

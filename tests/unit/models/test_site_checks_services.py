@@ -101,6 +101,7 @@ CASES: dict[str, Mistake] = {
         [
             ("[kube_node, gpu_node]", "[gpu_node]"),
             ("accelerators: {v100: 1}, storage: 2 GiB}, group_id", "accelerators: {}}, group_id"),
+            (", tenants: [research]}", "}"),
         ],
         "cloud.instances[3].roles",
         "role kube_node on the same host",
