@@ -31,7 +31,9 @@ schedd.spool(job)
 """
 
 
-def submission(executable: str, arguments: str, files: Mapping[str, str] | None = None, environment: str = "") -> str:
+def submission(
+    executable: str, arguments: str, files: Mapping[str, str] | None = None, environment: str = "", cards: int = 0
+) -> str:
     """What a user's notebook runs to submit a job without settings or a login.
 
     Spooled: the job stays in the queue when it has run, too.
@@ -41,6 +43,7 @@ def submission(executable: str, arguments: str, files: Mapping[str, str] | None 
         arguments: of it.
         files: name to text of those that the job takes with it.
         environment: of the job, NAME=VALUE.
+        cards: that it requests.
 
     Returns:
         Python that leaves the variables `schedd` and `job`; the job's output goes to the file `out`.
@@ -50,6 +53,7 @@ def submission(executable: str, arguments: str, files: Mapping[str, str] | None 
         "transfer_executable": "false",
         "arguments": arguments,
         **({"environment": environment} if environment else {}),
+        **({"request_gpus": str(cards)} if cards else {}),
         "transfer_input_files": ",".join(files or ()),
         "output": "out",
         "should_transfer_files": "YES",

@@ -41,6 +41,7 @@ from strata_services.object_storage.service import SERVICE as OBJECT_STORAGE
 from .attacks import NOTEBOOK, PROBE, keyless, probes_of, with_metadata, wrong
 from .batch import submission
 from .commands import strata_json
+from .quota import counts_together
 
 NOTEBOOK_PORT = 8888
 MEASUREMENT = "two-tenants.loss"
@@ -225,6 +226,8 @@ def test_two_tenants(
         resource = CATALOGUE[kind].resource
         assert cards(bob, resource) == 1
         assert cards(eve, resource) == 0
+        if ours.quota.accelerators[kind] == 1:
+            counts_together(context, kubectl, bob, alice, kind, notebook(context))
     finally:
         alice.configuration("DELETE", ours, group)
         eve.configuration("DELETE", theirs, f"/users/{bob.user.name}")
