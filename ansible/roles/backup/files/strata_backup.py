@@ -33,6 +33,10 @@ LOCKED = "repository is already locked"
 LOCK_SECONDS = 120.0
 """How long a command waits for the lock of another one, or for restic to see that a killed one has ended: while its
 parent has not reaped it, it counts as running."""
+REPOSITORY = "repository"
+"""What is checked after each backup, in the record beside the items."""
+OPEN_SECONDS, STATUS_SECONDS = 60.0, 4.0
+"""How long the endpoint has to respond before a command, and for `problems`; restic itself tries for 15 min."""
 MISSING = ("specified key does not exist", "repository does not exist")
 DUMP, ROLES = "database.dump", "roles.json"
 """Files of a database's snapshot: `pg_dump --format=custom`, and the names of the server's roles."""
@@ -41,7 +45,7 @@ COMMANDS = {
     "open": "create the repository where there is none",
     "run": "back up every item",
     "list": "print the snapshots, JSON",
-    "problems": "print a line for each item without a recent backup",
+    "problems": "print a line for each item without a recent backup, and why the repository does not open",
 }
 RESTORE_OPTIONS = {
     "snapshot": "id as listed, or latest",
@@ -68,10 +72,12 @@ class Backup:
         self._keep: dict[str, int] = configuration["keep"]
         self._work = Path(configuration["directory"])
         age: int = configuration["maximum_age_seconds"]
-        self.record = Record(self._work, tuple(self.items), age, Path(configuration["metrics"]))
+        self.record = Record(self._work, (*self.items, REPOSITORY), age, Path(configuration["metrics"]))
         self._options: list[str] = configuration["restic_options"]
         # the environment of this process names the server of tests
-        self._environment = {"PGUSER": "postgres"} | os.environ | configuration["environment"]
+        self._environment = {"PGUSER": "postgres"} | os.environ
+        self._repository: dict[str, str] = configuration["environment"]
+        """Environment of restic, with the secrets."""
 
     def open(self) -> str:
         """Creates the repository where there is none.
@@ -82,7 +88,7 @@ class Backup:
         Raises:
             BackupError: it does not open with this key and password.
         """
-        done = self._restic("cat", "config", check=False)
+        done = self._read_repository(OPEN_SECONDS)
         if done.returncode == 0:
             return "opened"
         if done.returncode != NO_REPOSITORY and not any(text in done.stderr for text in MISSING):
@@ -90,8 +96,24 @@ class Backup:
         self._restic("init")
         return "created"
 
+    def problems(self) -> list[str]:
+        """A line for each item whose last backup failed or is too old, and why the repository does not open now."""
+        done = self._read_repository(STATUS_SECONDS)
+        closed = [f"{REPOSITORY}: does not open: {_last(done)}"] if done.returncode != 0 else []
+        return closed + self.record.problems()
+
+    def _read_repository(self, seconds: float) -> Done:
+        """`restic cat config`; an endpoint that does not respond in time is a status of its own."""
+        try:
+            return self._run("restic", *self._options, "cat", "config", "--no-lock", check=False, seconds=seconds)
+        except subprocess.TimeoutExpired as error:
+            said = error.stderr.decode(errors="replace").strip() if isinstance(error.stderr, bytes) else ""
+            why = f"no response within {seconds:.0f} s" + (f": {said.splitlines()[0]}" if said else "")
+            return subprocess.CompletedProcess(error.cmd, 124, "", why)
+
     def run(self) -> None:
-        """Backs up every item, whether or not others fail; removes snapshots that are not to be kept.
+        """Backs up every item, whether or not others fail; checks the repository, and removes snapshots that are not to
+        be kept from one without errors.
 
         Raises:
             BackupError: what failed; the rest is done.
@@ -99,6 +121,7 @@ class Backup:
         with self._only_one():
             try:
                 # not open(): a repository that is gone must not be replaced by an empty one in silence
+                _checked(self._read_repository(OPEN_SECONDS))
                 self._restic("unlock")  # of runs that were killed on this host
             except BackupError as error:
                 for item in self.items:
@@ -109,10 +132,25 @@ class Backup:
                 failure = self._failure_of(item)
                 self.record.note(item, failure)
                 failures += [f"{item}: {failure}"] if failure else []
+            damage = self._damage()
+            self.record.note(REPOSITORY, damage)
+            if damage:
+                raise BackupError("\n".join((*failures, f"{REPOSITORY}: {damage}")))
             kept = [argument for unit, number in self._keep.items() for argument in (f"--keep-{unit}", str(number))]
             self._restic("forget", "--prune", "--host", self._host, "--group-by", "host,tags", *kept)
         if failures:
             raise BackupError("\n".join(failures))
+
+    def _damage(self) -> str | None:
+        """What `restic check` finds: files that the repository needs and that are missing or cut off.
+
+        What the cache of this host has is not read again.
+        """
+        try:
+            self._restic("check", "--with-cache", "--quiet")
+        except BackupError as error:
+            return str(error)
+        return None
 
     def snapshots(self) -> list[dict[str, str]]:
         """The snapshots in the order of time."""
@@ -296,16 +334,19 @@ class Backup:
             time.sleep(1)
             self._run("restic", *self._options, "unlock", check=False)  # removes no lock that is in use
 
-    def _run(self, *command: str, check: bool = True, directory: Path | None = None) -> Done:
+    def _run(
+        self, *command: str, check: bool = True, directory: Path | None = None, seconds: float | None = None
+    ) -> Done:
         done = subprocess.run(
             command,
             cwd=directory or self._work,
-            env=self._environment,
+            env=self._environment | (self._repository if command[0] == "restic" else {}),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             errors="replace",
             check=False,
+            timeout=seconds,
         )
         return _checked(done) if check else done
 
@@ -377,7 +418,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(backup.open())
             backup.record.write_metrics()
         else:
-            print(json.dumps(backup.snapshots()) if options.command == "list" else "\n".join(backup.record.problems()))
+            print(json.dumps(backup.snapshots()) if options.command == "list" else "\n".join(backup.problems()))
     except (BackupError, OSError) as error:
         print(error, file=sys.stderr)
         return 1
