@@ -29,6 +29,8 @@ CERTIFICATE = "backup-store"
 CONTENT_LABEL = "strata.backup_store"
 ROLE = "backup-store"
 START_SECONDS = 60.0
+HUNG_SECONDS = 10.0
+"""After which a store that does not respond is restarted."""
 ANSWER_SECONDS = 2.0
 FILES, DATA = "root/backup-store", "/srv/store"
 
@@ -128,7 +130,8 @@ def up(site: Site, paths: SitePaths, network: str, progress: Progress) -> bool:
     if status is not None and _label(name) != content.digest:
         podman("rm", "--force", "--time", "10", name)
         status = None
-    if status == "running" and _responds(address, paths):
+    # one that was started a moment ago responds soon
+    if status == "running" and not _wait(address, paths, HUNG_SECONDS, progress):
         return False
     if status == "running":
         progress.update(f"restarting {name}, which does not respond")
@@ -138,7 +141,7 @@ def up(site: Site, paths: SitePaths, network: str, progress: Progress) -> bool:
             progress.update(f"creating {name}")
             _create(site.name, name, network, address, content)
         podman("start", name)
-    if wait_until(lambda: None if _responds(address, paths) else f"HTTPS on {address}", START_SECONDS, progress):
+    if _wait(address, paths, START_SECONDS, progress):
         raise UserError(
             f"the backup store ({address}) does not respond after {START_SECONDS:.0f} s",
             fix=f"`podman logs {name}` shows why; then run the same command again",
@@ -209,6 +212,11 @@ def _create(site_name: str, name: str, network: str, address: str, content: _Con
 def _label(name: str) -> str:
     labels = json.loads(podman("container", "inspect", "--format", "{{json .Config.Labels}}", name))
     return str(labels.get(CONTENT_LABEL, ""))
+
+
+def _wait(address: str, paths: SitePaths, seconds: float, progress: Progress) -> str | None:
+    """Waits until the store responds; returns what is still waited for at the end."""
+    return wait_until(lambda: None if _responds(address, paths) else f"HTTPS on {address}", seconds, progress)
 
 
 def _responds(address: str, paths: SitePaths) -> bool:

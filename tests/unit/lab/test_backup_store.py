@@ -52,6 +52,7 @@ class Podman:
         monkeypatch.setattr(backup_store, "_responds", lambda *_: self.responds)
         monkeypatch.setattr(backup_store, "_label", lambda _: self.label)
         monkeypatch.setattr(backup_store, "START_SECONDS", 0.0)
+        monkeypatch.setattr(backup_store, "HUNG_SECONDS", 0.0)
         monkeypatch.setattr(images, "ensure_node_image", lambda release, _: f"debian:{release}")
         monkeypatch.setattr(
             "strata.toolchain.ensure", lambda *_: {backup_store.SERVER: SimpleNamespace(path=Path("/tools/s3"))}
