@@ -178,8 +178,10 @@ def unreadable_homes(lab: Lab) -> Iterator[Labels]:
 def overdue_backup(lab: Lab) -> Iterator[Labels]:
     """As the role backup writes it."""
     name = lab.first("nfs_server")
-    line = f'strata_backup_due_timestamp_seconds{{item="{NAME}"}} {time.time() - 60:.0f}'
-    lab.sh(name, f"echo '{line}' >{METRICS_FILE}")
+    metric = "strata_backup_due_timestamp_seconds"
+    # of the same type as in the role's own file, which the exporter reads too
+    lines = f'# TYPE {metric} gauge\\n{metric}{{item="{NAME}"}} {time.time() - 60:.0f}\\n'
+    lab.sh(name, f"printf '{lines}' >{METRICS_FILE}")
     try:
         yield {"node": name, "item": NAME}
     finally:

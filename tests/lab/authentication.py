@@ -24,7 +24,11 @@ from cryptography import x509
 from strata.access.https import named_session
 from strata.access.openstack import connect
 from strata.access.ssh import forwarded_port, host_addresses
+from strata.catalogue.backup_items import SECRET_KEY
 from strata.catalogue.issuer import Issuer
+from strata.catalogue.needs.bucket import ACCESS_KEY as ACCESS_KEY_VARIABLE
+from strata.catalogue.needs.bucket import SECRET_KEY as SECRET_KEY_VARIABLE
+from strata.catalogue.needs.bucket import S3Endpoint
 from strata.catalogue.needs.database import KINE_DATABASE, databases
 from strata.catalogue.site import issuer
 from strata.engine.rotation import PASSPHRASE, SSH_KEY
@@ -34,9 +38,11 @@ from strata.inventory.topology import database_secret
 from strata.site.context import SiteContext
 from strata.site.hosts import address_of
 from strata.verify.tokens import request_token
+from strata_lab.backup_store import store_address
 from strata_lab.controller import container_name
 from strata_lab.network.metadata import NOVA_PORT
 from strata_lab.openstack_controller import METADATA_SECRET, SERVICES, controller_address
+from strata_services.object_storage.client import request as s3_request
 
 Attempt = Callable[[str], bool]
 """Authenticates with a value: whether it is accepted; raises if the server neither accepts nor refuses it."""
@@ -80,6 +86,8 @@ def served_certificates(context: SiteContext) -> dict[str, int]:
     api = urlsplit(yaml.safe_load(context.paths.kubeconfig.read_text())["clusters"][0]["cluster"]["server"])
     assert api.hostname is not None
     found["kube-apiserver"] = served_certificate(api.hostname, api.port or HTTPS).serial_number
+    if store := store_address(context.site):
+        found["backup store"] = served_certificate(store, HTTPS).serial_number
     return found
 
 
@@ -121,6 +129,8 @@ def attempts(context: SiteContext, http: requests.Session) -> dict[str, dict[str
         found[database_secret(name)] = {"PostgreSQL": partial(_postgresql, context, name)}
     for secret, user, port in ((NODES_SECRET, NODES, REGISTRY), (OPERATOR_SECRET, OPERATOR, REGISTRY_PUSH)):
         found[secret] = {"registry": partial(_registry, context, user, port)}
+    if address := store_address(context.site):
+        found[SECRET_KEY] = {"backup store": partial(_backup_store, context, address)}
     return found
 
 
@@ -221,6 +231,16 @@ def _registry(context: SiteContext, user: str, port: int, password: str) -> bool
     with named_session(context.paths.ca_file, f"registry.{context.site.domain}") as session:
         answer = session.get(f"https://{address}:{port}/v2/", auth=(user, password), timeout=30)
     return _answered(answer, yes=200, no=401)
+
+
+def _backup_store(context: SiteContext, address: str, key: str) -> bool:
+    backup = context.site.hosts.backup
+    assert backup is not None
+    endpoint = S3Endpoint(f"https://{address}", backup.region)
+    with named_session(context.paths.ca_file, None) as session:
+        found = {ACCESS_KEY_VARIABLE: backup.bucket, SECRET_KEY_VARIABLE: key}
+        answer = s3_request(session, endpoint, found, "GET", f"{backup.bucket}/")
+    return _answered(answer, yes=200, no=403)
 
 
 def _answered(answer: requests.Response, *, yes: int, no: int) -> bool:

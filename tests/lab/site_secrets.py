@@ -7,6 +7,7 @@ from pathlib import Path
 
 import yaml
 
+from strata.catalogue.backup_items import ACCESS_KEY, PASSWORD, SECRET_KEY
 from strata.observe.hosts import ssh
 from strata.site.context import SiteContext
 from strata.site.hosts import address_of
@@ -26,6 +27,7 @@ IN_ENVIRONMENT = {
         *("jupyterhub_database_password", "jupyterhub_client_secret", "jupyterhub_proxy_token"),
         "htcondor_token_secret",
     },
+    "restic": {PASSWORD, SECRET_KEY},
     "node": {"jupyterhub_proxy_token"},
     "MainThread": {"jupyterhub_proxy_token"},  # Node.js soon names its thread so
 }
@@ -43,7 +45,8 @@ INTERPRETER = b"(mitogen:"
 
 def site_needles(context: SiteContext) -> Needles:
     """Every generated secret, the passphrase that they are encrypted with, and the keys that are kept elsewhere."""
-    known = dict(context.secrets.known())
+    # the id of a key is no secret
+    known = {name: value for name, value in context.secrets.known().items() if name != ACCESS_KEY}
     assert len(known) >= 5
     known["passphrase"] = context.paths.passphrase_file.read_text().strip()
     known[SSH_KEY] = context.paths.ssh_key.read_text()

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 SECONDS = 240.0
 HEALED_SECONDS = 420.0
 """Two minutes of a window, and the start of what was stopped, on a machine with two cores."""
-ABSENT = {"strata_backup_due_timestamp_seconds"}
-"""Metrics of what the lab does not have."""
 HELD = {"namespace", "pod", "container"}
 """Labels of a card while a pod has it."""
 ALERTS = alerts()
@@ -84,7 +82,7 @@ def test_examples_have_names_and_labels_of_live_series(lab: Lab, source: Metrics
         if any(f"alert: {name}\n" in text for text in rule_files(lab.context.site).values())
         for series in example.series
     }
-    names = {name for name, _ in given} - ABSENT
+    names = {name for name, _ in given}
     live = [
         (name, set(sample.labels)) for name in sorted(names) for sample in source.query(f"last_over_time({name}[6h])")
     ]

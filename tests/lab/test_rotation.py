@@ -54,7 +54,8 @@ class Turned:
 
 def values(context: SiteContext) -> dict[str, str]:
     """The generated secrets by name, as `strata secrets list` has them."""
-    kept = {name: context.secrets.get(name) for name in context.secrets.names() if name != FINGERPRINT_KEY}
+    lasting = {FINGERPRINT_KEY, *context.provider.lasting_secrets}
+    kept = {name: context.secrets.get(name) for name in context.secrets.names() if name not in lasting}
     files = {SSH_KEY: context.paths.ssh_key, PASSPHRASE: context.paths.passphrase_file}
     return kept | {name: file.read_text() for name, file in files.items()}
 

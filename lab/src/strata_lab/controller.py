@@ -35,7 +35,7 @@ from strata.retry import wait_until
 from strata.site.outputs import write_private
 from strata.site.paths import SitePaths, cache_directory
 from strata.site.secrets import SecretStore
-from strata_lab import container_recovery, host, images, podman_service
+from strata_lab import backup_store, container_recovery, host, images, podman_service
 from strata_lab.copy_in import copy_in
 from strata_lab.network import container as network
 from strata_lab.openstack_controller import METADATA_SECRET, controller_address
@@ -127,6 +127,8 @@ def up(site: Site, paths: SitePaths, progress: Progress) -> bool:
     # before the instances: without it nothing keeps them apart
     secret = SecretStore.open(site.name).get(METADATA_SECRET)
     changed = network.up(site, secret, progress) or changed
+    # before the hosts, which make up for a backup that was missed
+    changed = backup_store.start(site) or changed
     if container_status(name) != "running":
         progress.update(f"starting {name}")
         podman("start", name)

@@ -6,18 +6,20 @@ from strata.access.podman import container_status
 from strata.findings import MISSING, Drift
 from strata.layers import Layer
 from strata.models import Site
-from strata_lab import controller
+from strata_lab import backup_store, controller
 from strata_lab.network import container
 
 RUNNING = "running"
 
 
 def lab_drift(site: Site) -> list[Drift]:
-    """The controller and the network agent, which security groups and routers depend on."""
+    """The controller, the network agent, which security groups and routers depend on, and the store of the backups."""
     names = {
         "controller": controller.container_name(site),
         "network agent": container.container_name(site.name),
     }
+    if backup_store.store_address(site) is not None:
+        names["backup store"] = backup_store.container_name(site.name)
     found = []
     for what, name in names.items():
         status = container_status(name)

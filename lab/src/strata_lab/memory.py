@@ -9,7 +9,7 @@ from pathlib import Path
 from strata.access.podman import site_containers
 from strata.errors import UserError
 from strata.models import Site
-from strata_lab import controller
+from strata_lab import backup_store, controller
 from strata_lab.network import container as network
 
 MEMINFO = Path("/proc/meminfo")
@@ -70,7 +70,7 @@ def check_memory(site: Site) -> None:
     """
     running = set(site_containers(site.name, running=True)) if shutil.which("podman") is not None else set()
     openstack = controller.container_name(site)
-    instances = running - {openstack, network.container_name(site.name)}
+    instances = running - {openstack, network.container_name(site.name), backup_store.container_name(site.name)}
     found = need(site, len(instances), controller=openstack in running)
     if found.available < found.least:
         raise UserError(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from strata.access.podman import SITE_LABEL, list_containers, podman
 from strata.findings import OrphanedResource
 from strata.layers import Layer
+from strata_lab import backup_store
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -28,7 +29,8 @@ def podman_orphans(site: str, connection: Connection, servers: set[str]) -> Iter
                 fix=f"podman rm -f -v {name}",
             )
     for name in podman("volume", "ls", "--filter", label, "--format", "{{.Name}}").split():
-        if not any(name.startswith(prefix + server) for server in servers):
+        known = (*(prefix + server for server in servers), backup_store.container_name(site))
+        if not name.startswith(known):
             yield OrphanedResource(
                 layer=Layer.CLOUD,
                 object=f"volume {name}",

@@ -7,6 +7,7 @@ from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from strata.catalogue.backup_items import ACCESS_KEY, PASSWORD
 from strata.findings import Drift, OrphanedResource
 from strata.layers import Layer, Playbook, Step
 from strata.models.cloud import Cloud
@@ -41,6 +42,8 @@ class LabProvider(OwnCloudProvider):
     pci_directories = (SIMULATED_CARDS,)  # an instance without cards must not count the machine's own
     kernel_nfs = False
     contents = "all containers, data and secrets"
+    # of the backup store: the id of its key, and what only restic can replace
+    lasting_secrets = frozenset({ACCESS_KEY, PASSWORD})
     playbooks = (Playbook("openstack", Layer.CLOUD, GROUP, PLAYBOOKS, before_cloud=True, sources=SOURCES),)
 
     @property

@@ -10,7 +10,7 @@ from strata.layers import Layer, Step, StepResult
 from strata.models.cloud import Cloud
 from strata.progress import Progress
 from strata.site.context import SiteContext
-from strata_lab import controller, images
+from strata_lab import backup_store, controller, images
 from strata_lab.hypervisors import require_empty
 
 Work = Callable[[Progress], StepResult]
@@ -18,12 +18,17 @@ Work = Callable[[Progress], StepResult]
 
 def cloud_steps(context: SiteContext, cloud: Cloud, *, thorough: bool) -> list[Step]:
     """All of them, in an order that reads well."""
-    return [
+    node_images = [Step(f"image {i.name}", Layer.CLOUD, _node_image(i.release)) for i in cloud.images]
+    found = [
         Step("controller image", Layer.CLOUD, _image(images.ensure_controller_image)),
-        *(Step(f"image {i.name}", Layer.CLOUD, _node_image(i.release)) for i in cloud.images),
+        *node_images,
         Step("controller", Layer.CLOUD, _controller(context), ("keys", "controller image")),
         Step("OpenStack", Layer.CLOUD, _openstack(context, thorough), ("controller",)),
     ]
+    if backup_store.store_address(context.site) is not None:
+        after = ("controller", *(step.name for step in node_images))
+        found.append(Step("backup store", Layer.CLOUD, _backup_store(context), after))
+    return found
 
 
 def _image(ensure: Callable[[Progress], str]) -> Work:
@@ -43,6 +48,14 @@ def _controller(context: SiteContext) -> Work:
     def run(progress: Progress) -> StepResult:
         changed = controller.up(context.site, context.paths, progress)
         return StepResult(int(changed), f"container {controller.container_name(context.site)}")
+
+    return run
+
+
+def _backup_store(context: SiteContext) -> Work:
+    def run(progress: Progress) -> StepResult:
+        changed = backup_store.up(context.site, context.paths, controller.network_name(context.site), progress)
+        return StepResult(int(changed), f"container {backup_store.container_name(context.site.name)}")
 
     return run
 

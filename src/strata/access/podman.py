@@ -133,7 +133,9 @@ def partially_created(site: str) -> list[str]:
         site: nothing may create or remove containers of it meanwhile.
     """
     # of what it has not finished creating podman knows no label, so its filters are of no use
-    own = re.compile(rf"strata-{re.escape(site)}-(controller(-new)?|network|[0-9a-f]{{8}}-[0-9a-f-]{{27}}(-before)?)")
+    own = re.compile(
+        rf"strata-{re.escape(site)}-(controller(-new)?|backup-store(-new)?|network|[0-9a-f]{{8}}-[0-9a-f-]{{27}}(-before)?)"
+    )
     found = [c for c in list_containers("--external") if c["Names"]]
     removed = [c for c in found if c["State"] == "removing" and (c["Labels"] or {}).get(SITE_LABEL) == site]
     created = [c for c in found if c["State"] == "storage" and own.fullmatch(c["Names"][0])]

@@ -74,7 +74,8 @@ def observe_hosts(context: SiteContext) -> dict[str, HostFacts]:
         if name in with_cards:
             script += CARDS_SCRIPT
         for command in (command for role in running if (command := all_roles()[role].problems)):
-            script += f"({command}) 2>&1 | sed 's/^/problem /'\n"
+            # beside the probe: a backup's endpoint may be what does not respond
+            script += f"({command}) 2>&1 | sed 's/^/problem /' &\n"
         ports = asked_ports(running, met)
         question = {
             "address": address,
@@ -83,7 +84,7 @@ def observe_hosts(context: SiteContext) -> dict[str, HostFacts]:
             "dns": not NODE_ROLES.isdisjoint(running),
         }
         program = Path(answer_probe.__file__).read_text()
-        script += f"python3 - {shlex.quote(json.dumps(question))} <<'END_OF_PROBE'\n{program}\nEND_OF_PROBE\n"
+        script += f"python3 - {shlex.quote(json.dumps(question))} <<'END_OF_PROBE'\n{program}\nEND_OF_PROBE\nwait\n"
         output, error = ssh(context, address, script)
         facts = parse_answer(units, output, error, kernel_names(running))
         facts = facts.model_copy(update=parse_ports(ports, output))

@@ -9,6 +9,7 @@ import re
 import secrets
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -314,6 +315,38 @@ def test_one_failure_leaves_the_others_and_is_reported(host: Host) -> None:
         assert f"{EXPORT}: no backup for 0 h" in host.run("problems").splitlines()
     finally:
         host.write(items={EXPORT: str(host.exported), DATABASE: "results"}, maximum_age_seconds=3600)
+
+
+def test_a_damaged_repository_is_named_and_nothing_is_removed_from_it(host: Host, server: S3Server) -> None:
+    packs = [path for path in server.folder.rglob("*") if path.is_file() and "data" in path.parts]
+    # the run after this one has no file of its own that is missing, and restic's index says that it is there
+    pack = max(packs, key=lambda path: path.stat().st_size)
+    held = host.root / "held"
+    pack.rename(held)
+    try:
+        assert "repository: restic: " in host.refused("run")
+        (line,) = host.run("problems").splitlines()
+        assert line.startswith("repository: the last backup failed: restic: ")
+        assert pack.name[:8] in line
+        metrics = (host.root / "metrics.prom").read_text()
+        assert 'strata_backup_due_timestamp_seconds{item="repository"}' in metrics
+    finally:
+        held.rename(pack)
+    host.run("run")
+    assert host.run("problems") == ""
+
+
+def test_an_endpoint_that_does_not_respond_is_named(host: Host, server: S3Server) -> None:
+    """It accepts connections, and says nothing: as a process that hangs."""
+    right = json.loads((host.root / "configuration.json").read_text())["environment"]
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        hung = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        host.write(environment=right | {"RESTIC_REPOSITORY": right["RESTIC_REPOSITORY"].replace(server.url, hung)})
+        try:
+            assert host.run("problems").startswith("repository: does not open: no response within 4 s")
+        finally:
+            host.write(environment=right)
+    assert host.run("problems") == ""
 
 
 def test_what_cannot_be_restored_is_named(host: Host, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,7 @@ def ruleset(tmp_path: Path, state: State) -> dict[tuple[str, str], str]:
     small.write_records(tmp_path / "results")
     attached = attachments(tmp_path / "results", "lab")
     around = Surroundings("10.87.0.10", "cni-podman0", ("eth0",), ("10.255.0.53", "2001:db8::53"))
+    around = replace(around, backup_store="10.87.0.9", clients=("10.1.0.0/24",))
     return {
         ("bridge", "strata-lab"): filter_table("lab", state, attached),
         ("inet", "strata-lab"): routing_table("lab", state, attached, around),

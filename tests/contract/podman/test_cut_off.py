@@ -158,7 +158,10 @@ def test_a_removal_that_was_cut_off_is_finished(site: str, image: str) -> None:
 INSTANCE = "0d6cfa4e-6a43-4a3c-9b0b-3cf2b6f4f0a1"
 
 
-@pytest.mark.parametrize("last", ["controller", "controller-new", "network", INSTANCE, f"{INSTANCE}-before"])
+CREATED = ["controller", "controller-new", "backup-store-new", "network", INSTANCE, f"{INSTANCE}-before"]
+
+
+@pytest.mark.parametrize("last", CREATED)
 def test_a_creation_that_was_cut_off_is_taken_back(site: str, image: str, last: str) -> None:
     name = f"strata-{site}-{last}"
     cut_off_creation(name, image)

@@ -55,7 +55,7 @@ def without_database(content: dict) -> None:  # type: ignore[type-arg]
 def without_postgresql_on_its_host(content: dict) -> None:  # type: ignore[type-arg]
     instances = content["cloud"]["instances"]
     instances[0]["roles"].remove("postgresql")
-    instances[2]["roles"].append("postgresql")
+    instances[2]["roles"] += ["postgresql", "backup"]
 
 
 def another_project(content: dict) -> None:  # type: ignore[type-arg]

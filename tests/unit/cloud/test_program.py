@@ -126,6 +126,7 @@ def test_lab_in_detail(recorded: Recorded) -> None:
         "kine",
         "registry",
         "load_balancer",
+        "backup",
     ]
 
 

@@ -87,7 +87,7 @@ def test_what_everybody_knows_is_not_left_over(context: SiteContext, cloud: dict
         {"Names": ["strata-lab-controller"], "Labels": {"strata.role": "controller"}},
         {"Names": ["strata-lab-server"], "Labels": {"strata.instance": "server"}},
     ]
-    cloud["volumes"] = ["strata-lab-server-kubelet"]
+    cloud["volumes"] = ["strata-lab-server-kubelet", "strata-lab-backup-store"]
     cloud["podman_networks"] = [{"name": "strata-lab-control", "labels": {}}]
     assert orphans.find_orphans(context) == []
 

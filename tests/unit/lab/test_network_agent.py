@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
@@ -180,6 +181,16 @@ def test_a_gateway_opens_the_way_out_and_to_the_public_services(attached: list[A
     assert "3306" not in to_controller
     assert "5000" in to_controller
     assert not [line for line in lines if '"cni-podman2" } oifname { "eth0" }' in line]
+
+
+def test_only_the_sites_own_networks_reach_the_backup_store(attached: list[Attachment]) -> None:
+    router = {"id": "r", "subnets": [small.BLUE_SUBNET], "external": True}
+    state = State.parse(small.objects(routers=[router]))
+    around = replace(AROUND, backup_store="10.87.0.9", clients=("10.1.0.0/24",))
+    (rule,) = [line for line in chain(routing_table("lab", state, attached, around), "forward") if "10.87.0.9" in line]
+    sources, target = "ip saddr { 10.1.0.0/24 }", 'oifname "cni-podman0" ip daddr 10.87.0.9 tcp dport 443'
+    assert rule == f'iifname {{ "cni-podman1" }} {sources} {target} accept'
+    assert "10.87.0.9" not in routing_table("lab", state, attached, AROUND)
 
 
 def test_a_floating_ip_is_translated_both_ways(attached: list[Attachment]) -> None:

@@ -91,7 +91,11 @@ def test_too_little_memory_is_told(site: Site, tmp_path: Path, monkeypatch: pyte
     ("gibibytes", "running"),
     [
         (3.6, ()),
-        (0.6, ("strata-lab-controller", "strata-lab-network", "strata-lab-1", "strata-lab-2")),
+        (
+            0.6,
+            ("strata-lab-controller", "strata-lab-network", "strata-lab-1", "strata-lab-2"),
+        ),
+        (0.6, ("strata-lab-controller", "strata-lab-backup-store", "strata-lab-1", "strata-lab-2")),
         (0.1, ("strata-lab-controller", "strata-lab-1", "strata-lab-2", "strata-lab-3", "strata-lab-4")),
     ],
 )

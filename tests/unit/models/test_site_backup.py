@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -11,14 +12,22 @@ import yaml
 from strata.catalogue.backup_items import backup_items
 from strata.inventory import Template
 from strata.inventory.role_variables import role_host_variables, role_variables
-from strata.models import Problem, load_site
+from strata.models import Problem, find_site, load_site
 from strata.roles import DIRECTORY
 
 SECTION = "backup: {url: 'https://s3.example.org/', bucket: site-backups}"
 SECRETS = "".join(
     f"  - {{name: backup_{name}, source: environment}}\n" for name in ("access_key", "secret_key", "password")
 )
-ROLES = ("[nfs_server, postgresql,", "[backup, nfs_server, postgresql,")
+OWN = re.search(r"^  (backup: .*)$", find_site("lab").read_text(), re.MULTILINE)
+"""The lab's own section."""
+NO_ROLE = ("load_balancer, backup]", "load_balancer]")
+
+
+def with_backup(section: str, secrets: str) -> tuple[tuple[str, str], ...]:
+    """Edits that put them in the place of the lab's own."""
+    assert OWN is not None
+    return ((OWN[1], section), ("\nplatform:", f"\nsecrets:\n{secrets}\nplatform:"))
 
 
 @pytest.fixture
@@ -28,8 +37,7 @@ def problems(
     """`problems(section, secrets, *edits)` → of the lab with these."""
 
     def of(section: str = SECTION, secrets: str = SECRETS, *edits: tuple[str, str]) -> list[Problem]:
-        hosts = ("\nhosts:\n", f"\nhosts:\n  {section}\n")
-        return list(problems_of(site_file(hosts, ("\nplatform:", f"\nsecrets:\n{secrets}\nplatform:"), *edits)))
+        return list(problems_of(site_file(*with_backup(section, secrets), *edits)))
 
     return of
 
@@ -37,12 +45,12 @@ def problems(
 @pytest.mark.parametrize(
     ("section", "secrets", "edits", "key", "why", "fix"),
     [
-        (SECTION, SECRETS, (), "hosts.backup", "needs a host with the role backup", "give a host"),
+        (SECTION, SECRETS, (NO_ROLE,), "hosts.backup", "needs a host with the role backup", "give a host"),
         (
             SECTION,
             SECRETS,
             (
-                ("[nfs_server, postgresql,", "[backup, nfs_server,"),
+                ("[nfs_server, postgresql,", "[nfs_server,"),
                 ("roles: [kube_control_plane]", "roles: [kube_control_plane, postgresql]"),
             ),
             "cloud.instances[1].roles",
@@ -52,7 +60,7 @@ def problems(
         (
             SECTION,
             SECRETS.replace("backup_password", "other"),
-            (ROLES,),
+            (),
             "hosts.backup",
             "backup_password must be provided",
             "{name: backup_password, source: file",
@@ -60,7 +68,7 @@ def problems(
         (
             SECTION.replace("}", ", exclude: [export/scratch]}"),
             SECRETS,
-            (ROLES,),
+            (),
             "hosts.backup.exclude[0]",
             "is no export and no database",
             "export/data",
@@ -68,7 +76,7 @@ def problems(
         (
             SECTION.replace("site-backups", "Site_Backups"),
             SECRETS,
-            (ROLES,),
+            (),
             "hosts.backup.bucket",
             "3 to 63 lower-case letters",
             "site-backups",
@@ -76,7 +84,7 @@ def problems(
         (
             SECTION.replace("https://s3.example.org/", "https://192.0.2.7").replace("}", ", postgresql: {}}"),
             SECRETS,
-            (ROLES,),
+            (),
             "hosts.backup.url",
             "192.0.2.7 is an address",
             "the endpoint's name",
@@ -84,16 +92,16 @@ def problems(
         (
             SECTION.replace("}", ", postgresql: {interval: 5}}"),
             SECRETS,
-            (ROLES,),
+            (),
             "hosts.backup.postgresql.interval",
             "does not divide a day",
             "1, 2, 3, 4, 6, 8, 12 or 24",
         ),
-        (SECTION.replace("}", ", hour: 24}"), SECRETS, (ROLES,), "hosts.backup.hour", "23", ""),
+        (SECTION.replace("}", ", hour: 24}"), SECRETS, (), "hosts.backup.hour", "23", ""),
         (
             SECTION,
             SECRETS,
-            (ROLES, ("roles: [kube_control_plane]", "roles: [kube_control_plane, backup]")),
+            (("roles: [kube_control_plane]", "roles: [kube_control_plane, backup]"),),
             "cloud.instances[1].roles",
             "stores no export and no database",
             "remove backup",
@@ -115,18 +123,25 @@ def test_a_mistake_is_told_with_its_fix(
     assert fix in problem.fix
 
 
+def test_only_the_labs_own_store_has_generated_secrets(problems: Callable[..., list[Problem]]) -> None:
+    assert OWN is not None
+    other = "  - {name: other, source: environment}\n"
+    assert problems(OWN[1], other) == []
+    found = problems(SECTION, other)
+    assert [(one.key, "must be provided" in one.why) for one in found] == [("hosts.backup", True)] * 3
+
+
 def test_the_role_and_its_section_need_each_other(
     site_file: Callable[..., Path], problems_of: Callable[[Path], Sequence[Problem]]
 ) -> None:
-    (problem,) = problems_of(site_file(ROLES))
+    assert OWN is not None
+    (problem,) = problems_of(site_file((f"  {OWN[1]}\n", "")))
     assert "hosts.backup does not say" in problem.why
 
 
 def test_each_host_backs_up_what_it_stores_with_secrets_by_lookup(site_file: Callable[..., Path]) -> None:
     section = SECTION.replace("}", ", exclude: [export/data], ca_file: ca.pem, keep: {daily: 3}}")
-    file = site_file(
-        ("\nhosts:\n", f"\nhosts:\n  {section}\n"), ("\nplatform:", f"\nsecrets:\n{SECRETS}\nplatform:"), ROLES
-    )
+    file = site_file(*with_backup(section, SECRETS))
     (file.parent / "ca.pem").write_text("PEM")
     site = load_site(file)
     found = role_variables("backup", site, None)

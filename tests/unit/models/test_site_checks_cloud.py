@@ -84,7 +84,7 @@ CASES: dict[str, Mistake] = {
         "10.77.0.40",
     ),
     "networks overlap": (
-        [("control_network: 10.87.0.0/24", "control_network: 10.77.0.0/25")],
+        [("control_network: 10.87.0.0/24", "control_network: 10.77.0.0/25"), ("//10.87.0.9", "//10.77.0.9")],
         "cloud.control_network",
         "overlaps with cloud.networks[0].cidr",
         "another",
@@ -133,7 +133,7 @@ CASES: dict[str, Mistake] = {
         "172.0.0.0/8",
     ),
     "control network too small": (
-        [("control_network: 10.87.0.0/24", "control_network: 10.87.0.0/29")],
+        [("control_network: 10.87.0.0/24", "control_network: 10.87.0.0/29"), ("//10.87.0.9", "//10.87.0.1")],
         "cloud.control_network",
         "too few",
         "/28",

@@ -65,7 +65,7 @@ CASES: dict[str, Mistake] = {
     "the load balancer of three control planes on one of them": (
         [
             (WORKER, CONTROL_PLANES.replace("[kube_control_plane]", "[kube_control_plane, load_balancer]", 1)),
-            ("registry, load_balancer]", "registry]"),
+            ("registry, load_balancer,", "registry,"),
         ],
         "cloud.instances[2].roles",
         "both load_balancer and kube_control_plane listen at port 6443",
@@ -152,7 +152,7 @@ CASES: dict[str, Mistake] = {
     ),
     "server without exports": (
         [
-            ("hosts:\n" + next(f"{line}\n" for line in LAB.splitlines() if line.startswith("  nfs: ")), ""),
+            (next(f"{line}\n" for line in LAB.splitlines() if line.startswith("  nfs: ")), ""),
             ("      shared_export: tenants\n", ""),
             NO_BUCKETS,
         ],
@@ -197,14 +197,14 @@ CASES: dict[str, Mistake] = {
     "two users with one address": (
         people(MEMBER.format("carol", "Carol@example.org"), MEMBER.format("dave", "carol@Example.org")),
         "platform.tenants[1].members[0].email",
-        "is the address of carol, too (line 53: platform.tenants[0].members[0].email)",
+        "is the address of carol, too (line 54: platform.tenants[0].members[0].email)",
         "another address, or none",
         "name: teaching",
     ),
     "a user with two addresses": (
         people(MEMBER.format("carol", "carol@example.org"), MEMBER.format("carol", "c@example.org")),
         "platform.tenants[1].members[0].email",
-        "carol has another address, too (line 53: platform.tenants[0].members[0].email)",
+        "carol has another address, too (line 54: platform.tenants[0].members[0].email)",
         "one address for carol in all tenants, or another name",
         "name: teaching",
     ),

@@ -12,7 +12,6 @@ import fcntl
 import json
 import os
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,20 +19,15 @@ from pathlib import Path
 from typing import Any
 
 from backup_record import Record
+from backup_repository import BackupError, Done, Repository, checked, last_message, run_program
 
 CONFIGURATION = Path(os.environ.get("STRATA_BACKUP_CONFIGURATION", "/etc/strata-backup/configuration.json"))
-Done = subprocess.CompletedProcess[str]
 LONGEST_NAME = 63
 """Characters of a name in PostgreSQL."""
 INCOMPLETE = 3
 """Exit status of `restic backup` when files could not be read; the snapshot has all others."""
-NO_REPOSITORY = 10
-"""Exit status of restic 0.17 and later; earlier ones only say so."""
-LOCKED = "repository is already locked"
-LOCK_SECONDS = 120.0
-"""How long a command waits for the lock of another one, or for restic to see that a killed one has ended: while its
-parent has not reaped it, it counts as running."""
-MISSING = ("specified key does not exist", "repository does not exist")
+REPOSITORY = "repository"
+"""What is checked after each backup, in the record beside the items."""
 DUMP, ROLES = "database.dump", "roles.json"
 """Files of a database's snapshot: `pg_dump --format=custom`, and the names of the server's roles."""
 
@@ -41,17 +35,13 @@ COMMANDS = {
     "open": "create the repository where there is none",
     "run": "back up every item",
     "list": "print the snapshots, JSON",
-    "problems": "print a line for each item without a recent backup",
+    "problems": "print a line for each item without a recent backup, and why the repository does not open",
 }
 RESTORE_OPTIONS = {
     "snapshot": "id as listed, or latest",
     "what": "item, export/NAME or database/NAME",
     "target": "directory, or name of a database",
 }
-
-
-class BackupError(Exception):
-    """What went wrong, for the operator."""
 
 
 class Backup:
@@ -68,38 +58,26 @@ class Backup:
         self._keep: dict[str, int] = configuration["keep"]
         self._work = Path(configuration["directory"])
         age: int = configuration["maximum_age_seconds"]
-        self.record = Record(self._work, tuple(self.items), age, Path(configuration["metrics"]))
-        self._options: list[str] = configuration["restic_options"]
+        self.record = Record(self._work, (*self.items, REPOSITORY), age, Path(configuration["metrics"]))
         # the environment of this process names the server of tests
-        self._environment = {"PGUSER": "postgres"} | os.environ | configuration["environment"]
+        self._environment = {"PGUSER": "postgres"} | os.environ
+        self.repository = Repository(configuration["restic_options"], configuration["environment"], self._work)
 
-    def open(self) -> str:
-        """Creates the repository where there is none.
-
-        Returns:
-            `created` or `opened`.
-
-        Raises:
-            BackupError: it does not open with this key and password.
-        """
-        done = self._restic("cat", "config", check=False)
-        if done.returncode == 0:
-            return "opened"
-        if done.returncode != NO_REPOSITORY and not any(text in done.stderr for text in MISSING):
-            raise BackupError(f"the repository does not open: {_last(done)}")
-        self._restic("init")
-        return "created"
+    def problems(self) -> list[str]:
+        """A line for each item whose last backup failed or is too old, and why the repository does not open now."""
+        problem = self.repository.problem()
+        return ([f"{REPOSITORY}: {problem}"] if problem else []) + self.record.problems()
 
     def run(self) -> None:
-        """Backs up every item, whether or not others fail; removes snapshots that are not to be kept.
+        """Backs up every item, whether or not others fail; checks the repository, and removes snapshots that are not to
+        be kept from one without errors.
 
         Raises:
             BackupError: what failed; the rest is done.
         """
         with self._only_one():
             try:
-                # not open(): a repository that is gone must not be replaced by an empty one in silence
-                self._restic("unlock")  # of runs that were killed on this host
+                self.repository.require()
             except BackupError as error:
                 for item in self.items:
                     self.record.note(item, str(error))
@@ -109,14 +87,18 @@ class Backup:
                 failure = self._failure_of(item)
                 self.record.note(item, failure)
                 failures += [f"{item}: {failure}"] if failure else []
+            damage = self.repository.damage()
+            self.record.note(REPOSITORY, damage)
+            if damage:
+                raise BackupError("\n".join((*failures, f"{REPOSITORY}: {damage}")))
             kept = [argument for unit, number in self._keep.items() for argument in (f"--keep-{unit}", str(number))]
-            self._restic("forget", "--prune", "--host", self._host, "--group-by", "host,tags", *kept)
+            self.repository.restic("forget", "--prune", "--host", self._host, "--group-by", "host,tags", *kept)
         if failures:
             raise BackupError("\n".join(failures))
 
     def snapshots(self) -> list[dict[str, str]]:
         """The snapshots in the order of time."""
-        done = self._restic("snapshots", "--host", self._host, "--json")
+        done = self.repository.restic("snapshots", "--host", self._host, "--json")
         found = ((one["short_id"], one["time"], tag) for one in json.loads(done.stdout) for tag in one["tags"] or ())
         return [{"id": identifier, "time": when, "item": item, "host": self._host} for identifier, when, item in found]
 
@@ -145,7 +127,7 @@ class Backup:
             _check_directory(target, overwrite)
         elif target in self._databases() and not overwrite:
             raise BackupError(f"there is a database {target} already; another target, or --overwrite")
-        statistics = json.loads(self._restic("stats", chosen[0], "--mode", "restore-size", "--json").stdout)
+        statistics = json.loads(self.repository.restic("stats", chosen[0], "--mode", "restore-size", "--json").stdout)
         what = f"snapshot {chosen[0]} of {item} ({statistics['total_size']} bytes) to {target}"
         if dry_run:
             return f"would restore {what}"
@@ -182,13 +164,13 @@ class Backup:
         if not directory.is_dir():
             raise BackupError(f"there is no directory {directory}")
         arguments = ("backup", ".", "--host", self._host, "--tag", item, "--json", "--quiet")
-        done = self._restic(*arguments, check=False, directory=directory)
+        done = self.repository.restic(*arguments, check=False, directory=directory)
         if done.returncode == INCOMPLETE:
             unread = [line for line in done.stderr.splitlines() if line.strip() and not _vanished(line)]
             if unread:
                 raise BackupError(f"files could not be read: {unread[0]}")
         elif done.returncode != 0:
-            raise BackupError(_last(done))
+            raise BackupError(last_message(done))
 
     def _back_up_database(self, item: str, name: str) -> None:
         # not compressed: restic compresses, and finds again what has not changed
@@ -215,7 +197,7 @@ class Backup:
         new.mkdir(mode=0o700, exist_ok=not before)
         try:
             # --verify reads what was written and compares it
-            self._restic("restore", snapshot, "--target", str(new), "--verify")
+            self.repository.restic("restore", snapshot, "--target", str(new), "--verify")
         except BackupError:
             if before:
                 shutil.rmtree(new)
@@ -238,7 +220,7 @@ class Backup:
         if len(former) > LONGEST_NAME:
             raise BackupError(f"{target} is too long a name, since {former} has more than {LONGEST_NAME} characters")
         with self._temporary(f"restore-{target}") as directory:
-            self._restic("restore", snapshot, "--target", str(directory), "--verify")
+            self.repository.restic("restore", snapshot, "--target", str(directory), "--verify")
             there = self._sql("SELECT rolname FROM pg_roles").splitlines()
             for role in json.loads((directory / ROLES).read_text()):
                 if role not in there:
@@ -287,33 +269,8 @@ class Backup:
         finally:
             shutil.rmtree(directory, ignore_errors=True)
 
-    def _restic(self, *arguments: str, check: bool = True, directory: Path | None = None) -> Done:
-        end = time.monotonic() + LOCK_SECONDS
-        while True:
-            done = self._run("restic", *self._options, *arguments, check=False, directory=directory)
-            if LOCKED not in done.stderr or time.monotonic() > end:
-                return _checked(done) if check else done
-            time.sleep(1)
-            self._run("restic", *self._options, "unlock", check=False)  # removes no lock that is in use
-
-    def _run(self, *command: str, check: bool = True, directory: Path | None = None) -> Done:
-        done = subprocess.run(
-            command,
-            cwd=directory or self._work,
-            env=self._environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-        )
-        return _checked(done) if check else done
-
-
-def _checked(done: Done) -> Done:
-    if done.returncode != 0:
-        raise BackupError(f"{Path(done.args[0]).name}: {_last(done)}")
-    return done
+    def _run(self, *command: str) -> Done:
+        return checked(run_program(command, self._work, self._environment))
 
 
 def _check_directory(target: str, overwrite: bool) -> None:
@@ -329,13 +286,6 @@ def _check_directory(target: str, overwrite: bool) -> None:
 def _vanished(line: str) -> bool:
     """Whether a line of restic's errors is about a file that was removed during the backup."""
     return "no such file" in line or '"Err":2,' in line.replace(" ", "").replace("}", ",")
-
-
-def _last(done: Done) -> str:
-    """The message of a program that failed."""
-    lines = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
-    # restic ends with the number of errors, the first line says what they are
-    return "; ".join(dict.fromkeys((*lines[:1], *lines[-1:]))) or f"status {done.returncode}"
 
 
 def _moment() -> str:
@@ -374,10 +324,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             choice = {"overwrite": options.overwrite, "dry_run": options.dry_run}
             print(backup.restore(options.snapshot, options.what, options.target, **choice))
         elif options.command == "open":
-            print(backup.open())
+            print(backup.repository.open())
             backup.record.write_metrics()
         else:
-            print(json.dumps(backup.snapshots()) if options.command == "list" else "\n".join(backup.record.problems()))
+            print(json.dumps(backup.snapshots()) if options.command == "list" else "\n".join(backup.problems()))
     except (BackupError, OSError) as error:
         print(error, file=sys.stderr)
         return 1

@@ -26,6 +26,8 @@ def main() -> int:
     parser.add_argument("--site", required=True)
     parser.add_argument("--control-network", type=IPv4Network)
     parser.add_argument("--controller")
+    parser.add_argument("--backup-store")
+    parser.add_argument("--client", action="append", default=[], help="a network of the site")
     options = parser.parse_args()
     logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     if options.command == "remove":
@@ -33,7 +35,13 @@ def main() -> int:
         return 0
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _stop)
-    agent = Agent(options.site, options.control_network, options.controller)
+    agent = Agent(
+        options.site,
+        options.control_network,
+        options.controller,
+        backup_store=options.backup_store,
+        clients=tuple(options.client),
+    )
     while True:
         try:
             agent.look()

@@ -6,7 +6,7 @@ import json
 import logging
 import os
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Network
 from pathlib import Path
 
@@ -51,12 +51,16 @@ class Agent:
         control_network: of the controller.
         controller: its address.
         places: files.
+        backup_store: address of the site's backup store, if it has one.
+        clients: networks of the site, whose instances reach it.
     """
 
     site: str
     control_network: IPv4Network
     controller: str
     places: Places = field(default_factory=Places)
+    backup_store: str | None = None
+    clients: tuple[str, ...] = ()
     _proxies: MetadataProxies = field(init=False)
     _state: State | None = None
     _seen: tuple[object, ...] = ()
@@ -76,6 +80,7 @@ class Agent:
         """The ruleset by family and name of each table."""
         name = table_name(self.site)
         around = surroundings(self.controller, self.control_network)
+        around = replace(around, backup_store=self.backup_store, clients=self.clients)
         return {
             ("bridge", name): filter_table(self.site, state, attached),
             ("inet", name): routing_table(self.site, state, attached, around),

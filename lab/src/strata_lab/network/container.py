@@ -11,6 +11,7 @@ from strata.models import Site
 from strata.progress import Progress
 from strata.site.outputs import write_private
 from strata_lab import images, podman_service
+from strata_lab.backup_store import store_address
 from strata_lab.openstack_controller import controller_address
 
 SOURCES = Path(__file__).resolve().parents[1]
@@ -82,7 +83,19 @@ def remove(site_name: str) -> bool:
 
 def _wanted(site: Site) -> str:
     assert site.cloud is not None
-    return f"{code()}-{site.cloud.control_network}"
+    found = f"{code()}-{site.cloud.control_network}"
+    return "-".join((found, *_store_options(site)[1::2]))
+
+
+def _store_options(site: Site) -> list[str]:
+    """Whom the agent lets reach the backup store."""
+    address = store_address(site)
+    if address is None or site.cloud is None:
+        return []
+    clients = (
+        part for network in site.cloud.networks if network.cidr.version == 4 for part in ("--client", str(network.cidr))
+    )
+    return ["--backup-store", address, *clients]
 
 
 def _label(name: str) -> str:
@@ -118,4 +131,5 @@ def _create(site: Site, name: str, image: str) -> None:
         *("--volume", f"{RESULTS}:{RESULTS}:ro"),
         *(image, *_command("run", site.name)),
         *("--control-network", str(control), "--controller", controller_address(site)),
+        *_store_options(site),
     )

@@ -26,12 +26,16 @@ class Surroundings:
         control_bridge: its bridge, None while it is not up.
         outside: interfaces of the default route.
         name_servers: the host's, of which some may be the host itself.
+        backup_store: address of the site's backup store, if it has one.
+        clients: networks of the site, whose instances reach the backup store.
     """
 
     controller: str
     control_bridge: str | None
     outside: tuple[str, ...]
     name_servers: tuple[str, ...] = ()
+    backup_store: str | None = None
+    clients: tuple[str, ...] = ()
 
 
 def routing_table(site: str, state: State, attached: Sequence[Attachment], around: Surroundings) -> str:
@@ -84,6 +88,10 @@ def _forward(inside: str, pairs: set[tuple[str, str]], outward: set[str], around
         to_controller = f"oifname {_q(around.control_bridge)} ip daddr {around.controller}"
         ports = ", ".join(map(str, PUBLIC_PORTS))
         lines.append(f"iifname {_named(outward)} {to_controller} tcp dport {{ {ports} }} accept")
+        if around.backup_store is not None and around.clients:
+            to_store = f"oifname {_q(around.control_bridge)} ip daddr {around.backup_store} tcp dport 443"
+            sources = f"ip saddr {{ {', '.join(around.clients)} }}"
+            lines.append(f"iifname {_named(outward)} {sources} {to_store} accept")
     if outward and around.outside:
         lines.append(f"iifname {_named(outward)} oifname {_named(around.outside)} accept")
     return [*lines, f"iifname {inside} {REFUSE}", f"oifname {inside} {REFUSE}"]

@@ -50,11 +50,13 @@ def check(site: Site) -> Iterator[Finding]:
         if item not in everything:
             fix = f"one of {', '.join(everything)}" if everything else "remove the line"
             yield Finding((*KEY, "exclude", index), "is no export and no database of the site", fix, DATA)
+    if _in_lab(site):
+        return
     provided = {secret.name for secret in site.secrets if secret.source != "generated"}
     for name in (ACCESS_KEY, SECRET_KEY, PASSWORD):
         if name not in provided:
             why = f"the secret {name} must be provided: a generated one would be lost with the deployment host"
-            yield Finding(KEY, why, f"secrets: [{{name: {name}, source: file, path: …}}]", (("secrets",),))
+            yield Finding(KEY, why, f"secrets: [{{name: {name}, source: file, path: …}}]", (("secrets",), ("cloud",)))
 
 
 def _archive(site: Site, found: Sequence[Host]) -> Iterator[Finding]:
@@ -71,6 +73,13 @@ def _archive(site: Site, found: Sequence[Host]) -> Iterator[Finding]:
         if name in ARCHIVE_SETTINGS:
             why = f"{name} is set by pgBackRest, which hosts.backup.postgresql enables"
             yield Finding(("hosts", "postgresql", "settings", name), why, f"remove the line {name}", (KEY,))
+
+
+def _in_lab(site: Site) -> bool:
+    """Whether the endpoint is the lab's own, which is lost with the deployment host like all of the lab."""
+    control = site.cloud.control_network if site.cloud else None
+    host = str(urlsplit(site.hosts.backup.url).hostname) if site.hosts.backup else ""
+    return control is not None and _is_address(host) and ip_address(host) in control
 
 
 def _is_address(host: str) -> bool:

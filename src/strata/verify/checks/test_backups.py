@@ -7,14 +7,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from strata.access.backups import ARCHIVE, PROGRAM, ROLE, archive_hosts, snapshots
+from strata.access.backups import ARCHIVE, PROGRAM, ROLE, UNIT, archive_hosts, snapshots
 from strata.access.postgresql_restore import ITEM
 from strata.catalogue.backup_items import backup_items
 from strata.site.context import SiteContext
 from strata.site.hosts import hosts_with
+from strata.verify.waiting import settled
 
 if TYPE_CHECKING:
     from testinfra.host import Host
+
+
+def wait_for_run(connection: Host) -> None:
+    """Waits for a backup that runs: one that was missed while the host was down begins with it."""
+    state = f"systemctl show --value --property=ActiveState {UNIT}"
+    settled(lambda: connection.check_output(state).strip(), lambda found: found != "activating")
 
 
 def test_backups_are_recent(context: SiteContext, host: Callable[[str], Host]) -> None:
@@ -22,11 +29,14 @@ def test_backups_are_recent(context: SiteContext, host: Callable[[str], Host]) -
     found = hosts_with(ROLE, context.site, context.cloud_outputs)
     if not found:
         pytest.skip(f"site {context.site.name} has no host with the role {ROLE}")
-    known = snapshots(context)
     for machine in found:
         connection = host(machine.name)
         assert connection.service("strata-backup.timer").is_running, machine.name
+        wait_for_run(connection)
         assert connection.check_output(f"{PROGRAM} problems").strip() == "", machine.name
+    known = snapshots(context)
+    for machine in found:
+        connection = host(machine.name)
         for item in backup_items(context.site, machine.roles):
             if any(one["item"] == item and one["host"] == machine.name for one in known):
                 target = "/nowhere" if item.startswith("export/") else "strata_verify"
