@@ -16,6 +16,7 @@ CONFIG = """\
 import os
 from strata_hub.batch import handler, with_schedd
 batch = get_config("custom.batch")
+c.SiteAuthenticator.batch_url = batch["url"]
 c.KubeSpawner.modify_pod_hook = with_schedd(c.KubeSpawner.modify_pod_hook, batch["schedds"], batch["users"])
 c.JupyterHub.extra_handlers += handler(
     batch["url"], os.environ["BATCH_TOKEN_SECRET"], server_tenant(tenants, profiles, access), batch["users"]

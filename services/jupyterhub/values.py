@@ -39,6 +39,8 @@ REFRESH_SECONDS = 60
 """How old a user's groups may be when the hub checks a right."""
 SILENCE_SECONDS = 900
 """The same while the issuer does not respond: other services accept its tokens for as long."""
+CHECK_SECONDS = 20
+"""Between two questions to the issuer about a user with a running server; two answers end it."""
 CA_FILES = Path("/etc/strata")
 IMAGE_CA = "/etc/ssl/certs/ca-certificates.crt"
 RESTRICTED: Values = {
@@ -111,7 +113,12 @@ def values(context: ServiceContext[JupyterHub]) -> Values:
             "maximumServers": hub.maximum_servers or 0,
             "sharedFolders": _shared_folders(context),
             "downloads": datasets.downloads(context),
-            "login": {"silence_seconds": SILENCE_SECONDS, "unknown_users": [VERIFY_USER]},
+            "login": {
+                "silence_seconds": SILENCE_SECONDS,
+                "check_seconds": CHECK_SECONDS,
+                "unknown_users": [VERIFY_USER],
+                "tenants": {tenant.name: tenant_group(tenant.name) for tenant in context.site.platform.tenants},
+            },
             "datasetSources": datasets.sources(context),
             **batch.custom(context.provide(BATCH), context.site),
         },

@@ -22,18 +22,26 @@ from ansible.parsing.vault import AnsibleVaultError, VaultLib, VaultSecret
 from cryptography import x509
 
 from strata.access.https import named_session
+from strata.access.kubectl import ask_program
 from strata.access.openstack import connect
 from strata.access.ssh import forwarded_port, host_addresses
-from strata.catalogue.backup_items import SECRET_KEY
+from strata.catalogue.backup_items import SECRET_KEY as BACKUP_KEY
 from strata.catalogue.issuer import Issuer
-from strata.catalogue.needs.bucket import ACCESS_KEY as ACCESS_KEY_VARIABLE
-from strata.catalogue.needs.bucket import SECRET_KEY as SECRET_KEY_VARIABLE
-from strata.catalogue.needs.bucket import S3Endpoint
+from strata.catalogue.needs import Client
+from strata.catalogue.needs.bucket import (
+    ACCESS_KEY,
+    SECRET_KEY,
+    S3Endpoint,
+    s3_endpoint,
+    secret_names,
+    service_buckets,
+)
 from strata.catalogue.needs.database import KINE_DATABASE, databases
-from strata.catalogue.site import issuer
+from strata.catalogue.site import batch_server, dask_server, issuer, needed
 from strata.engine.rotation import PASSPHRASE, SSH_KEY
-from strata.inventory.clients import NODES, NODES_SECRET, OPERATOR, OPERATOR_SECRET
+from strata.inventory.clients import OPERATOR, OPERATOR_SECRET, pull_users
 from strata.inventory.ports import DATASTORE, HTTPS, POSTGRESQL, REGISTRY, REGISTRY_PUSH
+from strata.inventory.services import published_services
 from strata.inventory.topology import database_secret
 from strata.site.context import SiteContext
 from strata.site.hosts import address_of
@@ -42,6 +50,15 @@ from strata_lab.backup_store import store_address
 from strata_lab.controller import container_name
 from strata_lab.network.metadata import NOVA_PORT
 from strata_lab.openstack_controller import METADATA_SECRET, SERVICES, controller_address
+from strata_services.dask_gateway.needs import HUB_TOKEN
+from strata_services.htcondor.needs import MONITOR, SCOPES, TOKEN_SECRET
+from strata_services.htcondor.needs import NAMESPACE as POOL_NAMESPACE
+from strata_services.htcondor.needs import SIGNING_KEY as POOL_KEY
+from strata_services.htcondor.schedds import schedds
+from strata_services.htcondor.tokens import idtoken
+from strata_services.jupyterhub.needs import HUB_SECRETS
+from strata_services.jupyterhub.needs import NAMESPACE as HUB_NAMESPACE
+from strata_services.jupyterhub.service import SERVICE as JUPYTERHUB
 from strata_services.object_storage.client import request as s3_request
 
 Attempt = Callable[[str], bool]
@@ -52,6 +69,35 @@ ONLY_THE_AGENT = (
     *("BatchMode=yes", "IdentityFile=none", "LogLevel=ERROR"),
     *("StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null"),
 )
+PROXY_TOKEN = "jupyterhub_proxy_token"  # its name
+ASK = """
+import json, sys, urllib.error, urllib.request
+given = json.load(sys.stdin)
+body = b"none" if given["method"] == "POST" else None
+request = urllib.request.Request(given["url"], body, {"Authorization": given["authorization"]}, method=given["method"])
+try:
+    status = urllib.request.urlopen(request, timeout=30).status
+except urllib.error.HTTPError as error:
+    status = error.code
+json.dump({"status": status}, sys.stdout)
+"""
+"""Secrets come by standard input: arguments would be seen."""
+PING = """
+import json, os, pathlib, subprocess, sys, tempfile
+given = json.load(sys.stdin)
+with tempfile.TemporaryDirectory() as directory:
+    token = pathlib.Path(directory, "token")
+    token.touch(0o600)
+    token.write_text(given["token"])
+    none = "/nonexistent"
+    environment = os.environ | {
+        "_CONDOR_SEC_TOKEN_DIRECTORY": directory, "_CONDOR_SEC_TOKEN_SYSTEM_DIRECTORY": none,
+        "_CONDOR_SEC_PASSWORD_DIRECTORY": none, "_CONDOR_SEC_TOKEN_POOL_SIGNING_KEY_FILE": none,
+    }
+    command = ["condor_ping", "-name", given["schedd"], "-type", "schedd", "READ"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+json.dump({"status": done.returncode, "said": done.stdout + done.stderr}, sys.stdout)
+"""
 
 
 def served_certificate(address: str, port: int, *, postgresql: bool = False) -> x509.Certificate:
@@ -127,11 +173,83 @@ def attempts(context: SiteContext, http: requests.Session) -> dict[str, dict[str
         found[f"openstack_{user}_database_password"] = {"MariaDB": partial(_mariadb, context, user)}
     for name in databases(context.site):
         found[database_secret(name)] = {"PostgreSQL": partial(_postgresql, context, name)}
-    for secret, user, port in ((NODES_SECRET, NODES, REGISTRY), (OPERATOR_SECRET, OPERATOR, REGISTRY_PUSH)):
+    readers = ((secret, user, REGISTRY) for user, secret in pull_users(context.site).items())
+    for secret, user, port in (*readers, (OPERATOR_SECRET, OPERATOR, REGISTRY_PUSH)):
         found[secret] = {"registry": partial(_registry, context, user, port)}
     if address := store_address(context.site):
-        found[SECRET_KEY] = {"backup store": partial(_backup_store, context, address)}
+        found[BACKUP_KEY] = {"backup store": partial(_backup_store, context, address)}
+    return found | _service_attempts(context, http)
+
+
+def _service_attempts(context: SiteContext, http: requests.Session) -> dict[str, dict[str, Attempt]]:
+    """Of the services that the site has."""
+    site = context.site
+    found: dict[str, dict[str, Attempt]] = {}
+    if own := issuer(site):
+        for _, client in needed(site, Client):
+            found[client.secret] = {"issuer": partial(_code, own, http, client)}
+    if storage := s3_endpoint(site):
+        for name in (*(t.name for t in site.platform.tenants), *(b.name for _, b in service_buckets(site))):
+            found[secret_names(name)[1]] = {"object storage": partial(_bucket, http, storage, name)}
+    if JUPYTERHUB.of(site) is not None:
+        (hub,) = (one.url for one in published_services(site) if one.key == JUPYTERHUB.key)
+        tokens = [secret.name for secret in HUB_SECRETS if secret.key.startswith("hub.services.")]
+        dask = dask_server(site)
+        found |= {name: {"hub": partial(_hub, http, hub)} for name in [*tokens, *([HUB_TOKEN.name] if dask else [])]}
+        found[PROXY_TOKEN] = {"proxy": partial(_proxy, context)}
+    if batch := batch_server(site):
+        found[TOKEN_SECRET.name] = {"issuer of HTCondor's tokens": partial(_pool_tokens, context, batch.tokens_url)}
+        found[POOL_KEY.name] = {"schedd": partial(_schedd, context)}
     return found
+
+
+def _code(own: Issuer, http: requests.Session, client: Client, secret: str) -> bool:
+    """The issuer looks at the client's secret before it looks at the code, which is none."""
+    url = next(iter(client.redirect_urls("none.example")), "https://none.example/")
+    data = {"grant_type": "authorization_code", "code": "none", "redirect_uri": url}
+    answer = http.post(own.public.token, data=data, auth=(client.name, secret), timeout=60)
+    return _answered(answer, yes=400, no=401)
+
+
+def _bucket(http: requests.Session, storage: S3Endpoint, name: str, secret: str) -> bool:
+    return _answered(
+        s3_request(http, storage, {ACCESS_KEY: name, SECRET_KEY: secret}, "GET", f"{name}/"), yes=200, no=403
+    )
+
+
+def _hub(http: requests.Session, hub: str, token: str) -> bool:
+    headers = {"Authorization": f"token {token}"}
+    return _answered(http.get(f"{hub}hub/api/user", headers=headers, timeout=60), yes=200, no=403)
+
+
+def _proxy(context: SiteContext, token: str) -> bool:
+    request = {"url": "http://proxy-api:8001/api/routes", "authorization": f"token {token}", "method": "GET"}
+    status = _from_the_hub(context, request)
+    return _said(status == 200, status == 403, str(status))
+
+
+def _pool_tokens(context: SiteContext, url: str, secret: str) -> bool:
+    """With a body that is none: no token is issued."""
+    status = _from_the_hub(context, {"url": url, "authorization": f"Bearer {secret}", "method": "POST"})
+    return _said(status == 400, status == 401, str(status))
+
+
+def _from_the_hub(context: SiteContext, request: dict[str, str]) -> int:
+    """Status of the answer to a request from the hub's pod, which such servers admit."""
+    target = (f"--namespace={HUB_NAMESPACE.name}", "deployment/hub", "--container=hub")
+    command = ("python3", "-c", ASK)
+    return int(ask_program(context, *target, command=command, request=request, seconds=60)["status"])
+
+
+def _schedd(context: SiteContext, key: str) -> bool:
+    """Accepts a token that the key signs, as the pool's own are; without the key beside it."""
+    domain = context.site.domain
+    token = idtoken(key, f"{MONITOR}@{domain}", domain, SCOPES[MONITOR])
+    schedd = next(iter(schedds(context.site).values())).name
+    target = (f"--namespace={POOL_NAMESPACE.name}", "statefulset/htcondor-access-point", "--container=condor")
+    request = {"token": token, "schedd": schedd}
+    answer = ask_program(context, *target, command=("python3", "-c", PING), request=request, seconds=60)
+    return _said(answer["status"] == 0, "failed" in answer["said"].lower(), answer["said"])
 
 
 def _ssh(address: str, key: str) -> bool:
@@ -238,7 +356,7 @@ def _backup_store(context: SiteContext, address: str, key: str) -> bool:
     assert backup is not None
     endpoint = S3Endpoint(f"https://{address}", backup.region)
     with named_session(context.paths.ca_file, None) as session:
-        found = {ACCESS_KEY_VARIABLE: backup.bucket, SECRET_KEY_VARIABLE: key}
+        found = {ACCESS_KEY: backup.bucket, SECRET_KEY: key}
         answer = s3_request(session, endpoint, found, "GET", f"{backup.bucket}/")
     return _answered(answer, yes=200, no=403)
 

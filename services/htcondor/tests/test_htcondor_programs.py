@@ -261,7 +261,15 @@ def test_tokens_are_for_users_of_tenants_only(tmp_path: Path) -> None:
     program = tmp_path / "condor_token_create"
     program.write_text('#!/bin/sh\necho "$@"\n')
     program.chmod(0o755)
-    found = server(Issuer("sesame", ["research"], "lab", 60, (str(program),)), 0)
+    removed: list[str] = []
+
+    def remove(owner: str) -> int:
+        if owner == "research.down":
+            raise OSError("condor_status: no collector")
+        removed.append(owner)
+        return 2
+
+    found = server(Issuer("sesame", ["research"], "lab", 60, (str(program),), remove), 0)
     threading.Thread(target=found.serve_forever, daemon=True).start()
     url = f"http://127.0.0.1:{found.server_port}"
 
@@ -278,6 +286,16 @@ def test_tokens_are_for_users_of_tenants_only(tmp_path: Path) -> None:
         assert request({"tenant": "research", "user": "a" * 5000}).status_code == 413
         assert requests.get(f"{url}/healthz", timeout=60).status_code == 200
         assert requests.get(f"{url}/tokens", timeout=60).status_code == 404
+
+        def leaves(owner: str, sent: str = "sesame") -> requests.Response:
+            headers = {"Authorization": f"Bearer {sent}"}
+            return requests.delete(f"{url}/jobs/{owner}", headers=headers, timeout=60)
+
+        assert leaves("research.ada.b").json() == {"removed": 2}
+        assert leaves("research.ada", "other").status_code == 401
+        for owner in ("other.ada", "research", "research.", 'research.x")', "research.a,research.b"):
+            assert leaves(owner).status_code == 400, owner
+        assert (leaves("research.down").status_code, removed) == (503, ["research.ada.b"])
     finally:
         found.shutdown()
         found.server_close()

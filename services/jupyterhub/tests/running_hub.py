@@ -94,6 +94,8 @@ class Pool:
         self._module = module
         self._program = str(program)
         self._port = free_port()
+        self.removed: list[str] = []
+        """Owners whose jobs were removed."""
         self.url = f"http://127.0.0.1:{self._port}/tokens"
 
     @contextmanager
@@ -103,7 +105,13 @@ class Pool:
         Args:
             lifetime: of a token, in seconds.
         """
-        issuer = self._module.Issuer(SECRET, ["research", "biology"], "lab", lifetime, (self._program,))
+
+        def remove(owner: str) -> int:
+            self.removed.append(owner)
+            return 1
+
+        tenants = ["research", "biology", "teaching"]
+        issuer = self._module.Issuer(SECRET, tenants, "lab", lifetime, (self._program,), remove)
         server: ThreadingHTTPServer = self._module.server(issuer, self._port)
         with in_background(server):
             yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,14 +18,14 @@ from strata_bench.services import PostgreSQL
 from strata_bench.waiting import eventually
 from strata_services.jupyterhub.needs import VERIFY_USER
 from strata_services.jupyterhub.service import SERVICE
-from strata_services.jupyterhub.values import REFRESH_SECONDS, SILENCE_SECONDS
+from strata_services.jupyterhub.values import CHECK_SECONDS, REFRESH_SECONDS, SILENCE_SECONDS
 
-from .image_code import notebook_server
+from .image_code import notebook_server, run_code
 from .issuer import Issuer
 from .running_hub import LEAVING_TOKEN, Hub, Pool, started
 
 pytestmark = pytest.mark.xdist_group("jupyterhub-hub")
-SHORT_REFRESH, SHORT_SILENCE = 1, 4
+SHORT_REFRESH, SHORT_SILENCE, SHORT_CHECK = 1, 4, 3
 """In place of the hub's times, in seconds."""
 MEMBER, ADMINISTRATOR = "/tenants/research", "/tenants/research/admins"
 CONFIGURATION = "/api/tenants/research/configuration/tenant"
@@ -64,6 +65,8 @@ def hub(
         values["hub"]["config"]["Authenticator"]["auth_refresh_age"] = SHORT_REFRESH
         assert values["custom"]["login"]["silence_seconds"] == SILENCE_SECONDS
         values["custom"]["login"]["silence_seconds"] = SHORT_SILENCE
+        assert values["custom"]["login"]["check_seconds"] == CHECK_SECONDS
+        values["custom"]["login"]["check_seconds"] = SHORT_CHECK
         context = started(values, directory, postgresql, Pool(directory), "jupyterhub_logins", issuer)
         hubs |= {"hub": context.__enter__(), "context": context}
     issuer.down = issuer.rotating = False
@@ -173,6 +176,7 @@ def test_disabled_user_starts_nothing(hub: Hub, issuer: Issuer) -> None:
     page = browser.get(f"{hub.url}/home", allow_redirects=False, timeout=60)
     assert (page.status_code, page.headers["Location"].partition("?")[0]) == (302, "/hub/login")
     issuer.disabled.clear()
+    log_in(hub, issuer, "dave", MEMBER)
     assert hub.pod("dave")["metadata"]["labels"]["strata.dev/tenant"] == "research"
 
 
@@ -285,3 +289,129 @@ def test_a_login_that_ends_in_the_queue_starts_nothing(hub: Hub, issuer: Issuer)
             hub.call(hub.operator, "DELETE", "/api/users/bob/server")
             assert "Your login ended while your server waited" in answer.result().text
     assert not (hub.directory / "dora.pod").exists()
+
+
+@pytest.fixture
+def running(hub: Hub) -> Iterator[Callable[[str, str], str]]:
+    """`running("ada", "research")` → a token of a user with a running server of that tenant."""
+    with ExitStack() as stack:
+        stack.enter_context(hub.pool.running())
+        port = stack.enter_context(notebook_server())
+
+        def start_server(user: str, tenant: str) -> str:
+            pod = {"metadata": {"name": user, "labels": {"strata.dev/tenant": tenant}}, "status": {"phase": "Running"}}
+            for name, text in ((f"{user}.address", str(port)), (f"{user}.kubernetes", json.dumps(pod))):
+                (hub.directory / name).write_text(text)
+                stack.callback((hub.directory / name).unlink)
+            assert start(hub, user).status_code in (201, 202)
+            eventually(lambda: ready(hub, user), 60, f"the server of {user} runs")
+            return hub.token(user)
+
+        yield start_server
+
+
+def ready(hub: Hub, user: str) -> bool:
+    """Whether the user's server runs."""
+    found = hub.call(hub.operator, "GET", f"/api/users/{user}")
+    return found.status_code == 200 and bool((found.json()["servers"].get("") or {}).get("ready"))
+
+
+def is_gone(hub: Hub, user: str) -> bool:
+    return hub.call(hub.operator, "GET", f"/api/users/{user}").status_code == 404
+
+
+@pytest.mark.parametrize("how", ["removed from the group", "disabled"])
+def test_all_ends_of_who_may_no_longer_use_the_hub(
+    hub: Hub, issuer: Issuer, running: Callable[[str, str], str], how: str
+) -> None:
+    """Without a request of the user: the server, sessions, tokens, and batch jobs of every tenant."""
+    user = f"leaves-{len(how)}"
+    browser = log_in(hub, issuer, user, MEMBER)
+    token = running(user, "research")
+    if how == "disabled":
+        issuer.disabled.add(user)
+    else:
+        issuer.groups[user] = []
+    eventually(lambda: is_gone(hub, user), 60, "the hub has no record of the user")
+    jobs = {f"research.{user}", f"teaching.{user}"}
+    eventually(lambda: jobs <= set(hub.pool.removed), 60, "the batch jobs are removed")
+    assert hub.call(token, "GET", "/api/user").status_code == 403
+    page = browser.get(f"{hub.url}/home", allow_redirects=False, timeout=60)
+    assert page.status_code == 302
+    issuer.disabled.clear()
+    log_in(hub, issuer, user, MEMBER)
+    assert hub.call(hub.token(user), "GET", "/api/user").status_code == 200, "who is a member again logs in again"
+
+
+def test_a_server_ends_with_the_membership_of_its_tenant(
+    hub: Hub, issuer: Issuer, running: Callable[[str, str], str]
+) -> None:
+    log_in(hub, issuer, "moves", MEMBER, "/tenants/teaching")
+    token = running("moves", "research")
+    issuer.groups["moves"] = ["/tenants/teaching"]
+    eventually(lambda: not ready(hub, "moves"), 60, "the server of the former tenant has stopped")
+    eventually(lambda: "research.moves" in hub.pool.removed, 60, "so have its jobs")
+    assert "teaching.moves" not in hub.pool.removed
+    assert hub.call(token, "GET", "/api/tenants/teaching/datasets").status_code == 200
+
+
+def test_a_server_outlives_what_does_not_end_a_membership(
+    hub: Hub, issuer: Issuer, running: Callable[[str, str], str]
+) -> None:
+    """A session that has ended, an issuer that is down, and one that omits the groups once."""
+    for user in ("stays", "ends"):
+        log_in(hub, issuer, user, MEMBER)
+        running(user, "research")
+    issuer.down = True
+    time.sleep(2 * SHORT_CHECK)
+    issuer.down = False
+    issuer.end_sessions()
+    log_in(hub, issuer, "ends", MEMBER)
+    issuer.groups["ends"] = []
+    eventually(lambda: is_gone(hub, "ends"), 60, "the rounds go on")
+    assert ready(hub, "stays")
+    assert "research.stays" not in hub.pool.removed
+    hub.call(hub.operator, "DELETE", "/api/users/stays/server")
+
+
+LOSSES = """
+from strata_hub.members import Losses
+losses = Losses({"a": "/tenants/a", "b": "/tenants/b"}, 0.2)
+import time
+losses.note("ada", ["/tenants/a"], [], allowed=False)
+losses.note("ada", [], [], allowed=False)
+assert losses.confirmed("ada") is None, "two answers at once are one"
+losses.note("ada", [], ["/tenants/a"], allowed=True)
+assert not losses.found, "it was a realm that is being changed"
+losses.note("ada", ["/tenants/a", "/tenants/b"], ["/tenants/b"], allowed=True)
+time.sleep(0.3)
+losses.note("ada", ["/tenants/b"], ["/tenants/b"], allowed=True)
+assert losses.confirmed("ada").tenants == {"a"} and not losses.confirmed("ada").hub
+"""
+
+
+def test_a_loss_is_confirmed_by_a_later_answer() -> None:
+    done = run_code(LOSSES)
+    assert done.returncode == 0, done.stderr
+
+
+FORMER = """
+from jupyterhub import orm
+from strata_hub.service_tokens import remove_former
+db = orm.new_session_factory("sqlite:///:memory:")()
+service, user = orm.Service(name="leaving"), orm.User(name="ada")
+db.add_all([service, user, orm.OAuthClient(identifier="jupyterhub")])
+db.commit()
+for token in ("of-before-the-rotation", "of-now-and-long-enough"):
+    service.new_api_token(token, note="from config", generated=False)
+own = user.new_api_token()
+assert remove_former(db, ["of-now-and-long-enough"]) == 1
+found = [orm.APIToken.find(db, t) for t in ("of-before-the-rotation", "of-now-and-long-enough", own)]
+assert [one is not None for one in found] == [False, True, True], found
+"""
+
+
+def test_a_service_token_ends_with_its_rotation() -> None:
+    """JupyterHub itself keeps each token that its configuration ever had."""
+    done = run_code(FORMER)
+    assert done.returncode == 0, done.stderr

@@ -299,7 +299,8 @@ def test_rights_end_before_the_tokens(restored: Keycloak) -> None:
     assert "access_token" in tokens
     podman("exec", "-i", restored.container, "/usr/bin/python3", "-", text=DISABLE)
     assert http.get(ENDPOINTS.userinfo, headers=headers, timeout=30).status_code in (400, 401, 403)
-    assert refreshed(http, tokens)["error"] == "invalid_grant"
+    refused = refreshed(http, tokens)
+    assert (refused["error"], refused["error_description"]) == ("invalid_grant", "User disabled")
 
 
 def test_kubectl_gets_an_id_token_with_name_and_groups(keycloak: Keycloak) -> None:

@@ -9,6 +9,7 @@ from strata.access.kubectl import Unanswered, ask_program
 from strata.access.ssh import Unreachable, run_ssh
 from strata.access.users import disable_user, remove_user
 from strata.catalogue.leaving import LeavingProgram
+from strata.catalogue.needs.bucket import s3_endpoint, secret_names
 from strata.catalogue.needs.shared_volume import SharedVolume
 from strata.catalogue.site import installed
 from strata.errors import UserError
@@ -66,6 +67,20 @@ def leave(context: SiteContext, name: str, progress: Progress, *, keep_home: boo
         progress.update(f"removing the account of {name}")
         remove_user(context, name)
     return [*ended, f"account {name}"]
+
+
+def still_valid(context: SiteContext) -> str:
+    """What a user who has left may know, and the commands that replace it; empty for nothing."""
+    storage, tenants = s3_endpoint(context.site), context.site.platform.tenants
+    if storage is None or not tenants:
+        return ""
+    names, site = " ".join(secret_names(tenant.name)[1] for tenant in tenants), context.site.name
+    how = (
+        f"replace it at {storage.url} and where `secrets` of {context.site_file} has {names}, then `strata up {site}`"
+        if storage.external
+        else f"`strata secrets rotate {site} {names}`, then `strata up {site}`"
+    )
+    return f"the key of a bucket that the user's tenant shares; name those of the user's tenants only: {how}"
 
 
 def _programs(context: SiteContext) -> list[tuple[Any, LeavingProgram]]:

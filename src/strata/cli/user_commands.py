@@ -79,6 +79,11 @@ def list_(site: SiteArgument, as_json: JsonOption = False) -> None:
         columns = (", ".join(user["tenants"]), ", ".join(user["principal_investigator_of"]))
         table.add_row(user["name"], user["email"], *columns, state)
     Console().print(table)
+    if former := [user["name"] for user in found if not user["tenants"]]:
+        said = (
+            f"in no tenant: {', '.join(former)}; `strata users remove {site} NAME` ends what is left of a former member"
+        )
+        Console(stderr=True).print(said, highlight=False, soft_wrap=True)
 
 
 @users_app.command()
@@ -164,7 +169,7 @@ def remove(
     yes: YesOption = False,
 ) -> None:
     """Remove a user. Ends sessions, tokens, the server and batch jobs, and moves the home aside."""
-    from strata.access.leaving import leave
+    from strata.access.leaving import leave, still_valid
 
     context = load_context(site)
     if not yes and not dry_run:
@@ -174,6 +179,8 @@ def remove(
         ended = leave(context, name, status, keep_home=keep_home, dry_run=dry_run)
     for text in ended:
         console.print(f"{'would end' if dry_run else 'ended'}: {text}", highlight=False, soft_wrap=True)
+    if known := still_valid(context):
+        console.print(f"still valid: {known}", highlight=False, soft_wrap=True)
 
 
 def _print_password(context: SiteContext, name: str, password: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from dataclasses import replace
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from strata.access import kubectl, leaving
+from strata.catalogue.needs.bucket import secret_names
 from strata.errors import UserError
 from strata.models.platform import Person
 from strata.progress import Silent
@@ -107,3 +109,18 @@ def test_a_user_of_the_site_file_is_refused_before_anything_ends(site: Site) -> 
     with pytest.raises(UserError, match=f"names carol in tenant {tenant.name}"):
         site.leave()
     assert not site.done
+
+
+def test_keys_that_a_tenant_shares_are_named_with_the_command(site: Site) -> None:
+    """What is printed for a site is what `strata secrets rotate` accepts there."""
+    known = {name for tenant in site.context.site.platform.tenants for name in secret_names(tenant.name)}
+    said = leaving.still_valid(site.context)
+    command = re.search(r"`strata secrets rotate (\S+) ([^`]+)`", said)
+    assert command is not None, said
+    assert command[1] == site.context.site.name
+    assert set(command[2].split()) <= known
+    assert f"`strata up {site.context.site.name}`" in said
+    services = site.context.site.platform.services.model_copy(update={"object_storage": None})
+    platform = site.context.site.platform.model_copy(update={"services": services})
+    without = site.context.site.model_copy(update={"platform": platform})
+    assert leaving.still_valid(replace(site.context, site=without)) == ""

@@ -58,17 +58,28 @@ def _revoke(request: dict[str, Any]) -> list[str]:
     return ["tokens"]
 
 
-def _remove_jobs(request: dict[str, Any]) -> list[str]:
-    """Removes the user's jobs at every access point of the pool, with the pool's own rights."""
-    owners = ",".join(f"{tenant}.{request['name']}" for tenant in request["tenants"])
-    constraint = f'stringListMember(Owner, "{owners}")'
-    number = 0
+def remove_jobs(*owners: str, dry_run: bool = False) -> int:
+    """Removes the jobs of owners, `TENANT.USER`, at every access point of the pool, with the pool's own rights.
+
+    Returns:
+        how many there were.
+
+    Raises:
+        OSError: the pool does not answer.
+    """
+    constraint, number = f'stringListMember(Owner, "{",".join(owners)}")', 0
     for schedd in _output("condor_status", "-schedd", "-af", "Name").split():
         query = ("condor_q", "-name", schedd, "-all", "-constraint", constraint, "-af", "ClusterId")
         if found := len(_output(*query).split()):
             number += found
-            if not request["dry_run"]:
+            if not dry_run:
                 _output("condor_rm", "-name", schedd, "-constraint", constraint)
+    return number
+
+
+def _remove_jobs(request: dict[str, Any]) -> list[str]:
+    owners = (f"{tenant}.{request['name']}" for tenant in request["tenants"])
+    number = remove_jobs(*owners, dry_run=request["dry_run"])
     return [f"{number} batch jobs"] if number else []
 
 

@@ -13,9 +13,11 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 PORT = 8080
 LONGEST_BODY = 4096
+JOBS = "/jobs/"
 USER = re.compile(r"[a-z_0-9][a-z0-9._-]{0,62}")
 """No @, which ends the name in an identity."""
 
@@ -38,6 +40,7 @@ class Issuer:
         domain: the pool's trust domain.
         lifetime: of a token, in seconds.
         command: makes a token.
+        remove_jobs: of an owner, `TENANT.USER`; returns how many, or raises OSError.
     """
 
     secret: str = field(repr=False)
@@ -45,6 +48,7 @@ class Issuer:
     domain: str
     lifetime: int
     command: tuple[str, ...] = ("condor_token_create",)
+    remove_jobs: Callable[[str], int] = field(default=lambda _: 0, repr=False)
 
     def issue(self, authorization: str, body: bytes) -> dict[str, Any]:
         """`token` and `expires` (seconds since 1970) for {"tenant": …, "user": …}.
@@ -52,17 +56,13 @@ class Issuer:
         Raises:
             Refused: another secret, no user, or a tenant that the site does not have.
         """
-        if not hmac.compare_digest(authorization.encode(), f"Bearer {self.secret}".encode()):
-            raise Refused(401, "the header Authorization must be `Bearer` and the secret htcondor_token_secret")
+        self._authorize(authorization)
         try:
             request = json.loads(body)
             tenant, user = str(request["tenant"]), str(request["user"])
         except (ValueError, KeyError, TypeError):
             raise Refused(400, 'the body must be {"tenant": TENANT, "user": USER}') from None
-        if tenant not in self.tenants:
-            raise Refused(400, f"the site has no tenant {tenant}")
-        if not USER.fullmatch(user):
-            raise Refused(400, f"{user!r} is no user's name: lower-case letters, digits, dots, dashes, underscores")
+        self._check(tenant, user)
         identity = f"{tenant}.{user}@{self.domain}"
         options = ("-identity", identity, "-lifetime", str(self.lifetime), "-authz", "READ", "-authz", "WRITE")
         expires = int(time.time()) + self.lifetime
@@ -70,6 +70,30 @@ class Issuer:
         if done.returncode != 0:
             raise Refused(500, f"condor_token_create: {done.stderr.strip()}")
         return {"token": done.stdout.strip(), "expires": expires}
+
+    def remove(self, authorization: str, owner: str) -> dict[str, Any]:
+        """Removes the jobs of `TENANT.USER`, who has left the tenant; `removed` is their number.
+
+        Raises:
+            Refused: as of `issue`, or the pool does not answer.
+        """
+        self._authorize(authorization)
+        tenant, _, user = owner.partition(".")
+        self._check(tenant, user)
+        try:
+            return {"removed": self.remove_jobs(owner)}
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise Refused(503, str(error)) from None
+
+    def _authorize(self, authorization: str) -> None:
+        if not hmac.compare_digest(authorization.encode(), f"Bearer {self.secret}".encode()):
+            raise Refused(401, "the header Authorization must be `Bearer` and the secret htcondor_token_secret")
+
+    def _check(self, tenant: str, user: str) -> None:
+        if tenant not in self.tenants:
+            raise Refused(400, f"the site has no tenant {tenant}")
+        if not USER.fullmatch(user):
+            raise Refused(400, f"{user!r} is no user's name: lower-case letters, digits, dots, dashes, underscores")
 
 
 Endpoint = Callable[[str, bytes], dict[str, Any]]
@@ -79,7 +103,7 @@ Endpoint = Callable[[str, bytes], dict[str, Any]]
 def server(
     issuer: Issuer, port: int = PORT, others: Mapping[str, tuple[int, Endpoint]] | None = None
 ) -> ThreadingHTTPServer:
-    """`POST /tokens`; `GET /healthz` for probes.
+    """`POST /tokens`, `DELETE /jobs/TENANT.USER`; `GET /healthz` for probes.
 
     Args:
         issuer: of tokens.
@@ -106,6 +130,15 @@ def server(
             except Refused as error:
                 self._answer(error.status, {"error": str(error)})
 
+        def do_DELETE(self) -> None:
+            try:
+                if not self.path.startswith(JOBS):
+                    raise Refused(404, "DELETE /jobs/TENANT.USER")
+                owner = unquote(self.path.removeprefix(JOBS))
+                self._answer(200, issuer.remove(self.headers.get("Authorization", ""), owner))
+            except Refused as error:
+                self._answer(error.status, {"error": str(error)})
+
         def _answer(self, status: int, body: dict[str, Any]) -> None:
             text = json.dumps(body).encode()
             self.send_response(status)
@@ -122,11 +155,14 @@ def server(
 
 def main() -> None:
     """Runs the issuer."""
-    from strata_condor import explanations  # it imports Refused
+    # which need names of this module
+    from strata_condor import explanations
+    from strata_condor.leaving import remove_jobs
 
     secret = Path(os.environ["STRATA_TOKEN_SECRET_FILE"]).read_text().strip()
     tenants = os.environ["STRATA_TENANTS"].split(",")
     lifetime, domain = int(os.environ["STRATA_TOKEN_SECONDS"]), os.environ["STRATA_DOMAIN"]
     explain = explanations.Explanations(explanations.secret_of(secret), tenants, explanations.editor(domain))
     others = {explanations.PATH: (explanations.LONGEST_BODY, explain.write)}
-    server(Issuer(secret, tenants, domain, lifetime), others=others).serve_forever()
+    issuer = Issuer(secret, tenants, domain, lifetime, remove_jobs=remove_jobs)
+    server(issuer, others=others).serve_forever()

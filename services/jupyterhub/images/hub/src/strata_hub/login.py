@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +13,11 @@ from jupyterhub.handlers.pages import SpawnPendingHandler
 from oauthenticator.generic import GenericOAuthenticator
 from tornado import web
 from tornado.httpclient import HTTPClientError
-from traitlets import Integer, Set, Unicode
+from tornado.ioloop import PeriodicCallback
+from traitlets import Dict, Integer, Set, Unicode
+
+from strata_hub.members import Losses, Members, tenants_of_servers
+from strata_hub.service_tokens import remove_former
 
 CONFIRMED = "strata_confirmed"
 """Entry of the authentication state: when the issuer last confirmed it, in seconds since 1970."""
@@ -21,6 +26,8 @@ CONFIRMED = "strata_confirmed"
 ISSUER_SECONDS = 20.0
 """In which the issuer responds before a start; the limit of the hub's requests."""
 POLL_SECONDS = 0.1
+DISABLED = "User disabled"
+"""Keycloak's description of a refused refresh; all others, also those of other issuers, may mean that a login ended."""
 
 
 class ReportHandler(ActivityAPIHandler):  # type: ignore[misc]
@@ -54,6 +61,9 @@ class SiteAuthenticator(GenericOAuthenticator):  # type: ignore[misc]
 
     silence_seconds = Integer(900, config=True, help="How long groups are valid while the issuer does not respond.")
     unknown_users = Set(Unicode(), config=True, help="Users of the site's checks; the issuer has no such accounts.")
+    check_seconds = Integer(20, config=True, help="Between two checks of users with running servers.")
+    tenants = Dict(config=True, help="Groups of the tenants' members, by the tenant's name.")
+    batch_url = Unicode(config=True, help="Where the batch system issues tokens; empty: there is none.")
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -61,15 +71,30 @@ class SiteAuthenticator(GenericOAuthenticator):  # type: ignore[misc]
         self._last: dict[str, tuple[float, bool]] = {}
         self.starts: dict[str, float] = {}
         """When the hub began to ask about users who start servers."""
+        self.losses = Losses(self.tenants, self.check_seconds / 2)
+        self._disabled: set[str] = set()
+        """Refresh tokens that the issuer refused because the account is disabled."""
 
     def get_handlers(self, app: Any) -> list[tuple[Any, ...]]:
-        """The hub prefers these to its own."""
+        """The hub prefers these to its own. Called once its services are known: the rounds begin."""
+        remove_former(app.db, app.service_tokens)
+        self._rounds = PeriodicCallback(Members(app, self).check, self.check_seconds * 1000)
+        self._rounds.start()
         own = [(r"/api/users/([^/]+)/activity", ReportHandler), (r"/spawn-pending/([^/]+)", PendingHandler)]
         return [*super().get_handlers(app), *own]
 
     def build_auth_state_dict(self, token_info: Any, user_info: Any) -> dict[str, Any]:
         """With the time, both at logins and later."""
         return {**super().build_auth_state_dict(token_info, user_info), CONFIRMED: time.time()}
+
+    async def get_token_info(self, handler: Any, params: Mapping[str, Any]) -> Any:
+        """As upstream's, which does not say why a refresh was refused."""
+        try:
+            return await super().get_token_info(handler, params)
+        except HTTPClientError as error:
+            if "refresh_token" in params and _description(error) == DISABLED:
+                self._disabled.add(params["refresh_token"])
+            raise
 
     async def update_auth_model(self, auth_model: Any) -> dict[str, Any]:
         """Who is no longer in `admin_users` is no administrator."""
@@ -109,12 +134,20 @@ class SiteAuthenticator(GenericOAuthenticator):  # type: ignore[misc]
             model = await super().refresh_user(user, handler, **options)
         except (HTTPClientError, OSError, ValueError) as error:
             return await self._unconfirmed(user, handler, error)
+        before = {group.name for group in user.groups}
+        before |= {self.tenants[tenant] for tenant in tenants_of_servers(user) if tenant in self.tenants}
         if not model:
+            refused = (await user.get_auth_state() or {}).get("refresh_token")
+            if refused in self._disabled:
+                self._disabled.discard(refused)
+                self.losses.note(user.name, before, (), allowed=False)
             return False
         # before the next request of the user is let in
         user.sync_groups(model["groups"])
         await user.save_auth_state(model["auth_state"])
-        if await self.check_allowed(user.name, model):
+        allowed = bool(await self.check_allowed(user.name, model))
+        self.losses.note(user.name, before, model["groups"], allowed=allowed)
+        if allowed:
             return model
         self.log.warning("%s may no longer use the hub: the groups are %s", user.name, model["groups"])
         return False
@@ -137,3 +170,12 @@ class SiteAuthenticator(GenericOAuthenticator):  # type: ignore[misc]
 def _starts_a_server(handler: Any) -> bool:
     """Whether a request asks about its user again; the hub sets the attribute when it has asked first."""
     return hasattr(handler, "_jupyterhub_user")
+
+
+def _description(error: HTTPClientError) -> str:
+    """Of a refusal by OAuth 2.0 (RFC 6749, section 5.2); empty for none."""
+    try:
+        found = json.loads(error.response.body)
+    except (AttributeError, TypeError, ValueError):
+        return ""
+    return str(found.get("error_description", "")) if isinstance(found, dict) else ""
