@@ -20,6 +20,10 @@ DEBIAN_RELEASES = ("12", "13")
 KUBERNETES_ROLES = ("kube_control_plane", "kube_node")
 """Roles that make a host a node of the cluster."""
 HOSTS, NODES, PODS = "hosts", "nodes", "pods"
+DATABASE_PODS, MONITORING_PODS = "database_pods", "monitoring_pods"
+"""Pods of namespaces with a service that needs a database, and of the namespace of the site's Prometheus."""
+POD_CLIENTS = (PODS, DATABASE_PODS, MONITORING_PODS)
+NO_ROLES = (HOSTS, NODES, *POD_CLIENTS)
 """Clients of a port that are no roles."""
 
 Condition = Literal["archived_postgresql", "balanced_api", "replicated_postgresql", "virtual_address", "volumes"]
@@ -71,7 +75,10 @@ class Port(RoleModel):
     ] = None
     clients: Annotated[
         tuple[RoleName, ...],
-        Field(description="Who may connect: hosts (of the site), nodes (of the cluster), pods, hosts with a role."),
+        Field(
+            description="Who may connect: hosts (of the site), nodes (of the cluster), pods, hosts with a role. "
+            "database_pods, monitoring_pods: pods of namespaces with a database, of the site's Prometheus."
+        ),
     ] = ()
     access: Annotated[
         Literal["ssh", "kubernetes_api", "https", "registry"] | None,
@@ -199,7 +206,7 @@ def roles(directory: Path = DIRECTORY) -> Mapping[str, Role]:
     """
     found = {file.parent.name: _read(file) for file in sorted(directory.glob(f"*/{FILE}"))}
     for name, role in found.items():
-        clients = {client for port in role.ports for client in port.clients} - {HOSTS, NODES, PODS}
+        clients = {client for port in role.ports for client in port.clients} - {*NO_ROLES}
         runs_on = role.runs_on if isinstance(role.runs_on, tuple) else ()
         named = (*role.needs.on_host, *role.needs.on_site, *role.after, *runs_on, *sorted(clients))
         for other in named:

@@ -21,8 +21,9 @@ OPEN = "open"
 """The attack works; or, of an allowed client, the probe does."""
 
 TENANT, NOTEBOOK, BARE = "pod of a tenant", "notebook of another tenant", "pod without network policies"
+SERVICE = "pod of a service without a database"
 INSTANCE, OUTSIDE, NAMED = "another project's instance", "address not in `access:`", "address in `access:`, no key"
-ATTACKERS = (TENANT, NOTEBOOK, BARE, INSTANCE, OUTSIDE, NAMED)
+ATTACKERS = (TENANT, NOTEBOOK, SERVICE, BARE, INSTANCE, OUTSIDE, NAMED)
 
 # reads `{name: probe}` and writes `{name: result}`, JSON
 PROBE = r"""
@@ -132,14 +133,17 @@ TARGETS = (
         "PostgreSQL: kine's database",
         "postgresql",
         {"kind": "postgresql", "port": ports.POSTGRESQL, "user": KINE_DATABASE},
-        _everywhere(CLOSED) | {BARE: (REFUSED,)},
+        _everywhere(CLOSED),
         "kine",
+    ),
+    Target(
+        "node exporter", "load_balancer", {"kind": "tcp", "port": ports.NODE_EXPORTER}, _everywhere(CLOSED), "kube_node"
     ),
     Target("kine", "kine", {"kind": "tcp", "port": ports.DATASTORE}, _everywhere(CLOSED), "kube_control_plane"),
     *(
         Target(
             f"kubelet of {what}, anonymously", role, {"kind": "https", "port": ports.KUBELET, "path": "/pods"},
-            _everywhere(CLOSED) | {BARE: (REFUSED,)},
+            _everywhere(CLOSED),
         )
         for what, role in (("a worker", "kube_node"), ("the control plane", "kube_control_plane"))
     ),
@@ -154,7 +158,7 @@ TARGETS = (
 """SSH connects from named addresses, its key is another matter."""
 METADATA = Target(
     "metadata service 169.254.169.254", "kube_node", {"kind": "tcp", "port": 80},
-    dict.fromkeys((TENANT, NOTEBOOK, BARE), (CLOSED,)), "kube_node",
+    dict.fromkeys((TENANT, NOTEBOOK, SERVICE, BARE), (CLOSED,)), "kube_node",
 )  # fmt: skip
 """Of pods only: instances are meant to read their own. The role pod_network closes it."""
 METADATA_ADDRESS = "169.254.169.254"

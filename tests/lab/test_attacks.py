@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from strata.inventory.clients import NODES, NODES_SECRET, OPERATOR, OPERATOR_SECRET
-from strata.inventory.ports import KUBERNETES_API, POSTGRESQL, REGISTRY, REGISTRY_PUSH
+from strata.inventory.clients import HOST_SERVICES_LABEL, NODES, NODES_SECRET, OPERATOR, OPERATOR_SECRET
+from strata.inventory.ports import KUBELET, KUBERNETES_API, NODE_EXPORTER, POSTGRESQL, REGISTRY, REGISTRY_PUSH
 from strata.site.context import SiteContext
 from strata.site.hosts import hosts_with
 from strata.site.outputs import ImageOutputs
 from strata.verify import pods
 from strata.verify.pods import PodRequest
 from strata.verify.waiting import settled
+from strata_services.object_storage.service import NAMESPACE as STORAGE_NAMESPACE
 
 from .attacks import (
     BARE,
@@ -31,6 +32,7 @@ from .attacks import (
     OPEN,
     OUTSIDE,
     PROBE,
+    SERVICE,
     TARGETS,
     TENANT,
     UPLOADS,
@@ -58,7 +60,12 @@ def probes(context: SiteContext) -> dict[str, dict[str, Any]]:
 
 
 def pod_results(
-    kubectl: Callable[..., str], namespace: str, images: ImageOutputs, probes: dict[str, dict[str, Any]], node: str
+    kubectl: Callable[..., str],
+    namespace: str,
+    images: ImageOutputs,
+    probes: dict[str, dict[str, Any]],
+    node: str,
+    identity: tuple[int, int] | None = None,
 ) -> Results:
     """What a pod finds."""
     request = PodRequest(
@@ -68,6 +75,7 @@ def pod_results(
         node=node,
         resources=LIMITS,
         tolerations=[{"operator": "Exists"}],
+        identity=identity,
     )
     output, _ = pods.run(kubectl, namespace, request)
     found: Results = json.loads(output)
@@ -106,6 +114,12 @@ def tenant_results(
 ) -> Results:
     """From a pod in the namespace of a tenant of the site."""
     return pod_results(kubectl, context.site.platform.tenants[0].name, images, probes, workers[0])
+
+
+@pytest.fixture(scope="module")
+def service_results(kubectl: Callable[..., str], images: ImageOutputs, probes: Any, workers: Any) -> Results:
+    """From a pod in the namespace of a service that needs no database; its pod security level is restricted."""
+    return pod_results(kubectl, STORAGE_NAMESPACE.name, images, probes, workers[0], identity=(1000, 1000))
 
 
 @pytest.fixture(scope="module")
@@ -155,6 +169,7 @@ def results(
 
     ways: dict[str, Callable[[], Results]] = {
         TENANT: lambda: request.getfixturevalue("tenant_results"),
+        SERVICE: lambda: request.getfixturevalue("service_results"),
         BARE: lambda: request.getfixturevalue("bare_results"),
         INSTANCE: from_instance,
         OUTSIDE: lambda: local_results(context, probes, unnamed),
@@ -169,13 +184,13 @@ def results(
     return get
 
 
-@pytest.mark.parametrize("attacker", [TENANT, BARE, INSTANCE, OUTSIDE, NAMED])
+@pytest.mark.parametrize("attacker", [TENANT, SERVICE, BARE, INSTANCE, OUTSIDE, NAMED])
 def test_attacks_fail(attacker: str, results: Callable[[str], Results]) -> None:
     """Every cell of the table; test_two_tenants has the notebook's."""
     assert not wrong(attacker, results(attacker))
 
 
-@pytest.mark.parametrize("attacker", [TENANT, BARE])
+@pytest.mark.parametrize("attacker", [TENANT, SERVICE, BARE])
 def test_metadata_is_closed_to_pods(attacker: str, results: Callable[[str], Results]) -> None:
     assert results(attacker)[METADATA.name] in METADATA.expected[attacker]
 
@@ -214,17 +229,23 @@ def test_the_right_keys_open_the_registry(context: SiteContext, probes: dict[str
 def test_pods_reach_what_is_for_them(
     context: SiteContext, kubectl: Callable[..., str], images: ImageOutputs, workers: tuple[str, ...]
 ) -> None:
-    """A pod of the platform connects to the database and the API, so that `closed` is no accident of its network."""
+    """A pod of an admitted namespace connects to what is for it, so that `closed` is no accident of its network."""
     probes = {
         role: {
             "kind": "tcp",
             "port": port,
             "address": hosts_with(role, context.site, context.cloud_outputs)[0].address,
         }
-        for role, port in (("postgresql", POSTGRESQL), ("kube_control_plane", KUBERNETES_API))
+        for role, port in (
+            ("postgresql", POSTGRESQL),
+            ("kube_control_plane", KUBERNETES_API),
+            ("kube_node", KUBELET),
+            ("load_balancer", NODE_EXPORTER),
+        )
     }
     namespace = f"attack-{randomness.token_hex(3)}"
     kubectl("create", "namespace", namespace)
+    kubectl("label", "namespace", namespace, HOST_SERVICES_LABEL)
 
     def found() -> Results:
         results = pod_results(kubectl, namespace, images, probes, workers[0])

@@ -205,7 +205,11 @@ func ready() {
 	}
 }
 
-func run(ctx context.Context, kubeconfig, node string, pods netip.Prefix, queue uint16) error {
+func run(ctx context.Context, kubeconfig, node, hostServices string, pods netip.Prefix, queue uint16) error {
+	hosts, err := readHostServices(hostServices)
+	if err != nil {
+		return err
+	}
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return err
@@ -227,20 +231,21 @@ func run(ctx context.Context, kubeconfig, node string, pods netip.Prefix, queue 
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
 	provider := podinfo.NewInformerProvider(podInformer, namespaceInformer, nil, []podinfo.IPResolver{known})
-	engine := networkpolicy.NewPolicyEngine(provider, []api.PolicyEvaluator{policies})
+	engine := networkpolicy.NewPolicyEngine(provider, []api.PolicyEvaluator{hosts, policies})
 	return (&judge{engine, known, pods, make(chan struct{}, maxWaiting)}).serve(ctx, queue)
 }
 
 func main() {
 	kubeconfig := flag.String("kubeconfig", "", "file with the address of the API server and credentials")
 	node := flag.String("node", "", "name of this node")
+	hostServices := flag.String("host-services", "", "file with ports of hosts that are for some namespaces only")
 	queue := flag.Uint("queue", 100, "number of the kernel's queue")
 	var pods netip.Prefix
 	flag.TextVar(&pods, "pods", netip.Prefix{}, "addresses of this node's pods, 10.244.1.0/24")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *kubeconfig, *node, pods, uint16(*queue)); err != nil {
+	if err := run(ctx, *kubeconfig, *node, *hostServices, pods, uint16(*queue)); err != nil {
 		klog.ErrorS(err, "network policies are not enforced: new connections of pods are dropped")
 		klog.FlushAndExit(klog.ExitFlushTimeout, 1)
 	}

@@ -21,10 +21,10 @@ def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
         "pod_network_cidr": str(cluster_of(site).pod_network),
         "pod_network_hosts": host_networks(site),
         "pod_network_host_services": [
-            {"address": address, "port": port}
+            {"address": address, "port": port} | ({} if namespaces is None else {"namespaces": list(namespaces)})
             for address, roles in addresses
             for role in roles
-            for port in services.get(role, ())
+            for port, namespaces in services.get(role, {}).items()
         ],
         "pod_network_policies_binary": str(bin_directory() / "network-policies"),
     }

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from strata.catalogue.needs.database import KINE_DATABASE
+from strata.catalogue.needs.database import KINE_DATABASE, Database
+from strata.catalogue.needs.metrics import MONITORING_NAMESPACE
+from strata.catalogue.site import needed
 from strata.inventory.topology import host_networks_with
 from strata.models import Site
-from strata.roles import PODS, clients_of, roles
+from strata.roles import DATABASE_PODS, MONITORING_PODS, PODS, clients_of, roles
 from strata.site.hosts import conditions, replicated_postgresql
 from strata.site.outputs import CloudOutputs
 
@@ -22,12 +24,23 @@ NFS_ROLES = clients_of("nfs_server")
 """Roles whose hosts mount the exports; pods have theirs mounted by their nodes."""
 SERVICE_ROLES = ("kube_node",)
 """Roles whose hosts run pods of services; these reach the database with their node's address."""
+HOST_SERVICES_LABEL = "strata.dev/host-services=admitted"
+"""Of a namespace of the operator's own, whose pods may reach what is for some namespaces only."""
 
 
-def pod_services(site: Site) -> Mapping[str, tuple[int, ...]]:
-    """TCP ports of hosts that pods may reach, by role; nodes refuse every other. Network policies restrict further."""
+def pod_services(site: Site) -> Mapping[str, Mapping[int, tuple[str, ...] | None]]:
+    """TCP ports of hosts that pods may reach, by role, with the namespaces of these pods; None for all.
+
+    Nodes refuse every other. Network policies restrict further.
+    """
     met = conditions(site)
-    return {name: ports for name, role in roles().items() if (ports := role.ports_for(PODS, met))}
+    databases = tuple(sorted({service.namespace_of(site) for service, _ in needed(site, Database)}))
+    namespaces = {PODS: None, DATABASE_PODS: databases, MONITORING_PODS: (MONITORING_NAMESPACE,)}
+    found = {
+        name: {port: own for client, own in namespaces.items() for port in role.ports_for(client, met)}
+        for name, role in roles().items()
+    }
+    return {name: ports for name, ports in found.items() if ports}
 
 
 def pull_users(site: Site) -> dict[str, str]:
@@ -39,7 +52,8 @@ def pull_users(site: Site) -> dict[str, str]:
 def database_clients(database: str, site: Site, outputs: CloudOutputs | None) -> list[str]:
     """Networks (CIDR) from which a database's owner may log in: kine's hosts, or nodes and pods.
 
-    Of several servers, it is the load balancer that connects.
+    Of several servers, it is the load balancer that connects. Addresses tell no namespaces apart, as
+    pods' packets leave a node with the node's: nodes decide which namespaces reach the server (`pod_services`).
     """
     if replicated_postgresql(site):
         return host_networks_with(("load_balancer",), site, outputs)

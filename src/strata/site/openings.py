@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from ipaddress import IPv4Network, IPv6Network
 
 from strata.models import Site
-from strata.roles import HOSTS, KUBERNETES_ROLES, NODES, PODS, roles
+from strata.roles import HOSTS, KUBERNETES_ROLES, NODES, POD_CLIENTS, roles
 from strata.site.hosts import LOAD_BALANCER, conditions
 
 EVERY_HOST = "nodes"
@@ -49,7 +49,7 @@ VRRP = Opening("vrrp", None, (LOAD_BALANCER,), protocol="vrrp")
 def openings(site: Site) -> Mapping[str, tuple[Opening, ...]]:
     """Group to what its members accept: the ports of the roles, ping, VRRP, and everything between nodes."""
     found: dict[str, list[Opening]] = {EVERY_HOST: [], **{name: [CLUSTER] for name in KUBERNETES_ROLES}}
-    groups = {HOSTS: (EVERY_HOST,), NODES: KUBERNETES_ROLES, PODS: ()}
+    groups = {HOSTS: (EVERY_HOST,), NODES: KUBERNETES_ROLES, **dict.fromkeys(POD_CLIENTS, ())}
     met = (None, *conditions(site))
     for name, role in roles().items():
         if role.when not in met:

@@ -13,7 +13,7 @@ from strata.inventory import Template, kubernetes
 from strata.inventory.role_variables import role_host_variables, role_variables
 from strata.models import Site, load_site
 from strata.models.platform import ExternalIssuer, Ingress, IngressCertificate
-from strata.roles import PODS, roles
+from strata.roles import MONITORING_PODS, POD_CLIENTS, roles
 from strata.site.hosts import api_host, hosts, running_roles
 from strata.site.outputs import CloudOutputs, ImageOutputs, InstanceOutput
 from strata.site.paths import REPOSITORY, SitePaths
@@ -214,14 +214,32 @@ def test_pods_reach_every_port_that_roles_open_to_them(site: Site) -> None:
         (host.address, port)
         for host in hosts(site, found)
         for role in running_roles(site, host.roles)
-        for port in roles()[role].ports_for(PODS)
+        for client in POD_CLIENTS
+        for port in roles()[role].ports_for(client)
     }
     services = role_variables("pod_network", site, found)["pod_network_host_services"]
     assert isinstance(services, list)
     assert {(service["address"], service["port"]) for service in services} == wanted
     assert len(services) == len(wanted)
-    come_along = {name for name, role in roles().items() if role.runs_on == "all" and role.ports_for(PODS)}
+    come_along = {name for name, role in roles().items() if role.runs_on == "all" and role.ports_for(MONITORING_PODS)}
     assert come_along, "no role that comes with every host opens a port to pods: the test shows less than it should"
+
+
+def test_ports_of_hosts_are_for_the_namespaces_that_need_them(site: Site) -> None:
+    """The database for those with a database, exporters and kubelets for Prometheus; no tenant is among them."""
+    assert site.cloud is not None
+    found = outputs(*(tuple(instance.roles) for instance in site.cloud.instances))
+    services: Any = role_variables("pod_network", site, found)["pod_network_host_services"]
+    admitted: dict[int, set[tuple[str, ...] | None]] = {}
+    for service in services:
+        namespaces = service.get("namespaces")
+        admitted.setdefault(service["port"], set()).add(None if namespaces is None else tuple(namespaces))
+    assert admitted[5432] == {("jupyterhub", "strata-system")}
+    assert admitted[9100] == admitted[10250] == {("monitoring",)}
+    assert admitted[443] == admitted[6443] == {None}
+    assert not {tenant.name for tenant in site.platform.tenants} & {
+        name for own in admitted.values() for names in own for name in names or ()
+    }
 
 
 SITES = sorted((REPOSITORY / "inventories").glob("*/site.yaml"))

@@ -194,12 +194,18 @@ def test_datastore_is_postgresql(
 def test_pods_reach_hosts_only_for_services(
     site: Site, cloud_outputs: CloudOutputs, kubectl: Kubectl, namespace: str, images: ImageOutputs
 ) -> None:
-    """A pod reaches the host services that are open to pods, and no other port of any host"""
+    """A pod of a namespace without policies reaches the host services for all pods, and no other port of any host"""
     if not runs_role(site, POD_NETWORK):
         pytest.skip("the site's network plugin is not the role pod_network")
     everyone = hosts(site, cloud_outputs)
     running = [(host, role) for host in everyone for role in running_roles(site, host.roles)]
-    meant = {f"{host.address}:{port}" for host, role in running for port in pod_services(site).get(role, ())}
+    services = pod_services(site)
+    meant = {
+        f"{host.address}:{port}"
+        for host, role in running
+        for port, namespaces in services.get(role, {}).items()
+        if namespaces is None
+    }
     # the ingress controller is a pod behind a NodePort, which other pods may reach
     listening = {
         f"{host.address}:{one.port}" for host, role in running for one in roles()[role].ports if one.port != INGRESS
