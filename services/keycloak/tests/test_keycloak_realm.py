@@ -295,9 +295,12 @@ def test_rights_end_before_the_tokens(restored: Keycloak) -> None:
     restored.site["tenants"] = restored.site["tenants"][:1]
     restored.reconcile()
     assert "groups" not in http.get(ENDPOINTS.userinfo, headers=headers, timeout=30).json()
+    without_group = restored.users("without_group")
+    assert "gina" in without_group.get("names", ()), without_group
     tokens = refreshed(http, tokens)
     assert "access_token" in tokens
     podman("exec", "-i", restored.container, "/usr/bin/python3", "-", text=DISABLE)
+    assert "gina" not in restored.users("without_group")["names"]
     assert http.get(ENDPOINTS.userinfo, headers=headers, timeout=30).status_code in (400, 401, 403)
     refused = refreshed(http, tokens)
     assert (refused["error"], refused["error_description"]) == ("invalid_grant", "User disabled")

@@ -16,12 +16,19 @@ from strata.site.secrets.store import new_secret
 
 SECONDS = 120.0
 """For one request: the issuer may be at its first start."""
+SUMMARY_SECONDS = 20.0
+"""For what `up` only mentions."""
 PASSWORD_LENGTH = 16
 
 
 def list_users(context: SiteContext) -> list[dict[str, Any]]:
     """Every user, by name, as `strata.catalogue.issuer.UserProgram` has them. Errors as of `add_user`."""
     return list(_request(context, {"action": "list"})["users"])
+
+
+def without_group(context: SiteContext) -> list[str]:
+    """Names of users who may log in and are in no group, such as former members. Errors as of `add_user`."""
+    return list(_request(context, {"action": "without_group"}, SUMMARY_SECONDS)["names"])
 
 
 class RequestRefused(UserError):
@@ -105,11 +112,11 @@ def _program(context: SiteContext) -> UserProgram:
     return own.users
 
 
-def _request(context: SiteContext, request: dict[str, Any]) -> dict[str, Any]:
+def _request(context: SiteContext, request: dict[str, Any], seconds: float = SECONDS) -> dict[str, Any]:
     program = _program(context)
     target = (f"--namespace={program.namespace}", f"deployment/{program.deployment}")
     try:
-        answer = ask_program(context, *target, command=program.command, request=request, seconds=SECONDS)
+        answer = ask_program(context, *target, command=program.command, request=request, seconds=seconds)
     except Unanswered as error:
         raise _unanswered(context, str(error)) from None
     if problem := answer.get("problem"):

@@ -63,10 +63,11 @@ class Endpoints:
 class UserProgram:
     """A program in a pod that manages the issuer's users.
 
-    It reads one JSON object, `{"action": "list"}`, or `add`, `invite`, `disable` or `remove` with `name`; `add` also
-    has `email`, `tenants` and `principal_investigator_of`, both `add` and `invite` the `password` for the first
-    login, and `disable` has `dry_run`. It prints one: `{}`, `{"problem": "why not"}`, or
-    `{"users": [{"name", "email", "tenants", "principal_investigator_of", "enabled", "password"}]}`.
+    It reads one JSON object, `{"action": "list"}` or `without_group`, or `add`, `invite`, `disable` or `remove` with
+    `name`; `add` also has `email`, `tenants` and `principal_investigator_of`, both `add` and `invite` the `password`
+    for the first login, and `disable` has `dry_run`. It prints one: `{}`, `{"problem": "why not"}`,
+    `{"users": [{"name", "email", "tenants", "principal_investigator_of", "enabled", "password"}]}`, or
+    `{"names": ["carol"]}` of the enabled users who are in no group.
 
     Args:
         namespace: of the Deployment.

@@ -5,8 +5,10 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
+from strata.access.users import without_group
 from strata.catalogue.site import issuer
 from strata.engine.steps import RunReport
+from strata.errors import UserError
 from strata.inventory.services import published_services
 from strata.layers import Layer
 from strata.models import Site
@@ -34,6 +36,9 @@ def print_summary(context: SiteContext, report: RunReport) -> None:
         console.print(f"{name:<11} {service}", highlight=False)
     if (own := issuer(site)) and own.users:
         console.print(f"users       {first_login(site, f'{own.url}/account')}", highlight=False, soft_wrap=True)
+        if report.changed and (names := former_members(context)):
+            command = f"`strata users remove {site.name} NAME` ends what is left"
+            console.print(f"in no group {', '.join(names)}; {command}", highlight=False, soft_wrap=True)
     seconds = report.layer_seconds()
     times = "  ".join(f"{layer} {seconds[layer]:.0f} s" for layer in Layer if layer in seconds)
     console.print(f"time        {report.seconds:.0f} s  (work: {times})", highlight=False)
@@ -52,6 +57,14 @@ def services(context: SiteContext) -> list[tuple[str, str]]:
     """Name and address of each published service, the front page first."""
     found = [(s.hostname or FRONT_PAGE, s.url) for s in published_services(context.site)]
     return sorted(found, key=lambda one: one[0] != FRONT_PAGE)
+
+
+def former_members(context: SiteContext) -> list[str]:
+    """Users in no group; none where the issuer does not answer, which `status` reports."""
+    try:
+        return without_group(context)
+    except UserError:
+        return []
 
 
 def first_login(site: Site, account: str) -> str:

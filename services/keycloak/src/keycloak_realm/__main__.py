@@ -54,12 +54,14 @@ def manage_users(api: Api, desired: Desired, request: dict[str, Any]) -> dict[st
     """Does what a request says: `{"action": "add", "name": …}`.
 
     Returns:
-        `{"users": […]}`, or `{"problem": "…"}` for a request that cannot be met.
+        `{"users": […]}`, `{"names": […]}`, or `{"problem": "…"}` for a request that cannot be met.
     """
     try:
         match request["action"]:
             case "list":
                 return {"users": users.listed(api)}
+            case "without_group":
+                return {"names": users.without_group(api, desired)}
             case "add":
                 person = Person(request["name"], request["email"])
                 tenants, administered = request["tenants"], request["principal_investigator_of"]

@@ -37,6 +37,22 @@ def listed(api: Api) -> list[Json]:
     return sorted(found, key=lambda user: str(user["name"]))
 
 
+def without_group(api: Api, desired: Desired) -> list[str]:
+    """Names of users who may log in and are in no group, such as former members of tenants; few requests."""
+    root = groups.by_path(api, groups.ROOT)
+    tenants = api.get(f"/groups/{root['id']}/children", max=10_000) if root else []
+    known = set(desired.people)
+    for tenant in tenants:
+        known |= {one["username"] for one in api.get(f"/groups/{tenant['id']}/members", max=100_000)}
+    return sorted(
+        user["username"]
+        for user in api.get("/users", enabled="true", max=100_000, briefRepresentation="true")
+        if user["username"] not in known
+        and not user["username"].startswith("service-account-")
+        and not api.get(f"/users/{user['id']}/groups", max=1)
+    )
+
+
 def _tenants(paths: Iterable[str]) -> list[str]:
     return sorted(path.removeprefix(TENANTS) for path in paths if path.startswith(TENANTS))
 
