@@ -201,7 +201,7 @@ def test_a_damaged_store_is_named(context: SiteContext) -> None:
     podman(*store, "mv", pack, f"{BUCKETS}/../held")
     try:
         done = strata("backup", context.site_file, "--now")
-        assert done.returncode == 1
+        assert done.returncode == 2, done.stderr
         assert f"{name}: repository: " in done.stderr, done.stderr
         assert f"{name}: repository" in unhealthy(context)
     finally:

@@ -302,7 +302,7 @@ def test_tokens_are_for_users_of_tenants_only(tmp_path: Path) -> None:
 
 
 def test_the_provisioner_alone_writes_what_jobs_wait_for() -> None:
-    from strata_condor import explanations  # type: ignore[import-not-found]  # as above
+    from strata_condor import explanations
     from strata_condor.tokens import Issuer, server
 
     edited: list[Any] = []
