@@ -250,7 +250,7 @@ def test_platform(context: SiteContext, broken: Broken) -> None:
         ("platform", "release cluster-base", "revision", "the one that up made", "changed by hand"),
         ("platform", "release cluster-base: PriorityClass batch", "state", "present", "missing"),
         ("platform", f"release tenant-{tenant}", "values.quota.memory", "16Gi", "3Gi"),
-        ("platform", f"release tenant-{tenant}: ResourceQuota {tenant}/{tenant}", "spec.hard.pods", "100", "99"),
+        ("platform", f"release tenant-{tenant}: ResourceQuota {tenant}/{tenant}", "spec.hard.pods", "500", "99"),
     }
 
 
@@ -354,7 +354,7 @@ def test_what_was_repaired_works(
     assert kubectl("get", "priorityclass", "batch", "-o", "name")
     tenant = context.site.platform.tenants[0]
     hard = json.loads(kubectl("get", "resourcequota", tenant.name, "-n", tenant.name, "-o", "json"))["spec"]["hard"]
-    assert hard["pods"] == "100"
+    assert hard["pods"] == "500"
     assert hard["requests.memory"] == "16Gi"
 
 
