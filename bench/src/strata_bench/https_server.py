@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import ssl
 import threading
 from collections.abc import Iterator, Sequence
@@ -24,6 +25,22 @@ class HttpsServer:
 
     port: int
     ca: str
+
+
+def answer_json(handler: BaseHTTPRequestHandler, status: int, body: object) -> None:
+    """Answers a request of a test's server.
+
+    Args:
+        handler: of the request.
+        status: of HTTP.
+        body: sent as JSON.
+    """
+    content = json.dumps(body).encode()
+    handler.send_response(status)
+    handler.send_header("Content-Type", "application/json")
+    handler.send_header("Content-Length", str(len(content)))
+    handler.end_headers()
+    handler.wfile.write(content)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from strata_bench.https_server import in_background
+from strata_bench.https_server import answer_json, in_background
 
 UNITS = {"": 1.0, "m": 1e-3, "Mi": 2.0**20, "Gi": 2.0**30}
 ENDED = ("Succeeded", "Failed")
@@ -96,31 +96,23 @@ class KubernetesApi:
             def do_GET(self) -> None:
                 namespace, resource, _ = self.place()
                 selector = parse_qs(urlsplit(self.path).query).get("labelSelector", [""])[0]
-                self.reply(200, {"items": api.listed(namespace, resource, selector)})
+                answer_json(self, 200, {"items": api.listed(namespace, resource, selector)})
 
             def do_POST(self) -> None:
                 namespace, resource, _ = self.place()
                 given = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                self.reply(*api.create(namespace, resource, given))
+                answer_json(self, *api.create(namespace, resource, given))
 
             def do_DELETE(self) -> None:
                 namespace, resource, name = self.place()
                 self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 gone = api.of(namespace, resource).pop(name, None)
-                self.reply(200 if gone else 404, gone or {"message": f'{resource} "{name}" not found'})
+                answer_json(self, 200 if gone else 404, gone or {"message": f'{resource} "{name}" not found'})
 
             def place(self) -> tuple[str, str, str]:
                 _, _, rest = urlsplit(self.path).path.partition("/namespaces/")
                 namespace, resource, name = [*rest.split("/"), ""][:3]
                 return namespace, resource, name
-
-            def reply(self, status: int, body: object) -> None:
-                content = json.dumps(body).encode()
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
 
             def log_message(self, *_: object) -> None: ...
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from strata import toolchain
 from strata.access.https import named_session
-from strata.access.podman import SITE_LABEL, container_status, exists, podman
+from strata.access.podman import SITE_LABEL, container_label, container_status, exists, podman
 from strata.catalogue.backup_items import ACCESS_KEY, PASSWORD, SECRET_KEY
 from strata.errors import UserError
 from strata.models import Site
@@ -127,7 +127,7 @@ def up(site: Site, paths: SitePaths, network: str, progress: Progress) -> bool:
     assert address is not None
     content = _content(site, address, progress)
     status = container_status(name)
-    if status is not None and _label(name) != content.digest:
+    if status is not None and container_label(name, CONTENT_LABEL) != content.digest:
         podman("rm", "--force", "--time", "10", name)
         status = None
     # one that was started a moment ago responds soon
@@ -207,11 +207,6 @@ def _create(site_name: str, name: str, network: str, address: str, content: _Con
     except BaseException:
         podman("rm", "--force", "--ignore", new)
         raise
-
-
-def _label(name: str) -> str:
-    labels = json.loads(podman("container", "inspect", "--format", "{{json .Config.Labels}}", name))
-    return str(labels.get(CONTENT_LABEL, ""))
 
 
 def _wait(address: str, paths: SitePaths, seconds: float, progress: Progress) -> str | None:

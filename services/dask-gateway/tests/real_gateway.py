@@ -18,7 +18,7 @@ import requests
 import yaml
 
 from strata_bench.api_server import ApiServer
-from strata_bench.https_server import in_background
+from strata_bench.https_server import answer_json, in_background
 from strata_bench.services import free_port, service_python
 from strata_bench.waiting import eventually
 from strata_services.dask_gateway.needs import NAME, NAMESPACE
@@ -67,13 +67,7 @@ class Hub:
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                status, body = hub.answer(self.path, self.headers.get("Authorization", ""))
-                content = json.dumps(body).encode()
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
+                answer_json(self, *hub.answer(self.path, self.headers.get("Authorization", "")))
 
             def log_message(self, *_: Any) -> None: ...
 

@@ -112,6 +112,12 @@ def container_status(name: str) -> str | None:
     return str(found[0]["State"]) if found else None
 
 
+def container_label(name: str, label: str) -> str:
+    """Value of a container's label; empty where it has none."""
+    labels = json.loads(podman("container", "inspect", "--format", "{{json .Config.Labels}}", name))
+    return str(labels.get(label, ""))
+
+
 def list_containers(*options: str) -> list[dict[str, Any]]:
     """What `podman ps --all` knows of containers, also of partially created ones, which inspect refuses.
 

@@ -121,8 +121,8 @@ def test_members_keep_their_hands_off(server: ApiServer) -> None:
             "a name": made(server, whom, ordinary("reservation-jupyter-eve")),
             "a reservation": made(server, whom, ordinary("mine", **{RESERVATION: "server"})),
         }
-        open_doors = [what for what, said in attempts.items() if "reservations are for the site's services" not in said]
-        assert not open_doors, {what: attempts[what] for what in open_doors}
+        possible = [what for what, said in attempts.items() if "reservations are for the site's services" not in said]
+        assert not possible, {what: attempts[what] for what in possible}
     assert "reserve" in run(server, LEADER, "create", "-f", "-", given=ROLE), (
         "nobody gives rights that he does not have"
     )

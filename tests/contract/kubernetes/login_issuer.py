@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
@@ -13,7 +12,7 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric import ec
 from jwt.algorithms import ECAlgorithm
 
-from strata_bench.https_server import https_server
+from strata_bench.https_server import answer_json, https_server
 
 KEY_ID = "contract"
 
@@ -63,12 +62,7 @@ def login_issuer(directory: Path) -> Iterator[LoginIssuer]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             body = found.answer(self.path)
-            data = json.dumps(body or {}).encode()
-            self.send_response(503 if body is None else 200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
+            answer_json(self, 503 if body is None else 200, body or {})
 
         do_POST = do_GET
 

@@ -50,7 +50,7 @@ class Podman:
         monkeypatch.setattr(drift, "container_status", lambda name: self.status if name == NAME else "running")
         monkeypatch.setattr(backup_store, "copy_in", lambda _, files: self.files.update(files))
         monkeypatch.setattr(backup_store, "_responds", lambda *_: self.responds)
-        monkeypatch.setattr(backup_store, "_label", lambda _: self.label)
+        monkeypatch.setattr(backup_store, "container_label", lambda *_: self.label)
         monkeypatch.setattr(backup_store, "START_SECONDS", 0.0)
         monkeypatch.setattr(backup_store, "HUNG_SECONDS", 0.0)
         monkeypatch.setattr(images, "ensure_node_image", lambda release, _: f"debian:{release}")

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from strata_bench.https_server import in_background
+from strata_bench.https_server import answer_json, in_background
 from strata_lab.network import metadata
 from strata_lab.network.metadata import MetadataListener, MetadataProxies, Upstream
 from strata_lab.network.model import Port
@@ -30,12 +30,7 @@ class Nova(BaseHTTPRequestHandler):
         if self.path == "/missing":
             self.send_error(404)
             return
-        body = json.dumps({"path": self.path, "headers": dict(self.headers)}).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        answer_json(self, 200, {"path": self.path, "headers": dict(self.headers)})
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
 
-from strata.access.podman import SITE_LABEL, container_status, exists, podman
+from strata.access.podman import SITE_LABEL, container_label, container_status, exists, podman
 from strata.models import Site
 from strata.progress import Progress
 from strata.site.outputs import write_private
@@ -53,7 +52,7 @@ def up(site: Site, metadata_secret: str, progress: Progress) -> bool:
     write_private(directory / "metadata-secret", metadata_secret)
     name = container_name(site.name)
     status = container_status(name)
-    if status is not None and _label(name) != _wanted(site):
+    if status is not None and container_label(name, CODE_LABEL) != _wanted(site):
         podman("rm", "--force", "--time", "0", name)
         status = None
     if status == "running":
@@ -96,11 +95,6 @@ def _store_options(site: Site) -> list[str]:
         part for network in site.cloud.networks if network.cidr.version == 4 for part in ("--client", str(network.cidr))
     )
     return ["--backup-store", address, *clients]
-
-
-def _label(name: str) -> str:
-    labels = json.loads(podman("container", "inspect", "--format", "{{json .Config.Labels}}", name))
-    return str(labels.get(CODE_LABEL, ""))
 
 
 def _surroundings() -> list[str]:

@@ -140,7 +140,7 @@ class Provisioner:
             self._delete(name, tenants[name], "no job waits for it")
         for shape in plan.create:
             self._create(shape)
-        self._explain(queue, plan.waiting)
+        self._explain(queue, plan.waiting, rooms)
         self.metrics = exposition(queue, points, self.settings.pool.tenants, time.time())
         self.last_pass = time.monotonic()
 
@@ -159,10 +159,12 @@ class Provisioner:
             self._delete(point.name, point.shape.tenant, "a server took its room in the tenant's quota")
         return [point for point in points if point not in lost]
 
-    def _explain(self, queue: Snapshot, waiting: Collection[Shape]) -> None:
+    def _explain(self, queue: Snapshot, waiting: Collection[Shape], rooms: Mapping[str, Room]) -> None:
         """Jobs that wait for the quota say who uses it, and others that did so no more."""
-        reservations = self.settings.reservations
-        texts = {shape: reservations.waits_for(shape) for shape in waiting} if reservations else {}
+        texts: dict[Shape, str] = {}
+        if reservations := self.settings.reservations:
+            pods = {tenant: reservations.pods(tenant) for tenant in {shape.tenant for shape in waiting}}
+            texts = {s: reservations.waits_for(s, rooms[s.tenant], pods[s.tenant]) for s in waiting}
         changed: dict[tuple[str, str], list[str]] = {}
         for (tenant, job), (shape, said) in queue.said.items():
             text = texts.get(shape, "") if shape else ""

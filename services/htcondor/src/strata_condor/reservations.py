@@ -47,11 +47,9 @@ class Room:
     """What a tenant's quotas leave.
 
     Args:
-        limits: by resource, as a quota names it; what is not in it has no limit.
-        rest: of the same resources.
+        rest: by resource, as a quota names it; what is not in it has no limit.
     """
 
-    limits: dict[str, float] = field(default_factory=dict)
     rest: dict[str, float] = field(default_factory=dict)
 
     @classmethod
@@ -63,10 +61,8 @@ class Room:
                 continue
             used = one.get("status", {}).get("used", {})
             for name, hard in one["spec"].get("hard", {}).items():
-                limit = quantity(hard)
-                rest = limit - quantity(used.get(name, 0))
-                if rest <= found.rest.get(name, rest):
-                    found.limits[name], found.rest[name] = limit, rest
+                rest = quantity(hard) - quantity(used.get(name, 0))
+                found.rest[name] = min(rest, found.rest.get(name, rest))
         return found
 
     def missing(self, needed: Mapping[str, float]) -> list[str]:
@@ -135,17 +131,25 @@ class Reservations:
         """What a quota counts for an execution point, by its names: `requests.cpu`, `limits.memory`, `pods`."""
         return needed_by(self.manifest(shape, self.kubernetes.manifest(shape)))
 
-    def waits_for(self, shape: Shape) -> str:
-        """Who uses what an execution point would need, without amounts: the text stays the same while these change.
+    def pods(self, tenant: str) -> list[Mapping[str, Any]]:
+        """What uses the tenant's quota: pods of its namespace that have not ended.
 
         Raises:
             Unavailable: the API server does not answer.
         """
-        missing = self.room(shape.tenant).missing(self.needed(shape))
-        pods = self.kubernetes.request("GET", _pods(shape.tenant))["items"]
+        return [pod for pod in self.kubernetes.request("GET", _pods(tenant))["items"] if _counts(pod)]
+
+    def waits_for(self, shape: Shape, room: Room, pods: Iterable[Mapping[str, Any]]) -> str:
+        """Who uses what an execution point would need, without amounts: the text stays the same while these change.
+
+        Args:
+            shape: of the execution point.
+            room: what is left.
+            pods: as `pods` returns them.
+        """
         parts = []
-        for name in missing:
-            users = sorted({_user(pod) for pod in pods if _counts(pod) and needed_by(pod).get(name)})
+        for name in room.missing(self.needed(shape)):
+            users = sorted({_user(pod) for pod in pods if needed_by(pod).get(name)})
             parts.append(
                 f"{TITLES.get(name, name.removeprefix('requests.'))} are used by {', '.join(users) or 'nobody'}"
             )

@@ -35,14 +35,18 @@ def quantity(value: object) -> float:
     return float(number) * SUFFIXES.get(suffix, 1.0)
 
 
-def requested(resources: Mapping[str, Any]) -> dict[str, float]:
+def effective(resources: Mapping[str, Any]) -> dict[str, Any]:
     """What a container requests; by default its limits.
 
     Args:
         resources: `limits` and `requests` of the container.
     """
-    found = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
-    return {name: quantity(value) for name, value in found.items()}
+    return {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+
+
+def requested(resources: Mapping[str, Any]) -> dict[str, float]:
+    """`effective` as numbers."""
+    return {name: quantity(value) for name, value in effective(resources).items()}
 
 
 def servers(pods: Iterable[Mapping[str, Any]], tenant: str) -> dict[str, Amounts]:

@@ -15,7 +15,7 @@ from kubespawner.clients import load_config, shared_client
 from tornado.log import app_log
 
 from strata_hub import TENANT_LABEL
-from strata_hub.quota import ENDED, Amounts, StartError, needed_by, quantity, text
+from strata_hub.quota import ENDED, Amounts, StartError, effective, needed_by, quantity, text
 
 LABEL = "strata.dev/reservation"
 USER_ANNOTATION = "strata.dev/reserved-for"
@@ -78,11 +78,7 @@ class Reservations:
 
     async def release(self, api: Any, tenant: str, pod_name: str) -> None:
         """Deletes a server's reservation, if it has one."""
-        try:
-            await api.delete_namespaced_pod(PREFIX + pod_name, tenant, _request_timeout=REQUEST_SECONDS)
-        except ApiException as error:
-            if error.status != NOT_FOUND:
-                raise
+        await _delete(api, tenant, PREFIX + pod_name)
 
     async def compare(self, api: Any, tenants: Collection[str], namespace: str, now: datetime | None = None) -> None:
         """Deletes reservations whose server is gone; reserves for servers that have none, as far as there is room.
@@ -103,7 +99,7 @@ class Reservations:
             for one in reservations:
                 created = datetime.fromisoformat(one["metadata"]["creationTimestamp"])
                 if one["metadata"]["name"] not in running and created < oldest:
-                    await self.release(api, tenant, one["metadata"]["name"].removeprefix(PREFIX))
+                    await _delete(api, tenant, one["metadata"]["name"])
             names = {one["metadata"]["name"] for one in reservations}
             for name in running.keys() - names:
                 pod = running[name]
@@ -145,7 +141,7 @@ class Reservations:
         except ApiException as error:
             if error.status == CONFLICT:
                 # of the server before, which may have requested other amounts
-                await self.release(api, tenant, body["metadata"]["name"].removeprefix(PREFIX))
+                await _delete(api, tenant, body["metadata"]["name"])
             elif error.status != FORBIDDEN or "exceeded quota" not in str(error.body):
                 raise
             return False
@@ -179,7 +175,7 @@ class Reservations:
         if any(amount > 1e-6 for amount in left.values()):
             return False
         for name in chosen:
-            await self.release(api, tenant, name.removeprefix(PREFIX))
+            await _delete(api, tenant, name)
         return True
 
     async def _refusal(
@@ -236,9 +232,11 @@ def users_of(pods: Iterable[Object], name: str) -> list[tuple[str, float]]:
 
 def _requests(resources: Object) -> dict[str, str]:
     """What a container requests, by default its limits, as Kubernetes' API takes it."""
-    found = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
     # KubeSpawner has CPUs as fractions and sizes as bytes
-    return {name: f"{round(quantity(value) * 1000)}m" if name == "cpu" else str(value) for name, value in found.items()}
+    return {
+        name: f"{round(quantity(value) * 1000)}m" if name == "cpu" else str(value)
+        for name, value in effective(resources).items()
+    }
 
 
 def _running(pods: Iterable[Object], tenant: str) -> list[Object]:
@@ -249,6 +247,15 @@ def _running(pods: Iterable[Object], tenant: str) -> list[Object]:
         and "deletionTimestamp" not in pod["metadata"]
         and pod["status"].get("phase") not in ENDED
     ]
+
+
+async def _delete(api: Any, tenant: str, name: str) -> None:
+    """A reservation that is gone is none."""
+    try:
+        await api.delete_namespaced_pod(name, tenant, _request_timeout=REQUEST_SECONDS)
+    except ApiException as error:
+        if error.status != NOT_FOUND:
+            raise
 
 
 async def _items(method: Any, namespace: str, **options: Any) -> list[Object]:
