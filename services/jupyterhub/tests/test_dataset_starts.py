@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import requests
 
+from strata.verify.waiting import settled
 from strata_bench.waiting import eventually
 
 from .datasets import init, register
@@ -49,10 +50,14 @@ class Start:
         self.reported()
 
     def events(self) -> Iterator[dict[str, Any]]:
-        """What the page of the start shows."""
+        """What the page of the start shows. A start that fails is first ended: meanwhile the hub has no page of it."""
         url = f"{self.hub.url}/api/users/{self.user}/server/progress"
         headers = {"Authorization": f"token {self.hub.operator}"}
-        with requests.get(url, headers=headers, stream=True, timeout=120) as stream:
+
+        def page() -> requests.Response:
+            return requests.get(url, headers=headers, stream=True, timeout=120)
+
+        with settled(page, lambda found: found.status_code != 400, 60, pause=0.1) as stream:
             assert stream.status_code == 200, stream.text
             for line in stream.iter_lines(decode_unicode=True):
                 if line.startswith("data:"):
