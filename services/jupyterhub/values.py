@@ -78,13 +78,15 @@ c.JupyterHub.authenticator_class = SiteAuthenticator
 c.SiteAuthenticator.update(get_config("custom.login"))
 c.JupyterHub.spawner_class = SiteSpawner
 SiteSpawner.reservations = Reservations(get_config("custom.reservation"), titles_of(accelerators), accelerators)
-keep = asyncio.ensure_future(SiteSpawner.reservations.keep(list(limits), get_config("custom.namespace")))
 c.SiteSpawner.update(
     titles=titles_of(accelerators), idle_seconds=get_config("cull.timeout"),
     maximum_servers=get_config("custom.maximumServers"),
 )
 c.JupyterHub.extra_handlers = handlers(limits, sources)
-serve(get_config("custom.metricsPort"))
+c.BackgroundTasks.background = [
+    lambda: serve(get_config("custom.metricsPort")),
+    lambda: asyncio.ensure_future(SiteSpawner.reservations.keep(list(limits), get_config("custom.namespace"))),
+]
 """
 """Python at the end of the hub's configuration; the module is in the image."""
 

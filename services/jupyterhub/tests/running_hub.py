@@ -6,7 +6,7 @@ import json
 import os
 import secrets
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import ThreadingHTTPServer
@@ -129,6 +129,8 @@ class Hub:
         server: that the database is on.
         pool: that jobs go to.
         kubernetes: with the tenants' quotas.
+        command: that runs it.
+        environment: of the command.
     """
 
     url: str
@@ -138,6 +140,16 @@ class Hub:
     server: PostgreSQL
     pool: Pool
     kubernetes: KubernetesApi
+    command: Sequence[str]
+    environment: Mapping[str, str]
+
+    def run(self, name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """A command of JupyterHub, beside the running hub."""
+        python, module, *options = self.command
+        command, environment = [python, module, name, *options, *arguments], dict(self.environment)
+        return subprocess.run(
+            command, cwd=self.directory, env=environment, capture_output=True, text=True, check=False, timeout=120
+        )
 
     def call(self, token: str | None, method: str, path: str, body: Any = None) -> requests.Response:
         headers = {"Authorization": f"token {token}"} if token else {}
@@ -205,14 +217,14 @@ def started(
         "BATCH_TOKEN_SECRET": SECRET,
     }  # fmt: skip
     config = Path(__file__).parent / "hub" / "jupyterhub_config.py"
-    command = [str(python), "-m", "jupyterhub", "--config", str(config)]
+    command = [str(python), "-mjupyterhub", "--config", str(config)]
     with kubernetes.running(), (directory / "log").open("w") as log:
         cluster = {"clusters": [{"name": "none", "cluster": {"server": kubernetes.url}}], "users": []}
         (directory / "kubeconfig").write_text(json.dumps({"apiVersion": "v1", "kind": "Config", **cluster, **context}))
         process = subprocess.Popen(command, cwd=directory, env=environment, stdout=log, stderr=log)
         try:
             responds(f"{url}/hub/health", process, directory / "log", seconds=START_SECONDS)
-            yield Hub(f"{url}/hub", token, directory, name, postgresql, pool, kubernetes)
+            yield Hub(f"{url}/hub", token, directory, name, postgresql, pool, kubernetes, command, environment)
         finally:
             process.terminate()
             process.wait(30)

@@ -161,6 +161,14 @@ def test_every_change_is_recorded(hub: Hub) -> None:
     assert all(one["at"].endswith("+00:00") for one in changes)
 
 
+def test_commands_read_the_configuration_of_a_running_hub(hub: Hub) -> None:
+    """They begin nothing that the hub does: its ports are taken."""
+    hub.token("ada")
+    done = hub.run("token", "ada")
+    assert done.returncode == 0, done.stderr
+    assert hub.call(done.stdout.strip(), "GET", "/api/user").json()["name"] == "ada"
+
+
 def test_metrics_are_served_beside_the_published_port(hub: Hub) -> None:
     given = json.loads((hub.directory / "hub.json").read_text())
     text = requests.get(f"http://127.0.0.1:{given['values']['custom']['metricsPort']}/metrics", timeout=60).text

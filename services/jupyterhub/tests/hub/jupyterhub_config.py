@@ -8,10 +8,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from jupyterhub.auth import DummyAuthenticator
 from jupyterhub.proxy import Proxy
 from jupyterhub.utils import exponential_backoff
 from kubernetes_asyncio.client import ApiClient
 from kubernetes_asyncio.client.rest import ApiException
+from strata_hub.background import BackgroundTasks
 from strata_hub.waiting import SiteSpawner
 from traitlets import default
 
@@ -90,6 +92,10 @@ class RecordingSpawner(SiteSpawner):  # type: ignore[misc]
         await self._release()
 
 
+class AnyUser(BackgroundTasks, DummyAuthenticator):  # type: ignore[misc]
+    """Without an issuer."""
+
+
 class NoProxy(Proxy):
     """The tests reach the hub itself."""
 
@@ -135,6 +141,6 @@ if at := GIVEN["issuer"]:
     )
     c.CryptKeeper.keys = [GIVEN["token"]]
 else:
-    c.JupyterHub.authenticator_class = "jupyterhub.auth.DummyAuthenticator"
+    c.JupyterHub.authenticator_class = AnyUser
     c.JupyterHub.load_groups = {name: {"users": users} for name, users in GIVEN["groups"].items()}
     c.Authenticator.allow_all = True

@@ -16,6 +16,7 @@ from tornado.httpclient import HTTPClientError
 from tornado.ioloop import PeriodicCallback
 from traitlets import Dict, Integer, Set, Unicode
 
+from strata_hub.background import BackgroundTasks
 from strata_hub.members import Losses, Members, tenants_of_servers
 from strata_hub.service_tokens import remove_former
 
@@ -54,7 +55,7 @@ class PendingHandler(SpawnPendingHandler):  # type: ignore[misc]
         await super().get(user_name)
 
 
-class SiteAuthenticator(GenericOAuthenticator):  # type: ignore[misc]
+class SiteAuthenticator(BackgroundTasks, GenericOAuthenticator):  # type: ignore[misc]
     """Reads a user's groups from the issuer at each start of a server, and for requests where they are older than
     `auth_refresh_age`. A user whose login has ended, whose account is disabled, or who may no longer use the hub, has
     to log in again; tokens of the user are refused until then."""
