@@ -140,9 +140,10 @@ def _print(results: Results) -> None:
         highlight=False,
         soft_wrap=True,
     )
-    table = Table("benchmark", "what", "minimum", "median", "maximum", "runs", box=None)
+    table = Table("benchmark", "what", "minimum", "median", "95 %", "maximum", "runs", box=None)
     for m in results.measures:
-        figures = (f"{v:.2f} {m.unit}" for v in (m.minimum, m.median, m.maximum))
+        values = (m.minimum, m.median, m.percentile_95, m.maximum)
+        figures = ("–" if v is None else f"{v:.2f} {m.unit}" for v in values)
         table.add_row(m.benchmark, m.what, *figures, str(len(m.samples)))
     console.print(table, highlight=False)
     for span in results.spans:

@@ -85,10 +85,12 @@ def _missing(results: Results) -> list[str]:
 
 
 def _table(measures: list[Measure]) -> Iterator[str]:
-    yield "| what | minimum | median | maximum | runs |"
-    yield "|---|---:|---:|---:|---:|"
+    several = any(m.percentile_95 is not None for m in measures)
+    yield f"| what | minimum | median | {'95 % | ' if several else ''}maximum | runs |"
+    yield "|---|---:|---:|---:|---:|" + "---:|" * several
     for m in measures:
-        figures = " | ".join(f"{_figure(v)} {m.unit}" for v in (m.minimum, m.median, m.maximum))
+        values = (m.minimum, m.median, *((m.percentile_95,) if several else ()), m.maximum)
+        figures = " | ".join("–" if v is None else f"{_figure(v)} {m.unit}" for v in values)
         yield f"| {m.what} | {figures} | {len(m.samples)} |"
     notes = dict.fromkeys(f"{m.what.partition(':')[0]}: {m.note}" for m in measures if m.note)
     if notes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -11,11 +12,13 @@ from pydantic import BaseModel, ConfigDict
 
 from strata.progress import Progress
 
+PERCENTILE_SAMPLES = 100
+
 
 class Measure(BaseModel):
     """One quantity with all its samples.
 
-    `unit` is `s` or `MiB`; `note` says what the reader must know to compare it.
+    `unit` is `s`, `ms` or `MiB`; `note` says what the reader must know to compare it.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -34,6 +37,13 @@ class Measure(BaseModel):
     def median(self) -> float:
         """Middle sample."""
         return statistics.median(self.samples)
+
+    @property
+    def percentile_95(self) -> float | None:
+        """Which 95 of 100 samples do not exceed (by nearest rank); None for fewer than 100 samples."""
+        if len(self.samples) < PERCENTILE_SAMPLES:
+            return None
+        return sorted(self.samples)[math.ceil(0.95 * len(self.samples)) - 1]
 
     @property
     def maximum(self) -> float:

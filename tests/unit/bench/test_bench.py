@@ -53,6 +53,17 @@ def test_minimum_median_and_maximum() -> None:
     assert (found.minimum, found.median, found.maximum) == (1.0, 2.5, 10.0)
 
 
+def test_percentile_of_many_samples_only() -> None:
+    found = Measure(benchmark="b", what="w", unit="ms", samples=tuple(map(float, range(1, 201))))
+    assert found.percentile_95 == 190.0
+    few = found.model_copy(update={"samples": found.samples[:99], "what": "few"})
+    assert few.percentile_95 is None
+    lines = markdown(Results(machine=MACHINE, measures=(found, few))).splitlines()
+    assert "| what | minimum | median | 95 % | maximum | runs |" in lines
+    assert "| w | 1.00 ms | 100 ms | 190 ms | 200 ms | 200 |" in lines
+    assert "| few | 1.00 ms | 50.0 ms | – | 99.0 ms | 99 |" in lines
+
+
 def test_time_and_memory_are_the_commands_own() -> None:
     ballast = bytearray(150 << 20)  # memory of the one who measures must not count
     small = measure(sys.executable, "-I", "-S", "-c", "import time; time.sleep(0.3)")

@@ -1,0 +1,106 @@
+"""How long the model hub's routes take."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+from requests import Session
+
+from strata.access.https import site_session
+from strata.catalogue.site import issuer
+from strata.errors import UserError
+from strata.site.context import SiteContext
+from strata.verify.tokens import client_token
+from strata_bench.model import Bench, Benchmark, Measure
+from strata_bench.site import bench_site
+from strata_services.ml_hub.service import AUDIENCE, SERVICE
+
+NAME = "ml-hub"
+REQUESTS = 100
+"""Of each route, in each run."""
+CLIENTS = 10
+"""At once."""
+LISTED = "/models"
+FILTERS = {"authors": "author", "tasks": "pipeline_tag", "libraries": "library_name"}
+LIST_FILTERS = {"languages": "languages", "trained_datasets": "datasets"}
+TIMEOUT = 30.0
+
+
+def routes(bench: Bench) -> Iterator[Measure]:
+    """Each route from outside, over TLS and one connection: one client, then ten at once.
+
+    Raises:
+        UserError: the site has no model hub, or no issuer of its own.
+    """
+    with bench_site(bench, up="platform") as context:
+        hub = _Hub(context)
+        paths = hub.paths()
+        for route, path in paths.items():
+            bench.progress.update(f"{NAME}: {route}")
+            with hub.session() as http:
+                hub.milliseconds(http, path)  # the connection
+                samples = tuple(hub.milliseconds(http, path) for _ in range(REQUESTS * bench.runs))
+            yield Measure(benchmark=NAME, what=route, unit="ms", samples=samples)
+        bench.progress.update(f"{NAME}: {CLIENTS} clients at once")
+        ready = threading.Barrier(CLIENTS)
+
+        def client(_: int) -> list[float]:
+            with hub.session() as http:
+                hub.milliseconds(http, LISTED)
+                ready.wait(TIMEOUT)
+                return [hub.milliseconds(http, path) for _ in range(bench.runs * 10) for path in paths.values()]
+
+        with ThreadPoolExecutor(CLIENTS) as pool:
+            together = tuple(one for found in pool.map(client, range(CLIENTS)) for one in found)
+        yield Measure(benchmark=NAME, what=f"all routes, {CLIENTS} clients at once", unit="ms", samples=together)
+
+
+class _Hub:
+    def __init__(self, context: SiteContext) -> None:
+        settings, own = SERVICE.of(context.site), issuer(context.site)
+        if settings is None or own is None:
+            raise UserError(
+                f"benchmark {NAME}: site {context.site.name} has no model hub, or no issuer of its own",
+                fix="name a site with platform.services.ml_hub and keycloak, such as inventories/lab",
+            )
+        self._context = context
+        self._url = f"https://{settings.hostname}.{context.site.domain}/v3/ml-hub"
+        with site_session(context) as http:
+            self._token = client_token(http, own, context.secrets.get(own.client_secret), AUDIENCE.name)
+
+    def session(self) -> Session:
+        """A client with its token; each thread needs its own."""
+        http = site_session(self._context)
+        http.headers["Authorization"] = f"Bearer {self._token}"
+        return http
+
+    def milliseconds(self, http: Session, path: str) -> float:
+        """Of one request, until its whole answer has come."""
+        begin = time.perf_counter()
+        response = http.get(self._url + path, timeout=TIMEOUT)
+        taken = time.perf_counter() - begin
+        response.raise_for_status()
+        return round(taken * 1000, 2)
+
+    def paths(self) -> dict[str, str]:
+        """A path of each route, with values that the catalogue has."""
+        with self.session() as http:
+            first = http.get(self._url + LISTED, timeout=TIMEOUT).json()["items"][0]["id"]
+            model = http.get(f"{self._url}{LISTED}/{first}", timeout=TIMEOUT).json()
+        values = {name: model[field] for name, field in FILTERS.items()}
+        values |= {name: next(iter(model[field]), None) for name, field in LIST_FILTERS.items()}
+        return {
+            LISTED: LISTED,
+            f"{LISTED}/MODEL": f"{LISTED}/{first}",
+            f"{LISTED}/search/WORDS": f"{LISTED}/search/{first.rpartition('/')[2]}",
+            **{f"{LISTED}/{name}/NAME": f"{LISTED}/{name}/{value}" for name, value in values.items() if value},
+            **{f"/{name}": f"/{name}" for name in ("authors", "tasks", "libraries", "languages")},
+        }
+
+
+BENCHMARKS = (
+    Benchmark(NAME, "Model hub", f"each route, {REQUESTS} times a run; {CLIENTS} clients at once", "platform", routes),
+)
