@@ -56,6 +56,14 @@ def nfs(stream):
     stream.sendall(struct.pack("!11I", 1 << 31 | 40, 1, 0, 2, 100003, 4, 0, 0, 0, 0, 0))
     return "open" if stream.recv(64) else "refused"
 
+def evidence(stream):
+    try:
+        stream.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        answer = stream.recv(200)
+    except OSError as error:
+        answer = error
+    return f" from {stream.getsockname()} to {stream.getpeername()}: {answer!r}"
+
 def attempt(probe):
     source = (probe["source"], 0) if probe.get("source") else None
     try:
@@ -65,7 +73,7 @@ def attempt(probe):
     with stream:
         stream.settimeout(60)  # who is connected has an answer, on a busy machine a late one
         if probe["kind"] == "tcp":
-            return "open"
+            return "open" + (evidence(stream) if probe.get("evidence") else "")
         if probe["kind"] == "nfs":
             return nfs(stream)
         if probe["kind"] == "postgresql":
@@ -176,8 +184,8 @@ def keyless(probes: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def with_metadata(probes: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    """The probes, and the one that only pods try."""
-    return {**probes, METADATA.name: {**METADATA.probe, "address": METADATA_ADDRESS}}
+    """The probes, and the one that only pods try; should anything answer there, the result says what."""
+    return {**probes, METADATA.name: {**METADATA.probe, "address": METADATA_ADDRESS, "evidence": True}}
 
 
 def wrong(attacker: str, found: Mapping[str, str]) -> dict[str, str]:
