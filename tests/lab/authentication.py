@@ -54,7 +54,6 @@ from strata_services.dask_gateway.needs import HUB_TOKEN
 from strata_services.htcondor.needs import MONITOR, SCOPES, TOKEN_SECRET
 from strata_services.htcondor.needs import NAMESPACE as POOL_NAMESPACE
 from strata_services.htcondor.needs import SIGNING_KEY as POOL_KEY
-from strata_services.htcondor.schedds import schedds
 from strata_services.htcondor.tokens import idtoken
 from strata_services.jupyterhub.needs import HUB_SECRETS
 from strata_services.jupyterhub.needs import NAMESPACE as HUB_NAMESPACE
@@ -82,8 +81,8 @@ except urllib.error.HTTPError as error:
 json.dump({"status": status}, sys.stdout)
 """
 """Secrets come by standard input: arguments would be seen."""
-PING = """
-import json, os, pathlib, subprocess, sys, tempfile
+PING = r"""
+import json, os, pathlib, re, subprocess, sys, tempfile
 given = json.load(sys.stdin)
 with tempfile.TemporaryDirectory() as directory:
     token = pathlib.Path(directory, "token")
@@ -94,7 +93,10 @@ with tempfile.TemporaryDirectory() as directory:
         "_CONDOR_SEC_TOKEN_DIRECTORY": directory, "_CONDOR_SEC_TOKEN_SYSTEM_DIRECTORY": none,
         "_CONDOR_SEC_PASSWORD_DIRECTORY": none, "_CONDOR_SEC_TOKEN_POOL_SIGNING_KEY_FILE": none,
     }
-    command = ["condor_ping", "-name", given["schedd"], "-type", "schedd", "READ"]
+    # asked for by its name, the collector would refuse the token first, and say only that it knows no such schedd
+    ad = pathlib.Path("/condor/spool/tenants", given["tenant"], ".schedd_classad").read_text()
+    address = re.search('^MyAddress = "(.+)"$', ad, re.MULTILINE)[1]
+    command = ["condor_ping", "-address", address, "-type", "schedd", "READ"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
 json.dump({"status": done.returncode, "said": done.stdout + done.stderr}, sys.stdout)
 """
@@ -245,9 +247,8 @@ def _schedd(context: SiteContext, key: str) -> bool:
     """Accepts a token that the key signs, as the pool's own are; without the key beside it."""
     domain = context.site.domain
     token = idtoken(key, f"{MONITOR}@{domain}", domain, SCOPES[MONITOR])
-    schedd = next(iter(schedds(context.site).values())).name
     target = (f"--namespace={POOL_NAMESPACE.name}", "statefulset/htcondor-access-point", "--container=condor")
-    request = {"token": token, "schedd": schedd}
+    request = {"token": token, "tenant": context.site.platform.tenants[0].name}
     answer = ask_program(context, *target, command=("python3", "-c", PING), request=request, seconds=60)
     return _said(answer["status"] == 0, "failed" in answer["said"].lower(), answer["said"])
 

@@ -37,6 +37,8 @@ from .service_parts import (
 )
 
 pytestmark = pytest.mark.nightly
+SETTLED_SECONDS = 900.0
+"""Status names a restart for less than this."""
 
 PORTAL = Pods(SYSTEM_NAMESPACE, "deployment/portal", "server", "portal")
 PODS = [
@@ -67,6 +69,8 @@ def lab_only(context: SiteContext, site: Site) -> None:
     for service in (HTCONDOR, JUPYTERHUB, KEYCLOAK):
         if service.of(site) is None:
             pytest.skip(f"site {site.name} has no platform.services.{service.key}")
+    # what ran before may have restarted something several times, which status names for a while
+    eventually(lambda: unhealthy(context) == {}, SETTLED_SECONDS, "nothing has restarted lately")
 
 
 @contextmanager
