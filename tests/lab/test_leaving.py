@@ -70,15 +70,18 @@ class Working:
         headers = {"Authorization": f"token {self.token}"}
         status = http.get(f"{self.user.hub}hub/api/user", headers=headers, timeout=60).status_code
         page = self.user.http.get(f"{self.user.hub}hub/home", timeout=60)
-        with opened_queue(kubectl, self.tenant.name) as queue:
-            jobs = [job["Owner"] for job in queue.jobs(self.cluster)]
         found: dict[str, object] = {
             "token": status if status != FORBIDDEN else None,
             "session": page.url if page.status_code == 200 and page.url.endswith("/hub/home") else None,
             "server": [pod["metadata"]["name"] for pod in self.user.pods()],
-            "jobs": jobs,
+            "jobs": self.jobs(kubectl),
         }
         return {name: what for name, what in found.items() if what}
+
+    def jobs(self, kubectl: Callable[..., str]) -> list[str]:
+        """Owners of what is left of the job."""
+        with opened_queue(kubectl, self.tenant.name) as queue:
+            return [job["Owner"] for job in queue.jobs(self.cluster)]
 
 
 @pytest.fixture
@@ -135,3 +138,13 @@ def test_nothing_is_left_of_who_leaves(
         assert removed.returncode == 0, removed.stderr
         assert "still valid: the key of a bucket" in removed.stderr
     assert settled(lambda: working.left(http, kubectl), lambda left: not left, END_SECONDS, pause=2) == {}
+
+
+def test_jobs_of_who_has_no_server_end_too(
+    context: SiteContext, kubectl: Callable[..., str], own_issuer: Issuer, working: Working
+) -> None:
+    """Without a request of the member, who would be checked by it."""
+    working.user.stop_server()
+    assert working.jobs(kubectl)
+    without_groups(context, own_issuer, working.user.name)
+    assert settled(lambda: working.jobs(kubectl), lambda jobs: not jobs, END_SECONDS, pause=2) == []

@@ -43,6 +43,9 @@ def test_tokens_and_jobs_of_who_leaves_end(real_pool: RealPool) -> None:
     assert query(real_pool, old)[0] == 0
     cluster = real_pool.submit("arguments = -c 'sleep 600'", "research.gone")
     other = real_pool.submit("arguments = -c 'sleep 600'", "research.stays")
+    names = "from strata_condor.leaving import submitters; print(*sorted(submitters()))"
+    expected = {"research.gone", "research.stays"}
+    eventually(lambda: expected <= set(real_pool.output("python3", "-c", names).split()), 60, "who has jobs is known")
     request = json.dumps({"name": "gone", "tenants": ["research", "ml-team"], "dry_run": False})
     files = {"request.json": request}
     printed = real_pool.output("sh", "-c", "python3 -m strata_condor leave <request.json", files=files)

@@ -269,7 +269,15 @@ def test_tokens_are_for_users_of_tenants_only(tmp_path: Path) -> None:
         removed.append(owner)
         return 2
 
-    found = server(Issuer("sesame", ["research"], "lab", 60, (str(program),), remove), 0)
+    jobs = ["research.ada.b", "ml_team.bob", "former.eve"]
+
+    def submitters() -> list[str]:
+        if not jobs:
+            raise OSError("condor_status: no collector")
+        return jobs
+
+    issuer = Issuer("sesame", ["research", "ml-team"], "lab", 60, (str(program),), remove, submitters)
+    found = server(issuer, 0)
     threading.Thread(target=found.serve_forever, daemon=True).start()
     url = f"http://127.0.0.1:{found.server_port}"
 
@@ -296,6 +304,14 @@ def test_tokens_are_for_users_of_tenants_only(tmp_path: Path) -> None:
         for owner in ("other.ada", "research", "research.", 'research.x")', "research.a,research.b"):
             assert leaves(owner).status_code == 400, owner
         assert (leaves("research.down").status_code, removed) == (503, ["research.ada.b"])
+
+        def owners(sent: str = "sesame") -> requests.Response:
+            return requests.get(f"{url}/jobs", headers={"Authorization": f"Bearer {sent}"}, timeout=60)
+
+        assert owners().json() == {"owners": ["ml-team.bob", "research.ada.b"]}
+        assert owners("other").status_code == 401
+        jobs.clear()
+        assert owners().status_code == 503
     finally:
         found.shutdown()
         found.server_close()

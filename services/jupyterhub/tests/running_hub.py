@@ -96,6 +96,8 @@ class Pool:
         self._port = free_port()
         self.removed: list[str] = []
         """Owners whose jobs were removed."""
+        self.owners: set[str] = set()
+        """Of jobs."""
         self.url = f"http://127.0.0.1:{self._port}/tokens"
 
     @contextmanager
@@ -108,10 +110,11 @@ class Pool:
 
         def remove(owner: str) -> int:
             self.removed.append(owner)
+            self.owners.discard(owner)
             return 1
 
         tenants = ["research", "biology", "teaching"]
-        issuer = self._module.Issuer(SECRET, tenants, "lab", lifetime, (self._program,), remove)
+        issuer = self._module.Issuer(SECRET, tenants, "lab", lifetime, (self._program,), remove, lambda: self.owners)
         server: ThreadingHTTPServer = self._module.server(issuer, self._port)
         with in_background(server):
             yield

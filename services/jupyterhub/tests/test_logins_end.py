@@ -355,6 +355,18 @@ def test_a_server_ends_with_the_membership_of_its_tenant(
     assert hub.call(token, "GET", "/api/tenants/teaching/datasets").status_code == 200
 
 
+def test_jobs_end_with_the_membership_of_who_has_no_server(hub: Hub, issuer: Issuer) -> None:
+    log_in(hub, issuer, "computes", MEMBER, "/tenants/teaching")
+    with hub.pool.running():
+        jobs = {"research.computes", "teaching.computes", "research.stranger"}
+        hub.pool.owners |= jobs
+        time.sleep(2 * SHORT_CHECK)
+        issuer.groups["computes"] = ["/tenants/teaching"]
+        eventually(lambda: "research.computes" in hub.pool.removed, 60, "the jobs of the former tenant are removed")
+        assert hub.pool.owners & jobs == jobs - {"research.computes"}
+        hub.pool.owners.clear()
+
+
 def test_a_server_outlives_what_does_not_end_a_membership(
     hub: Hub, issuer: Issuer, running: Callable[[str, str], str]
 ) -> None:

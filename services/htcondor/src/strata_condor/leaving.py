@@ -58,6 +58,16 @@ def _revoke(request: dict[str, Any]) -> list[str]:
     return ["tokens"]
 
 
+def submitters() -> set[str]:
+    """Everyone with jobs in the pool, as in AccountingGroup; the collector learns of it within `SCHEDD_INTERVAL`.
+
+    Raises:
+        OSError: the pool does not answer.
+    """
+    names = _output("condor_status", "-submitters", "-af", "Name").split()
+    return {name.rpartition("@")[0] for name in names}
+
+
 def remove_jobs(*owners: str, dry_run: bool = False) -> int:
     """Removes the jobs of owners, `TENANT.USER`, at every access point of the pool, with the pool's own rights.
 

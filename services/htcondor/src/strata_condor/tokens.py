@@ -41,6 +41,7 @@ class Issuer:
         lifetime: of a token, in seconds.
         command: makes a token.
         remove_jobs: of an owner, `TENANT.USER`; returns how many, or raises OSError.
+        submitters: the owners of jobs, as in AccountingGroup (`-` in a tenant's name is `_`); or raises OSError.
     """
 
     secret: str = field(repr=False)
@@ -49,6 +50,7 @@ class Issuer:
     lifetime: int
     command: tuple[str, ...] = ("condor_token_create",)
     remove_jobs: Callable[[str], int] = field(default=lambda _: 0, repr=False)
+    submitters: Callable[[], Collection[str]] = field(default=tuple, repr=False)
 
     def issue(self, authorization: str, body: bytes) -> dict[str, Any]:
         """`token` and `expires` (seconds since 1970) for {"tenant": …, "user": …}.
@@ -70,6 +72,20 @@ class Issuer:
         if done.returncode != 0:
             raise Refused(500, f"condor_token_create: {done.stderr.strip()}")
         return {"token": done.stdout.strip(), "expires": expires}
+
+    def owners(self, authorization: str) -> dict[str, Any]:
+        """`owners`: everyone with jobs, idle, running or held, each as `TENANT.USER`.
+
+        Raises:
+            Refused: another secret, or the pool does not answer.
+        """
+        self._authorize(authorization)
+        names = {tenant.replace("-", "_"): tenant for tenant in self.tenants}
+        try:
+            found = (submitter.partition(".") for submitter in self.submitters())
+            return {"owners": sorted(f"{names[group]}.{user}" for group, _, user in found if group in names)}
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise Refused(503, str(error)) from None
 
     def remove(self, authorization: str, owner: str) -> dict[str, Any]:
         """Removes the jobs of `TENANT.USER`, who has left the tenant; `removed` is their number.
@@ -103,7 +119,7 @@ Endpoint = Callable[[str, bytes], dict[str, Any]]
 def server(
     issuer: Issuer, port: int = PORT, others: Mapping[str, tuple[int, Endpoint]] | None = None
 ) -> ThreadingHTTPServer:
-    """`POST /tokens`, `DELETE /jobs/TENANT.USER`; `GET /healthz` for probes.
+    """`POST /tokens`, `GET /jobs`, `DELETE /jobs/TENANT.USER`; `GET /healthz` for probes.
 
     Args:
         issuer: of tokens.
@@ -114,8 +130,15 @@ def server(
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            found = self.path == "/healthz"
-            self._answer(200 if found else 404, {} if found else {"error": "POST /tokens"})
+            try:
+                if self.path == "/healthz":
+                    self._answer(200, {})
+                elif self.path == JOBS.rstrip("/"):
+                    self._answer(200, issuer.owners(self.headers.get("Authorization", "")))
+                else:
+                    raise Refused(404, "POST /tokens")
+            except Refused as error:
+                self._answer(error.status, {"error": str(error)})
 
         def do_POST(self) -> None:
             try:
@@ -157,12 +180,12 @@ def main() -> None:
     """Runs the issuer."""
     # which need names of this module
     from strata_condor import explanations
-    from strata_condor.leaving import remove_jobs
+    from strata_condor.leaving import remove_jobs, submitters
 
     secret = Path(os.environ["STRATA_TOKEN_SECRET_FILE"]).read_text().strip()
     tenants = os.environ["STRATA_TENANTS"].split(",")
     lifetime, domain = int(os.environ["STRATA_TOKEN_SECONDS"]), os.environ["STRATA_DOMAIN"]
     explain = explanations.Explanations(explanations.secret_of(secret), tenants, explanations.editor(domain))
     others = {explanations.PATH: (explanations.LONGEST_BODY, explain.write)}
-    issuer = Issuer(secret, tenants, domain, lifetime, remove_jobs=remove_jobs)
+    issuer = Issuer(secret, tenants, domain, lifetime, remove_jobs=remove_jobs, submitters=submitters)
     server(issuer, others=others).serve_forever()

@@ -62,7 +62,7 @@ class SiteAuthenticator(BackgroundTasks, GenericOAuthenticator):  # type: ignore
 
     silence_seconds = Integer(900, config=True, help="How long groups are valid while the issuer does not respond.")
     unknown_users = Set(Unicode(), config=True, help="Users of the site's checks; the issuer has no such accounts.")
-    check_seconds = Integer(20, config=True, help="Between two checks of users with running servers.")
+    check_seconds = Integer(20, config=True, help="Between two checks of users with running servers or batch jobs.")
     tenants = Dict(config=True, help="Groups of the tenants' members, by the tenant's name.")
     batch_url = Unicode(config=True, help="Where the batch system issues tokens; empty: there is none.")
 
@@ -79,7 +79,8 @@ class SiteAuthenticator(BackgroundTasks, GenericOAuthenticator):  # type: ignore
     def get_handlers(self, app: Any) -> list[tuple[Any, ...]]:
         """The hub prefers these to its own. Called once its services are known: the rounds begin."""
         remove_former(app.db, app.service_tokens)
-        self._rounds = PeriodicCallback(Members(app, self).check, self.check_seconds * 1000)
+        self._members = Members(app, self)
+        self._rounds = PeriodicCallback(self._members.check, self.check_seconds * 1000)
         self._rounds.start()
         own = [(r"/api/users/([^/]+)/activity", ReportHandler), (r"/spawn-pending/([^/]+)", PendingHandler)]
         return [*super().get_handlers(app), *own]
@@ -136,7 +137,8 @@ class SiteAuthenticator(BackgroundTasks, GenericOAuthenticator):  # type: ignore
         except (HTTPClientError, OSError, ValueError) as error:
             return await self._unconfirmed(user, handler, error)
         before = {group.name for group in user.groups}
-        before |= {self.tenants[tenant] for tenant in tenants_of_servers(user) if tenant in self.tenants}
+        tenants = {*tenants_of_servers(user), *self._members.tenants_of_jobs.get(user.name, ())}
+        before |= {self.tenants[tenant] for tenant in tenants if tenant in self.tenants}
         if not model:
             refused = (await user.get_auth_state() or {}).get("refresh_token")
             if refused in self._disabled:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import time
 from collections.abc import Iterable, Mapping
@@ -69,7 +70,7 @@ class Losses:
 
 
 class Members:
-    """Asks the issuer about everyone with a running server, and ends what was lost."""
+    """Asks the issuer about everyone with a running server or batch jobs, and ends what was lost."""
 
     def __init__(self, app: Any, authenticator: Any) -> None:
         """Of the hub, once its services are known."""
@@ -78,11 +79,15 @@ class Members:
         self._hub = Hub(url, app._service_map["leaving"].api_token)
         self._ended: dict[str, str] = {}
         """Refresh tokens of logins that have ended, by user: the issuer says no more about these."""
+        self.tenants_of_jobs: dict[str, set[str]] = {}
+        """By owner."""
 
     async def check(self) -> None:
         """One round."""
+        self.tenants_of_jobs = await self._owners()
         active = {user.name for user in list(self._app.users.values()) if user.active}
-        names = (active | set(self._losses.found)) - self._authenticator.unknown_users
+        active |= self.tenants_of_jobs.keys() | self._losses.found.keys()
+        names = active - self._authenticator.unknown_users
         limit = asyncio.Semaphore(AT_ONCE)
 
         async def one(name: str) -> None:
@@ -128,18 +133,34 @@ class Members:
         tenants = self._authenticator.tenants if loss.hub else loss.tenants
         return all([await self._remove_jobs(name, tenant) for tenant in sorted(tenants)])
 
-    async def _remove_jobs(self, name: str, tenant: str) -> bool:
-        at = self._authenticator.batch_url
-        if not at:
-            return True
+    async def _owners(self) -> dict[str, set[str]]:
+        """Tenants of the jobs in the pool, by owner; those of the last round if the pool does not answer."""
+        if not self._authenticator.batch_url:
+            return {}
+        found: dict[str, set[str]] = {}
+        try:
+            for owner in json.loads(await self._ask_pool("GET", "/jobs"))["owners"]:
+                tenant, _, name = owner.partition(".")
+                found.setdefault(name, set()).add(tenant)
+        except (HTTPClientError, OSError, ValueError, KeyError) as error:
+            self._authenticator.log.warning("the pool does not say who has jobs: %s", error)
+            return self.tenants_of_jobs
+        return found
+
+    async def _ask_pool(self, method: str, path: str) -> bytes:
         request = HTTPRequest(
-            f"{at.rpartition('/')[0]}/jobs/{quote(f'{tenant}.{name}', safe='')}",
-            "DELETE",
+            self._authenticator.batch_url.rpartition("/")[0] + path,
+            method,
             {"Authorization": f"Bearer {os.environ['BATCH_TOKEN_SECRET']}"},
             request_timeout=POOL_SECONDS,
         )
+        return bytes((await AsyncHTTPClient().fetch(request)).body)
+
+    async def _remove_jobs(self, name: str, tenant: str) -> bool:
+        if not self._authenticator.batch_url:
+            return True
         try:
-            await AsyncHTTPClient().fetch(request)
+            await self._ask_pool("DELETE", f"/jobs/{quote(f'{tenant}.{name}', safe='')}")
         except (HTTPClientError, OSError) as error:
             self._authenticator.log.error("the batch jobs of %s.%s were not removed: %s", tenant, name, error)
             # 400: a name that the pool gives no tokens, and that has no jobs
