@@ -140,7 +140,7 @@ def faulty_card(file: str, value: int) -> Broken:
 
 def node_without_exporter(lab: Lab) -> Iterator[Labels]:
     """The exporter of its cards finds no node."""
-    for _ in without_nodes("monitoring", "daemonset/dcgm-exporter")(lab):
+    with lasting(without_nodes("monitoring", "daemonset/dcgm-exporter"), lab):
         yield {"node": lab.first("gpu_node")}
 
 
@@ -170,7 +170,7 @@ def idle_card(lab: Lab) -> Iterator[Labels]:
 def failing_service(lab: Lab) -> Iterator[Labels]:
     """ML Hub without pods, while users call it."""
     (page,) = (one for one in published(lab.context.site) if one.host.startswith("ml-hub."))
-    for labels in scaled_to_zero(SYSTEM_NAMESPACE, "deployment/ml-hub")(lab):
+    with lasting(scaled_to_zero(SYSTEM_NAMESPACE, "deployment/ml-hub"), lab) as labels:
         with site_session(lab.context) as http:
             end = time.monotonic() + 40
             while time.monotonic() < end:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from strata.observe.metrics import metrics_of
@@ -29,6 +30,7 @@ def _reload(lab: Lab) -> None:
     METRICS.signal(lab.kubectl, lab.host, "HUP")
 
 
+@contextmanager
 def _with_rules(lab: Lab, text: str) -> Iterator[None]:
     """One more file of rules, beside those of the config map, which the kubelet leaves alone."""
     node, directory = _of_pod(lab)
@@ -44,13 +46,13 @@ def _with_rules(lab: Lab, text: str) -> Iterator[None]:
 
 def rejected_configuration(lab: Lab) -> Iterator[Labels]:
     """A file of rules that is no YAML."""
-    for _ in _with_rules(lab, UNPARSABLE):
+    with _with_rules(lab, UNPARSABLE):
         yield {"job": "prometheus"}
 
 
 def failing_rules(lab: Lab) -> Iterator[Labels]:
     """A rule that Prometheus accepts and cannot evaluate."""
-    for _ in _with_rules(lab, FAILING):
+    with _with_rules(lab, FAILING):
         yield {"rule_group": f"/etc/prometheus/rules/{NAME}.yaml;{NAME}"}
 
 
