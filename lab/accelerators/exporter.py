@@ -3,7 +3,7 @@
 Which cards a node has, and which pod each is allocated to, is real: the former from the PCI devices that the instance
 was given, the latter from the kubelet's checkpoint. Load, temperature, power and clock are made up from that, energy is
 that power over time. A fault is simulated by a file in the device's directory: `xid` with the number of an Xid error,
-`temperature` in °C.
+`temperature` in °C, `utilization` in percent.
 """
 
 from __future__ import annotations
@@ -110,7 +110,8 @@ def metrics(
         used = memory * 6 // 10 if busy else 0
         watts = 210 if busy else 28
         values = {
-            "GPU_UTIL": 80 if busy else 0, "MEM_COPY_UTIL": 40 if busy else 0,
+            "GPU_UTIL": number(devices / address / "utilization", 80 if busy else 0),
+            "MEM_COPY_UTIL": 40 if busy else 0,
             "FB_USED": used, "FB_FREE": memory - used,
             "GPU_TEMP": number(devices / address / "temperature", 65 if busy else 35),
             "POWER_USAGE": watts, "TOTAL_ENERGY_CONSUMPTION": meter.read(address, watts),

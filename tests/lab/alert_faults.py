@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
 
 import pytest
 import requests
@@ -15,72 +12,19 @@ import requests
 from strata.access.https import site_session
 from strata.catalogue.needs.hostname import published
 from strata.catalogue.service import SYSTEM_NAMESPACE
-from strata.site.context import SiteContext
-from strata.site.hosts import hosts_with
-from strata.verify.pods import PodRequest, create, delete
-from strata_bench.waiting import eventually
+from strata.verify.pods import PodRequest, create
 from strata_services.htcondor.needs import NAMESPACE as HTCONDOR
-from strata_services.htcondor.queue import IDLE, opened_queue
 from strata_services.jupyterhub.needs import NAMESPACE as HUB
 
-from .batch import jobs
+from .alert_fault import NAME, NONROOT, Broken, Fault, Lab, Labels, lasting, pod
+from .batch_faults import failing_servers, held_job, job_beyond_the_quota, unmatched_job
+from .datastore_faults import silent_datastore, slow_datastore
 from .lab_site import homes_volume
+from .prometheus_faults import damaged_log, failing_rules, missing_targets, rejected_configuration
 from .scarce import full
 
-if TYPE_CHECKING:
-    from testinfra.host import Host
-
-NAME = "strata-alert"
-"""Of pods and files of the faults."""
-USER = "alert-ada"
 METRICS_FILE = f"/var/lib/prometheus/node-exporter/{NAME}.prom"
 CARDS = "/etc/strata/pci/devices"
-NONROOT = (65534, 65534)
-
-
-@dataclass(frozen=True)
-class Lab:
-    """The running lab.
-
-    Args:
-        context: of it.
-        kubectl: as the fixture.
-        host: testinfra's host by name.
-    """
-
-    context: SiteContext
-    kubectl: Callable[..., str]
-    host: Callable[[str], Host]
-
-    def first(self, role: str) -> str:
-        """Name of the first host with a role."""
-        return hosts_with(role, self.context.site, self.context.cloud_outputs)[0].name
-
-    def sh(self, name: str, command: str) -> str:
-        """Output of a command on a host; it must succeed."""
-        done = self.host(name).run(command)
-        assert done.rc == 0, f"{name}: {command}: {done.stderr}"
-        return str(done.stdout).strip()
-
-
-Labels = Mapping[str, str]
-Broken = Callable[[Lab], Iterator[Labels]]
-"""A fault: breaks something, yields labels of the series that the alert's expression returns then, heals it."""
-
-
-@dataclass(frozen=True)
-class Fault:
-    """How an alert is provoked.
-
-    Args:
-        breaking: the fault.
-        window: in place of the windows of minutes in the expression, so that the fault is over sooner.
-        replace: text of the expression, a threshold, and what is in its place.
-    """
-
-    breaking: Broken
-    window: str = "1m"
-    replace: tuple[str, str] | None = None
 
 
 def scaled_to_zero(namespace: str, workload: str, **labels: str) -> Broken:
@@ -130,34 +74,6 @@ def without_nodes(namespace: str, workload: str) -> Broken:
     return broken
 
 
-def pod(namespace: str, script: str, **changes: Any) -> Broken:
-    """A pod that runs a shell script.
-
-    Args:
-        namespace: of it.
-        script: what it runs.
-        changes: `container` is merged into its container, `spec` and `metadata` into these.
-    """
-
-    def broken(lab: Lab) -> Iterator[Labels]:
-        name = f"{NAME}-{time.time_ns() // 1_000_000 % 10**8}"
-        images = lab.context.image_outputs
-        assert images is not None
-        limits = {"memory": "64Mi"}
-        command = ["sh", "-c", script]
-        made = PodRequest(name, images.images["pod-base"], command, resources=limits, identity=NONROOT).manifest()
-        made["metadata"] |= changes.get("metadata", {})
-        made["spec"] |= changes.get("spec", {})
-        made["spec"]["containers"][0] |= changes.get("container", {})
-        lab.kubectl("--namespace", namespace, "create", "--filename", "-", input=json.dumps(made))
-        try:
-            yield {"namespace": namespace, "pod": name}
-        finally:
-            delete(lab.kubectl, namespace, name)
-
-    return broken
-
-
 def full_homes(lab: Lab) -> Iterator[Labels]:
     """As after a user who wrote too much."""
     name, volume = lab.first("nfs_server"), str(homes_volume(lab.context.site))
@@ -186,6 +102,11 @@ def overdue_backup(lab: Lab) -> Iterator[Labels]:
         yield {"node": name, "item": NAME}
     finally:
         lab.sh(name, f"rm -f {METRICS_FILE}")
+
+
+def memory_in_use(lab: Lab) -> Iterator[Labels]:
+    """As on every host: filling it would have the kernel end processes of the host that all of the lab runs on."""
+    yield {"node": lab.first("nfs_server")}
 
 
 def exceeded_quota(lab: Lab) -> Iterator[Labels]:
@@ -219,7 +140,7 @@ def faulty_card(file: str, value: int) -> Broken:
 
 def node_without_exporter(lab: Lab) -> Iterator[Labels]:
     """The exporter of its cards finds no node."""
-    for _ in without_nodes("monitoring", "daemonset/dcgm-exporter")(lab):
+    with lasting(without_nodes("monitoring", "daemonset/dcgm-exporter"), lab):
         yield {"node": lab.first("gpu_node")}
 
 
@@ -235,24 +156,21 @@ def missing_card(lab: Lab) -> Iterator[Labels]:
         lab.sh(name, f"mv {away} {CARDS}/{card}")
 
 
-def held_job(lab: Lab) -> Iterator[Labels]:
-    """A member holds it before it runs."""
-    tenant = lab.context.site.platform.tenants[0].name
-    member = f"{tenant}.{USER}"
-    with ExitStack() as stack:
-        queue = stack.enter_context(opened_queue(lab.kubectl, tenant))
-        stack.callback(queue.remove, member, user=member)
-        cluster = queue.submit(member, jobs(64, 1, "arguments = -c true\nrequirements = false"))
-        # what is spooled is held until its files are there, and cannot be held again
-        eventually(lambda: queue.jobs(cluster)[0]["JobStatus"] == IDLE, 60, "the job's files are there")
-        queue.run("condor_hold", cluster, user=member)
-        yield {"tenant": tenant}
+def idle_card(lab: Lab) -> Iterator[Labels]:
+    """A pod that holds it and does nothing."""
+    holder = pod(
+        "default", "sleep 300", container={"resources": {"limits": {"memory": "64Mi", "nvidia.com/gpu": "1"}}},
+        spec={"tolerations": [{"operator": "Exists"}]},
+    )  # fmt: skip
+    # none of its samples may be one of a card in use
+    with lasting(faulty_card("utilization", 0), lab), lasting(holder, lab) as labels:
+        yield labels
 
 
 def failing_service(lab: Lab) -> Iterator[Labels]:
     """ML Hub without pods, while users call it."""
     (page,) = (one for one in published(lab.context.site) if one.host.startswith("ml-hub."))
-    for labels in scaled_to_zero(SYSTEM_NAMESPACE, "deployment/ml-hub")(lab):
+    with lasting(scaled_to_zero(SYSTEM_NAMESPACE, "deployment/ml-hub"), lab) as labels:
         with site_session(lab.context) as http:
             end = time.monotonic() + 40
             while time.monotonic() < end:
@@ -273,6 +191,8 @@ FAULTS: Mapping[str, Fault] = {
     "CentralManagerDown": Fault(scaled_to_zero(HTCONDOR.name, "statefulset/htcondor-central-manager")),
     "BatchQueueUnknown": Fault(scaled_to_zero(HTCONDOR.name, "deployment/htcondor-provisioner")),
     "BatchJobsHeld": Fault(held_job),
+    "BatchJobsWithoutExecutionPoint": Fault(job_beyond_the_quota, replace=("> 900", "> 20")),
+    "BatchJobsNotMatched": Fault(unmatched_job, replace=("> 900", "> 20")),
     "ClusterDnsDown": Fault(scaled_to_zero("kube-system", "deployment/coredns")),
     "IngressDown": Fault(without_nodes("traefik", "daemonset/traefik")),
     "HostDown": Fault(stopped_unit("registry", "prometheus-node-exporter")),
@@ -286,33 +206,24 @@ FAULTS: Mapping[str, Fault] = {
     "ContainerRestarts": Fault(pod("default", "sleep 12; exit 1", spec={"restartPolicy": "Always"}), window="4m"),
     "PodNotReady": Fault(pod("default", "sleep 300", container={"readinessProbe": READINESS})),
     "QuotaReached": Fault(exceeded_quota),
+    "ServersDoNotStart": Fault(failing_servers),
     "CertificateExpires": Fault(lambda _: iter([{"job": "traefik"}]), replace=("14 * 86400", "14000 * 86400")),
+    "MemoryAlmostFull": Fault(memory_in_use, replace=("< 0.05", "< 1")),
     "ServiceErrors": Fault(failing_service),
     "AcceleratorError": Fault(faulty_card("xid", 79)),
     "AcceleratorHot": Fault(faulty_card("temperature", 90)),
+    "AcceleratorIdle": Fault(idle_card),
     "AcceleratorMissing": Fault(missing_card),
     "AcceleratorsNotMeasured": Fault(node_without_exporter),
+    "ApiServerErrors": Fault(silent_datastore),
+    "DatastoreSlow": Fault(slow_datastore, window="30s"),
+    "MetricsMissing": Fault(missing_targets),
+    "PrometheusConfigurationRejected": Fault(rejected_configuration),
+    "PrometheusRulesFail": Fault(failing_rules),
+    "PrometheusStorageFails": Fault(damaged_log, window="4m"),
 }
 NOT_PROVOKED: Mapping[str, str] = {
     "ContainerOutOfMemory": "the kernel names the control group from the host's root, and cAdvisor, in a container as "
-    "all of the lab's nodes are, looks for it below its own",
-    "MetricsMissing": "all nodes or hosts would have to leave the site",
-    "PrometheusConfigurationRejected": "a new configuration starts a new pod; promtool judges it before",
-    "PrometheusRulesFail": "rules that fail would have to be installed",
-    "PrometheusStorageFails": "the samples of the site would be lost",
-    "MemoryAlmostFull": "the kernel would end processes of the host",
-    "ApiServerErrors": "only while its datastore is down, when no expression can be queried through it",
-    "DatastoreSlow": "the API server, through which expressions are queried, would be slow as well",
-    "AcceleratorIdle": "an hour",
-    "ServersDoNotStart": "the limit of two starts, 5 minutes each",
-    "BatchJobsWithoutExecutionPoint": "15 minutes",
-    "BatchJobsNotMatched": "15 minutes",
+    "all of the lab's nodes are, looks for it below its own; nothing else of a site exports it",
 }
 """Why not; their examples are judged by promtool."""
-
-
-@contextmanager
-def broken(fault: Fault, lab: Lab) -> Iterator[Labels]:
-    """While the block runs, what the alert is about is broken."""
-    with contextmanager(fault.breaking)(lab) as labels:
-        yield labels

@@ -18,7 +18,8 @@ from strata_bench.waiting import eventually
 from strata_services.prometheus_server.alerts import RUNBOOK, alerts, examples
 from strata_services.prometheus_server.service import PORT, SERVICE, rule_files
 
-from .alert_faults import FAULTS, NOT_PROVOKED, Fault, Lab, broken
+from .alert_fault import Fault, Lab, lasting
+from .alert_faults import FAULTS, NOT_PROVOKED
 from .lab_site import require_lab
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 SECONDS = 240.0
 HEALED_SECONDS = 420.0
-"""Two minutes of a window, and the start of what was stopped, on a machine with two cores."""
+"""A window of minutes, and the start of what was stopped, on a machine with two cores."""
 HELD = {"namespace", "pod", "container"}
 """Labels of a card while a pod has it."""
 ALERTS = alerts()
@@ -102,13 +103,13 @@ def held(name: str) -> set[str]:
 @pytest.mark.parametrize("name", list(FAULTS))
 def test_alert(name: str, lab: Lab, source: MetricsSource) -> None:
     fault, expression = FAULTS[name], ALERTS[name].expression
-    expression = re.sub(r"\[\d+m\]", f"[{fault.window}]", expression)
+    expression = re.sub(r"(\[|offset )\d+[mh]", rf"\g<1>{fault.window}", expression)
 
     def returned(expression: str, labels: Mapping[str, str]) -> bool:
         return any(labels.items() <= sample.labels.items() for sample in source.query(expression))
 
     faulty, before = shortened(fault, expression), source.query(expression)
-    with broken(fault, lab) as labels:
+    with lasting(fault.breaking, lab) as labels:
         assert not [sample.labels for sample in before if labels.items() <= sample.labels.items()]
         eventually(lambda: returned(faulty, labels), SECONDS, f"{name} is returned with {dict(labels)}")
     eventually(lambda: not returned(expression, labels), HEALED_SECONDS, f"{name} is no longer returned")

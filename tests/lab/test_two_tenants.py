@@ -41,6 +41,7 @@ from strata_services.object_storage.service import SERVICE as OBJECT_STORAGE
 from .attacks import NOTEBOOK, PROBE, keyless, probes_of, with_metadata, wrong
 from .batch import submission
 from .commands import strata_json
+from .energy import energy_is_measured
 from .quota import counts_together
 
 NOTEBOOK_PORT = 8888
@@ -267,6 +268,7 @@ def test_two_tenants(
             queue.remove(identity, user=identity)
             bob.run(context, CLEAN.format(tenant=ours.name))
     accounts_are_apart(context, bob, eve, begin)
+    energy_is_measured(context, kubectl)  # of bob's card too
 
 
 CLEAN = """

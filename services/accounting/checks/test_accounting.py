@@ -6,6 +6,7 @@ import secrets
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, timedelta
 from typing import Any
 
 import psycopg
@@ -16,6 +17,7 @@ from strata.access.https import site_session
 from strata.catalogue.cluster_login import CLIENT, REDIRECT_URLS
 from strata.catalogue.issuer import Issuer
 from strata.models import Site
+from strata.observe.metrics import metrics_of
 from strata.site.context import SiteContext
 from strata.site.outputs import ImageOutputs
 from strata.verify import pods
@@ -79,6 +81,24 @@ def test_the_nodes_are_recorded(kubectl: Kubectl, connection: psycopg.Connection
         return sorted(name for (name,) in rows)
 
     assert settled(recorded, lambda found: found == sorted(listed), RECORDED_SECONDS) == sorted(listed)
+
+
+def test_the_energy_of_cards_is_recorded(site: Site, context: SiteContext, connection: psycopg.Connection[Any]) -> None:
+    """Accounting has the energy of each GPU that Prometheus measured in the last hour that is recorded."""
+    settings, source = SERVICE.of(site), metrics_of(context)
+    if source is None or settings is None or settings.prometheus:
+        pytest.skip(f"accounting of site {site.name} does not read a Prometheus of the site")
+    row = connection.execute("SELECT at FROM collection WHERE source = 'prometheus'").fetchone()
+    if row is None:
+        pytest.skip("no hour is recorded yet")
+    (end,) = row
+    counters = "max by (UUID, Hostname) (DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION)"
+    samples = source.query(f"increase(({counters})[1h:1m] @ {end.timestamp():.0f}) > 0")
+    if not samples:
+        pytest.skip(f"Prometheus measured no energy of GPUs in the hour before {end.astimezone(UTC):%H:%M} UTC")
+    query = "SELECT card FROM card_energy WHERE hour = %s AND joules > 0"
+    recorded = {card for (card,) in connection.execute(query, (end - timedelta(hours=1),)).fetchall()}
+    assert {sample.labels["UUID"] for sample in samples} <= recorded
 
 
 @dataclass(frozen=True)

@@ -186,6 +186,9 @@ def test_simulated_cards_are_those_of_the_node(tmp_path: Path) -> None:
     assert re.search('XID_ERRORS{.*pci_bus_id="0000:81:00.0".* 79$', text, re.MULTILINE)
     assert re.search('GPU_TEMP{.*pci_bus_id="0000:81:00.0".* 90$', text, re.MULTILINE)
     assert re.search('XID_ERRORS{.*pci_bus_id="0000:82:00.0".* 0$', text, re.MULTILINE)
+    (tmp_path / "devices" / "0000:82:00.0" / "utilization").write_text("0\n")
+    text = exporter.metrics(tmp_path / "devices", tmp_path / "checkpoint", tmp_path / "pods", kinds, "gpu-worker-1")
+    assert re.search('GPU_UTIL{.*pci_bus_id="0000:82:00.0".*pod="train-0".* 0$', text, re.MULTILINE)
 
 
 def test_energy_of_a_simulated_card_is_its_power_over_time(tmp_path: Path) -> None:

@@ -75,13 +75,23 @@ def record(connection: Connection, url: str, now: datetime) -> int:
     hour = max(seen, end - KEPT) if seen else end - KEPT
     recorded = 0
     while hour < end:
-        _record_hour(connection, url, hour)
+        record_hour(connection, url, hour)
         hour += HOUR
         recorded += 1
     return recorded
 
 
-def _record_hour(connection: Connection, url: str, hour: datetime) -> None:
+def record_hour(connection: Connection, url: str, hour: datetime) -> None:
+    """Records one hour, in one transaction.
+
+    Args:
+        connection: of the database's owner.
+        url: of Prometheus.
+        hour: its begin.
+
+    Raises:
+        NoAnswer: nothing was recorded.
+    """
     pods: dict[tuple[str, str], dict[str, float]] = {}
     for name, query in _BY_POD.items():
         for labels, value in _query(url, query, hour + HOUR):
