@@ -77,7 +77,8 @@ HUB_SECRETS = (
 def homes(settings: JupyterHub) -> SharedVolume:
     """The volume with all homes."""
     size = f"{settings.homes_size.gibibytes}Gi"
-    return SharedVolume("homes", owner=USER_ID, group=USER_ID, mode="0700", size=size)
+    limit = settings.maximum_home_size.bytes // 2**10 if settings.maximum_home_size else 0
+    return SharedVolume("homes", owner=USER_ID, group=USER_ID, mode="0700", size=size, folder_limit=limit)
 
 
 def shared_folders(settings: JupyterHub) -> TenantFolders | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from strata.catalogue.leaving import LeavingProgram
 from strata.catalogue.service import Service
 from strata.models.finding import Finding, duplicates
+from strata.models.types import Size
 from strata_services.jupyterhub import datasets
 from strata_services.jupyterhub.needs import NAMESPACE, needs
 from strata_services.jupyterhub.settings import JupyterHub, Profile
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 KEY: KeyPath = ("platform", "services", "jupyterhub")
 TENANTS: KeyPath = ("platform", "tenants")
+LEAST_HOME = Size.parse("64 MiB")
+"""The smallest limit of homes: JupyterLab's settings, IPython's history and a notebook."""
 
 
 def check(settings: JupyterHub, site: Site, _: Path) -> Iterator[Finding]:
@@ -30,6 +33,7 @@ def check(settings: JupyterHub, site: Site, _: Path) -> Iterator[Finding]:
     for name in ("groups", "administrators", "images"):
         yield from duplicates((value, (*KEY, name, i)) for i, value in enumerate(getattr(settings, name)))
     yield from datasets.check(settings, site)
+    yield from _home_size(settings)
     for index, profile in enumerate(settings.profiles):
         key: KeyPath = (*KEY, "profiles", index)
         for name in ("tenants", "groups", "users"):
@@ -44,6 +48,20 @@ def check(settings: JupyterHub, site: Site, _: Path) -> Iterator[Finding]:
             yield Finding((*key, "guaranteed_memory"), "is more than memory", f"at most {profile.memory}")
         if profile.guaranteed_millicpus > profile.cpu * 1000:
             yield Finding((*key, "guaranteed_millicpus"), "is more than cpu", f"at most {profile.cpu * 1000}")
+
+
+def _home_size(settings: JupyterHub) -> Iterator[Finding]:
+    """A limit of homes is one that a server starts with, and that one home cannot fill the volume."""
+    limit, key = settings.maximum_home_size, (*KEY, "maximum_home_size")
+    if limit is not None and limit < LEAST_HOME:
+        yield Finding(key, "is less than a server writes when it starts", f"at least {LEAST_HOME}")
+    elif limit is not None and limit >= settings.homes_size:
+        yield Finding(
+            key,
+            f"is not less than the volume with all homes, homes_size ({settings.homes_size})",
+            f"less than {settings.homes_size}, or a larger homes_size if the NFS server has the space",
+            ((*KEY, "homes_size"),),
+        )
 
 
 def _out_of_reach(profile: Profile, tenant: Tenant, key: KeyPath) -> Iterator[Finding]:

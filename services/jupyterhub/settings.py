@@ -182,3 +182,10 @@ class JupyterHub(Model):
     homes_size: Annotated[
         Size, Field(description="Capacity of the volume with all homes; an NFS server may not enforce it.")
     ] = Size.parse("10 GiB")
+    maximum_home_size: Annotated[
+        Size | None,
+        Field(
+            description="Maximum size of each home, which the NFS server's file system enforces (ext4 or XFS, on a host "
+            "with a kernel of its own). Default: no limit but the volume's."
+        ),
+    ] = None

@@ -309,6 +309,7 @@ def _singleuser(context: ServiceContext[JupyterHub]) -> Values:
     queue, gateway = context.provide(BATCH), context.provide(DASK)
     environment = {
         **culling.server_environment(hub.culling),
+        **({"HOME_LIMIT": str(hub.maximum_home_size.bytes)} if hub.maximum_home_size else {}),
         **batch.server_environment(queue),
         **dask.server_environment(gateway),
     }

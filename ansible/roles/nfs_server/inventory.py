@@ -21,7 +21,7 @@ def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
 
 
 def _volume(site: Site, need: SharedVolume, clients: list[str]) -> dict[str, object]:
-    return {
+    found: dict[str, object] = {
         "name": need.name,
         "id": export_id(need.name),
         "path": str(need.path(site)),
@@ -32,6 +32,7 @@ def _volume(site: Site, need: SharedVolume, clients: list[str]) -> dict[str, obj
         "mode": need.mode,
         "size": need.size.removesuffix("i"),  # truncate(1) writes GiB as G
     }
+    return found | ({"folder_limit": need.folder_limit} if need.folder_limit else {})
 
 
 def _export(site: Site, export: NfsExport, clients: list[str]) -> dict[str, object]:

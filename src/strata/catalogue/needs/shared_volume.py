@@ -36,6 +36,7 @@ class SharedVolume(Need[str]):
         mode: of the directory, octal.
         size: capacity, as Kubernetes writes it. Where the server creates the file system (in a container), its size.
         root: whether root of a node is root here, for services that change owners.
+        folder_limit: most that each folder in it may use, in KiB, which the server's file system enforces; 0: all.
     """
 
     name: str
@@ -44,6 +45,7 @@ class SharedVolume(Need[str]):
     mode: str = "0770"
     size: str = "10Gi"
     root: bool = False
+    folder_limit: int = 0
 
     def findings(self, site: Site, key: KeyPath) -> Iterator[Finding]:
         """The site needs an NFS server."""
@@ -162,6 +164,11 @@ def export_paths(site: Site) -> dict[str, Path]:
     """Export to directory: those that the site names, and the volumes of its services."""
     named = {export.name: export.path for export in site.hosts.nfs.exports} if site.hosts.nfs else {}
     return named | {need.name: need.path(site) for _, need in service_volumes(site)}
+
+
+def limited_paths(site: Site) -> tuple[Path, ...]:
+    """Directories on the NFS server whose file systems need quotas of projects: those with limits for their folders."""
+    return tuple(need.path(site) for _, need in service_volumes(site) if need.folder_limit)
 
 
 def _tenant_exports(site: Site) -> tuple[NfsExport, ...]:

@@ -1,5 +1,5 @@
 """Extension of Jupyter's server: what counts as its user's activity, and JupyterLab's way to ask when the hub stops it,
-and whether its user has to log in again.
+whether its user has to log in again, and whether the home is full.
 
 The hub culls by the activity that this server reports. JupyterLab polls while its page is open, and jupyter_server
 counts each request; a kernel that computes without output is not counted. Both are changed here."""
@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -21,6 +22,7 @@ from jupyterlab_server.workspaces_handler import WorkspacesHandler
 from tornado import web
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
 
+from strata_notebook import home
 from strata_notebook.batch import TOKEN
 
 PATH = ("strata", "api", "culling")
@@ -66,14 +68,17 @@ class CullingHandler(APIHandler):
 
     @web.authenticated
     async def get(self) -> None:
-        """As the hub's API has it, with `batch`, the notice of the token, and `home`, the hub's page.
+        """As the hub's API has it, with `batch`, the notice of the token, `home`, the hub's page, and `full`, a text
+        while the user's home is full.
 
         Raises:
             HTTPError: 404: the hub stops no servers. 502: it does not answer.
         """
         stop = json.loads(await _hub(f"users/{quote(os.environ['JUPYTERHUB_USER'], safe='@')}/culling"))
-        home = url_path_join(os.environ.get("JUPYTERHUB_BASE_URL", "/"), "hub/home")
-        self.finish({**stop, "batch": TOKEN.notice(time.time()), "home": home})
+        page = url_path_join(os.environ.get("JUPYTERHUB_BASE_URL", "/"), "hub/home")
+        # an NFS server may take its time
+        full = await asyncio.to_thread(home.full, Path.home(), int(os.environ.get(home.LIMIT, "0")))
+        self.finish({**stop, "batch": TOKEN.notice(time.time()), "home": page, "full": full})
 
     @web.authenticated
     async def post(self) -> None:

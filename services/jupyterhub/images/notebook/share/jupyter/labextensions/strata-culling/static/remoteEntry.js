@@ -1,5 +1,5 @@
-// A notification before the hub stops the server, one afterwards, and one when its token of the batch system cannot be
-// renewed. It is a container of module federation, as JupyterLab loads prebuilt extensions, in plain JavaScript: nothing
+// A notification before the hub stops the server, one afterwards, one when its token of the batch system cannot be
+// renewed, and one while the home is full. It is a container of module federation, as JupyterLab loads prebuilt extensions, in plain JavaScript: nothing
 // is compiled.
 (() => {
   'use strict';
@@ -39,7 +39,8 @@
     let notification, shown, prefix, timer;
     let reported = 0;
     let over = false;
-    let token, tokenText; // the notification about the token
+    const token = lasting(); // the notification about the token
+    const home = lasting(); // and about a home that is full
 
     function warn() {
       const text = `Your server stops at ${clock(stop.at)}, ${why(stop)}. Files in your home stay.`;
@@ -56,25 +57,33 @@
       mark(title);
     }
 
-    // returns whether it is shown
-    function tellToken(batch, home) {
+    // returns a function that shows a text until it gets another, and returns whether it is shown
+    function lasting() {
+      let shownText, id;
+      return (text, actions = []) => {
+        if (text === shownText) return text !== undefined;
+        if (id !== undefined) Notification.dismiss(id);
+        id = undefined;
+        shownText = text;
+        // earlier ones are listed, but not shown
+        if (text !== undefined) {
+          void app.restored.then(() => {
+            if (text === shownText) id = Notification.emit(text, 'warning', { actions, autoClose: false });
+          });
+        }
+        return text !== undefined;
+      };
+    }
+
+    function tellToken(batch, page) {
       let text;
       if (batch) {
         const valid = batch.expires * SECOND > Date.now();
         const end = valid ? `Batch jobs can be submitted until ${clock(new Date(batch.expires * SECOND))}` : 'Batch jobs cannot be submitted';
         text = batch.login ? `Your login has ended. ${end}. Your server goes on.` : `${end}: ${batch.problem}`;
       }
-      if (text === tokenText) return text !== undefined;
-      if (token !== undefined) Notification.dismiss(token);
-      token = undefined;
-      tokenText = text;
-      if (text === undefined) return false;
-      const login = { label: 'Log in again', displayType: 'accent', callback: () => window.open(home, '_blank', 'noopener') };
-      // earlier ones are listed, but not shown
-      void app.restored.then(() => {
-        if (text === tokenText) token = Notification.emit(text, 'warning', { actions: batch.login ? [login] : [], autoClose: false });
-      });
-      return true;
+      const login = { label: 'Log in again', displayType: 'accent', callback: () => window.open(page, '_blank', 'noopener') };
+      return token(text, batch?.login ? [login] : []);
     }
 
     function clear() {
@@ -117,7 +126,8 @@
     function answered(answer) {
       stop = { ...answer, at: new Date(Date.now() + answer.seconds * SECOND) };
       over = false;
-      const longest = tellToken(stop.batch, stop.home) ? WARNING_PAUSE : LONGEST_PAUSE;
+      const told = [tellToken(stop.batch, stop.home), home(stop.full ?? undefined)];
+      const longest = told.includes(true) ? WARNING_PAUSE : LONGEST_PAUSE;
       if (stop.seconds > stop.warning) {
         clear();
         return Math.min(stop.seconds - stop.warning, longest) + 1;
