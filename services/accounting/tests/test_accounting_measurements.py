@@ -13,9 +13,10 @@ import requests
 from strata.catalogue.issuer import administrators_group, tenant_group
 from strata.catalogue.service import Service as CatalogueService
 from strata.verify.forgeries import FORGERIES, Signer
+from strata_bench.service_processes import Service, http_server, running
 from strata_bench.services import PostgreSQL, free_port, service_python
+from strata_bench.token_issuer import Issuer, Key, running_issuer
 from strata_services.accounting.service import AUDIENCE, SERVICE
-from strata_services.ml_hub.tests.service_processes import Issuer, Key, Service, http_server, running
 
 from .records import Records, migrated_database
 
@@ -25,9 +26,7 @@ Call = Callable[..., requests.Response]
 
 @pytest.fixture(scope="module")
 def issuer() -> Iterator[Issuer]:
-    found = Issuer()
-    with http_server(found.answer) as url:
-        found.url = url
+    with running_issuer(AUDIENCE.name) as found:
         yield found
 
 
@@ -64,7 +63,7 @@ def as_user(api: Service, issuer: Issuer) -> Callable[..., Call]:
 
     def of(name: str, *tenants: str) -> Call:
         groups = ["/staff", *map(tenant_group, tenants), *map(administrators_group, tenants[:1])]
-        token = issuer.token(aud=AUDIENCE.name, preferred_username=name, groups=groups)
+        token = issuer.token(preferred_username=name, groups=groups)
 
         def call(method: str, path: str = "/measurement", **options: Any) -> requests.Response:
             headers = {"Authorization": f"Bearer {token}"}
@@ -145,7 +144,7 @@ def test_only_the_group_of_a_tenants_members_counts(
     as_user: Callable[..., Call], api: Service, issuer: Issuer, groups: object
 ) -> None:
     as_user("carol", "hep")("POST", json={"name": "loss", "value": 1})
-    token = issuer.token(aud=AUDIENCE.name, groups=groups)
+    token = issuer.token(groups=groups)
     headers = {"Authorization": f"Bearer {token}"}
     assert found(requests.get(f"{api.url}{AUDIENCE.path}", headers=headers, timeout=60)) == []
 
@@ -261,7 +260,7 @@ def test_forged_tokens_are_refused(api: Service, issuer: Issuer, forgery: str) -
 
 @pytest.mark.parametrize("claims", [{"exp": None}, {"aud": None}, {"sub": None}, {"nbf": 4_000_000_000}])
 def test_incomplete_tokens_are_refused(api: Service, issuer: Issuer, claims: dict[str, Any]) -> None:
-    headers = {"Authorization": f"Bearer {issuer.token(**{'aud': AUDIENCE.name, **claims})}"}
+    headers = {"Authorization": f"Bearer {issuer.token(**claims)}"}
     refused(requests.get(f"{api.url}{AUDIENCE.path}", headers=headers, timeout=60), 401)
 
 
@@ -270,7 +269,7 @@ def test_without_a_token_there_is_a_challenge(api: Service, issuer: Issuer) -> N
         answer = requests.get(f"{api.url}{AUDIENCE.path}", headers={"Authorization": value}, timeout=60)
         refused(answer, 401)
         assert answer.headers["WWW-Authenticate"].startswith('Bearer realm="measurements"')
-    stranger = issuer.token(Key("stranger"), aud=AUDIENCE.name)
+    stranger = issuer.token(Key("stranger"))
     answer = requests.get(f"{api.url}{AUDIENCE.path}", headers={"Authorization": f"Bearer {stranger}"}, timeout=60)
     refused(answer, 401, "no key")
 
@@ -286,14 +285,14 @@ def test_the_log_has_users_and_no_tokens(as_user: Callable[..., Call], api: Serv
 
 
 def test_an_issuer_or_a_database_that_is_down_is_503(records: Records, issuer: Issuer, tmp_path: Path) -> None:
-    port, silent = free_port(), Issuer()
+    port, silent = free_port(), Issuer(AUDIENCE.name)
     silent.available = False
     with http_server(silent.answer) as url:
         silent.url = url
         settings = {**records.environment, "ACCOUNTING_BIND_PORT": str(port), "ACCOUNTING_ISSUER": url}
         settings["ACCOUNTING_DATABASE_PORT"] = str(free_port())
         with running(service_python("accounting"), ["-m", "accounting", "serve"], settings, port, tmp_path) as api:
-            headers = {"Authorization": f"Bearer {silent.token(aud=AUDIENCE.name)}"}
+            headers = {"Authorization": f"Bearer {silent.token()}"}
             for text in ("issuer", "database"):
                 answer = requests.get(f"{api.url}{AUDIENCE.path}", headers=headers, timeout=60)
                 refused(answer, 503, text)

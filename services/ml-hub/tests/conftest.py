@@ -12,15 +12,13 @@ from typing import Any
 import pytest
 import requests
 
+from strata.site.paths import REPOSITORY
+from strata_bench.service_processes import Service, running
 from strata_bench.services import PostgreSQL, ServiceCommands, free_port, service_commands, service_python
+from strata_bench.token_issuer import Issuer, running_issuer
 
-from .service_processes import CATALOGUE, Issuer, Service, http_server, running
-
+CATALOGUE = REPOSITORY / "inventories/lab/catalogue.json"
 StartHub = Callable[[Mapping[str, str]], AbstractContextManager[Service]]
-
-
-REFRESH_SECONDS = 0.5
-"""Least time between two questions of the hub for the issuer's keys."""
 
 
 @pytest.fixture(scope="session")
@@ -32,9 +30,7 @@ def hub_python() -> Path:
 @pytest.fixture(scope="session")
 def issuer() -> Iterator[Issuer]:
     """An issuer with one key."""
-    found = Issuer()
-    with http_server(found.answer) as url:
-        found.url = url
+    with running_issuer("ml-hub") as found:
         yield found
 
 
@@ -54,7 +50,6 @@ def start_hub(hub_python: Path, issuer: Issuer, tmp_path_factory: pytest.TempPat
             "ML_HUB_ISSUER": issuer.url,
             "ML_HUB_BIND_PORT": str(port),
             "ML_HUB_METRICS_PORT": str(free_port()),
-            "ML_HUB_KEYS_REFRESH_SECONDS": str(REFRESH_SECONDS),
             **environment,
         }
         return running(hub_python, ["-m", "ml_hub", "serve"], settings, port, tmp_path_factory.mktemp("hub"))

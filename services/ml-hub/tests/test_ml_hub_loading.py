@@ -13,10 +13,11 @@ import pytest
 import requests
 
 from strata.site.secrets import pki
+from strata_bench.service_processes import Service, http_server
 from strata_bench.services import PostgreSQL, ServiceCommands, free_port
+from strata_bench.token_issuer import Issuer
 
-from .conftest import StartHub
-from .service_processes import CATALOGUE, Issuer, Service, http_server
+from .conftest import CATALOGUE, StartHub
 
 
 @pytest.fixture
@@ -64,7 +65,7 @@ def test_the_model_of_the_tables_is_what_the_migrations_make(environment: dict[s
     program = (
         "from alembic.autogenerate import compare_metadata\n"
         "from alembic.runtime.migration import MigrationContext\n"
-        "from ml_hub.database import create_command_engine\n"
+        "from strata_http.database import create_command_engine\n"
         "from ml_hub.settings import DatabaseSettings\n"
         "from ml_hub.tables import metadata\n"
         "with create_command_engine(DatabaseSettings()).connect() as connection:\n"

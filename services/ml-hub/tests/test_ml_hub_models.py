@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import requests
 
-from .service_processes import Service
+from strata_bench.service_processes import Service
 
 Get = Callable[..., requests.Response]
 Catalogue = list[dict[str, Any]]

@@ -6,7 +6,6 @@ import hashlib
 import os
 import re
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,25 +14,13 @@ from pathlib import Path
 from strata.access.podman import build_image, list_containers, podman
 from strata.errors import UserError
 from strata.images.package_clients import mounts
+from strata.images.python_packages import PythonPackages, install_packages
 from strata.images.root_filesystem import PodBase
 
 LOCAL_PREFIX = "localhost/strata/pod"
 """Local names of what is built here, `<prefix>/<name>:<content hash>`."""
 WORKING_CONTAINER = re.compile(r"strata-.*-working-container(-\d+)?")
 """What podman calls the container of a build that starts from a pod base."""
-
-
-@dataclass(frozen=True)
-class PythonPackages:
-    """Python dependencies that go into the build context as the directory `site-packages`.
-
-    Args:
-        project: directory with pyproject.toml and uv.lock.
-        python: version of the interpreter in the base image, "3.11".
-    """
-
-    project: Path
-    python: str
 
 
 @dataclass(frozen=True)
@@ -179,32 +166,3 @@ def _link_or_copy(source: Path, destination: Path) -> None:
         os.link(source, destination)
     except OSError:
         shutil.copy2(source, destination)
-
-
-def install_packages(packages: PythonPackages, target: Path) -> None:
-    """Puts a service's locked dependencies into a directory, for the base image's Python.
-
-    Raises:
-        UserError: uv refused; names the project.
-    """
-    export = [
-        "uv", "export", "--quiet", "--frozen", "--no-dev", "--no-emit-project", "--no-header",
-        "--format=requirements-txt", f"--project={packages.project}",
-    ]  # fmt: skip
-    exported = subprocess.run(export, capture_output=True, text=True, check=False)
-    result = exported
-    if exported.returncode == 0:
-        requirements = target.parent.parent / "requirements.txt"
-        requirements.write_text(exported.stdout)
-        install = [
-            "uv", "pip", "install", "--quiet", "--no-deps", "--only-binary=:all:", "--require-hashes",
-            f"--python-version={packages.python}", "--python-platform=x86_64-manylinux_2_36",
-            f"--target={target}", f"--requirements={requirements}",
-        ]  # fmt: skip
-        result = subprocess.run(install, capture_output=True, text=True, check=False)
-    if result.returncode != 0:
-        raise UserError(
-            f"the Python dependencies of {packages.project} cannot be installed: {result.stderr.strip()[-1500:]}",
-            fix="if the package index did not answer, run the same command again: what was downloaded is kept; else "
-            f"`uv lock --project {packages.project}`, and see that each has a wheel for {packages.python}",
-        )

@@ -13,10 +13,11 @@ from pathlib import Path
 
 from strata.catalogue.site import installed
 from strata.image_reference import ImageReference
-from strata.images.build import ImageSource, PythonPackages, load_digests, save_digests
+from strata.images.build import ImageSource, load_digests, save_digests
 from strata.images.containerfile import BASES, bases, runs_commands
 from strata.images.oci_layout import ensure_oci_layout
 from strata.images.push import push
+from strata.images.python_packages import PythonPackages, local_packages
 from strata.images.registry_client import RegistryClient
 from strata.images.root_filesystem import PodBase, ensure_pod_bases
 from strata.inventory.kubernetes import registry_name
@@ -129,8 +130,9 @@ def folder_image(
 
     Args:
         name: short name in the registry.
-        folder: a Python project (uv.lock) finds its dependencies as `site-packages/` in the build context, a Go module
-            the binary that the toolchain built; anything but a Go module finds the folder's own files.
+        folder: a Python project (uv.lock) finds its dependencies as `site-packages/` in the build context, packages of
+            this repository in `src/`, beside its own; a Go module finds the binary that the toolchain built; anything
+            but a Go module finds the folder's own files.
         binaries: tool name to file.
         pod_bases: by Debian release.
         tags: tags beside the content's.
@@ -143,7 +145,10 @@ def folder_image(
     text = containerfile.read_text()
     used = bases(text, containerfile)
     own = {path.name: path for path in folder.iterdir() if path.name not in NOT_IN_CONTEXT and path.name[0] != "."}
-    packages = PythonPackages(folder, POD_BASE_PYTHON[BASES[used[-1]]]) if (folder / "uv.lock").exists() else None
+    packages = None
+    if (folder / "uv.lock").exists():
+        packages = PythonPackages(folder, POD_BASE_PYTHON[BASES[used[-1]]])
+        own |= {f"src/{package}": path for package, path in local_packages(folder).items()}
     return ImageSource(
         name=f"{repository}/{name}",
         containerfile=text,

@@ -19,7 +19,7 @@ import pytest
 from strata.access import podman
 from strata.errors import UserError
 from strata.images import root_filesystem
-from strata.images.build import PythonPackages, install_packages
+from strata.images.python_packages import PythonPackages, install_packages
 from strata.toolchain import go, release
 from strata.toolchain.process import Processes
 from strata.toolchain.release import Unavailable, download

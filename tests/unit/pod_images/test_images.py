@@ -13,7 +13,8 @@ from strata.catalogue.service import ServiceContext
 from strata.errors import UserError
 from strata.image_reference import ImageReference
 from strata.images import build, pod_images
-from strata.images.build import ImageSource, PythonPackages
+from strata.images.build import ImageSource
+from strata.images.python_packages import PythonPackages, local_packages
 from strata.images.registry_client import RegistryClient
 from strata.images.root_filesystem import PodBase
 from strata.models import load_site
@@ -172,6 +173,49 @@ def test_python_is_that_of_the_base(tmp_path: Path) -> None:
         text = f"FROM ${{DEBIAN_12}} AS build\nFROM ${{DEBIAN_{release}}}\n"
         image = pod_images.folder_image("one", write(tmp_path, Containerfile=text), {}, BASES)
         assert image.packages == PythonPackages(tmp_path, python)
+
+
+LOCKED = """
+[[package]]
+name = "hub"
+source = { editable = "." }
+[[package]]
+name = "strata-http"
+source = { editable = "../http" }
+[[package]]
+name = "fastapi"
+source = { registry = "https://index.example.org/simple" }
+"""
+
+
+def test_a_package_of_the_repository_is_built_into_the_images_that_use_it(tmp_path: Path) -> None:
+    package = tmp_path / "http" / "src" / "strata_http"
+    package.mkdir(parents=True)
+    module = package / "__init__.py"
+    module.write_text("1")
+    text = "ARG DEBIAN_12\nFROM ${DEBIAN_12}\n"
+    hub = write(tmp_path / "hub", Containerfile=text, src__main="")
+    other = write(tmp_path / "other", Containerfile=text, src__main="")
+    (hub / "uv.lock").write_text(LOCKED)
+    (other / "uv.lock").write_text(LOCKED.replace("../http", "."))
+
+    def hashes() -> list[str]:
+        return [pod_images.folder_image(f.name, f, {}, BASES).content_hash() for f in (hub, other)]
+
+    image = pod_images.folder_image("hub", hub, {}, BASES)
+    assert image.files == {"src": hub / "src", "src/strata_http": package}
+    before = hashes()
+    module.write_text("2")
+    after = hashes()
+    assert after[0] != before[0]
+    assert after[1] == before[1]
+
+
+def test_packages_of_the_repository_are_those_of_the_lock() -> None:
+    library = REPOSITORY / "services" / "http" / "src" / "strata_http"
+    found = {p.parent.name: local_packages(p.parent) for p in REPOSITORY.glob("services/*/uv.lock")}
+    assert found["ml-hub"] == {"strata_http": library}
+    assert found["http"] == found["dask-gateway"] == {}
 
 
 def test_an_unknown_base_is_named(tmp_path: Path) -> None:

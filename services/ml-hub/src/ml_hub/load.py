@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from sqlalchemy import Boolean, Connection, Engine, Text, all_, delete, func, literal, literal_column, or_, select, text
+from sqlalchemy import Boolean, Connection, Engine, Text, all_, delete, func, literal, literal_column, or_, select
 from sqlalchemy.dialects.postgresql import ARRAY, insert
 
-from ml_hub.migrations import MIGRATION_LOCK
 from ml_hub.records import ModelRecord
 from ml_hub.tables import models
+from strata_http import migrations
 
 BATCH = 500
 """Rows per statement; with 14 values each well below PostgreSQL's limit of 65,535."""
@@ -62,7 +62,7 @@ def load(engine: Engine, records: Iterable[ModelRecord], *, prune: bool = False)
     inserted = updated = seen = removed = 0
     kept: list[str] = []
     with engine.begin() as connection:
-        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": MIGRATION_LOCK})
+        migrations.lock(connection)
         for batch in _batches(records):
             new, changed = _upsert(connection, batch)
             inserted, updated, seen = inserted + new, updated + changed, seen + len(batch)

@@ -2,55 +2,17 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import json
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, RowMapping, Select, String, and_, func, literal, or_, select
+from sqlalchemy import ColumnElement, RowMapping, Select, String, func, literal, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ml_hub.records import words
 from ml_hub.tables import models
+from strata_http.pages import Position
 
 NameKind = Literal["authors", "tasks", "libraries", "languages"]
-
-
-class InvalidCursor(ValueError):
-    """The cursor was not made by this API."""
-
-
-@dataclass(frozen=True)
-class Position:
-    """The last entry of a page: its number (downloads or count) and its name, in that order of sorting."""
-
-    number: int
-    name: str
-
-    def encode(self) -> str:
-        """As opaque text for a URL."""
-        return base64.urlsafe_b64encode(json.dumps([self.number, self.name]).encode()).decode().rstrip("=")
-
-    @classmethod
-    def decode(cls, text: str) -> Position:
-        """Back from the text.
-
-        Raises:
-            InvalidCursor: it is something else.
-        """
-        try:
-            number, name = json.loads(base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True))
-        except (binascii.Error, ValueError, TypeError) as error:
-            raise InvalidCursor("is no cursor of this API") from error
-        valid = type(number) is int and 0 <= number < 2**63 and isinstance(name, str) and "\0" not in name
-        if not valid or any("\ud800" <= c <= "\udfff" for c in name):
-            raise InvalidCursor("is no cursor of this API")
-        return cls(number, name)
-
-    def after(self, number: ColumnElement[int], name: ColumnElement[str]) -> ColumnElement[bool]:
-        """What comes behind it, sorted by number (largest first), then name."""
-        return or_(number < self.number, and_(number == self.number, name > self.name))
 
 
 @dataclass(frozen=True)

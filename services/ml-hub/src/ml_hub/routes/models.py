@@ -9,9 +9,11 @@ from fastapi import APIRouter, Depends, HTTPException, Path, Query
 from pydantic import Field
 
 from ml_hub import queries
-from ml_hub.problems import NOT_FOUND
 from ml_hub.queries import ModelFilter
-from ml_hub.routes.pages import Connection, Page, PageQuery, Response, Text
+from ml_hub.routes.values import Response, Text
+from strata_http.database import Connection
+from strata_http.pages import Page, PageQuery
+from strata_http.problems import not_found
 
 router = APIRouter(tags=["models"])
 
@@ -123,7 +125,7 @@ async def list_by_language(
 
 
 # the last: its path takes slashes and would swallow the routes above
-@router.get("/models/{model_id:path}", summary="One model", responses=NOT_FOUND)
+@router.get("/models/{model_id:path}", summary="One model", responses=not_found("There is no such model."))
 async def get_model(connection: Connection, model_id: Annotated[Text, Path()]) -> Model:
     """All that the catalogue knows of a model; its id is given with its slash."""
     row = await queries.get_model(connection, model_id)

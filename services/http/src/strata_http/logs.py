@@ -18,7 +18,7 @@ def _hide_secrets(
 
 
 def configure(level: str) -> None:
-    """Sends our own log and that of the libraries through one renderer.
+    """Sends the log of the service and of its libraries through one renderer.
 
     Args:
         level: least level shown: debug, info, warning or error.

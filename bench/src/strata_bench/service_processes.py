@@ -1,4 +1,4 @@
-"""Runs the services and a PostgreSQL as processes, the way users of the tests meet them."""
+"""Services as processes of their own, and HTTP servers of a test."""
 
 from __future__ import annotations
 
@@ -8,22 +8,13 @@ import os
 import ssl
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import jwt
-from cryptography.hazmat.primitives.asymmetric import ec
-from jwt.algorithms import ECAlgorithm
-
-from strata.site.paths import REPOSITORY
 from strata_bench.waiting import responds
-
-CATALOGUE = REPOSITORY / "inventories/lab/catalogue.json"
 
 
 @dataclass
@@ -96,47 +87,3 @@ def http_server(
     finally:
         server.shutdown()
         server.server_close()
-
-
-class Key:
-    """A signing key of the tests."""
-
-    def __init__(self, key_id: str) -> None:
-        self.key_id = key_id
-        self.private = ec.generate_private_key(ec.SECP256R1())
-
-    @cached_property
-    def jwk(self) -> dict[str, Any]:
-        """Its public part."""
-        public: dict[str, Any] = ECAlgorithm.to_jwk(self.private.public_key(), as_dict=True)
-        return {"kty": "EC", "crv": "P-256", "x": public["x"], "y": public["y"], "kid": self.key_id, "use": "sig"}
-
-
-class Issuer:
-    """An issuer whose keys and outages a test decides on."""
-
-    def __init__(self) -> None:
-        self.keys = [Key("first")]
-        self.available = True
-        self.fetches = 0
-        self.url = ""
-
-    def answer(self, path: str) -> tuple[int, dict[str, str], Any]:
-        """Discovery document and keys."""
-        if not self.available:
-            return 503, {}, {}
-        if path == "/.well-known/openid-configuration":
-            return 200, {}, {"issuer": self.url, "jwks_uri": f"{self.url}/keys"}
-        if path == "/keys":
-            self.fetches += 1
-            return 200, {}, {"keys": [key.jwk for key in self.keys]}
-        return 404, {}, {}
-
-    def token(self, key: Key | None = None, headers: Mapping[str, Any] | None = None, **claims: Any) -> str:
-        """A token that holds, but for the claims and headers given; one of None is left out."""
-        key = key or self.keys[0]
-        now = int(time.time())
-        values = {"iss": self.url, "sub": "tester", "aud": "ml-hub", "iat": now, "exp": now + 300, **claims}
-        kept = {name: value for name, value in values.items() if value is not None}
-        named = {"kid": key.key_id, **(headers or {})}
-        return jwt.encode(kept, key.private, "ES256", headers={k: v for k, v in named.items() if v is not None})

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
 
+import structlog
+from fastapi import Depends, FastAPI, Request
+from fastapi.responses import JSONResponse
 from sqlalchemy import URL, Engine, create_engine, event
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.exc import InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 
-from ml_hub.settings import DatabaseSettings
+from strata_http.problems import problem_response
+from strata_http.settings import DatabaseSettings
+
+log = structlog.get_logger(__name__)
 
 
 def _url(settings: DatabaseSettings) -> URL:
@@ -25,7 +34,7 @@ def _connect_arguments(settings: DatabaseSettings, *, statement_timeout: bool) -
     arguments: dict[str, Any] = {
         "sslmode": settings.database_tls,
         "connect_timeout": max(2, round(settings.database_timeout_seconds)),
-        "application_name": "ml-hub",
+        "application_name": settings.service(),
     }
     if settings.database_tls != "disable":
         arguments["sslrootcert"] = str(settings.database_ca_file)
@@ -58,9 +67,31 @@ def create_service_engine(settings: DatabaseSettings) -> AsyncEngine:
 
 
 def create_command_engine(settings: DatabaseSettings) -> Engine:
-    """Single connections without a statement timeout, for `migrate` and `load`."""
+    """Single connections without a statement timeout, for commands."""
     engine = create_engine(
         _url(settings), connect_args=_connect_arguments(settings, statement_timeout=False), poolclass=NullPool
     )
     _read_password_per_connection(engine, settings)
     return engine
+
+
+async def _connection(request: Request) -> AsyncIterator[AsyncConnection]:
+    engine: AsyncEngine = request.app.state.engine
+    async with engine.connect() as connection:
+        yield connection
+
+
+Connection = Annotated[AsyncConnection, Depends(_connection, scope="function")]
+"""Of a route: a connection of the pool, until the route returns."""
+
+
+async def _database_down(request: Request, error: Exception) -> JSONResponse:
+    log.error("database unavailable", error=type(error).__name__, reason=str(getattr(error, "orig", error)))
+    detail = "the database does not answer; try again"
+    return problem_response(request, 503, detail, headers={"Retry-After": "5"})
+
+
+def install(app: FastAPI) -> None:
+    """Registers what is answered while the database is away."""
+    for kind in (OperationalError, InterfaceError, PoolTimeout):
+        app.add_exception_handler(kind, _database_down)

@@ -16,31 +16,36 @@ BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
 
 class Metrics:
-    """The metrics of one process, in a registry of their own."""
+    """The metrics of one process, in a registry of their own.
 
-    def __init__(self) -> None:
+    Args:
+        service: its name, which the metrics begin with: `ml-hub` gives ml_hub_http_requests_total.
+    """
+
+    def __init__(self, service: str) -> None:
+        prefix = service.replace("-", "_")
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
         GCCollector(registry=self.registry)
         self.requests = Counter(
-            "ml_hub_http_requests", "Requests answered.", ("method", "route", "status"), registry=self.registry
+            f"{prefix}_http_requests", "Requests answered.", ("method", "route", "status"), registry=self.registry
         )
         self.latency = Histogram(
-            "ml_hub_http_request_duration_seconds",
+            f"{prefix}_http_request_duration_seconds",
             "Time from the request to the end of its response.",
             ("method", "route"),
             buckets=BUCKETS,
             registry=self.registry,
         )
         self.database_errors = Counter(
-            "ml_hub_database_errors", "Statements and connections that failed.", registry=self.registry
+            f"{prefix}_database_errors", "Statements and connections that failed.", registry=self.registry
         )
         self._pool_in_use = Gauge(
-            "ml_hub_database_connections_in_use", "Connections of the pool at work.", registry=self.registry
+            f"{prefix}_database_connections_in_use", "Connections of the pool at work.", registry=self.registry
         )
         self._pool_size = Gauge(
-            "ml_hub_database_connections_limit", "Connections the pool may open.", registry=self.registry
+            f"{prefix}_database_connections_limit", "Connections the pool may open.", registry=self.registry
         )
 
     def watch(self, engine: AsyncEngine) -> None:

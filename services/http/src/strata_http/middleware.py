@@ -9,11 +9,10 @@ import uuid
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ml_hub.metrics import Metrics
+from strata_http.health import PATHS
+from strata_http.metrics import Metrics
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
-QUIET = frozenset({"/healthz", "/readyz"})
-"""Probes come every few seconds; they are logged only when they fail."""
 
 log = structlog.get_logger(__name__)
 
@@ -53,7 +52,8 @@ class Observe:
                 method = scope["method"] if scope["method"] in ("GET", "HEAD", "OPTIONS") else "other"
                 self.metrics.requests.labels(method, route, str(status)).inc()
                 self.metrics.latency.labels(method, route).observe(seconds)
-                if status >= 400 or scope["path"] not in QUIET:
+                # probes come every few seconds; they are logged only when they fail
+                if status >= 400 or scope["path"] not in PATHS:
                     log.info(
                         "request",
                         method=scope["method"],

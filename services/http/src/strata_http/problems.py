@@ -10,8 +10,6 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
-from sqlalchemy.exc import InterfaceError, OperationalError
-from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 
 MEDIA_TYPE = "application/problem+json"
@@ -46,7 +44,11 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
         (503, "The database or the token issuer does not answer."),
     )
 }
-NOT_FOUND: dict[int | str, dict[str, Any]] = {404: {**RESPONSES[401], "description": "There is no such model."}}
+
+
+def not_found(description: str) -> dict[int | str, dict[str, Any]]:
+    """`responses` of a route that may find nothing."""
+    return {404: {**RESPONSES[401], "description": description}}
 
 
 def problem_response(
@@ -73,7 +75,7 @@ async def _http_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     detail = str(error.detail)
     if error.status_code == 404 and detail == HTTPStatus.NOT_FOUND.phrase:
-        detail = "there is nothing at this path; /v3/ml-hub/openapi.json lists what there is"
+        detail = f"there is nothing at this path; {request.app.openapi_url} lists what there is"
     return problem_response(request, error.status_code, detail, headers=dict(error.headers or {}))
 
 
@@ -83,21 +85,16 @@ async def _invalid_request(request: Request, error: Exception) -> JSONResponse:
     return problem_response(request, 422, "the request holds values that cannot be", errors=errors)
 
 
-async def _database_down(request: Request, error: Exception) -> JSONResponse:
-    log.error("database unavailable", error=type(error).__name__, reason=str(getattr(error, "orig", error)))
-    detail = "the catalogue's database does not answer; try again"
-    return problem_response(request, 503, detail, headers={"Retry-After": "5"})
-
-
 async def _unexpected(request: Request, error: Exception) -> JSONResponse:
-    log.error("unexpected error", exc_info=error)
-    return problem_response(request, 500, "an error of the service; its log has the request id")
+    # runs outside of the middleware that gives log lines and responses the request's id
+    request_id = str(getattr(request.state, "request_id", ""))
+    log.error("unexpected error", request_id=request_id, exc_info=error)
+    detail = "an error of the service; its log has the request id"
+    return problem_response(request, 500, detail, headers={"X-Request-ID": request_id})
 
 
 def install(app: FastAPI) -> None:
     """Registers the handlers."""
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RequestValidationError, _invalid_request)
-    for kind in (OperationalError, InterfaceError, PoolTimeout):
-        app.add_exception_handler(kind, _database_down)
     app.add_exception_handler(Exception, _unexpected)

@@ -9,14 +9,12 @@ import time
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 import jwt
 import structlog
-from fastapi import Depends, HTTPException, Request
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from ml_hub.settings import Settings
+from strata_http.settings import IssuerSettings
 
 FETCH_TIMEOUT_SECONDS = 3.0
 STALE_SECONDS = 3600.0
@@ -49,7 +47,7 @@ class Caller:
 class IssuerKeys:
     """The issuer's signing keys: cached, fetched again when they rotate, kept through an outage of the issuer."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: IssuerSettings) -> None:
         self._settings = settings
         self._tls = ssl.create_default_context(cafile=settings.issuer_ca_file)
         self._lock = threading.Lock()
@@ -116,7 +114,7 @@ class IssuerKeys:
 class TokenVerifier:
     """Checks signature, issuer, audience and times of a token."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: IssuerSettings) -> None:
         self._settings = settings
         self._keys = IssuerKeys(settings)
 
@@ -158,29 +156,3 @@ class TokenVerifier:
         except (jwt.InvalidTokenError, jwt.InvalidKeyError, TypeError) as error:
             raise InvalidToken("the token is no valid JWT") from error
         return Caller(subject=str(claims["sub"]), claims=claims)
-
-
-_bearer = HTTPBearer(auto_error=False, bearerFormat="JWT", description="A JWT of the site's issuer.")
-
-
-def require_token(
-    request: Request, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
-) -> Caller:
-    """Dependency of every route behind a token.
-
-    Raises:
-        HTTPException: 401 with a challenge as in RFC 6750, or 503 when the issuer does not answer.
-    """
-    if credentials is None or not credentials.credentials:
-        detail = "this route needs a token: Authorization: Bearer …"
-        raise HTTPException(401, detail, headers={"WWW-Authenticate": 'Bearer realm="ml-hub"'})
-    verifier: TokenVerifier = request.app.state.verifier
-    try:
-        caller = verifier.verify(credentials.credentials)
-    except InvalidToken as error:
-        challenge = f'Bearer realm="ml-hub", error="invalid_token", error_description="{error}"'
-        raise HTTPException(401, str(error), headers={"WWW-Authenticate": challenge}) from error
-    except IssuerUnavailable as error:
-        raise HTTPException(503, str(error), headers={"Retry-After": "10"}) from error
-    request.state.subject = caller.subject
-    return caller

@@ -1,0 +1,1 @@
+"""What HTTP services share: a service adds its settings, tables and routes."""

@@ -1,0 +1,135 @@
+"""Settings, read from environment variables with the service's prefix."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, HttpUrl, SecretStr, model_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+Port = Annotated[int, Field(ge=1, le=65535)]
+
+
+class CommonSettings(BaseSettings):
+    """What all commands need. A service's own classes set `env_prefix`, for instance `ML_HUB_`."""
+
+    model_config = SettingsConfigDict(extra="ignore", frozen=True)
+
+    log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Least level logged.")
+
+    @classmethod
+    def service(cls) -> str:
+        """Name of the service, by the prefix: `ml-hub`."""
+        return cls.model_config.get("env_prefix", "").strip("_").lower().replace("_", "-")
+
+    @classmethod
+    def variable(cls, field: str) -> str:
+        """Name of a field's environment variable."""
+        return f"{cls.model_config.get('env_prefix', '')}{field}".upper()
+
+    def check_files(self, *fields: str) -> None:
+        """Checks that the files that are set exist.
+
+        Raises:
+            ValueError: one does not; names its variable.
+        """
+        for field in fields:
+            file: Path | None = getattr(self, field)
+            if file is not None and not file.is_file():
+                raise ValueError(f"{self.variable(field)}: there is no file {file}")
+
+
+class DatabaseSettings(CommonSettings):
+    """The service's PostgreSQL database."""
+
+    database_host: str = Field(description="Name of the PostgreSQL server, as its certificate has it.")
+    database_port: Port = Field(default=5432, description="TCP port of PostgreSQL.")
+    database_name: str = Field(description="Name of the database.")
+    database_user: str = Field(description="Role that owns the tables.")
+    database_password: SecretStr | None = Field(default=None, description="Password of the role.")
+    database_password_file: Path | None = Field(
+        default=None, description="File with the password; read at each new connection, so it may change."
+    )
+    database_ca_file: Path | None = Field(default=None, description="PEM file of the CA that signed the server.")
+    database_tls: Literal["verify-full", "disable"] = Field(
+        default="verify-full", description="`disable` is for a database on loopback only."
+    )
+    database_pool_size: Annotated[int, Field(ge=1, le=100)] = Field(
+        default=5, description="Connections kept open per process."
+    )
+    database_timeout_seconds: Annotated[float, Field(gt=0, le=60)] = Field(
+        default=5, description="Limit for a connection, a free place in the pool and a statement."
+    )
+
+    @model_validator(mode="after")
+    def _check_database(self) -> Self:
+        if (self.database_password is None) == (self.database_password_file is None):
+            one, other = self.variable("database_password"), self.variable("database_password_file")
+            raise ValueError(f"set either {one} or {other}")
+        if self.database_tls == "verify-full" and self.database_ca_file is None:
+            tls = self.variable("database_tls")
+            raise ValueError(f"{self.variable('database_ca_file')} is needed to verify the server ({tls}=verify-full)")
+        self.check_files("database_password_file", "database_ca_file")
+        return self
+
+    def read_database_password(self) -> str:
+        """The password as it is now."""
+        if self.database_password_file is not None:
+            return self.database_password_file.read_text().rstrip("\r\n")
+        assert self.database_password is not None
+        return self.database_password.get_secret_value()
+
+
+class IssuerSettings(CommonSettings):
+    """The issuer of the tokens that the service accepts."""
+
+    issuer: HttpUrl = Field(description="Issuer of the tokens, exactly as their `iss` claim has it.")
+    audience: str = Field(description="What the `aud` claim of a token must hold.")
+    jwks_url: HttpUrl | None = Field(
+        default=None, description="Where the issuer's keys are; unset: what its discovery document says."
+    )
+    issuer_ca_file: Path | None = Field(
+        default=None, description="PEM file of the CA that signed the issuer's server; unset: the system's."
+    )
+    token_algorithms: Annotated[tuple[Literal["RS256", "RS512", "PS256", "ES256", "ES384", "EdDSA"], ...], NoDecode] = (
+        Field(default=("RS256", "ES256"), description="Signatures that are accepted, separated by commas.")
+    )
+    token_leeway_seconds: Annotated[int, Field(ge=0, le=300)] = Field(
+        default=30, description="How far clocks may differ."
+    )
+    keys_lifetime_seconds: Annotated[int, Field(ge=1)] = Field(
+        default=300, description="How long fetched keys are used before they are fetched again."
+    )
+    keys_refresh_seconds: Annotated[float, Field(ge=0)] = Field(
+        default=10, description="Least time between two fetches; tokens with unknown key ids cannot cause more."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _split_algorithms(cls, values: dict[str, object]) -> dict[str, object]:
+        if isinstance(text := values.get("token_algorithms"), str):
+            values["token_algorithms"] = tuple(part.strip() for part in text.split(",") if part.strip())
+        return values
+
+    @model_validator(mode="after")
+    def _check_issuer(self) -> Self:
+        self.check_files("issuer_ca_file")
+        if not self.token_algorithms:
+            raise ValueError(f"{self.variable('token_algorithms')} names no algorithm")
+        return self
+
+    @property
+    def issuer_claim(self) -> str:
+        """The issuer without the slash that URL types add."""
+        return str(self.issuer).rstrip("/")
+
+
+class ServeSettings(DatabaseSettings, IssuerSettings):
+    """All that `serve` needs."""
+
+    bind_address: str = Field(default="127.0.0.1", description="Address to listen on.")
+    bind_port: Port = Field(default=8080, description="TCP port of the API.")
+    metrics_port: Port | None = Field(
+        default=9464, description="TCP port of /metrics, apart from the API so that no proxy publishes it."
+    )

@@ -1,0 +1,71 @@
+"""Command line: `python -m example serve | migrate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from fastapi import APIRouter, Depends
+from pydantic_settings import SettingsConfigDict
+from sqlalchemy import text
+
+from strata_http import commands
+from strata_http.app import Api, create_app
+from strata_http.bearer import require_token
+from strata_http.database import Connection
+from strata_http.migrations import Migrations
+from strata_http.settings import DatabaseSettings, ServeSettings
+from strata_http.tokens import Caller
+
+MIGRATIONS = Migrations(Path(__file__).parent / "versions")
+cli = commands.create_cli(__doc__)
+router = APIRouter()
+
+
+class Database(DatabaseSettings):
+    """Of `migrate`."""
+
+    model_config = SettingsConfigDict(env_prefix="EXAMPLE_")
+
+
+class Settings(ServeSettings):
+    """Of `serve`."""
+
+    model_config = SettingsConfigDict(env_prefix="EXAMPLE_")
+
+    audience: str = "example"
+
+
+@router.get("/caller")
+def caller(who: Annotated[Caller, Depends(require_token)]) -> dict[str, object]:
+    """Who is calling."""
+    return {"subject": who.subject}
+
+
+@router.get("/greeting")
+async def greeting(connection: Connection) -> str:
+    """The row."""
+    return str((await connection.execute(text("SELECT text FROM greetings"))).scalar_one())
+
+
+@router.get("/numbers/{number}")
+def divide(number: int) -> float:
+    """Fails for 0."""
+    return 1 / number
+
+
+@cli.command()
+def serve() -> None:
+    """Serve the API."""
+    settings = commands.read_settings(Settings)
+    commands.serve(create_app(Api("Example", "1", "An example.", "/v1", (router,), MIGRATIONS), settings), settings)
+
+
+@cli.command()
+def migrate() -> None:
+    """Bring the database to this release's version."""
+    commands.migrate(commands.read_settings(Database), MIGRATIONS)
+
+
+if __name__ == "__main__":
+    cli()
