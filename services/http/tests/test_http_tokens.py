@@ -7,6 +7,7 @@ import hmac
 import json
 import time
 from collections.abc import Callable
+from typing import Any
 
 import jwt
 import pytest
@@ -107,7 +108,7 @@ def test_without_a_token_the_challenge_names_the_scheme(example: Service, author
     ],
 )  # fmt: skip
 def test_the_caller_is_a_member_of_the_tenants_in_groups(
-    example: Service, issuer: Issuer, claims: dict[str, object], username: str, tenants: list[str]
+    example: Service, issuer: Issuer, claims: dict[str, Any], username: str, tenants: list[str]
 ) -> None:
     response = ask(example, f"Bearer {issuer.token(**claims)}")
     assert response.json() == {"subject": "tester", "username": username, "tenants": tenants}
