@@ -290,7 +290,7 @@ def test_an_issuer_or_a_database_that_is_down_is_503(records: Records, issuer: I
     with http_server(silent.answer) as url:
         silent.url = url
         settings = {**records.environment, "ACCOUNTING_BIND_PORT": str(port), "ACCOUNTING_ISSUER": url}
-        settings["ACCOUNTING_DATABASE_PORT"] = str(free_port())
+        settings |= {"ACCOUNTING_DATABASE_PORT": str(free_port()), "ACCOUNTING_KEYS_REFRESH_SECONDS": "0"}
         with running(service_python("accounting"), ["-m", "accounting", "serve"], settings, port, tmp_path) as api:
             headers = {"Authorization": f"Bearer {silent.token()}"}
             for text in ("issuer", "database"):

@@ -7,6 +7,7 @@ import hmac
 import json
 import time
 from collections.abc import Callable
+from typing import Any
 
 import jwt
 import pytest
@@ -92,6 +93,25 @@ def test_without_a_token_the_challenge_names_the_scheme(example: Service, author
     assert response.status_code == 401
     assert response.headers["WWW-Authenticate"] == 'Bearer realm="example"'
     assert response.headers["Content-Type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize(
+    ("claims", "username", "tenants"),
+    [
+        ({}, "tester", []),
+        ({"preferred_username": "ada", "groups": ["/staff", "/tenants/hep", "/tenants/bio", "/tenants/hep"]}, "ada",
+         ["hep", "bio"]),
+        ({"preferred_username": "", "groups": ["/tenants/hep/admins", "tenants/hep", "hep"]}, "tester", []),
+        ({"groups": ["/tenants/a,b", "/tenants/"]}, "tester", []),
+        ({"preferred_username": 7, "groups": [7, None, "/tenants/hep\n", "/tenants/-"]}, "tester", []),
+        ({"groups": "/tenants/hep"}, "tester", []),
+    ],
+)  # fmt: skip
+def test_the_caller_is_a_member_of_the_tenants_in_groups(
+    example: Service, issuer: Issuer, claims: dict[str, Any], username: str, tenants: list[str]
+) -> None:
+    response = ask(example, f"Bearer {issuer.token(**claims)}")
+    assert response.json() == {"subject": "tester", "username": username, "tenants": tenants}
 
 
 def test_several_audiences_and_a_slow_clock_are_fine(example: Service, issuer: Issuer) -> None:

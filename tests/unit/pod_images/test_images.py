@@ -214,7 +214,7 @@ def test_a_package_of_the_repository_is_built_into_the_images_that_use_it(tmp_pa
 def test_packages_of_the_repository_are_those_of_the_lock() -> None:
     library = REPOSITORY / "services" / "http" / "src" / "strata_http"
     found = {p.parent.name: local_packages(p.parent) for p in REPOSITORY.glob("services/*/uv.lock")}
-    assert found["ml-hub"] == {"strata_http": library}
+    assert found["accounting"] == found["ml-hub"] == {"strata_http": library}
     assert found["http"] == found["dask-gateway"] == {}
 
 

@@ -44,9 +44,8 @@ def main() -> int:
         else:
             _serve(ServeSettings())
     except ValidationError as error:
-        for problem in error.errors(include_input=False):
-            variable = "ACCOUNTING_" + ".".join(str(step) for step in problem["loc"]).upper()
-            print(f"error: {variable}: {problem['msg']}", file=sys.stderr)
+        for message in DatabaseSettings.messages(error):
+            print(f"error: {message}", file=sys.stderr)
         return 2
     return 0
 
@@ -102,11 +101,14 @@ def _serve(settings: ServeSettings) -> None:
     import uvicorn  # late: the other commands need no web server
 
     from accounting.rest import create_app
+    from strata_http import logs
 
+    logs.configure(settings.log_level)
     uvicorn.run(
         create_app(settings),
         host=settings.bind_address,
         port=settings.bind_port,
+        log_config=None,
         log_level="warning",
         access_log=False,
         server_header=False,

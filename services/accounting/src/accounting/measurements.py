@@ -13,7 +13,7 @@ from pydantic import ValidationError as Invalid
 
 from accounting.settings import DatabaseSettings
 from accounting.store import Connection
-from accounting.tokens import Caller
+from strata_http.tokens import Caller
 
 TABLE = "measurement"
 STATEMENT_SECONDS = 5

@@ -18,7 +18,7 @@ from accounting import measurements
 from accounting.collector import log
 from accounting.measurements import Problem
 from accounting.settings import ServeSettings
-from accounting.tokens import Caller, InvalidToken, IssuerUnavailable, Verifier
+from strata_http.tokens import Caller, InvalidToken, IssuerUnavailable, TokenVerifier
 
 CONNECTIONS = 8
 """To the database at once; further requests wait."""
@@ -27,7 +27,7 @@ BODY_SECONDS = 30
 
 def create_app(settings: ServeSettings) -> Starlette:
     """The application of `serve`."""
-    verifier, limiter = Verifier(settings), anyio.CapacityLimiter(CONNECTIONS)
+    verifier, limiter = TokenVerifier(settings), anyio.CapacityLimiter(CONNECTIONS)
 
     async def table(request: Request) -> Response:
         run = partial(anyio.to_thread.run_sync, limiter=limiter)

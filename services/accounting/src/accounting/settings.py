@@ -7,16 +7,17 @@ from typing import Annotated, Literal
 
 import psycopg
 from pydantic import Field
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic_settings import NoDecode, SettingsConfigDict
+
+from strata_http.settings import CommonSettings, IssuerSettings
 
 Names = Annotated[str, NoDecode]
-URL = r"^https?://[!-~]+$"
 
 
-class DatabaseSettings(BaseSettings):
+class DatabaseSettings(CommonSettings):
     """Where the records are kept; all that `migrate` needs."""
 
-    model_config = SettingsConfigDict(env_prefix="ACCOUNTING_", extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(env_prefix="ACCOUNTING_")
 
     database_host: str = Field(description="Name or address of the PostgreSQL server, as its certificate has it.")
     database_port: Annotated[int, Field(ge=1, le=65535)] = Field(default=5432, description="TCP port of PostgreSQL.")
@@ -59,17 +60,14 @@ class JobSettings(DatabaseSettings):
     jobs_alive_file: Path = Field(default=Path("/tmp/jobs"), description="Touched after each reading.")  # noqa: S108  # the pod's own
 
 
-class ServeSettings(DatabaseSettings):
+class ServeSettings(DatabaseSettings, IssuerSettings):
     """All that `serve` needs."""
+
+    model_config = SettingsConfigDict(env_prefix="ACCOUNTING_")
 
     bind_address: str = Field(default="127.0.0.1", description="Address to listen on.")
     bind_port: Annotated[int, Field(ge=1, le=65535)] = Field(default=8080, description="TCP port to listen on.")
-    issuer: Annotated[str, Field(pattern=URL)] = Field(description="Issuer of the tokens, as their `iss` claim has it.")
     audience: str = Field(default="accounting", description="What the `aud` claim of a token must hold.")
-    jwks_url: Annotated[str, Field(pattern=URL)] | None = Field(
-        default=None, description="Where the issuer's keys are; unset: as its discovery document says."
-    )
-    issuer_ca_file: Path | None = Field(default=None, description="PEM file of the CA that signed the issuer's server.")
     maximum_bytes: Annotated[int, Field(ge=1)] = Field(default=1_000_000, description="Of the body of a request.")
     maximum_rows: Annotated[int, Field(ge=1)] = Field(default=1000, description="Of a request or an answer.")
 

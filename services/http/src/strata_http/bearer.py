@@ -31,6 +31,6 @@ def require_token(
         challenge = f'{realm}, error="invalid_token", error_description="{error}"'
         raise HTTPException(401, str(error), headers={"WWW-Authenticate": challenge}) from error
     except IssuerUnavailable as error:
-        raise HTTPException(503, str(error), headers={"Retry-After": "10"}) from error
+        raise HTTPException(503, f"{error}; try again", headers={"Retry-After": "10"}) from error
     request.state.subject = caller.subject
     return caller

@@ -43,11 +43,7 @@ def read_settings(kind: type[AnySettings]) -> AnySettings:
     try:
         settings = kind()
     except ValidationError as error:
-        lines = []
-        for problem in error.errors(include_input=False):
-            where = kind.variable(".".join(map(str, problem["loc"]))) if problem["loc"] else "settings"
-            lines.append(f"{where}: {problem['msg'].removeprefix('Value error, ')}")
-        raise fail("\n       ".join(lines)) from None
+        raise fail("\n       ".join(kind.messages(error))) from None
     logs.configure(settings.log_level)
     return settings
 

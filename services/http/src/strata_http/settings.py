@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, HttpUrl, SecretStr, model_validator
+from pydantic import Field, HttpUrl, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 Port = Annotated[int, Field(ge=1, le=65535)]
@@ -27,6 +27,15 @@ class CommonSettings(BaseSettings):
     def variable(cls, field: str) -> str:
         """Name of a field's environment variable."""
         return f"{cls.model_config.get('env_prefix', '')}{field}".upper()
+
+    @classmethod
+    def messages(cls, error: ValidationError) -> list[str]:
+        """What is wrong, one line for each variable."""
+        return [
+            f"{cls.variable('.'.join(map(str, one['loc']))) if one['loc'] else 'settings'}: "
+            f"{one['msg'].removeprefix('Value error, ')}"
+            for one in error.errors(include_input=False)
+        ]
 
     def check_files(self, *fields: str) -> None:
         """Checks that the files that are set exist.

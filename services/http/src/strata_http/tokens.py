@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import ssl
 import threading
 import time
@@ -19,6 +20,8 @@ from strata_http.settings import IssuerSettings
 FETCH_TIMEOUT_SECONDS = 3.0
 STALE_SECONDS = 3600.0
 """How long the last keys serve while the issuer does not answer."""
+
+_TENANT_GROUP = re.compile(r"/tenants/([a-z0-9]([a-z0-9-]*[a-z0-9])?)")
 
 log = structlog.get_logger(__name__)
 
@@ -42,6 +45,19 @@ class Caller:
 
     subject: str
     claims: dict[str, Any]
+
+    @property
+    def username(self) -> str:
+        """As the issuer has it; of a client without a user, the subject."""
+        name = self.claims.get("preferred_username")
+        return name if isinstance(name, str) and name else self.subject
+
+    @property
+    def tenants(self) -> tuple[str, ...]:
+        """Tenants that the user is a member of, by the claim `groups`; groups of their administrators do not count."""
+        groups = self.claims.get("groups")
+        paths = [group for group in groups if isinstance(group, str)] if isinstance(groups, list) else []
+        return tuple(dict.fromkeys(match.group(1) for match in map(_TENANT_GROUP.fullmatch, paths) if match))
 
 
 class IssuerKeys:
@@ -85,7 +101,7 @@ class IssuerKeys:
 
     def _find_stale(self, key_id: str) -> jwt.PyJWK:
         if not self._known or time.monotonic() - self._known_at > STALE_SECONDS:
-            raise IssuerUnavailable("the token issuer does not answer; try again")
+            raise IssuerUnavailable("the token issuer does not answer")
         if key_id not in self._known:
             raise InvalidToken("the issuer published no key with the token's key id when it last answered")
         return self._known[key_id]

@@ -39,7 +39,7 @@ class Settings(ServeSettings):
 @router.get("/caller")
 def caller(who: Annotated[Caller, Depends(require_token)]) -> dict[str, object]:
     """Who is calling."""
-    return {"subject": who.subject}
+    return {"subject": who.subject, "username": who.username, "tenants": who.tenants}
 
 
 @router.get("/greeting")
