@@ -31,7 +31,8 @@ mkfs.xfs -q /dev/vdc
 # one of before, and the commands of the role's message
 mkfs.ext4 -q -m 0 /dev/vdd
 mkdir -p /srv/ext4 /srv/xfs /srv/old $library
-mount -o prjquota /dev/vdd /srv/old && result old_refused no || result old_refused yes
+mount -o prjquota /dev/vdd /srv/old
+result old_refused $?
 e2fsck -f -p /dev/vdd
 tune2fs -O project,quota -Q prjquota /dev/vdd
 mount -o prjquota /dev/vdb /srv/ext4
@@ -48,8 +49,7 @@ chown -hR 1000:1000 /srv/ext4/homes
 systemctl enable --now strata-folder-limits.path strata-folder-limits.timer
 apply && result applied
 # an interrupted run: the folder has its project, its content has not
-setfattr --remove trusted.strata.project /srv/ext4/homes/before 2> /dev/null ||
-  python3 -c 'import os; os.removexattr("/srv/ext4/homes/before", "trusted.strata.project")'
+python3 -c 'import os; os.removexattr("/srv/ext4/homes/before", "trusted.strata.project")'
 result again "$(apply)"
 result repeated "$(apply)"
 result before "$(blocks /srv/ext4/homes/before) $(fill /srv/ext4/homes/before/more 1)"
@@ -86,7 +86,7 @@ for count in itertools.count():
         sys.exit()
 ')"
 # as `strata users remove` does, and the name given again
-mkdir -p -m 0700 /srv/ext4/homes/.archive
+mkdir -m 0700 /srv/ext4/homes/.archive
 mv -T /srv/ext4/homes/ada /srv/ext4/homes/.archive/ada-1 && mkdir /srv/ext4/homes/ada && chown 1000:1000 /srv/ext4/homes/ada
 apply
 result new_ada "$(blocks /mnt/homes/ada) $(df --block-size=1K --output=used /srv/ext4/homes/ada | tail -n 1)"

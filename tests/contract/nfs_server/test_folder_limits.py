@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ PACKAGES = ("linux-image-cloud-amd64", "systemd-sysv", "udev", "python3", "quota
             "nfs-kernel-server")  # fmt: skip
 ROLE = DIRECTORY / "nfs_server"
 EXPORTS = [{"path": f"/srv/{name}/homes", "limit": 10240} for name in ("ext4", "xfs", "old")]
-SECONDS = 1500.0
+SECONDS = 900.0
 """Until the machine has ended: 160 s on 2 processors without KVM, with other work beside it."""
 UNIT = """\
 [Unit]
@@ -104,33 +105,27 @@ def system_disk(directory: Path) -> Path:
 def console(directory: Path) -> str:
     """What the machine printed until it ended; it has three more disks."""
     disks = [system_disk(directory), *(disk(directory / name, 400) for name in ("ext4", "xfs", "old"))]
+    printed = directory / "console"
+    options = {
+        "accel": "tcg",  # KVM in a virtual machine may be there, and lack instructions
+        "m": "1024",
+        "display": "none",
+        "nic": "none",
+        "serial": f"file:{printed}",
+        "kernel": str(debian() / "vmlinuz"),
+        "initrd": str(debian() / "initrd.img"),
+        # without a login there, which would take the console over
+        "append": "root=/dev/vda rw console=ttyS0 quiet systemd.mask=serial-getty@ttyS0.service",
+    }
     command = [
         "qemu-system-x86_64",
-        "-accel",
-        "kvm",
-        "-accel",
-        "tcg",
-        "-m",
-        "1024",
-        "-display",
-        "none",
-        "-serial",
-        "stdio",
-    ]
-    command += [
         "-no-reboot",
-        "-nic",
-        "none",
-        "-kernel",
-        str(debian() / "vmlinuz"),
-        "-initrd",
-        str(debian() / "initrd.img"),
+        *(part for key, value in options.items() for part in (f"-{key}", value)),
     ]
-    # without a login there, which would take the console over
-    command += ["-append", "root=/dev/vda rw console=ttyS0 quiet systemd.mask=serial-getty@ttyS0.service"]
-    command += [option for one in disks for option in ("-drive", f"file={one},format=raw,if=virtio")]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=SECONDS, check=False)
-    return done.stdout.replace("\r", "") + done.stderr
+    command += [part for one in disks for part in ("-drive", f"file={one},format=raw,if=virtio")]
+    with suppress(subprocess.TimeoutExpired):
+        subprocess.run(command, timeout=SECONDS, check=True)
+    return printed.read_text(errors="replace").replace("\r", "")
 
 
 def test_each_folder_is_limited(tmp_path: Path) -> None:
@@ -141,7 +136,7 @@ def test_each_folder_is_limited(tmp_path: Path) -> None:
     lines = [line.removeprefix("RESULT ").partition(" ") for line in text.splitlines() if line.startswith("RESULT ")]
     found = {name: value for name, _, value in lines}
     assert "end" in found, text
-    assert found.pop("old_refused") == "yes", "an ext4 without quotas is not mounted with prjquota"
+    assert found.pop("old_refused") != "0", "an ext4 without quotas is not mounted with prjquota"
     # larger than the limit, with a link and a pipe in it; the program repeats an interrupted run, and is done then
     assert found.pop("again") == "/srv/ext4/homes/before: limited", text
     assert found.pop("repeated") == ""
