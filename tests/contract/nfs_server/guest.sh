@@ -46,12 +46,12 @@ ln -s /etc/passwd /srv/ext4/homes/before/link
 mkfifo /srv/ext4/homes/before/fifo
 chown -hR 1000:1000 /srv/ext4/homes
 
-systemctl enable --now strata-folder-limits.path strata-folder-limits.timer
 apply && result applied
 # an interrupted run: the folder has its project, its content has not
 python3 -c 'import os; os.removexattr("/srv/ext4/homes/before", "trusted.strata.project")'
 result again "$(apply)"
 result repeated "$(apply)"
+systemctl enable --now strata-folder-limits.path strata-folder-limits.timer
 result before "$(blocks /srv/ext4/homes/before) $(fill /srv/ext4/homes/before/more 1)"
 
 mkdir -p /srv/nfs-root/homes /mnt/homes
