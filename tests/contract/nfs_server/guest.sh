@@ -54,7 +54,7 @@ result repeated "$(apply)"
 systemctl enable --now strata-folder-limits.path strata-folder-limits.timer
 result before "$(blocks /srv/ext4/homes/before) $(fill /srv/ext4/homes/before/more 1)"
 
-mkdir -p /srv/nfs-root/homes /mnt/homes
+mkdir -p /srv/nfs-root/homes /mnt/homes /etc/exports.d
 mount --bind /srv/ext4/homes /srv/nfs-root/homes
 cat > /etc/exports.d/strata.exports << 'END'
 /srv/nfs-root 127.0.0.0/8(ro,fsid=0,root_squash,sync,no_subtree_check,sec=sys,insecure)
