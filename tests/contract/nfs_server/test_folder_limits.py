@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from contextlib import suppress
@@ -28,7 +29,7 @@ PACKAGES = ("linux-image-cloud-amd64", "systemd-sysv", "udev", "python3", "quota
 ROLE = DIRECTORY / "nfs_server"
 EXPORTS = [{"path": f"/srv/{name}/homes", "limit": 10240} for name in ("ext4", "xfs", "old")]
 SECONDS = 900.0
-"""Until the machine has ended: 160 s on 2 processors without KVM, with other work beside it."""
+"""Until the machine has ended: 116 s on 2 busy processors, and 90 s more to make Debian once."""
 UNIT = """\
 [Unit]
 After=local-fs.target
@@ -143,9 +144,9 @@ def test_each_folder_is_limited(tmp_path: Path) -> None:
     assert found.pop("before") == "10240 0 EDQUOT"
     # by the path unit alone: size of the folder in KiB; MiB of 20, and of 5 in another folder
     assert found.pop("nfs") == "mounted", text
-    assert found.pop("/mnt/homes") == "10240 9 EDQUOT 5 none", text
-    assert found.pop("/srv/old/homes") == "10240 9 EDQUOT 5 none"
-    assert found.pop("/srv/xfs/homes") == "10240 10 ENOSPC 5 none"
+    for homes, error in (("/mnt/homes", "EDQUOT"), ("/srv/old/homes", "EDQUOT"), ("/srv/xfs/homes", "ENOSPC")):
+        # the last of 10 MiB may be in memory before it is refused
+        assert re.fullmatch(rf"10240 (9|10) {error} 5 none", found.pop(homes)), text
     assert found.pop("deleted") == "5 none"
     assert int(found.pop("files")) < 640, "a file for each 16 KiB"
     size, used = found.pop("new_ada").split()
@@ -153,4 +154,4 @@ def test_each_folder_is_limited(tmp_path: Path) -> None:
     assert int(used) < 100, "an archived home counts for its former owner"
     assert found.pop("raised") == "30720 30720 20 none"
     assert found.pop("lifted") == "40 none"
-    assert set(found.pop("failed").split()) <= {"active", "inactive"}
+    assert "failed" not in found.pop("failed").split(), text
