@@ -63,7 +63,7 @@ class Server:
                 header=[f"{name}: {value}" for name, value in self._headers.items()],
                 timeout=MESSAGE_SECONDS,
             )
-            return _execute(channels, code)
+            return run_code(channels, code)
 
     @property
     def _path(self) -> str:
@@ -74,7 +74,7 @@ class Server:
         return {"Authorization": f"token {self.token}"}
 
 
-def _execute(kernel: websocket.WebSocket, code: str) -> str:
+def run_code(kernel: websocket.WebSocket, code: str) -> str:
     """Runs code by Jupyter's messages; returns standard output."""
     request = uuid.uuid4().hex
     header = {"msg_id": request, "msg_type": "execute_request", "session": request, "username": "", "version": "5.3"}

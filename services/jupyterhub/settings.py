@@ -185,7 +185,7 @@ class JupyterHub(Model):
     maximum_home_size: Annotated[
         Size | None,
         Field(
-            description="Maximum size of each home, which the NFS server's file system enforces (ext4 or XFS, on a host "
-            "with a kernel of its own). Default: no limit but the volume's."
+            description="Maximum size of each home, which the NFS server's file system enforces: ext4 or XFS, on a "
+            "host with a kernel of its own. Default: none but `homes_size`."
         ),
     ] = None

@@ -1,12 +1,12 @@
-"""The volume with the homes is full: the notebook, `strata status` and the alert report it, and a user can still start
-a server to delete files."""
+"""The volume with the homes is full: the notebook, JupyterLab, `strata status` and the alert report it, and a user can
+still start a server, a kernel and a terminal to delete files."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -23,7 +23,7 @@ from strata_services.prometheus_server.service import SERVICE as PROMETHEUS
 
 from .commands import strata_json
 from .lab_site import homes_volume, require_lab
-from .scarce import full, make_space
+from .scarce import fill, full, make_space, run
 
 if TYPE_CHECKING:
     from testinfra.host import Host
@@ -73,12 +73,30 @@ def start(context: SiteContext, user: User) -> Server:
     return Server(user.http, user.hub.removeprefix("https://").rstrip("/"), USER, user.token())
 
 
+def request(server: Server, method: str, path: str) -> dict[str, Any]:
+    """The answer of the user's server, as JupyterLab requests it."""
+    answer = server.http.request(
+        method,
+        f"https://{server.host}/user/{server.user}/{path}",
+        headers={"Authorization": f"token {server.token}"},
+        timeout=SECONDS,
+    )
+    assert answer.ok, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def notice(server: Server) -> str | None:
+    """What JupyterLab shows about the home."""
+    text: str | None = request(server, "GET", "strata/api/culling")["full"]
+    return text
+
+
 def test_full_homes(context: SiteContext, user: User, site_host: Callable[[str], Host]) -> None:
     name = hosts_with("nfs_server", context.site, context.cloud_outputs)[0].name
     host, volume = site_host(name), homes_volume(context.site)
     server = start(context, user)
-    # IPython's directories: with no block left, the first kernel of a home cannot make them
-    server.run(context, "pass")
+    assert notice(server) is None
     with ExitStack() as stack:
         stack.callback(host.run, f"rm -f '{volume}/{USER}/{FILE}'")
         stack.enter_context(full(host, str(volume)))
@@ -97,7 +115,14 @@ def test_full_homes(context: SiteContext, user: User, site_host: Callable[[str],
             eventually(lambda: bool(source.query(alert)), SECONDS, "Prometheus evaluates the alert")
 
         user.stop()
+        # as that of a new user, whose IPython has no block for its directories
+        run(host, f"rm -r '{volume}/{USER}/.ipython'")
+        fill(host, str(volume))
         server = start(context, user)
+        text = notice(server)
+        assert text is not None
+        assert text.startswith("The volume with the homes of all users has no space left."), text
+        assert request(server, "POST", "api/terminals")["name"]
         server.run(context, DELETE)
         make_space(host, str(volume))
         assert json.loads(server.run(context, WRITE)) == [None, 64 << 20]

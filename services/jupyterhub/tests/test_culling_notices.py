@@ -163,7 +163,8 @@ def test_reading_is_no_activity_and_changes_are(jupyterlab: Lab) -> None:
     before = jupyterlab.last_activity()
     for path in ("contents", "sessions", "kernels", "terminals", "kernelspecs", "me"):
         jupyterlab.call("GET", f"api/{path}")
-    assert jupyterlab.call("GET", "strata/api/culling")["batch"] is None
+    answer = jupyterlab.call("GET", "strata/api/culling")
+    assert (answer["batch"], answer["full"]) == (None, None)
     jupyterlab.call("PUT", "lab/api/workspaces/test", {"data": {}, "metadata": {"id": "test"}})
     assert jupyterlab.last_activity() == before
     jupyterlab.call("PUT", "api/contents/new.txt", {"type": "file", "format": "text", "content": "new"})
@@ -182,6 +183,30 @@ sys.argv[0] = "jupyter-lab"
 runpy.run_module("jupyterlab", run_name="__main__")
 """
 """JupyterLab after the login of its user has ended; the notice's content is tested with the tokens."""
+
+
+FULL = """
+import runpy, sys
+from strata_notebook import home
+home.full = lambda *_: "Your home is full: all of it."
+sys.argv[0] = "jupyter-lab"
+runpy.run_module("jupyterlab", run_name="__main__")
+"""
+"""JupyterLab in a full home, without one; the text is tested with the file system."""
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("jupyterlab", [("-c", FULL)], indirect=True)
+def test_open_page_tells_of_a_full_home(jupyterlab: Lab, window: Browser) -> None:
+    window.visit(f"{jupyterlab.url}/lab?token=lab")
+    script = "return [...document.querySelectorAll('.Toastify__toast')].map(one => one.innerText)"
+
+    def shown() -> bool:
+        return [text for text in window.run(script) if "home" in text] == ["Your home is full: all of it."]
+
+    eventually(shown, SECONDS, "a notification")
+    # of the extension jupyter-resource-usage
+    eventually(lambda: "Disk:" in window.run("return document.body.innerText"), SECONDS, "the use of the home")
 
 
 @pytest.mark.nightly

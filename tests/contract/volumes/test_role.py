@@ -49,7 +49,7 @@ class Host:
             old.unlink()
         (self.links / name).symlink_to(self.disk)
 
-    def run(self, *volumes: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    def run(self, *volumes: dict[str, Any]) -> subprocess.CompletedProcess[str]:
         """Runs the role."""
         variables: dict[str, Any] = {
             "strata_site": "campus",
@@ -60,7 +60,7 @@ class Host:
         }
         return run_locally(self.directory / "play.yml", "storage-1", PLAY, variables)
 
-    def volume(self, path: Path | None = None, identifier: str = ID) -> dict[str, str]:
+    def volume(self, path: Path | None = None, identifier: str = ID) -> dict[str, Any]:
         """The volume on the disk."""
         return {"name": "data", "id": identifier, "mount_path": str(path or self.path)}
 
@@ -179,6 +179,17 @@ def test_a_file_system_that_is_mounted_there_is_refused(host: Host) -> None:
         assert "is the mount point of another file system" in refusal(host.run(host.volume()))
     finally:
         shell("umount", str(host.path))
+
+
+def test_a_file_system_without_quotas_is_refused_where_folders_are_limited(host: Host) -> None:
+    shell("mke2fs", "-q", "-t", "ext4", host.disk)
+    said = refusal(host.run({**host.volume(), "project_quotas": True}))
+    assert "the volume data of storage-1 has an export that limits its folders" in said
+    assert f"tune2fs -O project,quota -Q prjquota {host.disk}" in said
+    assert host.mounted_on() == []
+    # made by hand: the role gets as far as the kernel does
+    shell("tune2fs", "-O", "project,quota", "-Q", "prjquota", host.disk)
+    assert "has an export that limits its folders" not in host.run({**host.volume(), "project_quotas": True}).stdout
 
 
 def test_a_missing_disk_is_named(host: Host) -> None:

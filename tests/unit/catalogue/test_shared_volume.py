@@ -104,3 +104,18 @@ def test_a_volume_needs_an_nfs_server(monkeypatch: pytest.MonkeyPatch, tmp_path:
     give(monkeypatch, load_site(SITES["lab"]), SCRATCH)
     with pytest.raises(SiteError, match=r"nfs_server \(for its volume homes\)"):
         load_site(site)
+
+
+def test_limits_of_folders_reach_the_server_and_its_volume() -> None:
+    """The volume that has the export, and no other, gets quotas."""
+    site = load_site(SITES["cnaf"])
+    assert site.cloud is not None
+    storage = next(one for one in site.cloud.instances if "nfs_server" in one.roles)
+    exports: Any = role_variables("nfs_server", site, None)["nfs_server_exports"]
+    assert {e["name"]: e["folder_limit"] for e in exports if "folder_limit" in e} == {"homes": 50 * 2**20}
+    for path, limited in (("/srv/nfs/volumes", True), ("/srv", True), ("/srv/nfs/volumes2", False)):
+        volume = storage.volumes[0].model_copy(update={"mount_path": Path(path)})
+        instances = (storage.model_copy(update={"volumes": (volume,)}),)
+        other = site.model_copy(update={"cloud": site.cloud.model_copy(update={"instances": instances})})
+        found: Any = role_variables("volumes", other, None)["volumes_of_hosts"]
+        assert [one["project_quotas"] for one in found[storage.name]] == [limited]

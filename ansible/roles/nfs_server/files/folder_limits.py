@@ -184,10 +184,13 @@ def apply(exports: list[Export], limit: Callable[[Export, list[int]], None] = se
 
 def main(configuration: Path) -> int:
     """Applies the limits of a file, JSON: [{"path": …, "limit": …}]; prints the folders that are new."""
-    exports = [Export(Path(one["path"]), one["limit"]) for one in json.loads(configuration.read_text())]
     try:
-        for folder in apply([export for export in exports if export.path.is_dir()]):
-            print(f"{folder}: limited")
+        with configuration.open() as file:
+            # the role's run and the service's would give two folders the same project
+            fcntl.flock(file, fcntl.LOCK_EX)
+            exports = [Export(Path(one["path"]), one["limit"]) for one in json.load(file)]
+            for folder in apply([export for export in exports if export.path.is_dir()]):
+                print(f"{folder}: limited")
     except OSError as error:
         print(
             f"folder limits: {error}; the file system needs quotas of projects (mount option prjquota)", file=sys.stderr
