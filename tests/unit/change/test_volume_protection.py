@@ -94,8 +94,8 @@ def test_the_host_mounts_what_is_attached(campus: Callable[[Volumes], Site]) -> 
     outputs = CloudOutputs(instances={"storage-1": storage}, networks={})
     assert role_variables("volumes", site, outputs)["volumes_of_hosts"] == {
         "storage-1": [
-            {"name": "exports", "id": "volume-1", "mount_path": "/srv/nfs"},
-            {"name": "homes", "id": "", "mount_path": "/srv/nfs/home"},
+            {"name": "exports", "id": "volume-1", "mount_path": "/srv/nfs", "project_quotas": False},
+            {"name": "homes", "id": "", "mount_path": "/srv/nfs/home", "project_quotas": False},
         ]
     }
     assert "volumes" in conditions(site)
