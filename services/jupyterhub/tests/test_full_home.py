@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -77,19 +78,24 @@ def test_limit_must_leave_room(lab_with: object, settings: dict[str, str], messa
         load_site(lab_with(SERVICE, **settings))  # type: ignore[operator]
 
 
-@pytest.fixture
-def full_home(tmp_path: Path) -> Iterator[Path]:
-    """A new home on a file system without a free block."""
+@pytest.fixture(params=["new home", "home of a kernel"])
+def full_home(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """On a file system without a free block; the second is migrated from IPython's directory where it is not marked."""
     directory = tmp_path / "home"
     directory.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(directory)]
     if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode != 0:
         pytest.skip("root may not mount a file system here")
     try:
+        if request.param == "home of a kernel":
+            home.prepare_kernels(directory, {})
+            shutil.rmtree(directory / home.IPYTHON)
         done = subprocess.run(["dd", "if=/dev/zero", f"of={directory / FILLER}"], capture_output=True, check=False)
         assert b"No space left on device" in done.stderr
         # tmpfs has room for a directory without a block; a file system on a disk has not
-        subprocess.run(["mount", "-o", "remount,nr_inodes=3", str(directory)], check=True)
+        found = os.statvfs(directory)
+        inodes = found.f_files - found.f_ffree + 1
+        subprocess.run(["mount", "-o", f"remount,nr_inodes={inodes}", str(directory)], check=True)
         (directory / "last").touch()
         yield directory
     finally:

@@ -15,12 +15,16 @@ SAVED_BYTES = 4 << 20
 IPYTHON = Path(".ipython/profile_default")
 IPYTHON_FOLDERS = ("log", "pid", "security", "startup")
 """Of a profile; a kernel makes those that are missing, or does not start."""
+MIGRATED = Path(".jupyter/migrated")
+"""Where it is missing and IPython's directory is not, Jupyter's next start writes it, and ends if there is no space."""
 IPYTHON_WITHOUT_SPACE = "/tmp/ipython"  # noqa: S108  # the container's own
 
 
 def prepare_kernels(home: Path, environment: MutableMapping[str, str]) -> None:
-    """Makes IPython's directories, or has kernels make theirs in /tmp if the home has no space for them."""
+    """Makes what starts need while there is space; without, kernels make IPython's directories in /tmp."""
     try:
+        (home / MIGRATED.parent).mkdir(mode=0o700, exist_ok=True)
+        (home / MIGRATED).touch()
         for name in IPYTHON_FOLDERS:
             (home / IPYTHON / name).mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError:
