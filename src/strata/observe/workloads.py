@@ -66,10 +66,13 @@ def warnings(events: Iterable[Object]) -> dict[Owner, str]:
     def seen(event: Object) -> str:
         return str(event.get("lastTimestamp") or event.get("eventTime") or "")
 
+    # whoever writes an event may leave out any of it
     return {
-        (about["kind"], about.get("namespace", ""), about["name"]): _line(f"{event['reason']}: {event['message']}")
+        (about["kind"], about.get("namespace", ""), about["name"]): _line(
+            f"{event.get('reason', '')}: {event.get('message', '')}"
+        )
         for event in sorted(events, key=seen)
-        if (about := event["involvedObject"])
+        if (about := event["involvedObject"]).keys() >= {"kind", "name"}
     }
 
 

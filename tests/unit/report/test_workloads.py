@@ -180,6 +180,13 @@ def test_a_workload_says_why_and_what_to_run(items: list[Item], events: list[Ite
     assert one.command == command
 
 
+def test_an_event_about_nothing_breaks_no_status() -> None:
+    """Kubernetes requires none of an event's fields."""
+    about_nothing: Item = {"involvedObject": {"kind": "Node"}, "reason": "Rebooted", "lastTimestamp": None}
+    assert warnings([about_nothing, {"involvedObject": {}}]) == {}
+    assert warnings([{"involvedObject": {"kind": "Node", "name": "worker-1"}}]) == {("Node", "", "worker-1"): ":"}
+
+
 @pytest.mark.parametrize(
     ("restarts", "ran", "age", "named"),
     [(2, 30, 40, True), (1, 30, 40, False), (2, 700, 40, False), (9, 30, 700, False)],
