@@ -14,7 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from strata_bench.waiting import responds
+from strata_bench.waiting import eventually, responds
 
 
 @dataclass
@@ -35,6 +35,19 @@ class Service:
     def log(self) -> str:
         """What it has written so far."""
         return self.log_file.read_text()
+
+    def logged(self, **fields: object) -> dict[str, Any]:
+        """The last line with these fields; a request's is written once it has been answered."""
+        found: list[dict[str, Any]] = []
+
+        def written() -> bool:
+            # the last line may be half written
+            lines = map(json.loads, self.log.rpartition("\n")[0].splitlines())
+            found[:] = [line for line in lines if line.items() >= fields.items()]
+            return bool(found)
+
+        eventually(written, 60, f"a line in the log with {fields}")
+        return found[-1]
 
 
 @contextlib.contextmanager
