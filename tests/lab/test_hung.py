@@ -12,6 +12,7 @@ import pytest
 
 from strata.catalogue.service import SYSTEM_NAMESPACE
 from strata.models import Site
+from strata.observe.workloads import STABLE
 from strata.site.context import SiteContext
 from strata.site.hosts import hosts_with
 from strata_bench.waiting import eventually
@@ -37,8 +38,8 @@ from .service_parts import (
 )
 
 pytestmark = pytest.mark.nightly
-SETTLED_SECONDS = 900.0
-"""Status names a restart for less than this."""
+SETTLED_SECONDS = 1.5 * STABLE.total_seconds()
+"""Status names what has restarted for less."""
 
 PORTAL = Pods(SYSTEM_NAMESPACE, "deployment/portal", "server", "portal")
 PODS = [

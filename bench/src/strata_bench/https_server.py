@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import ssl
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -27,17 +27,21 @@ class HttpsServer:
     ca: str
 
 
-def answer_json(handler: BaseHTTPRequestHandler, status: int, body: object) -> None:
+def answer_json(
+    handler: BaseHTTPRequestHandler, status: int, body: object, headers: Mapping[str, str] | None = None
+) -> None:
     """Answers a request of a test's server.
 
     Args:
         handler: of the request.
         status: of HTTP.
         body: sent as JSON.
+        headers: further ones.
     """
     content = json.dumps(body).encode()
     handler.send_response(status)
-    handler.send_header("Content-Type", "application/json")
+    for name, value in {"Content-Type": "application/json", **(headers or {})}.items():
+        handler.send_header(name, value)
     handler.send_header("Content-Length", str(len(content)))
     handler.end_headers()
     handler.wfile.write(content)
@@ -47,7 +51,8 @@ def answer_json(handler: BaseHTTPRequestHandler, status: int, body: object) -> N
 def in_background(server: Server) -> Iterator[Server]:
     """Answers requests meanwhile; the server is closed afterwards."""
     with server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        # looks often whether it should end: tests have many
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         try:
             yield server
         finally:

@@ -7,13 +7,15 @@ import json
 import os
 import ssl
 import subprocess
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import requests
+
+from strata_bench.https_server import answer_json, in_background
 from strata_bench.waiting import eventually, responds
 
 
@@ -69,6 +71,17 @@ def running(
         assert process.wait(timeout=30) is not None
 
 
+def counted(url: str, count: str) -> str:
+    """The metrics of a service, once they have a count; that of a request comes after its answer.
+
+    Args:
+        url: of the metrics.
+        count: a metric with its labels.
+    """
+    eventually(lambda: count in requests.get(url, timeout=60).text, 60, f"{count} is counted")
+    return requests.get(url, timeout=60).text
+
+
 @contextlib.contextmanager
 def http_server(
     answer: Callable[[str], tuple[int, dict[str, str], Any]], tls: ssl.SSLContext | None = None
@@ -78,13 +91,7 @@ def http_server(
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             status, headers, body = answer(self.path)
-            data = json.dumps(body).encode()
-            self.send_response(status)
-            for name, value in {"Content-Type": "application/json", **headers}.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
+            answer_json(self, status, body, headers)
 
         def log_message(self, format: str, *arguments: Any) -> None:
             """Says nothing."""
@@ -92,11 +99,5 @@ def http_server(
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     if tls is not None:
         server.socket = tls.wrap_socket(server.socket, server_side=True)
-    # looks often whether it should end: tests have many
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-    thread.start()
-    try:
+    with in_background(server):
         yield f"http{'s' if tls else ''}://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()

@@ -11,10 +11,9 @@ import pytest
 import requests
 
 from strata.site.paths import REPOSITORY
-from strata_bench.service_processes import Service
+from strata_bench.service_processes import Service, counted
 from strata_bench.services import PostgreSQL, free_port
 from strata_bench.token_issuer import Issuer
-from strata_bench.waiting import eventually
 
 from .conftest import RunExample, StartExample
 
@@ -92,10 +91,8 @@ def test_probes_are_not_logged_and_requests_are(example: Service, issuer: Issuer
 def test_metrics_are_on_a_port_of_their_own(example: Service, issuer: Issuer, metrics_url: str) -> None:
     get(example, issuer, "/v1/numbers/7531")
     assert requests.get(f"{example.url}/metrics", timeout=60).status_code == 404
-    # counted once it has been answered
     count = 'example_http_requests_total{method="GET",route="/numbers/{number}",status="200"}'
-    eventually(lambda: count in requests.get(metrics_url, timeout=60).text, 60, "the request is counted")
-    text = requests.get(metrics_url, timeout=60).text
+    text = counted(metrics_url, count)
     assert "example_http_request_duration_seconds_bucket" in text
     assert "example_database_connections_limit 5.0" in text
     assert "7531" not in text

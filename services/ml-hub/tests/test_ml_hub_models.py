@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 import requests
 
-from strata_bench.service_processes import Service
-from strata_bench.waiting import eventually
+from strata_bench.service_processes import Service, counted
 
 Get = Callable[..., requests.Response]
 Catalogue = list[dict[str, Any]]
@@ -190,10 +189,8 @@ def test_openapi_document_describes_what_is_served(hub: Service) -> None:
 def test_metrics_are_on_a_port_of_their_own(get: Get, hub: Service, metrics_url: str) -> None:
     get("/models/google/flan-t5-large")
     assert requests.get(f"{hub.url}/metrics", timeout=60).status_code == 404
-    # counted once it has been answered
     count = 'ml_hub_http_requests_total{method="GET",route="/models/{model_id:path}",status="200"}'
-    eventually(lambda: count in requests.get(metrics_url, timeout=60).text, 60, "the request is counted")
-    text = requests.get(metrics_url, timeout=60).text
+    text = counted(metrics_url, count)
     assert "ml_hub_http_request_duration_seconds_bucket" in text
     assert "ml_hub_database_connections_limit 5.0" in text
     assert "flan-t5-large" not in text

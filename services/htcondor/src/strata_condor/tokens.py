@@ -130,35 +130,42 @@ def server(
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            try:
-                if self.path == "/healthz":
-                    self._answer(200, {})
-                elif self.path == JOBS.rstrip("/"):
-                    self._answer(200, issuer.owners(self.headers.get("Authorization", "")))
-                else:
-                    raise Refused(404, "POST /tokens")
-            except Refused as error:
-                self._answer(error.status, {"error": str(error)})
+            self._respond(200, self._get)
 
         def do_POST(self) -> None:
-            try:
-                if self.path not in endpoints:
-                    raise Refused(404, "POST /tokens")
-                longest, endpoint = endpoints[self.path]
-                length = self.headers.get("Content-Length", "0")
-                if not length.isdigit() or int(length) > longest:
-                    raise Refused(413, f"the body is longer than {longest} B")
-                body = self.rfile.read(int(length))
-                self._answer(201, endpoint(self.headers.get("Authorization", ""), body))
-            except Refused as error:
-                self._answer(error.status, {"error": str(error)})
+            self._respond(201, self._post)
 
         def do_DELETE(self) -> None:
+            self._respond(200, self._delete)
+
+        def _get(self) -> dict[str, Any]:
+            if self.path == "/healthz":
+                return {}
+            if self.path == JOBS.rstrip("/"):
+                return issuer.owners(self._authorization)
+            raise Refused(404, "POST /tokens")
+
+        def _post(self) -> dict[str, Any]:
+            if self.path not in endpoints:
+                raise Refused(404, "POST /tokens")
+            longest, endpoint = endpoints[self.path]
+            length = self.headers.get("Content-Length", "0")
+            if not length.isdigit() or int(length) > longest:
+                raise Refused(413, f"the body is longer than {longest} B")
+            return endpoint(self._authorization, self.rfile.read(int(length)))
+
+        def _delete(self) -> dict[str, Any]:
+            if not self.path.startswith(JOBS):
+                raise Refused(404, "DELETE /jobs/TENANT.USER")
+            return issuer.remove(self._authorization, unquote(self.path.removeprefix(JOBS)))
+
+        @property
+        def _authorization(self) -> str:
+            return self.headers.get("Authorization", "")
+
+        def _respond(self, status: int, answer: Callable[[], dict[str, Any]]) -> None:
             try:
-                if not self.path.startswith(JOBS):
-                    raise Refused(404, "DELETE /jobs/TENANT.USER")
-                owner = unquote(self.path.removeprefix(JOBS))
-                self._answer(200, issuer.remove(self.headers.get("Authorization", ""), owner))
+                self._answer(status, answer())
             except Refused as error:
                 self._answer(error.status, {"error": str(error)})
 
