@@ -10,12 +10,13 @@ from typing import Any
 from fastapi import APIRouter, Depends, FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from strata_http import database, health, problems
+from strata_http import database, health, problems, rate_limits
 from strata_http.bearer import require_token
 from strata_http.metrics import Metrics
 from strata_http.middleware import Observe
 from strata_http.migrations import Migrations
 from strata_http.problems import Problem
+from strata_http.rate_limits import limit_caller
 from strata_http.settings import ServeSettings
 from strata_http.tokens import TokenVerifier
 
@@ -31,6 +32,7 @@ class Api:
         path: below which the routes are, "/v3/ml-hub"; the document is at `openapi.json` there.
         routers: the routes; each of them needs a token.
         migrations: of the database.
+        public_routers: the routes that need no token, such as a login; each should have a limit for addresses.
     """
 
     title: str
@@ -39,6 +41,7 @@ class Api:
     path: str
     routers: Sequence[APIRouter]
     migrations: Migrations
+    public_routers: Sequence[APIRouter] = ()
 
 
 def create_app(api: Api, settings: ServeSettings) -> FastAPI:
@@ -72,13 +75,16 @@ def create_app(api: Api, settings: ServeSettings) -> FastAPI:
     )
     app.state.realm = service
     app.state.verifier = TokenVerifier(settings)
+    rate_limits.install(app, settings.rate_limit, settings.trusted_proxies)
     app.add_middleware(Observe, metrics=metrics)
     problems.install(app)
     database.install(app)
-    routes = APIRouter(prefix=api.path, dependencies=[Depends(require_token)], responses=problems.RESPONSES)
-    for router in api.routers:
-        routes.include_router(router)
-    app.include_router(routes)
+    guards = [Depends(require_token), Depends(limit_caller)]
+    for routers, dependencies in ((api.routers, guards), (api.public_routers, [])):
+        routes = APIRouter(prefix=api.path, dependencies=dependencies, responses=problems.RESPONSES)
+        for router in routers:
+            routes.include_router(router)
+        app.include_router(routes)
     app.include_router(health.create_router(service, api.migrations))
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app

@@ -73,6 +73,8 @@ def serve(app: FastAPI, settings: ServeSettings) -> None:
         log_config=None,
         access_log=False,
         server_header=False,
+        # it would believe X-Forwarded-For of any client on loopback; strata_http.addresses reads it
+        proxy_headers=False,
         timeout_graceful_shutdown=20,
     )
 

@@ -41,6 +41,7 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
     for status, text in (
         (401, "No token, or one that does not hold."),
         (422, "A value that cannot be."),
+        (429, "More requests than the limit; Retry-After says when to go on."),
         (503, "The database or the token issuer does not answer."),
     )
 }

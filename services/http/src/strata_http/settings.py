@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, HttpUrl, SecretStr, ValidationError, model_validator
+from pydantic import Field, HttpUrl, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 Port = Annotated[int, Field(ge=1, le=65535)]
@@ -142,3 +142,22 @@ class ServeSettings(DatabaseSettings, IssuerSettings):
     metrics_port: Port | None = Field(
         default=9464, description="TCP port of /metrics, apart from the API so that no proxy publishes it."
     )
+    trusted_proxies: Annotated[int, Field(ge=0, le=5)] = Field(
+        default=0,
+        description="Proxies in front, each of which appends the client's address to X-Forwarded-For: 1 behind the "
+        "site's ingress controller.",
+    )
+    rate_limit: str = Field(
+        default="3000/minute", description="Requests of one caller to one route in one process; beyond them, 429."
+    )
+
+    @field_validator("rate_limit")
+    @classmethod
+    def _check_rate_limit(cls, value: str) -> str:
+        from limits import parse  # late: services that read tokens only have no limits
+
+        try:
+            parse(value)
+        except ValueError:
+            raise ValueError(f"{value!r} is no limit such as 3000/minute") from None
+        return value

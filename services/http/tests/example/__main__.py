@@ -5,21 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Request
 from pydantic_settings import SettingsConfigDict
 from sqlalchemy import text
 
 from strata_http import commands
+from strata_http.addresses import client_address
 from strata_http.app import Api, create_app
 from strata_http.bearer import require_token
 from strata_http.database import Connection
 from strata_http.migrations import Migrations
+from strata_http.rate_limits import limit_address, limit_name
 from strata_http.settings import DatabaseSettings, ServeSettings
 from strata_http.tokens import Caller
 
 MIGRATIONS = Migrations(Path(__file__).parent / "versions")
 cli = commands.create_cli(__doc__)
-router = APIRouter()
+router, public = APIRouter(), APIRouter()
 
 
 class Database(DatabaseSettings):
@@ -54,11 +56,19 @@ def divide(number: int) -> float:
     return 1 / number
 
 
+@public.post("/logins", dependencies=[Depends(limit_address("3/hour"))])
+async def log_in(request: Request, name: str) -> str:
+    """Needs no token; twice for a name, three times for an address."""
+    await limit_name(request, "2/hour", name)
+    return client_address(request)
+
+
 @cli.command()
 def serve() -> None:
     """Serve the API."""
     settings = commands.read_settings(Settings)
-    commands.serve(create_app(Api("Example", "1", "An example.", "/v1", (router,), MIGRATIONS), settings), settings)
+    api = Api("Example", "1", "An example.", "/v1", (router,), MIGRATIONS, public_routers=(public,))
+    commands.serve(create_app(api, settings), settings)
 
 
 @cli.command()
