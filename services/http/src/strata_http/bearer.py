@@ -32,5 +32,5 @@ def require_token(
         raise HTTPException(401, str(error), headers={"WWW-Authenticate": challenge}) from error
     except IssuerUnavailable as error:
         raise HTTPException(503, f"{error}; try again", headers={"Retry-After": "10"}) from error
-    request.state.subject = caller.subject
+    request.state.subject, request.state.username = caller.subject, caller.username
     return caller

@@ -38,6 +38,9 @@ class Metrics:
             buckets=BUCKETS,
             registry=self.registry,
         )
+        self.audit_records = Counter(
+            f"{prefix}_audit_records", "Requests to change something.", ("action", "outcome"), registry=self.registry
+        )
         self.database_errors = Counter(
             f"{prefix}_database_errors", "Statements and connections that failed.", registry=self.registry
         )

@@ -1,4 +1,4 @@
-"""Around every request: an id, a line in the log, two metrics."""
+"""Around every request: an id, a line in the log, two metrics, and the audit record of a change."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import uuid
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from strata_http import audit
 from strata_http.health import PATHS
 from strata_http.metrics import Metrics
 
+METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 log = structlog.get_logger(__name__)
@@ -49,9 +51,10 @@ class Observe:
                 seconds = time.perf_counter() - begin
                 # the template, not the path: metrics must not grow with what callers ask for
                 route = getattr(scope.get("route"), "path", "unmatched")
-                method = scope["method"] if scope["method"] in ("GET", "HEAD", "OPTIONS") else "other"
+                method = scope["method"] if scope["method"] in METHODS else "other"
                 self.metrics.requests.labels(method, route, str(status)).inc()
                 self.metrics.latency.labels(method, route).observe(seconds)
+                audit.record(scope, status, self.metrics.audit_records)
                 # probes come every few seconds; they are logged only when they fail
                 if status >= 400 or scope["path"] not in PATHS:
                     log.info(

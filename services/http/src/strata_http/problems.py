@@ -52,6 +52,11 @@ def not_found(description: str) -> dict[int | str, dict[str, Any]]:
     return {404: {**RESPONSES[401], "description": description}}
 
 
+def forbidden(description: str) -> dict[int | str, dict[str, Any]]:
+    """`responses` of a route that some callers may not use."""
+    return {403: {**RESPONSES[401], "description": description}}
+
+
 def problem_response(
     request: Request,
     status: int,

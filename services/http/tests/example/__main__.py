@@ -5,22 +5,25 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, HTTPException, Request
 from pydantic_settings import SettingsConfigDict
 from sqlalchemy import text
 
 from strata_http import commands
 from strata_http.addresses import client_address
 from strata_http.app import Api, create_app
+from strata_http.audit import Change, describe
 from strata_http.bearer import require_token
 from strata_http.database import Connection
 from strata_http.migrations import Migrations
+from strata_http.problems import forbidden, not_found
 from strata_http.rate_limits import limit_address, limit_name
 from strata_http.settings import DatabaseSettings, ServeSettings
 from strata_http.tokens import Caller
 
 MIGRATIONS = Migrations(Path(__file__).parent / "versions")
 cli = commands.create_cli(__doc__)
+REFUSED = forbidden("Another tenant's.") | not_found("No such note.")
 router, public = APIRouter(), APIRouter()
 
 
@@ -54,6 +57,18 @@ async def greeting(connection: Connection) -> str:
 def divide(number: int) -> float:
     """Fails for 0."""
     return 1 / number
+
+
+@router.delete("/tenants/{tenant}/notes/{number}", status_code=204, responses=REFUSED)
+async def delete_note(
+    request: Request, who: Annotated[Caller, Depends(require_token)], tenant: str, number: int
+) -> None:
+    """Changes nothing, but says so."""
+    describe(request, Change("notes.delete", f"notes/{number}", tenant))
+    if tenant not in who.tenants:
+        raise HTTPException(403, f"you are no member of the tenant {tenant}")
+    if number > 9:
+        raise HTTPException(404, "there is no such note")
 
 
 @public.post("/logins", dependencies=[Depends(limit_address("3/hour"))])
