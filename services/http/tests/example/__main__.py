@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import pathlib
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, HTTPException, Request
+from fastapi import APIRouter, Depends, HTTPException, Path, Request
 from pydantic_settings import SettingsConfigDict
 from sqlalchemy import text
 
@@ -21,8 +21,9 @@ from strata_http.rate_limits import limit_address, limit_name
 from strata_http.settings import DatabaseSettings, ServeSettings
 from strata_http.tokens import Caller
 
-MIGRATIONS = Migrations(Path(__file__).parent / "versions")
+MIGRATIONS = Migrations(pathlib.Path(__file__).parent / "versions")
 cli = commands.create_cli(__doc__)
+Tenant = Annotated[str, Path(examples=["hep"])]
 REFUSED = forbidden("Another tenant's.") | not_found("No such note.")
 router, public = APIRouter(), APIRouter()
 
@@ -61,7 +62,7 @@ def divide(number: int) -> float:
 
 @router.delete("/tenants/{tenant}/notes/{number}", status_code=204, responses=REFUSED)
 async def delete_note(
-    request: Request, who: Annotated[Caller, Depends(require_token)], tenant: str, number: int
+    request: Request, who: Annotated[Caller, Depends(require_token)], tenant: Tenant, number: int
 ) -> None:
     """Changes nothing, but says so."""
     describe(request, Change("notes.delete", f"notes/{number}", tenant))
