@@ -91,6 +91,11 @@ def test_its_own_tests_pass(copy: Copy) -> None:
     assert "10 passed" in said
 
 
+def test_its_release_meets_what_every_release_must(copy: Copy) -> None:
+    chosen = ("tests/contract/catalogue/test_charts.py", "-k", f"{NAME} and not api_server")
+    assert "11 passed" in copy.run(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *chosen)
+
+
 def test_its_lock_pins_what_the_package_s_does(copy: Copy) -> None:
     """As uv judges it, without an index; an image gets what the lock pins."""
     uv = ("uv", "lock", "--check", "--offline", f"--cache-dir={copy.root.parent / 'empty'}")
