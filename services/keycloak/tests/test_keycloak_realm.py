@@ -35,6 +35,7 @@ ENDPOINTS = Endpoints(f"{AT}/auth", f"{AT}/token", f"{AT}/userinfo", f"{AT}/cert
 OWN = Issuer(REALM, ENDPOINTS, ENDPOINTS, CLIENT, "", AUDIENCE_SCOPE, {}, "")
 CALLBACK = "https://notebooks.lab.strata.test/hub/oauth_callback"
 NOTEBOOKS_SECRET = secrets.token_urlsafe(16)
+PASSWORDS_SECRET = secrets.token_urlsafe(16)
 VERIFY_SECRET = secrets.token_urlsafe(16)
 NOTEBOOKS = Login("notebooks", CALLBACK, NOTEBOOKS_SECRET)
 KUBECTL = Login(cluster_login.CLIENT, cluster_login.REDIRECT_URLS[0])
@@ -156,6 +157,7 @@ def site() -> dict[str, Any]:
                 "optional_audiences": ["ml-hub"],
             },
             {"id": "notebooks", "secret": NOTEBOOKS_SECRET, "redirect_urls": [CALLBACK], "audiences": ["ml-hub"]},
+            {"id": "authenticator", "secret": PASSWORDS_SECRET, "passwords": True, "audiences": ["ml-hub", "other"]},
         ],
         "tenants": [
             {

@@ -1,32 +1,41 @@
-"""The token of a request, as RFC 6750 has it: `Authorization: Bearer …`."""
+"""The token of a request: `Authorization: Bearer …` as RFC 6750 has it, or `X-Tapis-Token: …` of Tapis' clients."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
 from fastapi import Depends, HTTPException, Request
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBearer
 
 from strata_http.tokens import Caller, InvalidToken, IssuerUnavailable, TokenVerifier
 
 _bearer = HTTPBearer(auto_error=False, bearerFormat="JWT", description="A JWT of the site's issuer.")
+TAPIS_HEADER = "X-Tapis-Token"
+_tapis = APIKeyHeader(name=TAPIS_HEADER, auto_error=False, description="The same JWT, as Tapis' clients send it.")
 
 
 def require_token(
-    request: Request, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
+    request: Request,
+    credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
+    _header: Annotated[str | None, Depends(_tapis)],
 ) -> Caller:
     """Dependency of every route behind a token.
 
     Raises:
-        HTTPException: 401 with a challenge as in RFC 6750, or 503 when the issuer does not answer.
+        HTTPException: 400 for two tokens that differ, 401 with a challenge as in RFC 6750, or 503 when the issuer does
+            not answer.
     """
     realm = f'Bearer realm="{request.app.state.realm}"'
-    if credentials is None or not credentials.credentials:
-        detail = "this route needs a token: Authorization: Bearer …"
+    # all of them: the framework reads the first of several headers, a proxy may read another
+    tokens = {*request.headers.getlist(TAPIS_HEADER), credentials.credentials if credentials else ""} - {""}
+    if not tokens:
+        detail = f"this route needs a token: Authorization: Bearer …, or {TAPIS_HEADER}: …"
         raise HTTPException(401, detail, headers={"WWW-Authenticate": realm})
+    if len(tokens) > 1:
+        raise HTTPException(400, f"Authorization and {TAPIS_HEADER} hold different tokens: send one")
     verifier: TokenVerifier = request.app.state.verifier
     try:
-        caller = verifier.verify(credentials.credentials)
+        caller = verifier.verify(tokens.pop())
     except InvalidToken as error:
         challenge = f'{realm}, error="invalid_token", error_description="{error}"'
         raise HTTPException(401, str(error), headers={"WWW-Authenticate": challenge}) from error

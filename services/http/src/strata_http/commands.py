@@ -15,7 +15,7 @@ from sqlalchemy.exc import DBAPIError
 from strata_http import logs
 from strata_http.database import create_command_engine
 from strata_http.migrations import Migrations
-from strata_http.settings import CommonSettings, DatabaseSettings, ServeSettings
+from strata_http.settings import CommonSettings, DatabaseSettings, HttpSettings
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -62,7 +62,7 @@ def database_errors(settings: DatabaseSettings) -> Iterator[None]:
         raise fail(f"PostgreSQL {where}: {str(error.orig).strip()}") from error
 
 
-def serve(app: FastAPI, settings: ServeSettings) -> None:
+def serve(app: FastAPI, settings: HttpSettings) -> None:
     """Serves until the process is told to end."""
     import uvicorn  # late: the other commands need no web server
 

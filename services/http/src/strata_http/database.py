@@ -14,7 +14,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 
-from strata_http.problems import problem_response
+from strata_http.errors import error_response
 from strata_http.settings import DatabaseSettings
 
 log = structlog.get_logger(__name__)
@@ -88,7 +88,7 @@ Connection = Annotated[AsyncConnection, Depends(_connection, scope="function")]
 async def _database_down(request: Request, error: Exception) -> JSONResponse:
     log.error("database unavailable", error=type(error).__name__, reason=str(getattr(error, "orig", error)))
     detail = "the database does not answer; try again"
-    return problem_response(request, 503, detail, headers={"Retry-After": "5"})
+    return error_response(request, 503, detail, headers={"Retry-After": "5"})
 
 
 def install(app: FastAPI) -> None:

@@ -20,20 +20,24 @@ class Health(BaseModel):
     status: Literal["ok"] = "ok"
 
 
-def create_router(service: str, migrations: Migrations) -> APIRouter:
+def create_router(service: str, migrations: Migrations | None) -> APIRouter:
     """The routes of one service.
 
     Args:
         service: its name, for messages.
-        migrations: whose newest version the database must have.
+        migrations: whose newest version the database must have; None for a service without a database.
     """
     router = APIRouter(tags=["health"])
-    head, fix = migrations.head(), f"run `{service} migrate`"
 
     @router.get("/healthz", summary="The process is alive")
     async def live() -> Health:
         """Checks nothing else: a restart repairs no database."""
         return Health()
+
+    if migrations is None:
+        router.get("/readyz", summary="The process is alive: it has no database")(live)
+        return router
+    head, fix = migrations.head(), f"run `{service} migrate`"
 
     @router.get("/readyz", summary="The database answers, with the schema of this release")
     async def ready(request: Request) -> Health:

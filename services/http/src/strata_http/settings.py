@@ -134,8 +134,8 @@ class IssuerSettings(CommonSettings):
         return str(self.issuer).rstrip("/")
 
 
-class ServeSettings(DatabaseSettings, IssuerSettings):
-    """All that `serve` needs."""
+class HttpSettings(IssuerSettings):
+    """What `serve` needs of a service without a database."""
 
     bind_address: str = Field(default="127.0.0.1", description="Address to listen on.")
     bind_port: Port = Field(default=8080, description="TCP port of the API.")
@@ -161,3 +161,7 @@ class ServeSettings(DatabaseSettings, IssuerSettings):
         except ValueError:
             raise ValueError(f"{value!r} is no limit such as 3000/minute") from None
         return value
+
+
+class ServeSettings(DatabaseSettings, HttpSettings):
+    """All that `serve` needs of a service with a database."""

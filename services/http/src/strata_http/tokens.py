@@ -9,8 +9,9 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import jwt
 import structlog
@@ -22,6 +23,8 @@ STALE_SECONDS = 3600.0
 """How long the last keys serve while the issuer does not answer."""
 
 _TENANT_GROUP = re.compile(r"/tenants/([a-z0-9]([a-z0-9-]*[a-z0-9])?)")
+
+AnswerT = TypeVar("AnswerT")
 
 log = structlog.get_logger(__name__)
 
@@ -80,24 +83,51 @@ class IssuerKeys:
             IssuerUnavailable: the issuer does not answer and no keys are cached.
         """
         with self._lock:
-            if time.monotonic() < self._retry_at:
-                return self._find_stale(key_id)
             try:
-                client = self._client or self._discover()
-                self._client = client
-                try:
-                    key = client.get_signing_key(key_id)
-                finally:
-                    if (cache := client.jwk_set_cache) and (keys := cache.get()):
-                        self._known = {k.key_id: k for k in keys.keys if k.key_id}
-                        self._known_at = time.monotonic()
-            except (jwt.PyJWKClientConnectionError, OSError, ValueError, jwt.PyJWKSetError) as error:
-                log.warning("issuer does not answer", error=str(error))
-                self._retry_at = time.monotonic() + self._settings.keys_refresh_seconds
-                return self._find_stale(key_id)
+                key = self._ask(lambda client: client.get_signing_key(key_id))
             except jwt.PyJWKClientError as error:
                 raise InvalidToken("the issuer publishes no key with the token's key id") from error
-            return key
+            return key or self._find_stale(key_id)
+
+    def current(self, algorithm: str) -> jwt.PyJWK | None:
+        """The first key of an algorithm that the issuer publishes, which issuers sign with; through an outage, the last
+        one that was read.
+
+        Args:
+            algorithm: of the signatures, RS256.
+
+        Returns:
+            None while the issuer has not answered since the start, or publishes no such key.
+        """
+        with self._lock:
+            try:
+                keys = self._ask(lambda client: client.get_signing_keys())
+            except jwt.PyJWKClientError:
+                keys = []
+            known = [*self._known.values()] if keys is None else keys
+            return next((key for key in known if key.algorithm_name == algorithm), None)
+
+    def _ask(self, question: Callable[[jwt.PyJWKClient], AnswerT]) -> AnswerT | None:
+        """What the issuer's keys answer; None while it does not respond. Callers hold the lock.
+
+        Raises:
+            PyJWKClientError: it has no such key.
+        """
+        if time.monotonic() < self._retry_at:
+            return None
+        try:
+            client = self._client or self._discover()
+            self._client = client
+            try:
+                return question(client)
+            finally:
+                if (cache := client.jwk_set_cache) and (keys := cache.get()):
+                    self._known = {k.key_id: k for k in keys.keys if k.key_id}
+                    self._known_at = time.monotonic()
+        except (jwt.PyJWKClientConnectionError, OSError, ValueError, jwt.PyJWKSetError) as error:
+            log.warning("issuer does not answer", error=str(error))
+            self._retry_at = time.monotonic() + self._settings.keys_refresh_seconds
+            return None
 
     def _find_stale(self, key_id: str) -> jwt.PyJWK:
         if not self._known or time.monotonic() - self._known_at > STALE_SECONDS:
@@ -132,7 +162,7 @@ class TokenVerifier:
 
     def __init__(self, settings: IssuerSettings) -> None:
         self._settings = settings
-        self._keys = IssuerKeys(settings)
+        self.keys = IssuerKeys(settings)
 
     def verify(self, token: str) -> Caller:
         """Who holds the token.
@@ -152,7 +182,7 @@ class TokenVerifier:
                 raise InvalidToken("the token names no key id")
             claims = jwt.decode(
                 token,
-                self._keys.find(key_id).key,
+                self.keys.find(key_id).key,
                 algorithms=list(settings.token_algorithms),
                 audience=settings.audience,
                 issuer=[settings.issuer_claim, settings.issuer_claim + "/"],
