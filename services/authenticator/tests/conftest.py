@@ -47,8 +47,13 @@ class Login:
         if self.broken is not None:
             return self.broken
         clients = {CLIENT: CLIENT_SECRET, "own": "key"}
-        if clients.get(form.get("client_id", "")) != form.get("client_secret"):
+        if form.get("client_id") not in clients:
             return 401, {"error": "invalid_client", "error_description": "Invalid client or Invalid client credentials"}
+        if form.get("client_secret") != clients[form["client_id"]]:
+            return 401, {
+                "error": "unauthorized_client",
+                "error_description": "Invalid client or Invalid client credentials",
+            }
         if form["grant_type"] == "password":
             if form["username"] == "new":
                 return 400, {"error": "invalid_grant", "error_description": "Account is not fully set up"}
@@ -63,9 +68,10 @@ class Login:
 
     def tokens(self, username: str) -> dict[str, Any]:
         """Of a login."""
-        claims = {"preferred_username": username, "email": f"{username}@example.org", "jti": "one"}
+        claims: dict[str, Any] = {"preferred_username": username, "email": f"{username}@example.org", "jti": "one"}
         audiences = ["authenticator", "ml-hub"]
-        access = self.issuer.token(aud=audiences, **claims, **{"tapis/tenant_id": "lab", "tapis/username": username})
+        claims |= {"tapis/tenant_id": "lab", "tapis/username": username}
+        access = self.issuer.token(aud=audiences, **claims)
         refresh = self.issuer.token(aud=self.issuer.url, exp=int(time.time()) + 1800, jti="two")
         return {"access_token": access, "expires_in": 300, "refresh_token": refresh, "refresh_expires_in": 1800}
 
