@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 from urllib.parse import urlsplit
 
-from pydantic import Field, model_validator
+from pydantic import Field, StrictBool, model_validator
 from pydantic_core import PydanticCustomError
 
 from strata.catalogue.needs import Secret
@@ -45,7 +45,7 @@ class Email(Model):
             description="At the mail server; its password is the secret alertmanager_smtp_password. Default: no login.",
         ),
     ] = None
-    starttls: Annotated[bool, Field(description="Whether the mail server must offer STARTTLS.")] = True
+    starttls: Annotated[StrictBool, Field(description="Whether the mail server must offer STARTTLS.")] = True
 
 
 class Webhook(Model):
@@ -54,7 +54,7 @@ class Webhook(Model):
     layer: ClassVar[str] = "platform"
     url: Annotated[HttpsUrl, Field(description="Where alerts are posted.")]
     bearer_token: Annotated[
-        bool, Field(description="Whether requests carry the secret alertmanager_webhook_token as bearer token.")
+        StrictBool, Field(description="Whether requests carry the secret alertmanager_webhook_token as bearer token.")
     ] = False
 
 
