@@ -49,7 +49,7 @@ def dask_server(site: Site) -> DaskServer:
     """The gateway, for the hub."""
     return DaskServer(
         url=f"http://{NAME}.{NAMESPACE.name}.svc:{PORT}",
-        public_url=f"https://{HOSTNAME.host(site.domain)}",
+        public_url=f"https://{HOSTNAME.host(site)}",
         pods=pods_peer(NAMESPACE.name, {"app.kubernetes.io/name": NAME}),
         port=PORT,
         name=NAME,

@@ -122,10 +122,11 @@ def _clients(context: ServiceContext[Keycloak]) -> list[dict[str, object]]:
         {
             "id": need.name,
             "secret": context.secrets.get(need.secret),
-            "audiences": need.audiences,
+            "audiences": need.token_audiences(context.site),
             "redirect_urls": need.redirect_urls(domain),
             "logout_urls": need.logout_urls(domain),
             "service_account": need.has_service_account,
+            "passwords": need.passwords,
         }
         for _, need in needed(context.site, Client)
     ]

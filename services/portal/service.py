@@ -69,7 +69,7 @@ def entries(site: Site, documentation: str | None) -> list[dict[str, str]]:
     found: list[tuple[dict[str, str], Path]] = []
     for service, need in needed(site, Hostname):
         if need.title:
-            host = need.host(site.domain)
+            host = need.host(site)
             entry = {"title": need.title, "summary": need.summary, "host": host, "health": need.health_path or "/"}
             if need.command:
                 entry["command"] = need.command.replace("{url}", f"https://{host}")

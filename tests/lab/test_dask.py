@@ -147,7 +147,7 @@ def test_a_cluster_computes_and_ends_with_its_notebook(member: Member) -> None:
     images = {container["image"] for pod in pods for container in pod["spec"]["containers"]}
     assert images == {notebook["spec"]["containers"][0]["image"]}
     assert {pod["metadata"]["annotations"]["hub.jupyter.org/username"] for pod in pods} == {NAME}
-    assert made["dashboard"].startswith(f"https://{HOSTNAME.host(member.context.site.domain)}/clusters/")
+    assert made["dashboard"].startswith(f"https://{HOSTNAME.host(member.context.site)}/clusters/")
     page = member.user.http.get(made["dashboard"], timeout=PAGE_SECONDS)
     assert page.status_code == 200
     assert "Dask" in page.text

@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Any
 
 import jwt
-from cryptography.hazmat.primitives.asymmetric import ec
-from jwt.algorithms import ECAlgorithm
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
 from strata_bench.service_processes import http_server
 
@@ -18,15 +18,35 @@ from strata_bench.service_processes import http_server
 class Key:
     """A signing key of the tests."""
 
+    algorithm = "ES256"
+
     def __init__(self, key_id: str) -> None:
         self.key_id = key_id
-        self.private = ec.generate_private_key(ec.SECP256R1())
+        self.private: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey = ec.generate_private_key(ec.SECP256R1())
 
     @cached_property
     def jwk(self) -> dict[str, Any]:
         """Its public part."""
+        assert isinstance(self.private, ec.EllipticCurvePrivateKey)
         public: dict[str, Any] = ECAlgorithm.to_jwk(self.private.public_key(), as_dict=True)
         return {"kty": "EC", "crv": "P-256", "x": public["x"], "y": public["y"], "kid": self.key_id, "use": "sig"}
+
+
+class RsaKey(Key):
+    """One as Keycloak has it."""
+
+    algorithm = "RS256"
+
+    def __init__(self, key_id: str) -> None:
+        self.key_id = key_id
+        self.private = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+    @cached_property
+    def jwk(self) -> dict[str, Any]:
+        """Its public part."""
+        assert isinstance(self.private, rsa.RSAPrivateKey)
+        public: dict[str, Any] = RSAAlgorithm.to_jwk(self.private.public_key(), as_dict=True)
+        return {"kty": "RSA", "n": public["n"], "e": public["e"], "kid": self.key_id, "use": "sig", "alg": "RS256"}
 
 
 class Issuer:
@@ -61,7 +81,7 @@ class Issuer:
         values = {"iss": self.url, "sub": "tester", "aud": self.audience, "iat": now, "exp": now + 300, **claims}
         kept = {name: value for name, value in values.items() if value is not None}
         named = {"kid": key.key_id, **(headers or {})}
-        return jwt.encode(kept, key.private, "ES256", headers={k: v for k, v in named.items() if v is not None})
+        return jwt.encode(kept, key.private, key.algorithm, headers={k: v for k, v in named.items() if v is not None})
 
 
 @contextlib.contextmanager

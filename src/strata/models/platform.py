@@ -237,3 +237,7 @@ class Platform(Model):
         StorageClass | None, Field(description="Storage class for claims of tenants. Default: none.")
     ] = None
     ingress: Annotated[Ingress, Field(description="The ingress controller.")] = Ingress()
+    api_hostname: Annotated[
+        DnsLabel,
+        Field(description="Services that share the API's name respond below https://<api_hostname>.<domain>/v3."),
+    ] = "api"

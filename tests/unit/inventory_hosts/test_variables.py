@@ -107,7 +107,7 @@ def test_secrets_and_certificates_are_lookups_not_values(site: Site, outputs: Cl
 
 def test_names_of_services_lead_to_the_load_balancer(site: Site, outputs: CloudOutputs) -> None:
     names = {n["name"]: n["address"] for n in variables("base", site, outputs)["base_service_names"]}
-    wanted = {need.host(site.domain) for _, need in needed(site, Hostname)}
+    wanted = {need.host(site) for _, need in needed(site, Hostname)}
     assert site.domain in wanted, "the front page has no host name"
     assert {service.host for service in published_services(site)} == wanted
     for name in wanted:

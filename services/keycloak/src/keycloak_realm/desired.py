@@ -21,6 +21,7 @@ class Client:
         logout_urls: where browsers are sent after a logout.
         service_account: whether it gets tokens of its own.
         device: whether people log in with a code on another device.
+        passwords: whether it passes on people's names and passwords.
     """
 
     id: str
@@ -31,6 +32,12 @@ class Client:
     logout_urls: tuple[str, ...] = ()
     service_account: bool = False
     device: bool = False
+    passwords: bool = False
+
+    @property
+    def has_logins(self) -> bool:
+        """Whether its tokens are people's."""
+        return bool(self.redirect_urls) or self.device or self.passwords
 
 
 @dataclass(frozen=True)
@@ -56,7 +63,7 @@ class Desired:
 
     Args:
         realm: its name.
-        title: shown on its pages.
+        title: name of the site, shown on its pages and in Tapis' claims.
         clients: that Strata keeps; others are left alone.
         tenants: of the site.
         signing_keys: PEM of the private key that signs tokens, and of the one before, whose tokens hold to their end.

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from keycloak_realm import groups
+from keycloak_realm import groups, tapis_claims
 from keycloak_realm.api import Api, Json, Refused
 from keycloak_realm.desired import Client, Desired
 
@@ -127,25 +127,28 @@ def _profile(api: Api) -> None:
 
 def _scopes(api: Api, desired: Desired) -> None:
     live = {scope["name"]: scope for scope in api.get("/client-scopes")}
-    wanted: dict[str, tuple[Json, Json]] = {"groups": (GROUPS_SCOPE, GROUPS_MAPPER)}
+    wanted: dict[str, tuple[Json, list[Json]]] = {
+        "groups": (GROUPS_SCOPE, [GROUPS_MAPPER]),
+        tapis_claims.SCOPE["name"]: (tapis_claims.SCOPE, tapis_claims.mappers(desired.title)),
+    }
     for audience in desired.audiences:
         name = audience_scope(audience)
         scope = {"name": name, "protocol": "openid-connect", "attributes": {"include.in.token.scope": "false"}}
         config = {"included.custom.audience": audience, "access.token.claim": "true", "id.token.claim": "false"}
         config["introspection.token.claim"] = "true"
         mapper = {"name": "audience", "protocol": "openid-connect", "protocolMapper": "oidc-audience-mapper"}
-        wanted[name] = (scope, {**mapper, "config": config})
-    for name, (scope, mapper) in wanted.items():
+        wanted[name] = (scope, [{**mapper, "config": config}])
+    for name, (scope, mappers) in wanted.items():
         if name not in live:
-            api.post("/client-scopes", {**scope, "protocolMappers": [mapper]})
+            api.post("/client-scopes", {**scope, "protocolMappers": mappers})
             continue
-        mappers = {one["name"]: one for one in live[name].get("protocolMappers", [])}
+        found = {one["name"]: one for one in live[name].get("protocolMappers", [])}
         path = f"/client-scopes/{live[name]['id']}/protocol-mappers/models"
-        if mapper["name"] not in mappers:
-            api.post(path, mapper)
-        elif not _covers(mappers[mapper["name"]], mapper):
-            found = mappers[mapper["name"]]
-            api.put(f"{path}/{found['id']}", {**found, **mapper})
+        for mapper in mappers:
+            if mapper["name"] not in found:
+                api.post(path, mapper)
+            elif not _covers(found[mapper["name"]], mapper):
+                api.put(f"{path}/{found[mapper['name']]['id']}", {**found[mapper["name"]], **mapper})
     for name, scope in live.items():
         if name.startswith(audience_scope("")) and name not in wanted:
             api.delete(f"/client-scopes/{scope['id']}")
@@ -187,6 +190,8 @@ def representation(client: Client) -> dict[str, Any]:
     scopes = [*DEFAULT_SCOPES, *map(audience_scope, client.audiences)]
     if client.service_account:
         scopes.append("service_account")
+    if client.has_logins:
+        scopes.append(tapis_claims.SCOPE["name"])
     attributes = {
         MANAGED: "true",
         "post.logout.redirect.uris": "##".join(client.logout_urls),
@@ -205,7 +210,7 @@ def representation(client: Client) -> dict[str, Any]:
         **({"secret": client.secret, "clientAuthenticatorType": "client-secret"} if client.secret else {}),
         "standardFlowEnabled": bool(client.redirect_urls),
         "implicitFlowEnabled": False,
-        "directAccessGrantsEnabled": False,
+        "directAccessGrantsEnabled": client.passwords,
         "serviceAccountsEnabled": client.service_account,
         "fullScopeAllowed": False,
         "redirectUris": sorted(client.redirect_urls),

@@ -1,6 +1,7 @@
 """What a service can need from the platform; each word is one module, which also provides it."""
 
 from strata.catalogue.needs.accelerators import Accelerators
+from strata.catalogue.needs.api_path import ApiPath
 from strata.catalogue.needs.audience import Audience
 from strata.catalogue.needs.base import Need, SecretReference
 from strata.catalogue.needs.batch_queue import BatchQueue
@@ -21,6 +22,7 @@ from strata.catalogue.needs.upstream_chart import UpstreamChart
 
 __all__ = [
     "Accelerators",
+    "ApiPath",
     "Audience",
     "BatchQueue",
     "Bucket",

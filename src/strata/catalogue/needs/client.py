@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from strata.catalogue.issuer import IssuerEndpoints, endpoints, issuer_findings
+from strata.catalogue.needs.audience import audiences
 from strata.catalogue.needs.base import Need, SecretReference
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ class Client(Need[ClientAccess]):
         redirect_paths: below that name, where the issuer sends browsers after a login.
         logout_paths: below that name, where the issuer sends browsers after a logout.
         service_account: whether it gets tokens of its own beside logins.
+        passwords: whether it passes on people's names and passwords (resource owner password credentials); the tokens,
+            for all services of the site, are theirs, and it gets none of its own.
     """
 
     name: str
@@ -53,6 +56,7 @@ class Client(Need[ClientAccess]):
     redirect_paths: tuple[str, ...] = ()
     logout_paths: tuple[str, ...] = ("/",)
     service_account: bool = False
+    passwords: bool = False
 
     def __post_init__(self) -> None:
         if self.redirect_paths and not self.hostname:
@@ -66,7 +70,11 @@ class Client(Need[ClientAccess]):
     @property
     def has_service_account(self) -> bool:
         """Whether it may use the client credentials grant."""
-        return self.service_account or not self.redirect_paths
+        return self.service_account or not (self.redirect_paths or self.passwords)
+
+    def token_audiences(self, site: Site) -> tuple[str, ...]:
+        """What its tokens are for at one site."""
+        return audiences(site) if self.passwords else self.audiences
 
     def redirect_urls(self, domain: str) -> tuple[str, ...]:
         """Where browsers may be sent after a login."""

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 INGRESS_CLASS = INGRESS_NAMESPACE = "traefik"
 INGRESS_CONTROLLER = pods_peer(INGRESS_NAMESPACE, {"app.kubernetes.io/name": "traefik"})
 """Peer of NetworkPolicies: the ingress controller's pods."""
+API_HOSTNAME: KeyPath = ("platform", "api_hostname")
+"""In the site file, of the name that services with an ApiPath share."""
 
 
 @dataclass(frozen=True)
@@ -40,39 +42,56 @@ class Hostname(Need[dict[str, str]]):
     start_path: str = "/"
     command: str = ""
 
-    def host(self, domain: str) -> str:
+    def label_at(self, site: Site) -> str:  # noqa: ARG002  # for ApiPath
+        """The name without the domain at one site."""
+        return self.label
+
+    def host(self, site: Site) -> str:
         """The whole name."""
-        return f"{self.label}.{domain}" if self.label else domain
+        label = self.label_at(site)
+        return f"{label}.{site.domain}" if label else site.domain
+
+    @property
+    def path(self) -> str:
+        """Below which everything is the service's own."""
+        return "/"
 
     def findings(self, site: Site, key: KeyPath) -> Iterator[Finding]:
         """The site needs a load balancer."""
         return role_findings(site, key, "load_balancer", "reachable through it")
 
-    def provide(self, context: ServiceContext[Any]) -> dict[str, str]:
+    def provide(self, context: ServiceContext[Any]) -> dict[str, Any]:
         """host and className of the Ingress, as the charts take them."""
-        return {"host": self.host(context.site.domain), "className": INGRESS_CLASS}
+        return {"host": self.host(context.site), "className": INGRESS_CLASS}
 
 
 @dataclass(frozen=True)
 class PublishedService:
-    """A service with a name of its own.
+    """A service at the load balancer.
 
     Args:
         key: in `platform.services`.
         hostname: below the site's domain; empty: the domain itself.
         host: the whole name.
         health_path: answers 2xx while the service is healthy; empty where there is none.
+        path: of its own, where it shares the name with others.
     """
 
     key: str
     hostname: str
     host: str
     health_path: str
+    path: str = "/"
 
     @property
     def url(self) -> str:
         """Where users reach it."""
-        return f"https://{self.host}/"
+        return f"https://{self.host}{self.path}"
+
+    @property
+    def hostname_key(self) -> KeyPath:
+        """In the site file, of the setting that names it."""
+        return API_HOSTNAME if self.path != "/" else ("platform", "services", self.key, "hostname")
 
     @property
     def health_url(self) -> str:
@@ -81,10 +100,10 @@ class PublishedService:
 
 
 def published(site: Site) -> tuple[PublishedService, ...]:
-    """The services of the site that have a name of their own, in the order of their keys."""
+    """The services of the site at its load balancer, in the order of their keys."""
     from strata.catalogue.site import needed
 
     return tuple(
-        PublishedService(service.key, need.label, need.host(site.domain), need.health_path)
+        PublishedService(service.key, need.label_at(site), need.host(site), need.health_path, need.path)
         for service, need in needed(site, Hostname)
     )

@@ -92,9 +92,9 @@ def _named(site: Site) -> Iterator[list[tuple[str, KeyPath]]]:
         ]
     yield _names(site.secrets, ("secrets",))
     used = {role for host in hosts(site) for role in host.roles}
-    yield [(name, ("domain",)) for role in roles() if role in used for name in roles()[role].dns_names] + [
-        (service.hostname, ("platform", "services", service.key, "hostname")) for service in published(site)
-    ]
+    # the API's name once, which its services share
+    names = dict.fromkeys((service.hostname, service.hostname_key) for service in published(site))
+    yield [(name, ("domain",)) for role in roles() if role in used for name in roles()[role].dns_names] + [*names]
 
 
 def _names(entries: Iterable[object], path: KeyPath) -> list[tuple[str, KeyPath]]:

@@ -60,7 +60,7 @@ def endpoints(
     if issuer_url(site) is None:
         pytest.skip(f"site {site.name} has no issuer of tokens")
     external = site.platform.services.external_issuer
-    hosts = {service.name: need.host(site.domain) for service, need in needed(site, Hostname)}
+    hosts = {service.name: need.host(site) for service, need in needed(site, Hostname)}
     found = [
         TokenEndpoint(
             service.name,

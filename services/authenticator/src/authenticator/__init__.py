@@ -1,0 +1,1 @@
+"""Login, sites and tenants as Tapis' clients expect them."""

@@ -1,0 +1,31 @@
+"""The application: settings in, ASGI out."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI
+
+from authenticator.issuer import TokenEndpoint
+from authenticator.routes import authorize, sites, tokens, userinfo
+from authenticator.settings import Settings
+from strata_http import app
+from strata_http.app import Api
+from strata_http.envelope import ENVELOPE
+
+API = Api(
+    title="Authenticator",
+    version="3",
+    summary="Logins, sites and tenants for clients of the API.",
+    path="/v3",
+    routers=(userinfo.router,),
+    public_routers=(sites.router, tokens.router, authorize.router),
+    errors=ENVELOPE,
+    document="/v3/oauth2",
+)
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """The API."""
+    made = app.create_app(API, settings)
+    made.state.settings = settings
+    made.state.token_endpoint = TokenEndpoint(settings)
+    return made

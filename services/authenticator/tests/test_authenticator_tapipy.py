@@ -1,0 +1,54 @@
+"""The unmodified tapipy against the authenticator."""
+
+from __future__ import annotations
+
+import json
+
+from strata_bench.service_processes import Service
+from strata_bench.tapis_client import run_tapipy
+from strata_bench.token_issuer import RsaKey
+
+from .conftest import PASSWORD, Login
+
+SCRIPT = """
+import json, os
+from tapipy import errors
+from tapipy.tapis import Tapis
+
+url, password = os.environ["STRATA_API_URL"], os.environ["PASSWORD"]
+t = Tapis(base_url=url, username="ada", password=password)
+found = {"tenant": t.tenant_id, "sites": [one.site_id for one in t.tenants.list_sites()]}
+found["key"] = t.tenants.get_tenant(tenant_id=t.tenant_id).public_key
+t.get_tokens()
+found["user"] = t.authenticator.get_userinfo().username
+t.validate_token(t.access_token.access_token)
+other = Tapis(base_url=url, access_token=t.access_token.access_token)
+found["by token"] = [other.tenant_id, other.authenticator.get_userinfo().email]
+wrong = Tapis(base_url=url, username="ada", password="wrong")
+try:
+    wrong.get_tokens()
+except errors.UnauthorizedError as error:
+    found["wrong"] = str(error)
+faulty = Tapis(base_url=url, jwt="faulty")
+found["faulty"] = [one.tenant_id for one in faulty.tenants.list_tenants()]
+try:
+    faulty.authenticator.get_userinfo()
+except errors.UnauthorizedError as error:
+    found["refused"] = str(error)
+print(json.dumps(found))
+"""
+
+
+def test_tapipy_finds_its_tenant_and_logs_in(authenticator: Service, login: Login) -> None:
+    assert isinstance(login.issuer.keys[0], RsaKey)
+    done = run_tapipy(SCRIPT, STRATA_API_URL=authenticator.url, PASSWORD=PASSWORD)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["key"].startswith("-----BEGIN PUBLIC KEY-----")
+    assert found["tenant"] == "lab"
+    assert found["sites"] == ["lab"]
+    assert found["user"] == "ada"
+    assert found["by token"] == ["lab", "ada@example.org"]
+    assert "password is wrong" in found["wrong"]
+    assert found["faulty"] == ["lab"]
+    assert "JWT" in found["refused"]
