@@ -64,9 +64,7 @@ def environment(
 
 
 @pytest.fixture(scope="session")
-def api(
-    environment: dict[str, str], issuer: Issuer, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Service]:
+def api(environment: dict[str, str], issuer: Issuer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """The API."""
     port = free_port()
     settings = {
@@ -132,9 +130,7 @@ class User:
 
     def __call__(self, method: str, path: str = "", body: Any = None) -> requests.Response:
         """Sends a request; the body is JSON."""
-        return requests.request(
-            method, self.url + path, json=body, headers={"X-Tapis-Token": self.token}, timeout=60
-        )
+        return requests.request(method, self.url + path, json=body, headers={"X-Tapis-Token": self.token}, timeout=60)
 
     def create(self, pod_id: str, **fields: Any) -> dict[str, Any]:
         """A new pod."""

@@ -1,7 +1,8 @@
-"""A substitute for scheduler and kubelet beside a real API server: pods run, write a log and end, without containers."""
+"""A substitute for scheduler and kubelet beside a real API server: pods run, write a log and end."""
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import ssl
 import threading
@@ -29,6 +30,7 @@ class Kubelet:
     Args:
         api: base URL of the API server.
         http: authorized session.
+        ca: of the API server.
         states: by part of a pod's image: what its container does; a container of another runs.
         busy: pods are neither bound nor ended while it is set.
         created: names of the pods that were ever bound, with their UIDs.
@@ -36,6 +38,7 @@ class Kubelet:
 
     api: str
     http: requests.Session
+    ca: Path
     states: dict[str, Object] = field(default_factory=dict)
     busy: threading.Event = field(default_factory=threading.Event)
     created: list[tuple[str, str]] = field(default_factory=list)
@@ -43,7 +46,9 @@ class Kubelet:
 
     def request(self, method: str, path: str, body: Object | None = None, kind: str = "application/json") -> Any:
         """Asks the API server; None for 404 and 409, which another's action brings."""
-        answer = self.http.request(method, self.api + path, json=body, headers={"Content-Type": kind}, timeout=30)
+        answer = self.http.request(
+            method, self.api + path, json=body, headers={"Content-Type": kind}, verify=str(self.ca), timeout=30
+        )
         if answer.status_code in (404, 409):
             return None
         assert answer.ok, answer.text
@@ -91,9 +96,10 @@ def running_kubelet(server: ApiServer, directory: Path) -> Iterator[Kubelet]:
     content = yaml.safe_load(server.kubeconfig.read_text())
     http = requests.Session()
     http.headers["Authorization"] = f"Bearer {content['users'][0]['user']['token']}"
-    http.verify = str(directory / "ca.crt")
-    (directory / "ca.crt").write_bytes(_authority(content))
-    kubelet = Kubelet(content["clusters"][0]["cluster"]["server"], http)
+    cluster = content["clusters"][0]["cluster"]
+    ca = directory / "ca.crt"
+    ca.write_bytes(base64.b64decode(cluster["certificate-authority-data"]))
+    kubelet = Kubelet(cluster["server"], http, ca)
     with _log_server(directory) as port:
         kubelet.request("DELETE", f"/api/v1/nodes/{NODE}")
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}}
@@ -111,12 +117,6 @@ def running_kubelet(server: ApiServer, directory: Path) -> Iterator[Kubelet]:
         finally:
             kubelet.ended.set()
             thread.join(60)
-
-
-def _authority(content: Object) -> bytes:
-    import base64
-
-    return base64.b64decode(content["clusters"][0]["cluster"]["certificate-authority-data"])
 
 
 @contextlib.contextmanager

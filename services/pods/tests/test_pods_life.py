@@ -31,9 +31,7 @@ def test_a_pod_lives_as_tapis_has_it(
         assert running["networking"]["admin"]["url"] == f"web1-admin.{DOMAIN}"
         assert running["start_instance_ts"] < running["time_to_stop_ts"]
         (ingress,) = objects(api_server, "ingresses")
-        hosts = {
-            rule["host"]: rule["http"]["paths"][0]["backend"]["service"] for rule in ingress["spec"]["rules"]
-        }
+        hosts = {rule["host"]: rule["http"]["paths"][0]["backend"]["service"] for rule in ingress["spec"]["rules"]}
         assert hosts == {
             f"web1.{DOMAIN}": {"name": "pods-web1", "port": {"number": 8000}},
             f"web1-admin.{DOMAIN}": {"name": "pods-web1", "port": {"number": 8001}},
@@ -105,7 +103,15 @@ def test_pods_wait_for_room_in_the_quota(
     alice: User, start_reconciler: StartReconciler, kubelet: Kubelet, api_server: ApiServer
 ) -> None:
     api_server.kubectl("-n", "research", "create", "quota", "small", "--hard=limits.memory=4Gi")
+
+    def use(used: str) -> None:
+        # in place of the controller, which the API server of the tests is without
+        status = json.dumps({"status": {"hard": {"limits.memory": "4Gi"}, "used": {"limits.memory": used}}})
+        patch = ("--subresource=status", "--type=merge", "-p", status)
+        api_server.kubectl("-n", "research", "patch", "quota", "small", *patch)
+
     try:
+        use("0")
         with start_reconciler():
             alice.create("first")
             alice.wait("first", "AVAILABLE")
@@ -118,6 +124,8 @@ def test_pods_wait_for_room_in_the_quota(
             )
             assert alice.pod("second")["status"] == "REQUESTED"
             assert alice("GET", "/first/stop").status_code == 200
+            alice.wait("first", "STOPPED")
+            use("0")
             alice.wait("second", "AVAILABLE")
     finally:
         api_server.kubectl("-n", "research", "delete", "quota", "small")
@@ -146,7 +154,6 @@ def test_what_is_lost_in_kubernetes_comes_back_and_what_is_strange_goes(
     with start_reconciler():
         alice.create("web1")
         alice.wait("web1", "AVAILABLE")
-        (pod,) = objects(api_server, "pods")
         api_server.kubectl("-n", "research", "delete", "pod,service,ingress", "pods-web1", "--now")
 
         def back() -> bool:

@@ -20,6 +20,7 @@ from pods.objects import CONTAINER, GRACE_SECONDS, LABELS, MANAGER, POD_LABEL, R
 
 WATCH_SECONDS = 240
 FORBIDDEN, NOT_FOUND = 403, 404
+_QUOTA = re.compile(r"exceeded quota|status unknown for quota")
 _RIGHTS = re.compile(r" cannot [a-z]+ resource ")
 
 
@@ -72,7 +73,7 @@ class Cluster:
             self._client.apply(from_dict(manifest), force=True)
         except ApiError as error:
             message, code = str(error.status.message), error.status.code
-            if code == FORBIDDEN and "exceeded quota" in message:
+            if code == FORBIDDEN and _QUOTA.search(message):
                 raise OverQuota(message) from None
             # rights that are missing are the site's error, not the pod's
             if code in (400, FORBIDDEN, 413, 422) and not _RIGHTS.search(message):
