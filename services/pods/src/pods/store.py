@@ -47,7 +47,8 @@ async def create(
         status="REQUESTED" if requested == "ON" else "STOPPED",
         user_password="".join(secrets.choice(_ALPHABET) for _ in range(PASSWORD_CHARACTERS)),
     )
-    if (await connection.execute(statement.on_conflict_do_nothing())).rowcount == 0:
+    created = await connection.execute(statement.on_conflict_do_nothing().returning(pods.c.pod_id))
+    if created.scalar_one_or_none() is None:
         return False
     await connection.execute(insert(permissions).values(pod_id=pod_id, username=owner, level="ADMIN"))
     await act(connection, pod_id, f"created by {owner}")
