@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import functools
+import json
 import os
+import re
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 from strata.site.paths import REPOSITORY
@@ -21,18 +24,36 @@ def tapipy_python() -> Path:
     return PROJECT / ".venv" / "bin" / "python"
 
 
-def run_tapipy(script: str, **variables: str) -> subprocess.CompletedProcess[str]:
+HOSTS = """
+import json, os, socket
+_names, _found = json.loads(os.environ["HOSTS"]), socket.getaddrinfo
+socket.getaddrinfo = lambda host, *arguments, **options: _found(_names.get(host, host), *arguments, **options)
+"""
+"""What the name servers of a user's computer know."""
+
+
+def documented_lines() -> str:
+    """The program of docs/api.md."""
+    found = re.search(r"```text\n(import os\n.*?)```", (REPOSITORY / "docs" / "api.md").read_text(), re.DOTALL)
+    assert found is not None, "docs/api.md has no program that begins with `import os`"
+    return found.group(1)
+
+
+def run_tapipy(
+    script: str, hosts: Mapping[str, str] | None = None, **variables: str
+) -> subprocess.CompletedProcess[str]:
     """Runs a program that may import tapipy.
 
     Args:
         script: Python.
+        hosts: name to address, for names that this machine does not resolve.
         variables: of its environment, where passwords and tokens belong.
     """
     return subprocess.run(
         [str(tapipy_python()), "-"],
-        input=script,
+        input=f"{HOSTS}{script}" if hosts else script,
         # proxies of the machine know neither loopback nor the lab's names
-        env={"PATH": os.environ["PATH"], "NO_PROXY": "*", **variables},
+        env={"PATH": os.environ["PATH"], "NO_PROXY": "*", "HOSTS": json.dumps(dict(hosts or {})), **variables},
         capture_output=True,
         text=True,
         check=False,

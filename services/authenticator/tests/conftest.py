@@ -63,9 +63,10 @@ class Login:
 
     def tokens(self, username: str) -> dict[str, Any]:
         """Of a login."""
-        claims = {"preferred_username": username, "email": f"{username}@example.org", "jti": "one"}
+        claims: dict[str, Any] = {"preferred_username": username, "email": f"{username}@example.org", "jti": "one"}
         audiences = ["authenticator", "ml-hub"]
-        access = self.issuer.token(aud=audiences, **claims, **{"tapis/tenant_id": "lab", "tapis/username": username})
+        claims |= {"tapis/tenant_id": "lab", "tapis/username": username}
+        access = self.issuer.token(aud=audiences, **claims)
         refresh = self.issuer.token(aud=self.issuer.url, exp=int(time.time()) + 1800, jti="two")
         return {"access_token": access, "expires_in": 300, "refresh_token": refresh, "refresh_expires_in": 1800}
 

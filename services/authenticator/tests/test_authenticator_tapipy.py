@@ -5,23 +5,26 @@ from __future__ import annotations
 import json
 
 from strata_bench.service_processes import Service
-from strata_bench.tapis_client import run_tapipy
+from strata_bench.tapis_client import documented_lines, run_tapipy
 from strata_bench.token_issuer import RsaKey
 
 from .conftest import PASSWORD, Login
 
 SCRIPT = """
 import json, os
+import jwt
 from tapipy import errors
 from tapipy.tapis import Tapis
 
 url, password = os.environ["STRATA_API_URL"], os.environ["PASSWORD"]
 t = Tapis(base_url=url, username="ada", password=password)
 found = {"tenant": t.tenant_id, "sites": [one.site_id for one in t.tenants.list_sites()]}
-found["key"] = t.tenants.get_tenant(tenant_id=t.tenant_id).public_key
 t.get_tokens()
 found["user"] = t.authenticator.get_userinfo().username
-t.validate_token(t.access_token.access_token)
+# t.validate_token refuses every token with an audience
+key = t.tenants.get_tenant(tenant_id=t.tenant_id).public_key
+claims = jwt.decode(t.access_token.access_token, key, algorithms=["RS256"], options={"verify_aud": False})
+found["claims"] = [claims["tapis/tenant_id"], claims["tapis/username"]]
 other = Tapis(base_url=url, access_token=t.access_token.access_token)
 found["by token"] = [other.tenant_id, other.authenticator.get_userinfo().email]
 wrong = Tapis(base_url=url, username="ada", password="wrong")
@@ -29,7 +32,8 @@ try:
     wrong.get_tokens()
 except errors.UnauthorizedError as error:
     found["wrong"] = str(error)
-faulty = Tapis(base_url=url, jwt="faulty")
+forged = jwt.encode({"exp": 4102444800}, "k" * 32, algorithm="HS256")
+faulty = Tapis(base_url=url, access_token=forged)
 found["faulty"] = [one.tenant_id for one in faulty.tenants.list_tenants()]
 try:
     faulty.authenticator.get_userinfo()
@@ -44,11 +48,18 @@ def test_tapipy_finds_its_tenant_and_logs_in(authenticator: Service, login: Logi
     done = run_tapipy(SCRIPT, STRATA_API_URL=authenticator.url, PASSWORD=PASSWORD)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert found["key"].startswith("-----BEGIN PUBLIC KEY-----")
+    assert found["claims"] == ["lab", "ada"]
     assert found["tenant"] == "lab"
     assert found["sites"] == ["lab"]
     assert found["user"] == "ada"
     assert found["by token"] == ["lab", "ada@example.org"]
     assert "password is wrong" in found["wrong"]
     assert found["faulty"] == ["lab"]
-    assert "JWT" in found["refused"]
+    assert "signature algorithm" in found["refused"]
+
+
+def test_the_documented_lines_work(authenticator: Service, login: Login) -> None:
+    assert login.url
+    variables = {"STRATA_API_URL": authenticator.url, "STRATA_USER": "ada", "STRATA_PASSWORD": PASSWORD}
+    done = run_tapipy(documented_lines(), None, **variables)
+    assert (done.returncode, done.stdout) == (0, "ada lab\n"), done.stderr

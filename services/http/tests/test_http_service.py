@@ -37,7 +37,9 @@ def assert_problem(response: requests.Response, status: int) -> dict[str, Any]:
 
 def test_errors_are_problems(example: Service, issuer: Issuer) -> None:
     assert "/v1/openapi.json" in assert_problem(get(example, issuer, "/v1/nothing"), 404)["detail"]
-    assert_problem(requests.post(f"{example.url}/v1/caller", timeout=60), 405)
+    wrong_method = requests.patch(f"{example.url}/v1/tenants/hep/notes/1", timeout=60)
+    assert_problem(wrong_method, 405)
+    assert wrong_method.headers["Allow"] == "DELETE, GET"
     (refused,) = assert_problem(get(example, issuer, "/v1/numbers/many"), 422)["errors"]
     assert refused["where"] == "path.number"
     failed = get(example, issuer, "/v1/numbers/0")

@@ -35,6 +35,7 @@ ENDPOINTS = Endpoints(f"{AT}/auth", f"{AT}/token", f"{AT}/userinfo", f"{AT}/cert
 OWN = Issuer(REALM, ENDPOINTS, ENDPOINTS, CLIENT, "", AUDIENCE_SCOPE, {}, "")
 CALLBACK = "https://notebooks.lab.strata.test/hub/oauth_callback"
 NOTEBOOKS_SECRET = secrets.token_urlsafe(16)
+PASSWORDS_SECRET = secrets.token_urlsafe(16)
 VERIFY_SECRET = secrets.token_urlsafe(16)
 NOTEBOOKS = Login("notebooks", CALLBACK, NOTEBOOKS_SECRET)
 KUBECTL = Login(cluster_login.CLIENT, cluster_login.REDIRECT_URLS[0])
@@ -156,6 +157,7 @@ def site() -> dict[str, Any]:
                 "optional_audiences": ["ml-hub"],
             },
             {"id": "notebooks", "secret": NOTEBOOKS_SECRET, "redirect_urls": [CALLBACK], "audiences": ["ml-hub"]},
+            {"id": "authenticator", "secret": PASSWORDS_SECRET, "passwords": True, "audiences": ["ml-hub", "other"]},
         ],
         "tenants": [
             {
@@ -274,6 +276,46 @@ def test_people_log_in_with_their_groups(keycloak: Keycloak) -> None:
     headers = {"Authorization": f"Bearer {again['access_token']}"}
     info = keycloak.browser().get(ENDPOINTS.userinfo, headers=headers, timeout=30).json()
     assert info["groups"] == found["groups"]
+
+
+def test_a_service_passes_on_passwords(restored: Keycloak) -> None:
+    """What the authenticator relies on: tokens with all audiences and Tapis' claims, refusals that differ."""
+    http = restored.browser()
+
+    def grant(word: str, client: str = "authenticator", secret: str = PASSWORDS_SECRET) -> requests.Response:
+        form = {"grant_type": "password", "username": "hal", "password": word, "scope": "openid"}
+        return http.post(ENDPOINTS.token, data={**form, "client_id": client, "client_secret": secret}, timeout=30)
+
+    details = {"email": "", "tenants": ["biology"], "principal_investigator_of": []}
+    assert restored.users("add", name="hal", password="for-one-login", **details) == {}
+    first = grant("for-one-login")
+    assert (first.status_code, first.json()["error"]) == (400, "invalid_grant")
+    assert first.json()["error_description"] == "Account is not fully set up"
+    NOTEBOOKS.tokens(http, OWN, "hal", "for-one-login", "a-password-of-his-own")
+    wrong = grant("wrong")
+    assert (wrong.status_code, wrong.json()["error"]) == (401, "invalid_grant")
+    refused = grant("a-password-of-his-own", "notebooks", NOTEBOOKS_SECRET)
+    assert refused.json()["error"] == "unauthorized_client"
+    assert grant("a-password-of-his-own", secret="wrong").json()["error"] == "invalid_client"
+    tokens = grant("a-password-of-his-own").json()
+    found = claims(tokens["access_token"])
+    assert sorted(found["aud"]) == ["ml-hub", "other"]
+    expected = {
+        "preferred_username": "hal",
+        "groups": ["/tenants/biology"],
+        "tapis/username": "hal",
+        "tapis/tenant_id": "lab",
+        "tapis/target_site_id": "lab",
+        "tapis/account_type": "user",
+        "tapis/delegation": False,
+    }
+    assert expected.items() <= found.items()
+    assert tokens["refresh_expires_in"] > 0
+    service = claims(client_token(http, OWN, VERIFY_SECRET, "ml-hub"))
+    assert not [claim for claim in service if claim.startswith("tapis/")]
+    keys = http.get(ENDPOINTS.jwks, timeout=30).json()["keys"]
+    signing = [key for key in keys if key["use"] == "sig" and key["alg"] == "RS256"]
+    assert signing[0]["kid"] == jwt.get_unverified_header(tokens["access_token"])["kid"]
 
 
 def refreshed(http: requests.Session, tokens: Mapping[str, str]) -> dict[str, Any]:
@@ -409,6 +451,8 @@ def test_tokens_of_the_key_before_hold(restored: Keycloak) -> None:
     file.write_text(new_signing_key())
     restored.reconcile()
     new = jwt.get_unverified_header(client_token(restored.browser(), OWN, VERIFY_SECRET, "ml-hub"))["kid"]
+    keys = restored.browser().get(ENDPOINTS.jwks, timeout=30).json()["keys"]
+    assert next(key["kid"] for key in keys if key["use"] == "sig" and key["alg"] == "RS256") == new, "the first signs"
     assert new != old
     assert {old, new} <= restored.key_ids()
     (restored.directory / "previous-signing-key.pem").unlink()

@@ -114,17 +114,24 @@ def test_a_new_tenant_does_not_start_keycloak_anew(lab: Path, objects_of: Of, tm
     assert before["keycloak-realm"] != after["keycloak-realm"]
 
 
-def test_logins_are_by_code_and_pkce_only() -> None:
+def test_logins_are_by_code_and_pkce_except_where_a_service_passes_on_passwords() -> None:
     from keycloak_realm.desired import Client as Wanted
     from keycloak_realm.reconcile import representation  # type: ignore[import-not-found]  # as above
 
     found = representation(Wanted("notebooks", "secret", ("ml-hub",), redirect_urls=("https://n.example.org/cb",)))
     assert found["standardFlowEnabled"]
     assert not found["directAccessGrantsEnabled"]
+    assert "tapis" in found["defaultClientScopes"]
     assert not found["implicitFlowEnabled"]
     assert not found["serviceAccountsEnabled"]
     assert found["attributes"]["pkce.code.challenge.method"] == "S256"
     assert "audience:ml-hub" in found["defaultClientScopes"]
     machine = representation(Wanted("collector", "secret", service_account=True))
     assert not machine["standardFlowEnabled"]
+    assert "tapis" not in machine["defaultClientScopes"], "its claims are of people"
+    passwords = representation(Wanted("api", "secret", ("ml-hub",), passwords=True))
+    assert passwords["directAccessGrantsEnabled"]
+    assert not passwords["standardFlowEnabled"]
+    assert not passwords["serviceAccountsEnabled"]
+    assert "tapis" in passwords["defaultClientScopes"]
     assert machine["serviceAccountsEnabled"]

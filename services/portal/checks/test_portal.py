@@ -14,6 +14,7 @@ from strata_services.accounting.service import SERVICE as ACCOUNTING
 from strata_services.portal.service import SERVICE
 
 NAMES = {
+    "authenticator": "Programs (API)",
     "dask_gateway": "Dask clusters",
     "htcondor": "Batch jobs",
     "jupyterhub": "Notebooks",

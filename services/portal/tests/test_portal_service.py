@@ -155,6 +155,7 @@ def test_its_release_lists_every_service_that_a_person_can_use(
         "Models (API)": "https://ml-hub.lab.strata.test/v3/ml-hub/openapi.json",
         "Notebooks": "https://jupyter.lab.strata.test/",
         "Object storage": "aws --endpoint-url https://s3.lab.strata.test s3 ls s3://PROJECT",
+        "Programs (API)": "https://api.lab.strata.test/v3/oauth2/openapi.json",
         "Your account": "https://login.lab.strata.test/realms/strata/account",
     }
     assert {one["title"] for one in page["services"] if "host" not in one} == {"Batch jobs", "Kubernetes"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from strata.access.https import trusted_authorities
+from strata.catalogue.needs.api_path import api_url
 from strata.site.context import SiteContext
 from strata.site.paths import REPOSITORY
 
@@ -22,6 +24,10 @@ def site_environment(context: SiteContext) -> dict[str, str]:
         "KUBECONFIG": str(paths.kubeconfig),
         "ANSIBLE_CONFIG": str(REPOSITORY / "ansible.cfg"),
     }
+    if url := api_url(context.site):
+        variables["STRATA_API_URL"] = url
+        if isinstance(authorities := trusted_authorities(context), str):
+            variables["STRATA_CA_FILE"] = authorities
     if context.provider.clouds_file is not None:
         variables["OS_CLIENT_CONFIG_FILE"] = str(context.provider.clouds_file)
     if context.provider.cloud_entry is not None:

@@ -9,13 +9,14 @@ import sys
 from pathlib import Path
 
 from strata.catalogue.discovery import services
+from strata.catalogue.python_lock import complete_lock
 from strata.errors import UserError
 from strata.site.paths import REPOSITORY
 
 TEMPLATE = Path(__file__).parent / "template"
-MAXIMUM_LENGTH = 40
-"""Characters of a name; Kubernetes allows 63 for those that begin with it."""
-WORDS = ("example-service", "example_service", "ExampleService")
+MAXIMUM_LENGTH = 32
+"""Characters of a name; Grafana allows 40 for the id of its dashboard, which begins with strata-."""
+WORDS = ("example-service", "example_service", "EXAMPLE_SERVICE", "ExampleService")
 
 
 def new_service(name: str, repository: Path = REPOSITORY) -> tuple[Path, Path]:
@@ -45,9 +46,11 @@ def new_service(name: str, repository: Path = REPOSITORY) -> tuple[Path, Path]:
         taken.append(f"platform.services.{key}")
     if taken:
         raise UserError(f"service folder {', '.join(taken)} exists already", fix="another name")
-    replacements = dict(zip(WORDS, (name, key, "".join(part.capitalize() for part in name.split("-"))), strict=True))
+    words = (name, key, key.upper(), "".join(part.capitalize() for part in name.split("-")))
+    replacements = dict(zip(WORDS, words, strict=True))
     for source, target in zip(("service", "chart"), targets, strict=True):
         _copy(TEMPLATE / source, target, replacements)
+    complete_lock(targets[0], repository / "services" / "http")
     subprocess.run([sys.executable, "-m", "strata.models.generate"], cwd=repository, check=True)
     return targets
 

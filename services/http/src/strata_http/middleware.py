@@ -7,6 +7,7 @@ import time
 import uuid
 
 import structlog
+from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from strata_http import audit
@@ -36,12 +37,18 @@ class Observe:
         state = scope.setdefault("state", {})
         state["request_id"] = request_id
         status = 500
+        received = dict(scope)  # routing changes the scope
 
         async def send_with_id(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message.setdefault("headers", []).append((b"x-request-id", request_id.encode()))
+                headers = [
+                    (name, value) for name, value in message.get("headers", ()) if status != 405 or name != b"allow"
+                ]
+                if status == 405:
+                    headers.append((b"allow", ", ".join(_allowed(received)).encode()))
+                message["headers"] = [*headers, (b"x-request-id", request_id.encode())]
             await send(message)
 
         with structlog.contextvars.bound_contextvars(request_id=request_id):
@@ -73,3 +80,9 @@ class Observe:
             if name == b"x-request-id" and _REQUEST_ID.fullmatch(text := value.decode("latin-1")):
                 return text
         return uuid.uuid4().hex
+
+
+def _allowed(scope: Scope) -> list[str]:
+    """Methods of a path: each has a route of its own, and the framework names that of the first one alone."""
+    routes = scope["app"].router.routes
+    return [m for m in sorted(METHODS) if any(r.matches({**scope, "method": m})[0] is Match.FULL for r in routes)]

@@ -6,11 +6,12 @@ import base64
 import binascii
 import json
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Depends, Query
 from fastapi.exceptions import RequestValidationError
-from sqlalchemy import ColumnElement, and_, or_
+from sqlalchemy import ColumnElement, RowMapping, Select, and_, or_
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 MAXIMUM_LIMIT = 100
 
@@ -57,6 +58,29 @@ class Page:
 
     limit: int
     after: Position | None
+
+
+async def fetch_page(
+    connection: AsyncConnection, query: Select[Any], limit: int, number: str, name: str
+) -> tuple[list[RowMapping], Position | None]:
+    """Runs a query for one page.
+
+    Args:
+        connection: of the database.
+        query: sorted by the columns of a `Position`, and behind that of the page before.
+        limit: rows of the page.
+        number: column of `Position.number`.
+        name: column of `Position.name`.
+
+    Returns:
+        The rows, and where the next page begins (None: it was the last).
+    """
+    # one row more than asked tells whether there is a next page
+    rows = list((await connection.execute(query.limit(limit + 1))).mappings().all())
+    if len(rows) <= limit:
+        return rows, None
+    last = rows[limit - 1]
+    return rows[:limit], Position(last[number], last[name])
 
 
 def _page(

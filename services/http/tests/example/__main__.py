@@ -60,6 +60,12 @@ def divide(number: int) -> float:
     return 1 / number
 
 
+@router.get("/tenants/{tenant}/notes/{number}")
+def read_note(tenant: Tenant, number: int) -> str:
+    """Another route of the same path."""
+    return f"{tenant}'s note {number}"
+
+
 @router.delete("/tenants/{tenant}/notes/{number}", status_code=204, responses=REFUSED)
 async def delete_note(
     request: Request, who: Annotated[Caller, Depends(require_token)], tenant: Tenant, number: int

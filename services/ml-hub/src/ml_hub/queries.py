@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, RowMapping, Select, String, func, literal, select
+from sqlalchemy import ColumnElement, RowMapping, String, func, literal, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ml_hub.records import words
 from ml_hub.tables import models
-from strata_http.pages import Position
+from strata_http.pages import Position, fetch_page
 
 NameKind = Literal["authors", "tasks", "libraries", "languages"]
 
@@ -68,7 +68,7 @@ async def list_models(
     if after is not None:
         query = query.where(after.after(models.c.downloads, models.c.id))
     query = query.order_by(models.c.downloads.desc(), models.c.id)
-    return await _page(connection, query, limit, "downloads", "id")
+    return await fetch_page(connection, query, limit, "downloads", "id")
 
 
 async def get_model(connection: AsyncConnection, model_id: str) -> RowMapping | None:
@@ -97,15 +97,4 @@ async def list_names(
     if after is not None:
         query = query.where(after.after(counted.c.count, counted.c.name))
     query = query.order_by(counted.c.count.desc(), counted.c.name)
-    return await _page(connection, query, limit, "count", "name")
-
-
-async def _page(
-    connection: AsyncConnection, query: Select[Any], limit: int, number: str, name: str
-) -> tuple[list[RowMapping], Position | None]:
-    # one row more than asked tells whether there is a next page
-    rows = list((await connection.execute(query.limit(limit + 1))).mappings().all())
-    if len(rows) <= limit:
-        return rows, None
-    last = rows[limit - 1]
-    return rows[:limit], Position(last[number], last[name])
+    return await fetch_page(connection, query, limit, "count", "name")

@@ -10,10 +10,10 @@ from pydantic import Field
 
 from ml_hub import queries
 from ml_hub.queries import ModelFilter
-from ml_hub.routes.values import Response, Text
 from strata_http.database import Connection
 from strata_http.pages import Page, PageQuery
 from strata_http.problems import not_found
+from strata_http.values import Response, Text
 
 router = APIRouter(tags=["models"])
 

@@ -7,9 +7,9 @@ from pydantic import Field
 
 from ml_hub import queries
 from ml_hub.queries import NameKind
-from ml_hub.routes.values import Response
 from strata_http.database import Connection
 from strata_http.pages import Page, PageQuery
+from strata_http.values import Response
 
 router = APIRouter(tags=["names"])
 

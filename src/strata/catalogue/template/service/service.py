@@ -7,20 +7,23 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from strata.catalogue.needs import Hostname, Need, Priority
+from strata.catalogue.needs import Audience, Database, Hostname, Metrics, Need, Priority
 from strata.catalogue.service import Service, ServiceContext, Values
 from strata.models.base import Model, Unit
 from strata.models.types import Count, DnsLabel
 
 
 class ExampleService(Model):
-    """Greets whoever opens https://<hostname>.<domain>."""
+    """Notes that the members of a tenant share, at https://<hostname>.<domain>/v1/notes."""
 
     layer: ClassVar[str] = "platform"
     hostname: Annotated[DnsLabel, Field(description="Name below the site's domain.")] = "example-service"
     replicas: Annotated[Count, Unit("pods"), Field(description="Number of pods.")] = 1
 
 
+DATABASE = Database("example_service")
+AUDIENCE = Audience("example-service", path="/v1/notes")
+METRICS = Metrics(9464)
 PRIORITY = Priority("platform")
 
 
@@ -29,17 +32,37 @@ def _hostname(settings: ExampleService) -> Hostname:
 
 
 def needs(settings: ExampleService) -> tuple[Need[Any], ...]:
-    """What the platform provides; the words are in strata.catalogue.needs: Database, Secret, Client, Accelerators, …"""
-    return (_hostname(settings), PRIORITY)
+    """What the platform provides; the words are in strata.catalogue.needs: Secret, Client, Accelerators, …"""
+    return (DATABASE, AUDIENCE, METRICS, PRIORITY, _hostname(settings))
 
 
 def values(context: ServiceContext[ExampleService]) -> Values:
-    """Values of helm/example-service."""
+    """Values of helm/example-service.
+
+    Raises:
+        UserError: no PostgreSQL server is deployed, or the external issuer's CA cannot be read.
+    """
+    database = context.provide(DATABASE)
+    issuer = context.provide(AUDIENCE)
+    metrics = context.provide(METRICS)
     return {
         "image": context.image,
         "replicas": context.settings.replicas,
-        "ingress": context.provide(_hostname(context.settings)),
         "priorityClassName": context.provide(PRIORITY),
+        "database": {**database.values, "existingSecret": database.password.value},
+        "issuer": {
+            "url": issuer.url,
+            "audience": issuer.audience,
+            "jwksUrl": issuer.jwks_url or "",
+            "ca": issuer.ca or "",
+        },
+        "ingress": context.provide(_hostname(context.settings)),
+        "podAnnotations": dict(metrics.annotations),
+        "networkPolicy": {
+            "metricsClients": list(metrics.clients),
+            "issuerPods": dict(issuer.pods),
+            "egressPorts": list(issuer.ports),
+        },
     }
 
 

@@ -1,1 +1,1 @@
-"""example-service."""
+"""Notes of tenants."""

@@ -1,31 +1,29 @@
-"""Serves HTTP: / and /healthz."""
+"""Command line: `example-service serve | migrate`."""
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import sys
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from strata_http import commands
 
-ANSWERS = {"/": {"message": "Hello from example-service"}, "/healthz": {"status": "ok"}}
+from example_service.migrations import MIGRATIONS
+from example_service.settings import DatabaseSettings, Settings
+
+cli = commands.create_cli(__doc__)
 
 
-class Handler(BaseHTTPRequestHandler):
-    """Responds with JSON."""
+@cli.command()
+def serve() -> None:
+    """Serve the API."""
+    from example_service.app import create_app  # late: `migrate` needs no routes
 
-    def do_GET(self) -> None:
-        """One of ANSWERS, or 404."""
-        answer = ANSWERS.get(self.path)
-        body = json.dumps(answer or {"error": "not found"}).encode()
-        self.send_response(200 if answer else 404)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+    settings = commands.read_settings(Settings)
+    commands.serve(create_app(settings), settings)
+
+
+@cli.command()
+def migrate() -> None:
+    """Bring the database schema to this release's version; a second run changes nothing."""
+    commands.migrate(commands.read_settings(DatabaseSettings), MIGRATIONS)
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    # all addresses of the pod; its network policy decides who may connect
-    ThreadingHTTPServer(("", int(os.environ.get("PORT", "8080"))), Handler).serve_forever()
+    cli()

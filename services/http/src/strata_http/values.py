@@ -1,4 +1,4 @@
-"""What the routes share: texts of callers, the base of responses."""
+"""Values of routes: texts of callers, the base of responses."""
 
 from __future__ import annotations
 

@@ -1,0 +1,92 @@
+"""The authenticator, as clients see it: from outside, over TLS, at the API's name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import requests
+from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+from strata.catalogue.needs.api_path import api_url
+from strata.models import Site
+from strata.verify.api import Api
+from strata.verify.pods import Kubectl
+from strata.verify.waiting import settled
+from strata_services.authenticator.service import AUDIENCE, SERVICE, Authenticator
+
+FAULTY = "faulty"
+LEARN_SECONDS = 120.0
+"""In which it has the keys of an issuer that just started."""
+
+
+@pytest.fixture(scope="module")
+def settings(site: Site) -> Authenticator:
+    """The authenticator's entry in site.yaml."""
+    found = SERVICE.of(site)
+    if found is None:
+        pytest.skip(f"site {site.name} has no platform.services.authenticator")
+    return found
+
+
+@pytest.fixture(scope="module")
+def api(site: Site, settings: Authenticator, http: requests.Session) -> Api:
+    """The API."""
+    assert settings
+    return Api(http, api_url(site))
+
+
+def result(response: requests.Response, status: int = 200) -> Any:
+    """Of Tapis' envelope."""
+    assert response.status_code == status, response.text
+    assert response.headers["Content-Type"] == "application/json"
+    body = response.json()
+    assert body.keys() == {"message", "metadata", "result", "status", "version"}
+    assert body["status"] == ("success" if status < 400 else "error")
+    return body["result"]
+
+
+def test_site_and_tenant_are_this_site(api: Api, site: Site) -> None:
+    """The API lists this site and its tenant, with the issuer's public key, whatever token comes with the request."""
+
+    def tenant() -> Any:
+        (found,) = result(api.get("/v3/tenants", FAULTY))
+        return found
+
+    found = settled(tenant, lambda one: bool(one["public_key"]), LEARN_SECONDS, pause=1)
+    assert (found["tenant_id"], found["site_id"], found["base_url"]) == (site.name, site.name, api.url)
+    load_pem_public_key(found["public_key"].encode())
+    (own,) = result(api.get("/v3/sites", FAULTY))
+    assert (own["site_id"], own["base_url"]) == (site.name, api.url)
+
+
+def test_a_wrong_password_is_refused(api: Api) -> None:
+    """A login with a wrong password is refused, in words."""
+    body = {"grant_type": "password", "username": "no-such-user", "password": "wrong"}
+
+    def answer() -> requests.Response:
+        return api.http.post(f"{api.url}/v3/oauth2/tokens", json=body, timeout=30)
+
+    response = settled(answer, lambda found: found.status_code < requests.codes.server_error, LEARN_SECONDS, pause=1)
+    # 400: an external issuer without logins by password
+    assert response.status_code in (400, 401), response.text
+    assert response.json()["message"]
+
+
+def test_a_token_names_its_holder(api: Api, issuer_token: Callable[[str], str]) -> None:
+    """The API names the holder of a token of the site's issuer."""
+    token = issuer_token(AUDIENCE.name)
+    assert result(api.get("/v3/oauth2/userinfo", token))["username"]
+
+
+def test_as_many_pods_as_the_site_says(kubectl: Kubectl, settings: Authenticator, site: Site) -> None:
+    """The authenticator has as many ready pods as site.yaml sets."""
+    options = ("--namespace", SERVICE.namespace_of(site), "--output", "json")
+
+    def ready() -> int:
+        found = json.loads(kubectl("get", "deployment", SERVICE.name, *options))
+        return int(found["status"].get("readyReplicas", 0))
+
+    assert settled(ready, lambda found: found == settings.replicas) == settings.replicas

@@ -1,0 +1,129 @@
+"""A member logs in to the API with the unmodified tapipy, and the token opens other services."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import requests
+
+from strata.access.https import load_balancer_address, site_session, trusted_authorities
+from strata.catalogue.cluster_login import CLIENT, REDIRECT_URLS
+from strata.catalogue.issuer import Issuer
+from strata.catalogue.needs.api_path import api_url
+from strata.inventory.services import published_services
+from strata.site.context import SiteContext
+from strata.verify.tokens import Login, NewUser
+from strata_bench.tapis_client import documented_lines, run_tapipy
+from strata_services.authenticator.service import SERVICE
+from strata_services.ml_hub.service import SERVICE as ML_HUB
+
+SCRIPT = """
+import json, os
+import jwt
+from tapipy import errors
+from tapipy.tapis import Tapis
+
+def refused(username, password):
+    try:
+        Tapis(base_url=url, verify=ca, username=username, password=password).get_tokens()
+    except (errors.BadRequestError, errors.UnauthorizedError) as error:
+        return [type(error).__name__, str(error)]
+
+url, ca, name = (os.environ[one] for one in ("STRATA_API_URL", "STRATA_CA_FILE", "STRATA_USER"))
+found = {"wrong": refused(name, "wrong")}
+if "FIRST_PASSWORD" in os.environ:
+    found["temporary"] = refused(name, os.environ["FIRST_PASSWORD"])
+if "STRATA_PASSWORD" in os.environ:
+    t = Tapis(base_url=url, verify=ca, username=name, password=os.environ["STRATA_PASSWORD"])
+    t.get_tokens()
+    token = t.access_token.access_token
+    found["user"], found["tenant"] = t.authenticator.get_userinfo().username, t.tenant_id
+    key = t.tenants.get_tenant(tenant_id=t.tenant_id).public_key
+    found["claims"] = jwt.decode(token, key, algorithms=["RS256"], options={"verify_aud": False})
+    found["by token"] = Tapis(base_url=url, verify=ca, access_token=token).authenticator.get_userinfo().username
+    found["token"] = token
+forged = jwt.encode({"exp": 4102444800}, "k" * 32, algorithm="HS256")
+faulty = Tapis(base_url=url, verify=ca, access_token=forged)
+found["faulty"] = [one.tenant_id for one in faulty.tenants.list_tenants()]
+print(json.dumps(found))
+"""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A member of the first tenant.
+
+    Args:
+        context: the site.
+        name: of the user.
+        first: password for the first login.
+    """
+
+    context: SiteContext
+    name: str
+    first: str = field(repr=False)
+
+    def tapipy(self, script: str, **variables: str) -> str:
+        """What a program prints on the member's computer."""
+        url, ca = api_url(self.context.site), trusted_authorities(self.context)
+        hosts = {url.removeprefix("https://"): load_balancer_address(self.context)}
+        assert isinstance(ca, str)
+        known = {"STRATA_API_URL": url, "STRATA_CA_FILE": ca, "STRATA_USER": self.name}
+        done = run_tapipy(script, hosts, **known, **variables)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def found(self, **variables: str) -> dict[str, Any]:
+        """What SCRIPT finds."""
+        read: dict[str, Any] = json.loads(self.tapipy(SCRIPT, **variables))
+        return read
+
+
+@pytest.fixture(scope="module")
+def member(context: SiteContext, new_user: NewUser) -> Member:
+    """Who has not logged in yet."""
+    site = context.site
+    if SERVICE.of(site) is None or not site.platform.tenants:
+        pytest.skip(f"site {site.name} has no platform.services.authenticator, or no tenants")
+    if not isinstance(trusted_authorities(context), str):
+        pytest.skip(f"the names of site {site.name} have certificates of a public CA")
+    return Member(context, *new_user(site.platform.tenants[0].name))
+
+
+def test_a_member_logs_in_with_tapipy(
+    context: SiteContext, member: Member, own_issuer: Issuer, http: requests.Session
+) -> None:
+    site = context.site
+    before = member.found(FIRST_PASSWORD=member.first)
+    assert before["faulty"] == [site.name], "a faulty token does not keep a client from its tenant"
+    assert before["wrong"][0] == "UnauthorizedError"
+    kind, said = before["temporary"]
+    assert kind == "BadRequestError"
+    assert f"https://{own_issuer.url.split('/')[2]}/" in said, "it names the page where the password is replaced"
+
+    chosen = secrets.token_urlsafe(16)
+    with site_session(context) as browser:
+        Login(CLIENT, REDIRECT_URLS[0]).tokens(browser, own_issuer, member.name, member.first, chosen)
+    found = member.found(STRATA_PASSWORD=chosen)
+    assert (found["user"], found["by token"], found["tenant"]) == (member.name, member.name, site.name)
+    expected = {
+        "tapis/username": member.name,
+        "tapis/tenant_id": site.name,
+        "tapis/target_site_id": site.name,
+        "tapis/account_type": "user",
+        "tapis/delegation": False,
+        "preferred_username": member.name,
+        "groups": [f"/tenants/{site.platform.tenants[0].name}"],
+    }
+    assert expected.items() <= found["claims"].items()
+    assert member.tapipy(documented_lines(), STRATA_PASSWORD=chosen) == f"{member.name} {site.name}\n"
+
+    (hub,) = (one.url for one in published_services(site) if one.key == ML_HUB.key)
+    models = f"{hub}v3/ml-hub/models"
+    for headers in ({"X-Tapis-Token": found["token"]}, {"Authorization": f"Bearer {found['token']}"}):
+        assert http.get(models, headers=headers, timeout=60).status_code == 200
+    assert http.get(models, headers={"X-Tapis-Token": "faulty"}, timeout=60).status_code == 401
