@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 import requests
+import yaml
 
 from strata_bench.api_server import ApiServer
+from strata_bench.helm import Helm
 from strata_bench.service_processes import Service, running
 from strata_bench.services import PostgreSQL, free_port, service_python
 from strata_bench.token_issuer import Issuer, running_issuer
@@ -41,21 +43,14 @@ def issuer() -> Iterator[Issuer]:
 
 @pytest.fixture(scope="session")
 def environment(
-    postgresql: PostgreSQL, api_server: ApiServer, tmp_path_factory: pytest.TempPathFactory
+    postgresql: PostgreSQL, accounts: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, str]:
     """Of both processes, with a migrated database."""
+    assert accounts
     tenants = tmp_path_factory.mktemp("tenants") / "tenants.json"
     tenants.write_text(json.dumps(TENANTS))
     found = postgresql.create_database("pods", "PODS")
-    found |= {
-        "PODS_TENANTS_FILE": str(tenants),
-        "PODS_DOMAIN": DOMAIN,
-        "PODS_KUBECONFIG": str(api_server.kubeconfig),
-        "PATH": os.environ["PATH"],
-    }
-    for tenant in TENANTS:
-        if not api_server.kubectl("get", "namespace", str(tenant["name"]), "--ignore-not-found"):
-            api_server.kubectl("create", "namespace", str(tenant["name"]))
+    found |= {"PODS_TENANTS_FILE": str(tenants), "PODS_DOMAIN": DOMAIN, "PATH": os.environ["PATH"]}
     command = [str(service_python("pods")), "-m", "pods", "migrate"]
     for changed in (True, False):
         done = subprocess.run(command, env=found, capture_output=True, text=True, check=False)
@@ -64,11 +59,42 @@ def environment(
 
 
 @pytest.fixture(scope="session")
-def api(environment: dict[str, str], issuer: Issuer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def accounts(api_server: ApiServer, helm: Helm, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Kubeconfigs of the two service accounts, which have the rights of the chart pods-tenant and no others."""
+    directory = tmp_path_factory.mktemp("accounts")
+    for namespace in ("strata-system", *(str(tenant["name"]) for tenant in TENANTS)):
+        if not api_server.kubectl("get", "namespace", namespace, "--ignore-not-found"):
+            api_server.kubectl("create", "namespace", namespace)
+    for name in (str(tenant["name"]) for tenant in TENANTS):
+        # as the tenant's own chart has it
+        api_server.kubectl("label", "--overwrite", "namespace", name, "pod-security.kubernetes.io/enforce=baseline")
+        file = directory / f"{name}.yaml"
+        file.write_text(yaml.safe_dump_all(helm.template("pods-tenant", {"namespace": name}).values()))
+        api_server.kubectl("apply", "--filename", str(file))
+    found = {}
+    for part, account in {"api": "pods", "reconciler": "pods-reconciler"}.items():
+        if not api_server.kubectl("-n", "strata-system", "get", "serviceaccount", account, "--ignore-not-found"):
+            api_server.kubectl("-n", "strata-system", "create", "serviceaccount", account)
+        content = yaml.safe_load(api_server.kubeconfig.read_text())
+        token = api_server.kubectl("-n", "strata-system", "create", "token", account, "--duration=4h")
+        content["users"][0]["user"] = {"token": token.strip()}
+        found[part] = directory / part
+        found[part].write_text(yaml.safe_dump(content))
+    return found
+
+
+@pytest.fixture(scope="session")
+def api(
+    environment: dict[str, str],
+    accounts: dict[str, Path],
+    issuer: Issuer,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Service]:
     """The API."""
     port = free_port()
     settings = {
         **environment,
+        "PODS_KUBECONFIG": str(accounts["api"]),
         "PODS_ISSUER": issuer.url,
         "PODS_BIND_PORT": str(port),
         "PODS_METRICS_PORT": str(free_port()),
@@ -98,12 +124,13 @@ StartReconciler = Callable[[], AbstractContextManager["subprocess.Popen[bytes]"]
 
 
 @pytest.fixture
-def start_reconciler(environment: dict[str, str], tmp_path: Path) -> StartReconciler:
+def start_reconciler(environment: dict[str, str], accounts: dict[str, Path], tmp_path: Path) -> StartReconciler:
     """`with start_reconciler() as process:`."""
 
     @contextmanager
     def start() -> Iterator[subprocess.Popen[bytes]]:
-        settings = {**environment, "PODS_METRICS_PORT": str(free_port()), "PODS_RESYNC_SECONDS": "1"}
+        own = {"PODS_METRICS_PORT": str(free_port()), "PODS_RESYNC_SECONDS": "1"}
+        settings = {**environment, "PODS_KUBECONFIG": str(accounts["reconciler"]), **own}
         with (tmp_path / "reconciler.log").open("ab") as log:
             command = [str(service_python("pods")), "-m", "pods", "reconcile"]
             process = subprocess.Popen(command, env=settings, stdout=log, stderr=log)
