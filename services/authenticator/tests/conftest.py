@@ -47,8 +47,13 @@ class Login:
         if self.broken is not None:
             return self.broken
         clients = {CLIENT: CLIENT_SECRET, "own": "key"}
-        if clients.get(form.get("client_id", "")) != form.get("client_secret"):
+        if form.get("client_id") not in clients:
             return 401, {"error": "invalid_client", "error_description": "Invalid client or Invalid client credentials"}
+        if form.get("client_secret") != clients[form["client_id"]]:
+            return 401, {
+                "error": "unauthorized_client",
+                "error_description": "Invalid client or Invalid client credentials",
+            }
         if form["grant_type"] == "password":
             if form["username"] == "new":
                 return 400, {"error": "invalid_grant", "error_description": "Account is not fully set up"}

@@ -122,8 +122,8 @@ def test_a_client_of_the_caller_is_used(authenticator: Service, login: Login) ->
     assert result(post(authenticator, {**code, "client_id": "own", "client_key": "key"}), 201)
     assert [form["client_id"] for form in login.forms] == ["own", "own"]
     assert {form["redirect_uri"] for form in login.forms} == {"https://me.example.org/"}
-    wrong = post(authenticator, {**code, "client_id": "own", "client_key": "other"})
-    assert "client_id and client_key" in result(wrong, 401)
+    for client in ({"client_id": "own", "client_key": "other"}, {"client_id": "none", "client_key": "key"}):
+        assert "client_id and client_key" in result(post(authenticator, {**code, **client}), 401)
     (wrong_header,) = result(post(authenticator, code, Authorization="Basic ???"), 400)
     assert wrong_header.startswith("header.authorization: ")
     assert "log in again" in result(post(authenticator, {**code, "code": "used"}), 401)
@@ -148,6 +148,7 @@ def test_refusals_say_what_to_do(authenticator: Service, login: Login) -> None:
         (200, []),
         (200, {}),
         (401, {"error": "invalid_client"}),
+        (401, {"error": "unauthorized_client"}),
     ],
 )
 def test_a_broken_issuer_is_503(authenticator: Service, login: Login, broken: tuple[int, Any]) -> None:

@@ -37,7 +37,12 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
 
 
 @pytest.mark.parametrize(
-    ("service", "modules"), [("ml-hub", "ml_hub.__main__, ml_hub.app"), ("accounting", "accounting.rest")]
+    ("service", "modules"),
+    [
+        ("authenticator", "authenticator.__main__, authenticator.app"),
+        ("ml-hub", "ml_hub.__main__, ml_hub.app"),
+        ("accounting", "accounting.rest"),
+    ],
 )
 def test_an_image_has_the_package_and_what_it_needs(context: Callable[[str], Path], service: str, modules: str) -> None:
     found = context(service)

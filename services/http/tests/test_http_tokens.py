@@ -186,3 +186,16 @@ def test_keys_may_come_from_another_address_than_the_issuer(start_example: Start
     with start_example(environment) as example:
         assert ask(example, f"Bearer {issuer.token(iss='https://login.example.org')}").status_code == 200
         assert ask(example, f"Bearer {issuer.token()}").status_code == 401
+
+
+def test_a_token_comes_in_either_header_but_only_one_comes(example: Service, issuer: Issuer) -> None:
+    one, other = issuer.token(), issuer.token(sub="other")
+
+    def status(**headers: str) -> int:
+        return requests.get(f"{example.url}/v1/caller", headers=headers, timeout=60).status_code
+
+    assert status(**{"X-Tapis-Token": one}) == 200
+    assert status(**{"X-Tapis-Token": one, "Authorization": f"Bearer {one}"}) == 200
+    assert status(**{"X-Tapis-Token": one, "Authorization": f"Bearer {other}"}) == 400
+    assert status(**{"X-Tapis-Token": "faulty"}) == 401
+    assert status(**{"X-Tapis-Token": ""}) == 401

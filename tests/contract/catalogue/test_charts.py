@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
@@ -255,9 +256,11 @@ def test_its_ingress_has_its_name_and_leads_to_its_pods(case: Case) -> None:
     found = objects(case.release.name)
     ingresses = [item["spec"] for item in found if item["kind"] == "Ingress"]
     rules = [rule for spec in ingresses for rule in spec["rules"]]
-    # of several paths at a name that services share, the first is the address
-    hosts = {f"https://{rule['host']}{rule['http']['paths'][0]['path']}" for rule in rules}
-    assert hosts == ({case.release.address} if case.release.address else set())
+    address = urlsplit(case.release.address or "")
+    assert {rule["host"] for rule in rules} == ({address.hostname} if address.hostname else set())
+    # the address at a name that services share has a path of this one
+    paths = {path["path"] for rule in rules for path in rule["http"]["paths"]}
+    assert address.path in {"", "/", *paths}
     assert {spec["ingressClassName"] for spec in ingresses} <= {"traefik"}
     by_name = {item["metadata"]["name"]: item["spec"] for item in found if item["kind"] == "Service"}
     assert not [name for name, spec in by_name.items() if spec.get("type", "ClusterIP") != "ClusterIP"]

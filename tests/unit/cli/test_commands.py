@@ -58,6 +58,8 @@ def test_env_names_files_and_no_secrets(tmp_path: Path) -> None:
     assert wanted <= set(variables)
     assert variables["OS_CLOUD"] == "lab"
     assert "PULUMI_CONFIG_PASSPHRASE" not in variables
+    assert variables["STRATA_API_URL"] == "https://api.lab.strata.test"
+    assert variables["STRATA_CA_FILE"].endswith("ca.pem")
 
 
 def test_down_refuses_a_site_that_is_not_a_lab(tmp_path: Path) -> None:

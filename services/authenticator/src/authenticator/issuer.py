@@ -12,6 +12,7 @@ from fastapi import HTTPException
 from authenticator.grants import ClientCredentials
 from authenticator.settings import Settings
 
+UNAUTHORIZED = 401
 SECONDS = 15.0
 """Of one answer; checking a password takes the issuer a while on purpose."""
 
@@ -50,7 +51,7 @@ class TokenEndpoint:
         if not isinstance(found, dict) or answer.status_code >= 500:
             raise self._unavailable(f"status {answer.status_code}")
         if answer.status_code != httpx2.codes.OK:
-            raise self._refused(form["grant_type"], found, own=client is None)
+            raise self._refused(form["grant_type"], answer.status_code, found, own=client is None)
         if not isinstance(found.get("access_token"), str):
             raise self._unavailable("no access token")
         return found
@@ -59,15 +60,17 @@ class TokenEndpoint:
         log.warning("issuer's token endpoint does not answer", reason=reason)
         return HTTPException(503, "the login service does not answer; try again", headers={"Retry-After": "10"})
 
-    def _refused(self, grant: str, answer: dict[str, Any], *, own: bool) -> HTTPException:
+    def _refused(self, grant: str, status: int, answer: dict[str, Any], *, own: bool) -> HTTPException:
         error, description = str(answer.get("error", "")), str(answer.get("error_description", ""))
-        log.info("issuer refused", grant=grant, error=error)
+        log.info("issuer refused", grant=grant, status=status, error=error)
+        # Keycloak has one word for a wrong secret of a client (401) and for a grant that a client may not use (400)
+        wrong_client = error == "invalid_client" or (error == "unauthorized_client" and status == UNAUTHORIZED)
         page = self._settings.account_url
-        if error == "invalid_client" and own:
+        if wrong_client and own:
             log.error("the issuer refuses the client of this service", client=self._settings.client_id)
             detail = f"logins by password do not work at the moment, tell the operators; {page} logs in by browser"
             return HTTPException(503, detail, headers={"Retry-After": "60"})
-        if error == "invalid_client":
+        if wrong_client:
             return HTTPException(401, "the issuer knows no client with this client_id and client_key")
         if error in ("unauthorized_client", "unsupported_grant_type"):
             what = "this login takes no password here" if grant == "password" else f"this client may not use {grant}"
