@@ -20,7 +20,7 @@ from strata.site.outputs import ImageOutputs
 from strata.verify.tokens import Login, NewUser
 from strata_bench.tapis_client import run_tapipy
 from strata_bench.waiting import eventually
-from strata_services.pods.service import SERVICE
+from strata_services.tapis_pods.service import SERVICE
 
 START_SECONDS = 180
 """In which a pod runs whose image the node may have to pull."""
@@ -171,7 +171,7 @@ def member(
 ) -> Iterator[Callable[[str], Member]]:
     """`member("research")`: a new member of a tenant, whose pods are deleted in the end."""
     if SERVICE.of(context.site) is None or len(context.site.platform.tenants) < 2:
-        pytest.skip(f"site {context.site.name} has no platform.services.pods, or not two tenants")
+        pytest.skip(f"site {context.site.name} has no platform.services.tapis_pods, or not two tenants")
     if not isinstance(trusted_authorities(context), str):
         pytest.skip(f"the names of site {context.site.name} have certificates of a public CA")
     made: list[Member] = []
@@ -234,7 +234,7 @@ def test_what_runs_in_a_pod_has_no_rights_and_reaches_no_service_of_the_site(
 ) -> None:
     api_server = kubectl("get", "service", "kubernetes", "--namespace=default", "--output=jsonpath={.spec.clusterIP}")
     address = "{.items[0].status.podIP}"
-    component = "--selector=app.kubernetes.io/name=pods,app.kubernetes.io/component=api"
+    component = "--selector=app.kubernetes.io/name=tapis-pods,app.kubernetes.io/component=api"
     api = kubectl("get", "pods", "--namespace=strata-system", component, f"--output=jsonpath={address}")
     targets = {
         "Kubernetes": [api_server.strip(), 443],
@@ -261,9 +261,9 @@ def test_pods_survive_kills_of_the_reconciler_and_the_api(
     command = '["python3", "-m", "http.server", "8000"]'
     for part in ("reconciler", "api"):
         ada.run(f'small("labkill{part[0]}a", command={command})\nprint("{{}}")')
-        labels = f"--selector=app.kubernetes.io/name=pods,app.kubernetes.io/component={part}"
+        labels = f"--selector=app.kubernetes.io/name=tapis-pods,app.kubernetes.io/component={part}"
         kubectl("delete", "pods", "--namespace=strata-system", labels, "--grace-period=0", "--force", "--wait=false")
-        name = f"{'pods' if part == 'api' else 'pods-reconciler'}"
+        name = "tapis-pods" if part == "api" else "tapis-pods-reconciler"
         kubectl("rollout", "status", f"deployment/{name}", "--namespace=strata-system", "--timeout=180s")
     pods = ["labkillra", "labkillaa"]
     script = "\n".join(f'wait("{pod}", "AVAILABLE")\nread("{pod}." + DOMAIN)' for pod in pods)

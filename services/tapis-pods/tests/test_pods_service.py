@@ -15,7 +15,7 @@ from strata.catalogue.needs.wildcard_hostname import wildcards
 from strata.catalogue.service import Service
 from strata.models import SiteError, load_site
 from strata_bench.services import service_python
-from strata_services.pods.service import SERVICE
+from strata_services.tapis_pods.service import SERVICE
 
 ValuesOf = Callable[[Service[Any], Path], dict[str, Any]]
 LabWith = Callable[..., Path]
@@ -82,14 +82,14 @@ def test_settings_and_tenants_are_those_that_the_service_reads(objects_of: Objec
         "print(*Settings.model_fields, *ReconcileSettings.model_fields)"
     )
     done = subprocess.run(
-        [service_python("pods"), "-c", program],
-        input=maps["pods-tenants"]["tenants.json"],
+        [service_python("tapis-pods"), "-c", program],
+        input=maps["tapis-pods-tenants"]["tenants.json"],
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert {name.removeprefix("PODS_").lower() for name in maps["pods-settings"]} <= set(done.stdout.split())
+    assert {name.removeprefix("PODS_").lower() for name in maps["tapis-pods-settings"]} <= set(done.stdout.split())
 
 
 def test_only_two_containers_reach_kubernetes_and_only_in_tenants(objects_of: ObjectsOf, lab: Path) -> None:
@@ -104,5 +104,5 @@ def test_only_two_containers_reach_kubernetes_and_only_in_tenants(objects_of: Ob
                 mounted = token in {mount["mountPath"] for mount in container["volumeMounts"]}
                 assert mounted == (container["args"] in (["serve"], ["reconcile"]))
             accounts[item["metadata"]["name"]] = pod["serviceAccountName"]
-    assert accounts == {"pods": "pods", "pods-reconciler": "pods-reconciler"}
+    assert accounts == {name: name for name in ("tapis-pods", "tapis-pods-reconciler")}
     assert "metrics" not in json.dumps([item for item in found if item["kind"] == "Ingress"])

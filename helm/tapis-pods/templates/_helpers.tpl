@@ -1,5 +1,5 @@
 {{/* Name of every object: the release's, where it already holds the chart's. */}}
-{{- define "pods.fullname" -}}
+{{- define "tapis-pods.fullname" -}}
 {{- if contains .Chart.Name .Release.Name -}}
 {{- .Release.Name | trunc 50 | trimSuffix "-" -}}
 {{- else -}}
@@ -7,27 +7,27 @@
 {{- end -}}
 {{- end -}}
 
-{{- define "pods.metricsName" -}}{{ include "pods.fullname" . }}-metrics{{- end -}}
-{{- define "pods.settingsName" -}}{{ include "pods.fullname" . }}-settings{{- end -}}
-{{- define "pods.authoritiesName" -}}{{ include "pods.fullname" . }}-authorities{{- end -}}
-{{- define "pods.tenantsName" -}}{{ include "pods.fullname" . }}-tenants{{- end -}}
-{{- define "pods.reconcilerName" -}}{{ include "pods.fullname" . }}-reconciler{{- end -}}
+{{- define "tapis-pods.metricsName" -}}{{ include "tapis-pods.fullname" . }}-metrics{{- end -}}
+{{- define "tapis-pods.settingsName" -}}{{ include "tapis-pods.fullname" . }}-settings{{- end -}}
+{{- define "tapis-pods.authoritiesName" -}}{{ include "tapis-pods.fullname" . }}-authorities{{- end -}}
+{{- define "tapis-pods.tenantsName" -}}{{ include "tapis-pods.fullname" . }}-tenants{{- end -}}
+{{- define "tapis-pods.reconcilerName" -}}{{ include "tapis-pods.fullname" . }}-reconciler{{- end -}}
 
 {{/* Pods that answer. */}}
-{{- define "pods.selectorLabels" -}}
+{{- define "tapis-pods.selectorLabels" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/component: api
 {{- end -}}
 
 {{/* Pods that reconcile. */}}
-{{- define "pods.reconcilerLabels" -}}
+{{- define "tapis-pods.reconcilerLabels" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/component: reconciler
 {{- end -}}
 
-{{- define "pods.labels" -}}
+{{- define "tapis-pods.labels" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
@@ -37,14 +37,14 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 
 {{/* One container of the image; takes (dict "root" $ "name" … "arguments" (list …) "environment" (list …)). */}}
-{{- define "pods.container" -}}
+{{- define "tapis-pods.container" -}}
 name: {{ .name }}
 image: {{ printf "%s@%s" .root.Values.image.repository .root.Values.image.digest }}
 imagePullPolicy: IfNotPresent
 args: {{ toJson .arguments }}
 envFrom:
   - configMapRef:
-      name: {{ include "pods.settingsName" .root }}
+      name: {{ include "tapis-pods.settingsName" .root }}
 {{- with .environment }}
 env: {{- toYaml . | nindent 2 }}
 {{- end }}
@@ -65,7 +65,7 @@ volumeMounts:
 {{- end -}}
 
 {{/* What all pods have in common. */}}
-{{- define "pods.podSettings" -}}
+{{- define "tapis-pods.podSettings" -}}
 automountServiceAccountToken: false
 enableServiceLinks: false
 {{- with .Values.imagePullSecrets }}
@@ -99,13 +99,13 @@ volumes:
         - {key: {{ .Values.database.existingSecret.key }}, path: password}
   - name: authorities
     configMap:
-      name: {{ include "pods.authoritiesName" . }}
+      name: {{ include "tapis-pods.authoritiesName" . }}
   - name: scratch
     emptyDir:
       sizeLimit: 64Mi
   - name: tenants
     configMap:
-      name: {{ include "pods.tenantsName" . }}
+      name: {{ include "tapis-pods.tenantsName" . }}
   # what a service account's token is mounted with, and only where the container needs it
   - name: kubernetes
     projected:

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from strata.models.platform import Tenant
     from strata.models.yaml_events import KeyPath
 
-NAME = "pods"
-KEY: KeyPath = ("platform", "services", NAME)
+NAME = Path(__file__).parent.name
+KEY: KeyPath = ("platform", "services", NAME.replace("-", "_"))
 TENANTS_KEY: KeyPath = ("platform", "tenants")
 API = ApiPath(
     health_path="/v3/pods/openapi.json",
@@ -41,8 +41,8 @@ API = ApiPath(
     start_path="/v3/pods/openapi.json",
     paths=("/v3/pods",),
 )
-AUDIENCE = Audience(NAME, path="/v3/pods")
-DATABASE = Database(NAME)
+AUDIENCE = Audience("pods", path="/v3/pods")
+DATABASE = Database("pods")
 METRICS = Metrics(9464)
 PRIORITY = Priority("platform")
 USER_PRIORITY = Priority("interactive")
@@ -132,7 +132,7 @@ def _tenant(context: ServiceContext[Pods], tenant: Tenant) -> Values:
 
 
 def values(context: ServiceContext[Pods]) -> Values:
-    """Values of helm/pods.
+    """Values of helm/tapis-pods.
 
     Raises:
         UserError: no PostgreSQL server is deployed, or the issuer's CA cannot be read.

@@ -51,7 +51,7 @@ def environment(
     tenants.write_text(json.dumps(TENANTS))
     found = postgresql.create_database("pods", "PODS")
     found |= {"PODS_TENANTS_FILE": str(tenants), "PODS_DOMAIN": DOMAIN, "PATH": os.environ["PATH"]}
-    command = [str(service_python("pods")), "-m", "pods", "migrate"]
+    command = [str(service_python("tapis-pods")), "-m", "pods", "migrate"]
     for changed in (True, False):
         done = subprocess.run(command, env=found, capture_output=True, text=True, check=False)
         assert json.loads(done.stdout) == {"schema": "0001", "changed": changed}, done.stderr
@@ -72,7 +72,7 @@ def accounts(api_server: ApiServer, helm: Helm, tmp_path_factory: pytest.TempPat
         file.write_text(yaml.safe_dump_all(helm.template("pods-tenant", {"namespace": name}).values()))
         api_server.kubectl("apply", "--filename", str(file))
     found = {}
-    for part, account in {"api": "pods", "reconciler": "pods-reconciler"}.items():
+    for part, account in {"api": "tapis-pods", "reconciler": "tapis-pods-reconciler"}.items():
         if not api_server.kubectl("-n", "strata-system", "get", "serviceaccount", account, "--ignore-not-found"):
             api_server.kubectl("-n", "strata-system", "create", "serviceaccount", account)
         content = yaml.safe_load(api_server.kubeconfig.read_text())
@@ -101,7 +101,7 @@ def api(
         "PODS_RATE_LIMIT": "100000/minute",
     }
     directory = tmp_path_factory.mktemp("api")
-    with running(service_python("pods"), ["-m", "pods", "serve"], settings, port, directory) as service:
+    with running(service_python("tapis-pods"), ["-m", "pods", "serve"], settings, port, directory) as service:
         yield service
 
 
@@ -132,7 +132,7 @@ def start_reconciler(environment: dict[str, str], accounts: dict[str, Path], tmp
         own = {"PODS_METRICS_PORT": str(free_port()), "PODS_RESYNC_SECONDS": "1"}
         settings = {**environment, "PODS_KUBECONFIG": str(accounts["reconciler"]), **own}
         with (tmp_path / "reconciler.log").open("ab") as log:
-            command = [str(service_python("pods")), "-m", "pods", "reconcile"]
+            command = [str(service_python("tapis-pods")), "-m", "pods", "reconcile"]
             process = subprocess.Popen(command, env=settings, stdout=log, stderr=log)
         try:
             yield process

@@ -14,7 +14,7 @@ from strata.models import Site
 from strata.verify.api import Api
 from strata.verify.pods import Kubectl
 from strata.verify.waiting import settled
-from strata_services.pods.service import AUDIENCE, SERVICE, Pods
+from strata_services.tapis_pods.service import AUDIENCE, SERVICE, Pods
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def settings(site: Site) -> Pods:
     """The entry of the Pods API in site.yaml."""
     found = SERVICE.of(site)
     if found is None:
-        pytest.skip(f"site {site.name} has no platform.services.pods")
+        pytest.skip(f"site {site.name} has no platform.services.tapis_pods")
     return found
 
 
