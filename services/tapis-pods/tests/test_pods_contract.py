@@ -50,8 +50,8 @@ print(json.dumps(found))
 
 
 def test_tapipy_reads_it(api: Service, alice: User, user: Callable[..., User]) -> None:
-    variables = {"URL": api.url, "ALICE": alice.token, "EVE": user("eve", "teaching").token, "IMAGE": IMAGE}
-    done = run_tapipy(SCRIPT, **variables)
+    eve = user("eve", "teaching")
+    done = run_tapipy(SCRIPT, URL=api.url, ALICE=alice.token, EVE=eve.token, IMAGE=IMAGE)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     refused = {key: found.pop(key) for key in ("twice", "image", "other", "gone")}
