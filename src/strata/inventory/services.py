@@ -27,5 +27,7 @@ def service_names(site: Site, outputs: CloudOutputs | None) -> list[dict[str, st
     ]
     load_balancer = address_of("load_balancer", site, outputs)
     if load_balancer is not None:
-        names += [{"name": service.host, "address": load_balancer} for service in published_services(site)]
+        # services may share one
+        hosts = dict.fromkeys(service.host for service in published_services(site))
+        names += [{"name": host, "address": load_balancer} for host in hosts]
     return names

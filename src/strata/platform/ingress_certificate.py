@@ -7,6 +7,7 @@ from typing import Any
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
+from strata.catalogue.needs.wildcard_hostname import wildcards
 from strata.errors import UserError
 from strata.models.platform import IngressCertificate
 from strata.platform.releases import PlatformState
@@ -27,7 +28,7 @@ def certificate_data(state: PlatformState) -> dict[str, str]:
     if site.cluster is None or given.source == "acme":
         return {}
     if given.source == "site":
-        issued = state.secrets.certificate(NAME, [site.domain, f"*.{site.domain}"])
+        issued = state.secrets.certificate(NAME, [site.domain, f"*.{site.domain}", *wildcards(site)])
         return {"tls.crt": issued.certificate, "tls.key": issued.private_key}
     certificate, key = _provided(state, given)
     return {"tls.crt": certificate, "tls.key": key}

@@ -15,7 +15,7 @@ from strata.models.checks.finding import hosts
 from strata.models.checks.host_names import check, kolla_groups
 from strata.models.checks.kubespray import groups
 from strata.models.types import DNS_LABEL_PATTERN
-from strata.models.yaml_events import dotted
+from strata.models.yaml_events import KeyPath, dotted
 from strata.roles import roles
 from strata.site.paths import REPOSITORY
 
@@ -69,10 +69,11 @@ def test_no_host_is_named_like_the_dns_name_of_a_role_of_the_site(name: str) -> 
 
 @pytest.mark.parametrize(
     ("site", "name", "key"),
-    [(name, one.hostname, one.key) for name, site in SITES.items() for one in published(site) if one.hostname],
+    [(name, one.hostname, one.hostname_key) for name, site in SITES.items() for one in published(site) if one.hostname],
 )
-def test_no_host_is_named_like_a_published_service(site: str, name: str, key: str) -> None:
-    assert refused(site, name, *HOSTS["instance"][:2], 0) == [f"is the hostname of platform.services.{key}"]
+def test_no_host_is_named_like_a_published_service(site: str, name: str, key: KeyPath) -> None:
+    text = dotted(key).removesuffix(".hostname")
+    assert refused(site, name, *HOSTS["instance"][:2], 0) == [f"is the hostname of {text}"]
 
 
 @pytest.mark.parametrize("name", labels(groups()))

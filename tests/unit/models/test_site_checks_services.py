@@ -18,6 +18,7 @@ BY_KUBESPRAY = (
     ("datastore: kine", "datastore: etcd"),
     ("postgresql, kine, registry", "postgresql, registry"),
 )
+NO_API = (LAB[LAB.index("    authenticator:") : LAB.index("    ml_hub:")], "")
 NO_NOTEBOOKS = (LAB[LAB.index("    jupyterhub:\n") :], "")
 NO_BUCKETS = ("    object_storage: {}\n", "")
 """Takes a service away, whose needs would be reported too."""
@@ -284,6 +285,7 @@ CASES: dict[str, Mistake] = {
             ("datastore: kine", "datastore: etcd"),
             ("keycloak: {hostname: login}", "external_issuer: {url: 'https://login.example.org'}"),
             ("    accounting: {measurements: {}}\n", ""),
+            NO_API,
             NO_NOTEBOOKS,
         ],
         "platform.services.ml_hub",
@@ -292,7 +294,7 @@ CASES: dict[str, Mistake] = {
         "ml_hub: {hostname",
     ),
     "ML hub without issuer": (
-        [("    keycloak: {hostname: login}\n", ""), ("{measurements: {}}", "{}"), NO_NOTEBOOKS],
+        [("    keycloak: {hostname: login}\n", ""), ("{measurements: {}}", "{}"), NO_API, NO_NOTEBOOKS],
         "platform.services.ml_hub",
         "keycloak",
         "keycloak: {}",

@@ -82,8 +82,8 @@ def test_a_wrong_role_does_not_make_the_others_wrong(site_file: Callable[..., Pa
 
 def test_a_secret_in_a_site_file_is_not_repeated(site_file: Callable[..., Path], problems_of: Reader) -> None:
     secret = "secrets: [{name: a, source: generated, value: hunter2}]\nplatform:\n  tenants"
-    url = "external_issuer: {url: 'https://admin:hunter2@login.example.org'}\n    ml_hub"
-    file = site_file(("platform:\n  tenants", secret), ("keycloak: {hostname: login}\n    ml_hub", url))
+    url = "external_issuer: {url: 'https://admin:hunter2@login.example.org'}\n    authenticator"
+    file = site_file(("platform:\n  tenants", secret), ("keycloak: {hostname: login}\n    authenticator", url))
     found = problems_of(file)
     assert len(found) == 2
     assert not any("hunter2" in str(p) for p in found)

@@ -52,7 +52,7 @@ def test_certificate_of_the_site_covers_every_name() -> None:
     data = {name: base64.b64decode(value).decode() for name, value in secret["data"].items()}
     assert store.issued is not None
     assert data == {"tls.crt": store.issued.certificate, "tls.key": store.issued.private_key}
-    assert pki.covers(data["tls.crt"], ["lab.strata.test", "*.lab.strata.test"], [])
+    assert pki.covers(data["tls.crt"], ["lab.strata.test", "*.lab.strata.test", "*.pods.lab.strata.test"], [])
     assert secret_manifests(made)[KEY] == secret
     store.issued = None
     assert secret_manifests(made)[KEY] != secret, "a renewed certificate is applied"

@@ -19,6 +19,7 @@ from strata.catalogue.needs.secret import Secret
 from strata.catalogue.needs.shared_volume import NfsFolder, SharedVolume, TenantFolders
 from strata.catalogue.needs.tenant_quota import TenantQuota
 from strata.catalogue.needs.upstream_chart import UpstreamChart
+from strata.catalogue.needs.wildcard_hostname import WildcardHostname
 
 __all__ = [
     "Accelerators",
@@ -45,4 +46,5 @@ __all__ = [
     "TenantNamespaces",
     "TenantQuota",
     "UpstreamChart",
+    "WildcardHostname",
 ]

@@ -6,7 +6,7 @@ import functools
 import json
 from collections.abc import Iterator, Mapping
 
-from strata.catalogue.needs.hostname import published
+from strata.catalogue.needs.hostname import API_HOSTNAME, published
 from strata.models.checks import kolla, kubespray
 from strata.models.checks.finding import Finding, hosts
 from strata.models.site import Site
@@ -59,5 +59,7 @@ def _services(site: Site) -> dict[str, str]:
         for name in roles()[role].dns_names
     }
     for service in published(site):
-        found[service.hostname] = f"is the hostname of {dotted(('platform', 'services', service.key))}"
+        shared = service.hostname_key == API_HOSTNAME
+        key = API_HOSTNAME if shared else ("platform", "services", service.key)
+        found[service.hostname] = f"is the hostname of {dotted(key)}"
     return found

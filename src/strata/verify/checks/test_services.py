@@ -13,6 +13,7 @@ import pytest
 from strata.catalogue.discovery import services
 from strata.catalogue.needs.hostname import published
 from strata.catalogue.needs.namespace import namespaces
+from strata.catalogue.needs.wildcard_hostname import wildcards
 from strata.catalogue.service import Service
 from strata.models import Site
 from strata.site.hosts import outside_of
@@ -43,7 +44,9 @@ def test_names_have_certificates_of_the_site(
         assert session.version() in ("TLSv1.2", "TLSv1.3")
         certificate = session.getpeercert()
     assert certificate is not None
-    assert set(certificate["subjectAltName"]) == {("DNS", site.domain), ("DNS", f"*.{site.domain}")}
+    assert set(certificate["subjectAltName"]) == {
+        ("DNS", covered) for covered in (site.domain, f"*.{site.domain}", *wildcards(site))
+    }
     assert ssl.cert_time_to_seconds(str(certificate["notAfter"])) > time.time() + 7 * 86400
     with (
         socket.create_connection((address, 443), timeout=30) as plain,

@@ -1,0 +1,66 @@
+"""The Pods API, as clients see it: from outside, over TLS, at the API's name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import requests
+
+from strata.catalogue.needs.api_path import api_url
+from strata.models import Site
+from strata.verify.api import Api
+from strata.verify.pods import Kubectl
+from strata.verify.waiting import settled
+from strata_services.tapis_pods.service import AUDIENCE, SERVICE, Pods
+
+
+@pytest.fixture(scope="module")
+def settings(site: Site) -> Pods:
+    """The entry of the Pods API in site.yaml."""
+    found = SERVICE.of(site)
+    if found is None:
+        pytest.skip(f"site {site.name} has no platform.services.tapis_pods")
+    return found
+
+
+@pytest.fixture(scope="module")
+def api(site: Site, settings: Pods, http: requests.Session) -> Api:
+    """The API."""
+    assert settings
+    return Api(http, api_url(site))
+
+
+def message(response: requests.Response, status: int) -> Any:
+    """Of Tapis' envelope."""
+    assert response.status_code == status, response.text
+    assert response.headers["Content-Type"] == "application/json"
+    body = response.json()
+    assert body.keys() == {"message", "metadata", "result", "status", "version"}
+    return body["message"]
+
+
+def test_pods_need_a_token(api: Api) -> None:
+    """The Pods API refuses a request without a token, in Tapis' envelope."""
+    assert "token" in message(api.get("/v3/pods"), 401)
+
+
+def test_a_caller_without_pods_sees_none(api: Api, issuer_token: Callable[[str], str]) -> None:
+    """The Pods API shows no pod of others to a caller without a tenant."""
+    response = api.get("/v3/pods", issuer_token(AUDIENCE.name))
+    message(response, 200)
+    assert response.json()["result"] == []
+
+
+def test_both_parts_run(kubectl: Kubectl, settings: Pods, site: Site) -> None:
+    """The Pods API has as many ready pods as site.yaml sets, and one ready reconciler."""
+    options = ("--namespace", SERVICE.namespace_of(site), "--output", "json")
+
+    def ready() -> list[int]:
+        names = (SERVICE.name, f"{SERVICE.name}-reconciler")
+        found = [json.loads(kubectl("get", "deployment", name, *options)) for name in names]
+        return [int(one["status"].get("readyReplicas", 0)) for one in found]
+
+    assert settled(ready, lambda found: found == [settings.replicas, 1]) == [settings.replicas, 1]

@@ -1,0 +1,161 @@
+"""The Pods API: containers of users, each with a name and TLS, in the form of Tapis' Pods API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from pydantic import Field
+
+from strata.catalogue.needs import (
+    ApiPath,
+    Audience,
+    Database,
+    Metrics,
+    Need,
+    Priority,
+    TenantNamespaces,
+    WildcardHostname,
+)
+from strata.catalogue.needs.accelerators import toleration
+from strata.catalogue.needs.hostname import INGRESS_CLASS, INGRESS_CONTROLLER
+from strata.catalogue.service import SYSTEM_NAMESPACE, Service, ServiceContext, Values
+from strata.models.base import Model, Unit
+from strata.models.finding import Finding
+from strata.models.gpu_nodes import gpu_nodes, largest_request, node_labels
+from strata.models.types import Count, DnsLabel
+
+if TYPE_CHECKING:
+    from strata.models import Site
+    from strata.models.platform import Tenant
+    from strata.models.yaml_events import KeyPath
+
+NAME = Path(__file__).parent.name
+KEY: KeyPath = ("platform", "services", NAME.replace("-", "_"))
+TENANTS_KEY: KeyPath = ("platform", "tenants")
+API = ApiPath(
+    health_path="/v3/pods/openapi.json",
+    title="Containers (API)",
+    summary="Your own containers, each with a name and HTTPS, by Tapis' client tapipy.",
+    start_path="/v3/pods/openapi.json",
+    paths=("/v3/pods",),
+)
+AUDIENCE = Audience("pods", path="/v3/pods")
+DATABASE = Database("pods")
+METRICS = Metrics(9464)
+PRIORITY = Priority("platform")
+USER_PRIORITY = Priority("interactive")
+
+
+def tenant_values(_: ServiceContext[Pods], __: Tenant) -> Values:
+    """Values of helm/pods-tenant."""
+    accounts = {"namespace": SYSTEM_NAMESPACE, "api": NAME, "reconciler": f"{NAME}-reconciler"}
+    return {"accounts": accounts, "clients": [INGRESS_CONTROLLER]}
+
+
+TENANTS = TenantNamespaces("pods-tenant", tenant_values)
+
+
+class PodImages(Model):
+    """Images that users may run."""
+
+    layer: ClassVar[str] = "platform"
+    repository: Annotated[
+        str,
+        Field(
+            pattern=r"^[a-z0-9][a-z0-9.-]*(:[0-9]+)?/[a-z0-9._/-]*$",
+            max_length=300,
+            description="Registry and repository, without tag; one that ends with / allows all below it.",
+        ),
+    ]
+    tenants: Annotated[tuple[DnsLabel, ...], Field(description="Tenants whose members may run it. Default: all.")] = ()
+
+
+class Pods(Model):
+    """Containers of users at https://<pod>.<hostname>.<domain>, by Tapis' Pods API at https://<api_hostname>.<domain>/v3/pods."""
+
+    layer: ClassVar[str] = "platform"
+    hostname: Annotated[DnsLabel, Field(description="Pods respond at https://<pod>.<hostname>.<domain>.")] = "pods"
+    replicas: Annotated[Count, Unit("pods"), Field(description="Number of pods of the API.")] = 1
+    images: Annotated[
+        tuple[PodImages, ...], Field(description="Images that users may run. Default: none, so no pod can be made.")
+    ] = ()
+
+
+def _names(settings: Pods) -> WildcardHostname:
+    return WildcardHostname(settings.hostname)
+
+
+def needs(settings: Pods) -> tuple[Need[Any], ...]:
+    """Its path of the API, names of pods, database, tokens, rights in tenants' namespaces, metrics, priorities."""
+    return (API, _names(settings), DATABASE, AUDIENCE, TENANTS, METRICS, PRIORITY, USER_PRIORITY)
+
+
+def check(settings: Pods, site: Site, _: Path) -> Iterator[Finding]:
+    """Pods run in tenants' namespaces, and images are of tenants that the site has."""
+    names = [tenant.name for tenant in site.platform.tenants]
+    if not names:
+        yield Finding(KEY, "needs a tenant, in whose namespace pods run", "add one to platform.tenants", (TENANTS_KEY,))
+    for index, images in enumerate(settings.images):
+        for number, tenant in enumerate(images.tenants):
+            if tenant not in names:
+                key: KeyPath = (*KEY, "images", index, "tenants", number)
+                fix = f"one of {', '.join(names)}" if names else "add it to platform.tenants"
+                yield Finding(key, "is not in platform.tenants", fix, (TENANTS_KEY,))
+
+
+def _gpus(site: Site, tenant: Tenant) -> Values | None:
+    """The first kind of GPU in the tenant's quota that a node has."""
+    for kind, quota in sorted(tenant.quota.accelerators.items()):
+        most = min(quota, max((largest_request(site, host, kind) for host in gpu_nodes(site)), default=0))
+        if site.accelerators[kind].category == "gpu" and most > 0 and site.cluster is not None:
+            return {
+                "resource": site.accelerators[kind].resource,
+                "maximum": most,
+                "node_selector": node_labels(site, {kind: 1}),
+                "tolerations": [toleration(taint) for taint in site.cluster.gpu_nodes.taints],
+            }
+    return None
+
+
+def _tenant(context: ServiceContext[Pods], tenant: Tenant) -> Values:
+    gpus = _gpus(context.site, tenant)
+    allowed = [one.repository for one in context.settings.images if not one.tenants or tenant.name in one.tenants]
+    return {
+        "name": tenant.name,
+        "images": allowed,
+        "millicpu": 1000 * tenant.quota.cpu,
+        "mebibytes": tenant.quota.memory.mebibytes,
+        **({"gpus": gpus} if gpus else {}),
+    }
+
+
+def values(context: ServiceContext[Pods]) -> Values:
+    """Values of helm/tapis-pods.
+
+    Raises:
+        UserError: no PostgreSQL server is deployed, or the issuer's CA cannot be read.
+    """
+    database, issuer, metrics = context.provide(DATABASE), context.provide(AUDIENCE), context.provide(METRICS)
+    found = {"url": issuer.url, "audience": issuer.audience, "jwksUrl": issuer.jwks_url, "ca": issuer.ca}
+    return {
+        "image": context.image,
+        "replicas": context.settings.replicas,
+        "priorityClassName": context.provide(PRIORITY),
+        "userPriorityClassName": context.provide(USER_PRIORITY),
+        "database": {**database.values, "existingSecret": database.password.value},
+        "issuer": {key: value for key, value in found.items() if value is not None},
+        "tenants": [_tenant(context, tenant) for tenant in context.site.platform.tenants],
+        "domain": context.provide(_names(context.settings)),
+        "ingress": {**context.provide(API), "className": INGRESS_CLASS},
+        "podAnnotations": dict(metrics.annotations),
+        "networkPolicy": {
+            "metricsClients": list(metrics.clients),
+            "issuerPods": dict(issuer.pods),
+            "egressPorts": sorted(issuer.ports),
+        },
+    }
+
+
+SERVICE = Service(folder=Path(__file__).parent, settings=Pods, needs=needs, check=check, values=values)

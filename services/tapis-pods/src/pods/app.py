@@ -1,0 +1,32 @@
+"""The application: settings in, ASGI out."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI
+
+from pods.logs import Reader
+from pods.migrations import MIGRATIONS
+from pods.routes import actions, permissions, pods
+from pods.settings import Settings
+from strata_http import app
+from strata_http.app import Api
+from strata_http.envelope import ENVELOPE
+
+API = Api(
+    title="Pods",
+    version="1.9.0",
+    summary="Containers with a name of their own, in the form of Tapis' Pods API.",
+    path="/v3",
+    document="/v3/pods",
+    routers=(pods.router, actions.router, permissions.router),
+    migrations=MIGRATIONS,
+    errors=ENVELOPE,
+)
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """The API."""
+    created = app.create_app(API, settings)
+    created.state.settings = settings
+    created.state.log_reader = Reader(settings.kubeconfig)
+    return created

@@ -1,0 +1,122 @@
+"""What the reconciler does in Kubernetes; each action may be repeated."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+from lightkube import Client
+from lightkube.codecs import from_dict
+from lightkube.core.exceptions import ApiError
+from lightkube.resources.core_v1 import Pod, Service
+from lightkube.resources.networking_v1 import Ingress
+
+from pods.logs import TAIL_LINES, kubernetes_configuration, tail
+from pods.objects import CONTAINER, GRACE_SECONDS, LABELS, MANAGER, POD_LABEL, RUN_ANNOTATION, Manifest, object_name
+
+WATCH_SECONDS = 240
+FORBIDDEN, NOT_FOUND = 403, 404
+_QUOTA = re.compile(r"exceeded quota|status unknown for quota")
+_RIGHTS = re.compile(r" cannot [a-z]+ resource ")
+
+
+class Refused(Exception):
+    """Kubernetes refuses an object as it is; the text says why."""
+
+
+class OverQuota(Exception):
+    """The tenant's quota has no room now; the text says what is used."""
+
+
+class Cluster:
+    """The API server, in the tenants' namespaces.
+
+    Every method raises ApiError or httpx2.HTTPError where the server does not do as asked.
+    """
+
+    def __init__(self, kubeconfig: Path | None) -> None:
+        self._client = Client(config=kubernetes_configuration(kubeconfig), field_manager=MANAGER)
+
+    def pods(self, tenant: str) -> dict[str, Pod]:
+        """By pod id."""
+        return self._listed(Pod, tenant)
+
+    def published(self, tenant: str) -> dict[str, set[tuple[str, str]]]:
+        """Kind and run of the Services and Ingresses, by pod id."""
+        found: dict[str, set[tuple[str, str]]] = {}
+        for kind in (Service, Ingress):
+            for pod_id, item in self._listed(kind, tenant).items():
+                run = (item.metadata.annotations or {}).get(RUN_ANNOTATION, "")
+                found.setdefault(pod_id, set()).add((kind.__name__, run))
+        return found
+
+    def _listed(self, kind: Any, tenant: str) -> dict[str, Any]:
+        items = self._client.list(kind, namespace=tenant, labels={**LABELS})
+        # one by another name is none of ours: members may label their own pods as they like
+        return {
+            pod_id: item
+            for item in items
+            if (pod_id := (item.metadata.labels or {}).get(POD_LABEL)) and item.metadata.name == object_name(pod_id)
+        }
+
+    def apply(self, manifest: Manifest) -> None:
+        """Creates or corrects an object.
+
+        Raises:
+            OverQuota, Refused.
+        """
+        try:
+            self._client.apply(from_dict(manifest), force=True)
+        except ApiError as error:
+            message, code = str(error.status.message), error.status.code
+            if code == FORBIDDEN and _QUOTA.search(message):
+                raise OverQuota(message) from None
+            # rights that are missing are the site's error, not the pod's
+            if code in (400, FORBIDDEN, 413, 422) and not _RIGHTS.search(message):
+                raise Refused(message) from None
+            raise
+
+    def delete_pod(self, tenant: str, pod_id: str) -> None:
+        """Ends a Pod; it has a few seconds."""
+        with _gone():
+            self._client.delete(Pod, object_name(pod_id), namespace=tenant, grace_period=GRACE_SECONDS)
+
+    def unpublish(self, tenant: str, pod_id: str, *kinds: str) -> None:
+        """Removes Service and Ingress, or those of these kinds."""
+        for kind in (Ingress, Service):
+            if not kinds or kind.__name__ in kinds:
+                with _gone():
+                    self._client.delete(kind, object_name(pod_id), namespace=tenant)
+
+    def log(self, tenant: str, pod_id: str) -> str:
+        """The end of a Pod's log; empty where it has none."""
+        try:
+            lines = self._client.log(object_name(pod_id), namespace=tenant, container=CONTAINER, tail_lines=TAIL_LINES)
+            return tail(list(lines))
+        except ApiError as error:
+            # 400: the container has not started; 404, 500, 502: its node is gone
+            if error.status.code in (400, NOT_FOUND, 500, 502):
+                return ""
+            raise
+
+    def changes(self, tenant: str) -> Iterator[None]:
+        """Something happened to a Pod; ends after a while."""
+        for _ in self._client.watch(Pod, namespace=tenant, labels={**LABELS}, server_timeout=WATCH_SECONDS):
+            yield
+
+
+@contextlib.contextmanager
+def _gone() -> Iterator[None]:
+    try:
+        yield
+    except ApiError as error:
+        if error.status.code != NOT_FOUND:
+            raise
+
+
+ERRORS = (ApiError, httpx2.HTTPError, OSError)
+"""Of a server that is away or refuses; the next pass tries again."""

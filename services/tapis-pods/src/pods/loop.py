@@ -1,0 +1,129 @@
+"""The reconciler's process: waits for its turn, then for changes, and compares."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import NoReturn
+
+import structlog
+from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
+from prometheus_client.process_collector import ProcessCollector
+from sqlalchemy import Connection, Engine, text
+from sqlalchemy.exc import DBAPIError
+
+from pods.cluster import ERRORS, Cluster
+from pods.reconciler import Reconciler, summary
+from pods.settings import ReconcileSettings
+from pods.status import STATUSES
+from pods.tables import CHANNEL
+from strata_http.database import create_command_engine
+
+LOCK = 0x706F6473
+"""Of the active process: an advisory lock of its session, which ends with it. The number means nothing."""
+PAUSE_SECONDS = 1.0
+KEEPALIVES = (
+    "SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3; "
+    "SET statement_timeout = '30s'"
+)
+"""So that the lock of a process whose node is gone is free within seconds."""
+
+log = structlog.get_logger(__name__)
+
+
+class Metrics:
+    """Of the process, for Prometheus."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        self.pods = Gauge("pods_pods", "Pods of users.", ("tenant", "status"), registry=self.registry)
+        self.active = Gauge("pods_reconciler_active", "1 in the process that has the lock.", registry=self.registry)
+        self.passed = Gauge(
+            "pods_reconciler_last_pass_timestamp_seconds", "End of the last pass.", registry=self.registry
+        )
+        self.errors = Counter("pods_reconciler_errors", "Passes that failed.", registry=self.registry)
+
+    def show(self, tenants: list[str], found: dict[tuple[str, str], int]) -> None:
+        """Counts of every tenant and status, zeros included."""
+        for tenant in tenants:
+            for state in STATUSES:
+                self.pods.labels(tenant, state).set(found.get((tenant, state), 0))
+        self.passed.set_to_current_time()
+
+
+def run(settings: ReconcileSettings) -> NoReturn:
+    """Reconciles until the process ends."""
+    metrics, wake = Metrics(), threading.Event()
+    if settings.metrics_port is not None:
+        start_http_server(settings.metrics_port, settings.bind_address, registry=metrics.registry)
+    engine, cluster = create_command_engine(settings), Cluster(settings.kubeconfig)
+    _in_background("requests", lambda: _listen(engine, wake))
+    for tenant in settings.tenants:
+        _in_background(f"pods of {tenant}", lambda tenant=tenant: _watch(cluster, tenant, wake))  # type: ignore[misc]
+    while True:
+        try:
+            with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+                connection.execute(text(KEEPALIVES))
+                if connection.execute(text(f"SELECT pg_try_advisory_lock({LOCK})")).scalar_one():
+                    log.info("active")
+                    metrics.active.set(1)
+                    _reconcile(Reconciler(connection, cluster, settings), settings, metrics, wake)
+        except DBAPIError as error:
+            log.warning("the database does not answer", reason=str(error.orig).strip())
+            metrics.errors.inc()
+        metrics.active.set(0)
+        time.sleep(PAUSE_SECONDS)
+
+
+def _reconcile(reconciler: Reconciler, settings: ReconcileSettings, metrics: Metrics, wake: threading.Event) -> None:
+    while True:
+        failed = False
+        for tenant in settings.tenants.values():
+            try:
+                reconciler.compare(tenant)
+            except ERRORS as error:
+                failed = True
+                metrics.errors.inc()
+                log.warning("Kubernetes does not answer", tenant=tenant.name, reason=str(error) or type(error).__name__)
+        metrics.show(list(settings.tenants), summary(reconciler.connection))
+        wake.wait(PAUSE_SECONDS if failed else _next(reconciler.connection, settings.resync_seconds))
+        wake.clear()
+
+
+def _next(connection: Connection, most: float) -> float:
+    """Seconds to the next comparison: at most until a pod's time is over."""
+    query = "SELECT extract(epoch FROM min(time_to_stop_ts) - now()) FROM pods WHERE status_requested = 'ON'"
+    found = connection.execute(text(query)).scalar()
+    return most if found is None else min(most, max(float(found), PAUSE_SECONDS))
+
+
+def _listen(engine: Engine, wake: threading.Event) -> None:
+    """Wakes at each request; a poll every few seconds is enough without it."""
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(text(f"LISTEN {CHANNEL}"))
+        wake.set()
+        driver = connection.connection.driver_connection
+        assert driver is not None
+        for _ in driver.notifies():
+            wake.set()
+
+
+def _watch(cluster: Cluster, tenant: str, wake: threading.Event) -> None:
+    for _ in cluster.changes(tenant):
+        wake.set()
+
+
+def _in_background(name: str, work: Callable[[], None]) -> None:
+    """Does something forever, in a thread that ends with the process."""
+
+    def forever() -> None:
+        while True:
+            try:
+                work()
+            except (*ERRORS, DBAPIError) as error:
+                log.info("connection ended", to=name, reason=str(error) or type(error).__name__)
+            time.sleep(PAUSE_SECONDS)
+
+    threading.Thread(target=forever, name=name, daemon=True).start()

@@ -1,0 +1,118 @@
+"""What a pod of a user is in Kubernetes: a Pod, a Service, and an Ingress for its names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lightkube.models.core_v1 import Pod as PodModel
+
+from pods.images import Image
+from pods.settings import Tenant
+from pods.spec import PodSpec, label
+
+MANAGER = "strata-pods"
+"""Owner of the objects' fields, and value of their label `managed-by`."""
+LABELS = {"app.kubernetes.io/managed-by": MANAGER}
+POD_LABEL = "strata.dev/pod"
+RUN_ANNOTATION = "strata.dev/run"
+CONTAINER = "main"
+GRACE_SECONDS = 3
+Manifest = dict[str, Any]
+
+
+def object_name(pod_id: str) -> str:
+    """Of all objects of a pod; no other service uses the prefix."""
+    return f"pods-{pod_id}"
+
+
+def run_of(pod: PodModel) -> int:
+    """The run that a Pod belongs to; 0 where it does not say."""
+    text = ((pod.metadata.annotations if pod.metadata else None) or {}).get(RUN_ANNOTATION, "")
+    return int(text) if text.isascii() and text.isdigit() else 0
+
+
+def _metadata(pod_id: str, tenant: Tenant, run: int) -> Manifest:
+    return {
+        "name": object_name(pod_id),
+        "namespace": tenant.name,
+        "labels": {**LABELS, POD_LABEL: pod_id},
+        "annotations": {RUN_ANNOTATION: str(run)},
+    }
+
+
+def pod(pod_id: str, run: int, spec: PodSpec, tenant: Tenant, priority_class: str) -> Manifest:
+    """The Pod of one run.
+
+    The image's user may be root, which has no capabilities here: the tenant's namespace allows no more to any pod.
+    """
+    resources = spec.resources
+    limits = {"cpu": f"{resources.cpu_limit}m", "memory": f"{resources.mem_limit}Mi"}
+    requests = {"cpu": f"{resources.cpu_request}m", "memory": f"{resources.mem_request}Mi"}
+    container: Manifest = {
+        "name": CONTAINER,
+        "image": str(Image.parse(spec.image)),
+        "imagePullPolicy": "IfNotPresent",
+        "env": [{"name": name, "value": value} for name, value in sorted(spec.environment_variables.items())],
+        "ports": [{"containerPort": entry.port, "protocol": "TCP"} for entry in spec.networking.values()],
+        "securityContext": {"allowPrivilegeEscalation": False, "privileged": False, "capabilities": {"drop": ["ALL"]}},
+        "resources": {"limits": limits, "requests": requests},
+        # the end of the log is what users see of a failed start
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+    }
+    if spec.command is not None:
+        container["command"] = spec.command
+    if spec.arguments is not None:
+        container["args"] = spec.arguments
+    body: Manifest = {
+        # a server that fails starts again; one that ends is COMPLETE
+        "restartPolicy": "OnFailure",
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": GRACE_SECONDS,
+        "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
+        "containers": [container],
+    }
+    if priority_class:
+        body["priorityClassName"] = priority_class
+    if resources.gpus and tenant.gpus is not None:
+        limits[tenant.gpus.resource] = requests[tenant.gpus.resource] = str(resources.gpus)
+        body["nodeSelector"] = tenant.gpus.node_selector
+        body["tolerations"] = tenant.gpus.tolerations
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": _metadata(pod_id, tenant, run), "spec": body}
+
+
+def service(pod_id: str, run: int, spec: PodSpec, tenant: Tenant) -> Manifest | None:
+    """The Service in front of the Pod, with a port for each entry of `networking`; None without any."""
+    if not spec.networking:
+        return None
+    ports = [
+        {"name": f"p{entry.port}", "port": entry.port, "targetPort": entry.port, "protocol": "TCP"}
+        for _, entry in sorted(spec.networking.items())
+    ]
+    body = {"type": "ClusterIP", "selector": {**LABELS, POD_LABEL: pod_id}, "ports": ports}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": _metadata(pod_id, tenant, run), "spec": body}
+
+
+def ingress(pod_id: str, run: int, spec: PodSpec, tenant: Tenant, domain: str, ingress_class: str) -> Manifest | None:
+    """The Ingress with a name for each http entry; None without any."""
+    rules = [
+        {
+            "host": f"{label(pod_id, key)}.{domain}",
+            "http": {
+                "paths": [
+                    {
+                        "path": "/",
+                        "pathType": "Prefix",
+                        "backend": {"service": {"name": object_name(pod_id), "port": {"number": entry.port}}},
+                    }
+                ]
+            },
+        }
+        for key, entry in sorted(spec.networking.items())
+        if entry.protocol == "http"
+    ]
+    if not rules:
+        return None
+    body = {"ingressClassName": ingress_class, "rules": rules}
+    metadata = _metadata(pod_id, tenant, run)
+    return {"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": metadata, "spec": body}

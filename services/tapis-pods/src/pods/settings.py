@@ -1,0 +1,102 @@
+"""Settings, read from environment variables that start with `PODS_`."""
+
+from __future__ import annotations
+
+import functools
+import json
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic_settings import SettingsConfigDict
+
+from pods.images import ImageList
+from strata_http.settings import CommonSettings, Port, ServeSettings
+from strata_http.settings import DatabaseSettings as Database
+
+
+class Gpus(BaseModel):
+    """GPUs that pods of a tenant may request."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    resource: str = Field(description="Extended resource of Kubernetes.")
+    maximum: int = Field(ge=1, description="Most that one pod may request.")
+    node_selector: dict[str, str] = Field(default_factory=dict, description="Labels of the nodes that have them.")
+    tolerations: list[dict[str, str]] = Field(default_factory=list, description="Of these nodes' taints.")
+
+
+class Tenant(BaseModel):
+    """A tenant in whose namespace pods run."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(description="Of the tenant and its namespace.")
+    images: tuple[str, ...] = Field(description="Repositories; one that ends with / allows all below it.")
+    millicpu: int = Field(ge=0, description="CPU that all its pods together may request.")
+    mebibytes: int = Field(ge=0, description="Memory that all its pods together may request.")
+    gpus: Gpus | None = None
+
+    @functools.cached_property
+    def allowed(self) -> ImageList:
+        """The images."""
+        return ImageList(self.images)
+
+
+class DatabaseSettings(Database):
+    """Where the pods are kept; all that `migrate` needs."""
+
+    model_config = SettingsConfigDict(env_prefix="PODS_")
+
+    database_name: str = Field(default="pods", description="Name of the database.")
+    database_user: str = Field(default="pods", description="Role that owns the tables.")
+
+
+class ClusterSettings(CommonSettings):
+    """Tenants, and how to reach Kubernetes."""
+
+    model_config = SettingsConfigDict(env_prefix="PODS_")
+
+    tenants_file: Path = Field(description="JSON list of the tenants.")
+    domain: str = Field(
+        pattern=r"^[a-z0-9.-]+$", max_length=150, description="Pods respond at https://<pod_id>.<domain>."
+    )
+    kubeconfig: Path | None = Field(default=None, description="File; unset: the pod's service account.")
+
+    @model_validator(mode="after")
+    def _check_cluster(self) -> Self:
+        self.check_files("tenants_file", "kubeconfig")
+        try:
+            names = [tenant.name for tenant in self.tenants.values()]
+        except (ValidationError, ValueError) as error:
+            raise ValueError(f"{self.variable('tenants_file')}: {self.tenants_file}: {error}") from None
+        assert len(names) == len(set(names))
+        return self
+
+    @functools.cached_property
+    def tenants(self) -> dict[str, Tenant]:
+        """By name."""
+        found = TypeAdapter(list[Tenant]).validate_python(json.loads(self.tenants_file.read_text()))
+        return {tenant.name: tenant for tenant in found}
+
+
+class Settings(DatabaseSettings, ClusterSettings, ServeSettings):
+    """All that `serve` needs."""
+
+    model_config = SettingsConfigDict(env_prefix="PODS_")
+
+    audience: str = Field(default="pods", description="What the `aud` claim of a token must hold.")
+
+
+class ReconcileSettings(DatabaseSettings, ClusterSettings):
+    """All that `reconcile` needs."""
+
+    model_config = SettingsConfigDict(env_prefix="PODS_")
+
+    ingress_class: str = Field(default="traefik", description="IngressClass of the pods' names.")
+    priority_class: str = Field(default="", description="PriorityClass of the pods; empty: the cluster's default.")
+    bind_address: str = Field(default="127.0.0.1", description="Address to listen on.")
+    metrics_port: Port | None = Field(default=9464, description="TCP port of /metrics.")
+    resync_seconds: Annotated[float, Field(gt=0, le=60)] = Field(
+        default=5, description="Longest time between two comparisons of the database with Kubernetes."
+    )

@@ -1,0 +1,195 @@
+"""What users say of a pod, in the fields of Tapis."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from pods.values import NetworkKey, PodId, Text, VariableName
+
+DEFAULT = "default"
+"""Key of the networking entry whose name is the pod's."""
+LONGEST_LABEL = 63
+Protocol = Literal["http", "local_only"]
+OTHER_PROTOCOLS = ("tcp", "postgres")
+NOT_SERVED: dict[str, Any] = {
+    "cors_allow_credentials": False,
+    "cors_allow_headers": [],
+    "cors_allow_methods": [],
+    "cors_allow_origins": [],
+    "cors_max_age": 100,
+    "ip_allow_list": [],
+    "tapis_auth": False,
+    "tapis_auth_allowed_users": ["*"],
+    "tapis_auth_response_headers": {},
+    "tapis_auth_return_path": "/",
+    "tapis_ui_uri": "",
+    "tapis_ui_uri_description": "",
+    "tapis_ui_uri_redirect": False,
+}
+"""Fields of an entry of `networking` that only their defaults are accepted of."""
+
+
+class _Given(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Networking(_Given):
+    """A port of the pod."""
+
+    protocol: Protocol = Field(
+        default="http", description="http: https://<name> leads to it; local_only: pods of the tenant reach it."
+    )
+    port: int = Field(default=5000, ge=1, le=65535, description="TCP port that the pod listens on.")
+    url: Annotated[Text, Field(description="Set by the service.")] = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_what_is_not_served(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        for key, default in NOT_SERVED.items():
+            if key in values and values[key] != default:
+                raise ValueError(f"{key} is not available at this site; leave it out")
+        if values.get("protocol") in OTHER_PROTOCOLS:
+            raise ValueError(f"protocol {values['protocol']} is not available at this site: use http or local_only")
+        return {key: value for key, value in values.items() if key not in NOT_SERVED}
+
+
+class Resources(_Given):
+    """CPU in thousandths, memory in MiB, GPUs."""
+
+    cpu_request: int = Field(default=250, ge=250, le=6000, description="Millicpu that is reserved.")
+    cpu_limit: int = Field(default=2000, ge=250, le=6000, description="Most millicpu.")
+    mem_request: int = Field(default=256, ge=256, le=12288, description="MiB that are reserved.")
+    mem_limit: int = Field(default=3072, ge=256, le=12288, description="Most MiB; counted on the tenant's quota.")
+    gpus: int = Field(default=0, ge=0, le=64, description="Whole GPUs.")
+
+    @model_validator(mode="after")
+    def _check_order(self) -> Self:
+        for kind in ("cpu", "mem"):
+            request, limit = getattr(self, f"{kind}_request"), getattr(self, f"{kind}_limit")
+            if request > limit:
+                raise ValueError(f"{kind}_request {request} is more than {kind}_limit {limit}")
+        return self
+
+
+def _default_networking() -> dict[str, Networking]:
+    return {DEFAULT: Networking()}
+
+
+TimeToStop = Annotated[int, Field(ge=-1, le=10 * 365 * 86400)]
+Words = Annotated[list[Text], Field(max_length=1000)]
+
+
+class Editable(_Given):
+    """Fields that PUT takes."""
+
+    description: Annotated[Text, Field(max_length=254)] = ""
+    command: Words | None = None
+    environment_variables: Annotated[dict[VariableName, Text], Field(max_length=500)] = Field(default_factory=dict)
+    volume_mounts: dict[str, Any] = Field(default_factory=dict, description="Not available: must be empty.")
+    time_to_stop_default: TimeToStop = Field(default=43200, description="Seconds that a run may take; -1: forever.")
+    time_to_stop_instance: TimeToStop | None = Field(default=None, description="The same, for the present run.")
+    networking: Annotated[dict[NetworkKey, Networking], Field(max_length=4)] = Field(
+        default_factory=_default_networking
+    )
+    resources: Resources = Field(default_factory=Resources)
+    status_requested: Literal["ON", "OFF", "RESTART"] = "ON"
+
+    @field_validator("description")
+    @classmethod
+    def _check_description(cls, value: str) -> str:
+        if not value.isascii():
+            raise ValueError("must be ASCII")
+        return value
+
+    @field_validator("volume_mounts")
+    @classmethod
+    def _no_volumes(cls, value: dict[str, Any]) -> dict[str, Any]:
+        if value:
+            raise ValueError("volumes and snapshots are not available at this site; leave volume_mounts out")
+        return value
+
+    @field_validator("time_to_stop_default", "time_to_stop_instance")
+    @classmethod
+    def _check_time(cls, value: int | None) -> int | None:
+        if value is not None and value != -1 and value < 300:
+            raise ValueError("must be -1 (never) or at least 300 seconds")
+        return value
+
+    @field_validator("networking")
+    @classmethod
+    def _check_ports(cls, value: dict[str, Networking]) -> dict[str, Networking]:
+        if len({entry.port for entry in value.values()}) != len(value):
+            raise ValueError("two entries have the same port")
+        return value
+
+
+class UpdatePod(Editable):
+    """Body of PUT; fields that are left out stay as they are."""
+
+
+class NewPod(Editable):
+    """Body of POST."""
+
+    pod_id: PodId = Field(description="Name, unique at the site.")
+    image: Annotated[Text, Field(description="Image that the tenant may run.")] = ""
+    template: Text = Field(default="", description="Not available: must be empty.")
+    arguments: Words | None = None
+    compute_queue: Text = Field(default=DEFAULT, description="Tenant whose quota counts; default: your only one.")
+
+    @model_validator(mode="after")
+    def _check_source(self) -> Self:
+        if self.template:
+            raise ValueError("templates are not available at this site: set image")
+        if not self.image:
+            raise ValueError("image is missing")
+        check_names(self.pod_id, self.networking)
+        return self
+
+
+class PodSpec(BaseModel):
+    """What is stored; the status that is requested has a column of its own."""
+
+    image: str
+    description: str = ""
+    command: list[str] | None = None
+    arguments: list[str] | None = None
+    environment_variables: dict[str, str] = Field(default_factory=dict)
+    time_to_stop_default: int = 43200
+    time_to_stop_instance: int | None = None
+    networking: dict[str, Networking] = Field(default_factory=_default_networking)
+    resources: Resources = Field(default_factory=Resources)
+
+    @property
+    def seconds(self) -> int | None:
+        """That a run may take; None: forever."""
+        chosen = self.time_to_stop_default if self.time_to_stop_instance is None else self.time_to_stop_instance
+        return None if chosen < 0 else chosen
+
+
+def stored(given: NewPod | UpdatePod) -> dict[str, Any]:
+    """The fields of PodSpec that were sent."""
+    names = PodSpec.model_fields.keys() & given.model_fields_set
+    found = given.model_dump(mode="json", include=names)
+    for entry in found.get("networking", {}).values():
+        entry.pop("url")
+    return found
+
+
+def label(pod_id: str, key: str) -> str:
+    """First label of the DNS name of an entry of `networking`."""
+    return pod_id if key == DEFAULT else f"{pod_id}-{key}"
+
+
+def check_names(pod_id: str, networking: dict[str, Networking]) -> None:
+    """Refuses names that DNS cannot have.
+
+    Raises:
+        ValueError: one is too long.
+    """
+    for key in networking:
+        if len(name := label(pod_id, key)) > LONGEST_LABEL:
+            raise ValueError(f"networking: the name {name} is longer than {LONGEST_LABEL} characters")

@@ -1,0 +1,81 @@
+"""What the API writes: always one transaction, which tells the reconciler at its end."""
+
+from __future__ import annotations
+
+import secrets
+import string
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Annotated, Any
+
+from fastapi import Depends, Request
+from sqlalchemy import func, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from pods.tables import LOG_ACTION, NOTIFY, WITHOUT_INSTANCE, permissions, pods
+
+PASSWORD_CHARACTERS = 30
+_ALPHABET = string.ascii_letters + string.digits
+
+
+@asynccontextmanager
+async def transaction(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
+    """A connection whose changes hold when the block ends without an error, and not otherwise."""
+    async with engine.execution_options(isolation_level="READ COMMITTED").begin() as connection:
+        yield connection
+
+
+async def _transaction(request: Request) -> AsyncIterator[AsyncConnection]:
+    async with transaction(request.app.state.engine) as connection:
+        yield connection
+
+
+Transaction = Annotated[AsyncConnection, Depends(_transaction, scope="function")]
+"""Of a route: committed before the response is sent."""
+
+
+async def create(
+    connection: AsyncConnection, pod_id: str, tenant: str, owner: str, spec: dict[str, Any], requested: str
+) -> bool:
+    """A new pod with its first ADMIN; False where the name is in use."""
+    statement = insert(pods).values(
+        pod_id=pod_id,
+        tenant=tenant,
+        spec=spec,
+        status_requested=requested,
+        status="REQUESTED" if requested == "ON" else "STOPPED",
+        user_password="".join(secrets.choice(_ALPHABET) for _ in range(PASSWORD_CHARACTERS)),
+    )
+    created = await connection.execute(statement.on_conflict_do_nothing().returning(pods.c.pod_id))
+    if created.scalar_one_or_none() is None:
+        return False
+    await connection.execute(insert(permissions).values(pod_id=pod_id, username=owner, level="ADMIN"))
+    await act(connection, pod_id, f"created by {owner}")
+    return True
+
+
+async def act(connection: AsyncConnection, pod_id: str, line: str, **columns: Any) -> None:
+    """Changes columns, notes why, and wakes the reconciler at the commit."""
+    if columns:
+        changed = {**columns, "update_ts": func.now()}
+        await connection.execute(update(pods).where(pods.c.pod_id == pod_id).values(changed))
+    await connection.execute(LOG_ACTION, {"pod_id": pod_id, "line": line})
+    await connection.execute(NOTIFY)
+
+
+async def start(connection: AsyncConnection, pod: Any, line: str) -> None:
+    """A new run of a stopped pod; its row must be locked."""
+    await act(
+        connection,
+        pod["pod_id"],
+        line,
+        status_requested="ON",
+        status="REQUESTED",
+        status_container={},
+        run=pod["run"] + 1,
+        run_spec=None,
+        spec=WITHOUT_INSTANCE,
+        start_instance_ts=None,
+        time_to_stop_ts=None,
+    )

@@ -1,0 +1,52 @@
+"""The tables, as the migrations leave them."""
+
+from __future__ import annotations
+
+from sqlalchemy import Boolean, Column, DateTime, Integer, MetaData, Table, Text, cast, literal, text
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+
+metadata = MetaData()
+CHANNEL = "pods"
+"""Of NOTIFY: something was requested."""
+
+pods = Table(
+    "pods",
+    metadata,
+    Column("pod_id", Text, primary_key=True),
+    Column("tenant", Text, nullable=False),
+    Column("spec", JSONB, nullable=False),
+    Column("run", Integer, nullable=False),
+    Column("run_spec", JSONB(none_as_null=True)),
+    Column("status_requested", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("status_container", JSONB, nullable=False),
+    Column("deleted", Boolean, nullable=False),
+    Column("user_password", Text, nullable=False),
+    Column("log", Text, nullable=False),
+    Column("log_run", Integer, nullable=False),
+    Column("action_logs", ARRAY(Text), nullable=False),
+    Column("creation_ts", DateTime(timezone=True), nullable=False),
+    Column("update_ts", DateTime(timezone=True), nullable=False),
+    Column("start_instance_ts", DateTime(timezone=True)),
+    Column("time_to_stop_ts", DateTime(timezone=True)),
+)
+
+permissions = Table(
+    "permissions",
+    metadata,
+    Column("pod_id", Text, primary_key=True),
+    Column("username", Text, primary_key=True),
+    Column("level", Text, nullable=False),
+)
+
+WITHOUT_INSTANCE = pods.c.spec.op("-", return_type=JSONB())(cast(literal("time_to_stop_instance"), Text))
+"""The spec without what was for one run only."""
+NOTIFY = text(f"NOTIFY {CHANNEL}")
+LOG_ACTION = text(
+    """
+    UPDATE pods SET action_logs = (
+        array_append(action_logs, to_char(now() AT TIME ZONE 'UTC', 'YY/MM/DD HH24\\:MI\\: ') || CAST(:line AS text))
+    )[greatest(1, cardinality(action_logs) - 98)\\:] WHERE pod_id = :pod_id
+    """
+)
+"""Adds an entry in Tapis' form, "yy/mm/dd hh:mm: text", and keeps the last 100."""

@@ -1,0 +1,196 @@
+"""Fixtures: PostgreSQL, the real API server with a substitute for the kubelet, an issuer, the two processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+import yaml
+
+from strata_bench.api_server import ApiServer
+from strata_bench.helm import Helm
+from strata_bench.service_processes import Service, running
+from strata_bench.services import PostgreSQL, free_port, service_python
+from strata_bench.token_issuer import Issuer, running_issuer
+from strata_bench.waiting import eventually
+
+from .kubelet import Kubelet, running_kubelet
+
+DOMAIN = "pods.lab.strata.test"
+IMAGE = "registry.example.org:5000/site/web"
+TENANTS = [
+    {"name": "research", "images": [IMAGE, "registry.example.org:5000/open/"], "millicpu": 8000, "mebibytes": 16384},
+    {"name": "teaching", "images": [IMAGE], "millicpu": 4000, "mebibytes": 4096},
+]
+SECONDS = 60
+"""In which a loaded machine does what takes it half a second."""
+
+
+@pytest.fixture(scope="session")
+def issuer() -> Iterator[Issuer]:
+    """An issuer with one key."""
+    with running_issuer("pods") as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def environment(
+    postgresql: PostgreSQL, accounts: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, str]:
+    """Of both processes, with a migrated database."""
+    assert accounts
+    tenants = tmp_path_factory.mktemp("tenants") / "tenants.json"
+    tenants.write_text(json.dumps(TENANTS))
+    found = postgresql.create_database("pods", "PODS")
+    found |= {"PODS_TENANTS_FILE": str(tenants), "PODS_DOMAIN": DOMAIN, "PATH": os.environ["PATH"]}
+    command = [str(service_python("tapis-pods")), "-m", "pods", "migrate"]
+    for changed in (True, False):
+        done = subprocess.run(command, env=found, capture_output=True, text=True, check=False)
+        assert json.loads(done.stdout) == {"schema": "0001", "changed": changed}, done.stderr
+    return found
+
+
+@pytest.fixture(scope="session")
+def accounts(api_server: ApiServer, helm: Helm, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Kubeconfigs of the two service accounts, which have the rights of the chart pods-tenant and no others."""
+    directory = tmp_path_factory.mktemp("accounts")
+    for namespace in ("strata-system", *(str(tenant["name"]) for tenant in TENANTS)):
+        if not api_server.kubectl("get", "namespace", namespace, "--ignore-not-found"):
+            api_server.kubectl("create", "namespace", namespace)
+    for name in (str(tenant["name"]) for tenant in TENANTS):
+        # as the tenant's own chart has it
+        api_server.kubectl("label", "--overwrite", "namespace", name, "pod-security.kubernetes.io/enforce=baseline")
+        file = directory / f"{name}.yaml"
+        file.write_text(yaml.safe_dump_all(helm.template("pods-tenant", {"namespace": name}).values()))
+        api_server.kubectl("apply", "--filename", str(file))
+    found = {}
+    for part, account in {"api": "tapis-pods", "reconciler": "tapis-pods-reconciler"}.items():
+        if not api_server.kubectl("-n", "strata-system", "get", "serviceaccount", account, "--ignore-not-found"):
+            api_server.kubectl("-n", "strata-system", "create", "serviceaccount", account)
+        content = yaml.safe_load(api_server.kubeconfig.read_text())
+        token = api_server.kubectl("-n", "strata-system", "create", "token", account, "--duration=4h")
+        content["users"][0]["user"] = {"token": token.strip()}
+        found[part] = directory / part
+        found[part].write_text(yaml.safe_dump(content))
+    return found
+
+
+@pytest.fixture(scope="session")
+def api(
+    environment: dict[str, str],
+    accounts: dict[str, Path],
+    issuer: Issuer,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Service]:
+    """The API."""
+    port = free_port()
+    settings = {
+        **environment,
+        "PODS_KUBECONFIG": str(accounts["api"]),
+        "PODS_ISSUER": issuer.url,
+        "PODS_BIND_PORT": str(port),
+        "PODS_METRICS_PORT": str(free_port()),
+        "PODS_RATE_LIMIT": "100000/minute",
+    }
+    directory = tmp_path_factory.mktemp("api")
+    with running(service_python("tapis-pods"), ["-m", "pods", "serve"], settings, port, directory) as service:
+        yield service
+
+
+@pytest.fixture
+def clean(postgresql: PostgreSQL, environment: dict[str, str], api_server: ApiServer) -> None:
+    """No pods."""
+    postgresql.sql("DELETE FROM pods", environment["PODS_DATABASE_NAME"])
+    for tenant in TENANTS:
+        api_server.kubectl("-n", str(tenant["name"]), "delete", "pods,services,ingresses", "--all", "--now")
+
+
+@pytest.fixture(scope="session")
+def kubelet(api_server: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubelet]:
+    """What runs pods."""
+    with running_kubelet(api_server, tmp_path_factory.mktemp("kubelet")) as found:
+        yield found
+
+
+StartReconciler = Callable[[], AbstractContextManager["subprocess.Popen[bytes]"]]
+
+
+@pytest.fixture
+def start_reconciler(environment: dict[str, str], accounts: dict[str, Path], tmp_path: Path) -> StartReconciler:
+    """`with start_reconciler() as process:`."""
+
+    @contextmanager
+    def start() -> Iterator[subprocess.Popen[bytes]]:
+        own = {"PODS_METRICS_PORT": str(free_port()), "PODS_RESYNC_SECONDS": "1"}
+        settings = {**environment, "PODS_KUBECONFIG": str(accounts["reconciler"]), **own}
+        with (tmp_path / "reconciler.log").open("ab") as log:
+            command = [str(service_python("tapis-pods")), "-m", "pods", "reconcile"]
+            process = subprocess.Popen(command, env=settings, stdout=log, stderr=log)
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait(30)
+
+    return start
+
+
+@dataclass(frozen=True)
+class User:
+    """Who calls the API.
+
+    Args:
+        url: of /v3/pods.
+        token: of the issuer.
+    """
+
+    url: str
+    token: str
+
+    def __call__(self, method: str, path: str = "", body: Any = None) -> requests.Response:
+        """Sends a request; the body is JSON."""
+        return requests.request(method, self.url + path, json=body, headers={"X-Tapis-Token": self.token}, timeout=60)
+
+    def create(self, pod_id: str, **fields: Any) -> dict[str, Any]:
+        """A new pod."""
+        answer = self("POST", "", {"pod_id": pod_id, "image": IMAGE, **fields})
+        assert answer.status_code == 200, answer.text
+        result: dict[str, Any] = answer.json()["result"]
+        return result
+
+    def pod(self, pod_id: str) -> dict[str, Any]:
+        """A pod."""
+        answer = self("GET", f"/{pod_id}")
+        assert answer.status_code == 200, answer.text
+        result: dict[str, Any] = answer.json()["result"]
+        return result
+
+    def wait(self, pod_id: str, status: str) -> dict[str, Any]:
+        """A pod, once it has a status."""
+        eventually(lambda: self.pod(pod_id)["status"] == status, SECONDS, f"{pod_id} is {status}")
+        return self.pod(pod_id)
+
+
+@pytest.fixture(scope="session")
+def user(api: Service, issuer: Issuer) -> Callable[..., User]:
+    """`user("alice", "research")`: a member of tenants."""
+
+    def of(name: str, *tenants: str) -> User:
+        groups = [f"/tenants/{tenant}" for tenant in tenants]
+        return User(f"{api.url}/v3/pods", issuer.token(sub=f"id-{name}", preferred_username=name, groups=groups))
+
+    return of
+
+
+@pytest.fixture
+def alice(user: Callable[..., User], clean: None) -> User:
+    """A member of research, without pods."""
+    return user("alice", "research")

@@ -1,0 +1,180 @@
+"""Pods from request to end: the two processes, a real PostgreSQL, a real API server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from strata_bench.api_server import ApiServer
+from strata_bench.services import PostgreSQL
+from strata_bench.waiting import eventually
+
+from .conftest import DOMAIN, IMAGE, SECONDS, StartReconciler, User
+from .kubelet import Kubelet
+
+
+def objects(server: ApiServer, kinds: str, namespace: str = "research") -> list[dict[str, Any]]:
+    """Objects of a namespace."""
+    found: list[dict[str, Any]] = json.loads(server.kubectl("-n", namespace, "get", kinds, "-o", "json"))["items"]
+    return found
+
+
+def test_a_pod_lives_as_tapis_has_it(
+    alice: User, start_reconciler: StartReconciler, kubelet: Kubelet, api_server: ApiServer
+) -> None:
+    with start_reconciler():
+        created = alice.create("web1", networking={"default": {"port": 8000}, "admin": {"port": 8001}})
+        assert created["status"] == "REQUESTED"
+        running = alice.wait("web1", "AVAILABLE")
+        assert running["networking"]["default"]["url"] == f"web1.{DOMAIN}"
+        assert running["networking"]["admin"]["url"] == f"web1-admin.{DOMAIN}"
+        assert running["start_instance_ts"] < running["time_to_stop_ts"]
+        (ingress,) = objects(api_server, "ingresses")
+        hosts = {rule["host"]: rule["http"]["paths"][0]["backend"]["service"] for rule in ingress["spec"]["rules"]}
+        assert hosts == {
+            f"web1.{DOMAIN}": {"name": "pods-web1", "port": {"number": 8000}},
+            f"web1-admin.{DOMAIN}": {"name": "pods-web1", "port": {"number": 8001}},
+        }
+        (pod,) = objects(api_server, "pods")
+        (service,) = objects(api_server, "services")
+        assert service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
+        hello = "hello from research/pods-web1/main\n"
+        assert alice("GET", "/web1/logs").json()["result"]["logs"] == hello
+
+        assert alice("GET", "/web1/stop").status_code == 200
+        stopped = alice.wait("web1", "STOPPED")
+        assert (stopped["status_requested"], stopped["time_to_stop_ts"]) == ("OFF", None)
+        assert not objects(api_server, "pods,services,ingresses")
+        assert alice("GET", "/web1/logs").json()["result"]["logs"] == hello
+
+        assert alice("POST", "/web1/start").status_code == 200
+        alice.wait("web1", "AVAILABLE")
+        assert alice("GET", "/web1/start").status_code == 409
+        logs = alice("GET", "/web1/logs").json()["result"]
+        assert logs["logs"] == f"{hello}--- run 2 ---\n{hello}"
+        assert any(line.endswith("stop requested by alice") for line in logs["action_logs"])
+
+        (before,) = objects(api_server, "pods")
+        assert alice("PUT", "/web1", {"environment_variables": {"A": "b"}}).status_code == 200
+        assert alice("GET", "/web1/restart").status_code == 200
+
+        def restarted() -> bool:
+            pods = objects(api_server, "pods")
+            return bool(pods) and pods[0]["metadata"]["uid"] != before["metadata"]["uid"]
+
+        eventually(restarted, SECONDS, "another pod runs")
+        (after,) = objects(api_server, "pods")
+        assert "env" not in before["spec"]["containers"][0]
+        assert after["spec"]["containers"][0]["env"] == [{"name": "A", "value": "b"}]
+        alice.wait("web1", "AVAILABLE")
+
+        assert alice("DELETE", "/web1").status_code == 200
+        assert alice("GET", "/web1").status_code == 404
+        eventually(lambda: not objects(api_server, "pods,services,ingresses"), SECONDS, "nothing is left")
+
+        def free() -> bool:
+            return alice("POST", "", {"pod_id": "web1", "image": IMAGE, "status_requested": "OFF"}).status_code == 200
+
+        eventually(free, SECONDS, "the name is free")
+
+
+def test_containers_that_end_or_fail(alice: User, start_reconciler: StartReconciler, kubelet: Kubelet) -> None:
+    waiting = {"reason": "ImagePullBackOff", "message": "no such image"}
+    kubelet.states |= {
+        "open/ends": {"phase": "Succeeded", "state": {"terminated": {"exitCode": 0}}},
+        "open/absent": {"phase": "Pending", "state": {"waiting": waiting}},
+    }
+    with start_reconciler():
+        open_images = IMAGE.replace("site/web", "open/")
+        alice.create("ends", image=f"{open_images}ends")
+        alice.create("absent", image=f"{open_images}absent")
+        alice.wait("ends", "COMPLETE")
+        assert alice("GET", "/ends/logs").json()["result"]["logs"] == "hello from research/pods-ends/main\n"
+        failed = alice.wait("absent", "ERROR")
+        assert failed["status_container"]["message"] == "ImagePullBackOff no such image"
+        assert alice("POST", "/ends/restart").status_code == 200
+        eventually(
+            lambda: len([name for name, _ in kubelet.created if name == "pods-ends"]) == 2, SECONDS, "it ran again"
+        )
+
+
+def test_pods_wait_for_room_in_the_quota(
+    alice: User, start_reconciler: StartReconciler, kubelet: Kubelet, api_server: ApiServer
+) -> None:
+    api_server.kubectl("-n", "research", "create", "quota", "small", "--hard=limits.memory=4Gi")
+
+    def use(used: str) -> None:
+        # in place of the controller, which the API server of the tests is without
+        status = json.dumps({"status": {"hard": {"limits.memory": "4Gi"}, "used": {"limits.memory": used}}})
+        patch = ("--subresource=status", "--type=merge", "-p", status)
+        api_server.kubectl("-n", "research", "patch", "quota", "small", *patch)
+
+    try:
+        use("0")
+        with start_reconciler():
+            alice.create("first")
+            alice.wait("first", "AVAILABLE")
+            alice.create("second")
+            message = "used: limits.memory=3Gi, limited: limits.memory=4Gi"
+            eventually(
+                lambda: message in alice.pod("second")["status_container"].get("message", ""),
+                SECONDS,
+                "the second shows what is used",
+            )
+            assert alice.pod("second")["status"] == "REQUESTED"
+            assert alice("GET", "/first/stop").status_code == 200
+            alice.wait("first", "STOPPED")
+            use("0")
+            alice.wait("second", "AVAILABLE")
+    finally:
+        api_server.kubectl("-n", "research", "delete", "quota", "small")
+
+
+def test_a_pod_ends_when_its_time_is_over(
+    alice: User,
+    start_reconciler: StartReconciler,
+    kubelet: Kubelet,
+    postgresql: PostgreSQL,
+    environment: dict[str, str],
+) -> None:
+    with start_reconciler():
+        alice.create("brief", time_to_stop_default=300)
+        alice.wait("brief", "AVAILABLE")
+        past = "UPDATE pods SET time_to_stop_ts = now() WHERE pod_id = 'brief'"
+        postgresql.sql(past, environment["PODS_DATABASE_NAME"])
+        alice.wait("brief", "STOPPED")
+        actions = alice("GET", "/brief/logs").json()["result"]["action_logs"]
+        assert any(line.endswith("time_to_stop reached") for line in actions)
+
+
+def test_what_is_lost_in_kubernetes_comes_back_and_what_is_strange_goes(
+    alice: User, start_reconciler: StartReconciler, kubelet: Kubelet, api_server: ApiServer
+) -> None:
+    with start_reconciler():
+        alice.create("web1")
+        alice.wait("web1", "AVAILABLE")
+        api_server.kubectl("-n", "research", "delete", "pod,service,ingress", "pods-web1", "--now")
+
+        def back() -> bool:
+            kinds = sorted(item["kind"] for item in objects(api_server, "pods,services,ingresses"))
+            return kinds == ["Ingress", "Pod", "Service"]
+
+        eventually(back, SECONDS, "all three are there again")
+        alice.wait("web1", "AVAILABLE")
+        labels = "app.kubernetes.io/managed-by=strata-pods,strata.dev/pod=stray"
+        api_server.kubectl("-n", "research", "run", "pods-stray", "--image=none", f"--labels={labels}")
+        eventually(lambda: len(objects(api_server, "pods")) == 1, SECONDS, "the stray pod is gone")
+
+
+def test_20_pods_at_once(
+    alice: User, start_reconciler: StartReconciler, kubelet: Kubelet, user: Callable[..., User]
+) -> None:
+    with start_reconciler():
+        for number in range(20):
+            alice.create(f"many{number:03}")
+        eventually(
+            lambda: [one["status"] for one in alice("GET").json()["result"]] == ["AVAILABLE"] * 20,
+            SECONDS,
+            "all 20 run",
+        )

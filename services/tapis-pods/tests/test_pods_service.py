@@ -1,0 +1,108 @@
+"""The declaration of the Pods API, and its charts beyond what tests/contract/catalogue asks of every chart."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from strata.catalogue.needs.wildcard_hostname import wildcards
+from strata.catalogue.service import Service
+from strata.models import SiteError, load_site
+from strata_bench.services import service_python
+from strata_services.tapis_pods.service import SERVICE
+
+ValuesOf = Callable[[Service[Any], Path], dict[str, Any]]
+LabWith = Callable[..., Path]
+ObjectsOf = Callable[[Service[Any], Path], list[dict[str, Any]]]
+
+
+def test_tenants_have_their_quota_images_and_gpus(values_of: ValuesOf, lab_with: LabWith) -> None:
+    images = [
+        {"repository": "docker.io/library/", "tenants": ["research"]},
+        {"repository": "registry.example.org/site/web"},
+    ]
+    values = values_of(SERVICE, lab_with(SERVICE, images=images))
+    research, teaching = values["tenants"]
+    assert research == {
+        "name": "research",
+        "images": ["docker.io/library/", "registry.example.org/site/web"],
+        "millicpu": 8000,
+        "mebibytes": 16384,
+        "gpus": {
+            "resource": "nvidia.com/gpu",
+            "maximum": 1,
+            "node_selector": {"strata.dev/pool": "gpu", "strata.dev/accelerator.v100": "true"},
+            "tolerations": [{"key": "nvidia.com/gpu", "operator": "Equal", "value": "present", "effect": "NoSchedule"}],
+        },
+    }
+    assert teaching["images"] == ["registry.example.org/site/web"]
+    assert "gpus" not in teaching
+    assert values["domain"] == "pods.lab.strata.test"
+    assert values["ingress"]["host"] == "api.lab.strata.test"
+
+
+def test_the_certificate_covers_the_names_of_pods(lab_with: LabWith) -> None:
+    site = load_site(lab_with(SERVICE, hostname="containers"))
+    assert wildcards(site) == ("*.containers.lab.strata.test",)
+
+
+@pytest.mark.parametrize(
+    ("images", "text"),
+    [
+        ([{"repository": "docker.io/library/nginx", "tenants": ["none"]}], "is not in platform.tenants"),
+        ([{"repository": "nginx"}], "repository"),
+        ([{"repository": "docker.io/library/nginx:1"}], "repository"),
+    ],
+)
+def test_images_that_cannot_be(lab_with: LabWith, images: list[dict[str, Any]], text: str) -> None:
+    with pytest.raises(SiteError, match=text):
+        load_site(lab_with(SERVICE, images=images))
+
+
+def test_pods_need_a_tenant(lab_with: LabWith) -> None:
+    file = lab_with(SERVICE)
+    content = yaml.safe_load(file.read_text())
+    content["platform"]["tenants"] = []
+    file.write_text(yaml.safe_dump(content))
+    with pytest.raises(SiteError, match="in whose namespace pods run"):
+        load_site(file)
+
+
+def test_settings_and_tenants_are_those_that_the_service_reads(objects_of: ObjectsOf, lab: Path) -> None:
+    maps = {item["metadata"]["name"]: item["data"] for item in objects_of(SERVICE, lab) if item["kind"] == "ConfigMap"}
+    program = (
+        "import sys; from pydantic import TypeAdapter; from pods.settings import ReconcileSettings, Settings, Tenant;"
+        "TypeAdapter(list[Tenant]).validate_json(sys.stdin.read());"
+        "print(*Settings.model_fields, *ReconcileSettings.model_fields)"
+    )
+    done = subprocess.run(
+        [service_python("tapis-pods"), "-c", program],
+        input=maps["tapis-pods-tenants"]["tenants.json"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert {name.removeprefix("PODS_").lower() for name in maps["tapis-pods-settings"]} <= set(done.stdout.split())
+
+
+def test_only_two_containers_reach_kubernetes_and_only_in_tenants(objects_of: ObjectsOf, lab: Path) -> None:
+    found = objects_of(SERVICE, lab)
+    assert not [item for item in found if "Role" in item["kind"]]
+    token = "/var/run/secrets/kubernetes.io/serviceaccount"  # a path
+    accounts = {}
+    for item in found:
+        if item["kind"] == "Deployment":
+            pod = item["spec"]["template"]["spec"]
+            for container in [*pod["initContainers"], *pod["containers"]]:
+                mounted = token in {mount["mountPath"] for mount in container["volumeMounts"]}
+                assert mounted == (container["args"] in (["serve"], ["reconcile"]))
+            accounts[item["metadata"]["name"]] = pod["serviceAccountName"]
+    assert accounts == {name: name for name in ("tapis-pods", "tapis-pods-reconciler")}
+    assert "metrics" not in json.dumps([item for item in found if item["kind"] == "Ingress"])
