@@ -22,7 +22,7 @@ from strata.catalogue.needs.accelerators import toleration
 from strata.catalogue.needs.hostname import INGRESS_CLASS, INGRESS_CONTROLLER
 from strata.catalogue.service import SYSTEM_NAMESPACE, Service, ServiceContext, Values
 from strata.models.base import Model, Unit
-from strata.models.finding import Finding
+from strata.models.finding import Finding, duplicates
 from strata.models.gpu_nodes import gpu_nodes, largest_request, node_labels
 from strata.models.types import Count, DnsLabel
 
@@ -97,12 +97,15 @@ def check(settings: Pods, site: Site, _: Path) -> Iterator[Finding]:
     names = [tenant.name for tenant in site.platform.tenants]
     if not names:
         yield Finding(KEY, "needs a tenant, in whose namespace pods run", "add one to platform.tenants", (TENANTS_KEY,))
+    found = enumerate(settings.images)
+    yield from duplicates((one.repository, (*KEY, "images", index)) for index, one in found)
     for index, images in enumerate(settings.images):
+        at: KeyPath = (*KEY, "images", index, "tenants")
+        yield from duplicates((tenant, (*at, number)) for number, tenant in enumerate(images.tenants))
         for number, tenant in enumerate(images.tenants):
             if tenant not in names:
-                key: KeyPath = (*KEY, "images", index, "tenants", number)
                 fix = f"one of {', '.join(names)}" if names else "add it to platform.tenants"
-                yield Finding(key, "is not in platform.tenants", fix, (TENANTS_KEY,))
+                yield Finding((*at, number), "is not in platform.tenants", fix, (TENANTS_KEY,))
 
 
 def _gpus(site: Site, tenant: Tenant) -> Values | None:
