@@ -21,6 +21,7 @@ NAMES = {
     "keycloak": "Your account",
     "ml_hub": "Models (API)",
     "object_storage": "Object storage",
+    "tapis_pods": "Containers (API)",
 }
 """Of services that users can use, by key."""
 
