@@ -7,7 +7,7 @@ import os
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -153,7 +153,7 @@ class User:
     """
 
     url: str
-    token: str
+    token: str = field(repr=False)
 
     def __call__(self, method: str, path: str = "", body: Any = None) -> requests.Response:
         """Sends a request; the body is JSON."""
