@@ -12,6 +12,7 @@ from pathlib import Path
 import requests
 
 from strata.site.paths import REPOSITORY
+from strata_bench.services import locked_programs
 
 PROJECT = REPOSITORY / "services" / "http"
 
@@ -19,9 +20,7 @@ PROJECT = REPOSITORY / "services" / "http"
 @functools.cache
 def _tools() -> Path:
     """Directory with schemathesis and openapi-spec-validator, which services/http/uv.lock pins for tests alone."""
-    command = ["uv", "sync", "--quiet", "--frozen", "--no-dev", "--group=contract", "--inexact", f"--project={PROJECT}"]
-    subprocess.run(command, check=True, env={k: v for k, v in os.environ.items() if k != "VIRTUAL_ENV"})
-    return PROJECT / ".venv" / "bin"
+    return locked_programs(PROJECT, "--no-dev", "--group=contract", "--inexact")
 
 
 def check_contract(document: str, token: str, *options: str) -> None:

@@ -42,13 +42,22 @@ def free_port() -> int:
 @functools.cache
 def service_python(service: str) -> Path:
     """Interpreter of a service's own locked environment, made where there is none."""
-    project = REPOSITORY / "services" / service
+    return locked_programs(REPOSITORY / "services" / service, "--no-dev", "--inexact") / "python"
+
+
+def locked_programs(project: Path, *options: str) -> Path:
+    """Directory of the programs of a project's own environment, as its uv.lock has it, made where there is none.
+
+    Args:
+        project: directory with pyproject.toml and uv.lock.
+        options: of `uv sync`.
+    """
     subprocess.run(
-        ["uv", "sync", "--quiet", "--frozen", "--no-dev", "--inexact", "--project", str(project)],
+        ["uv", "sync", "--quiet", "--frozen", *options, "--project", str(project)],
         check=True,
         env={k: v for k, v in os.environ.items() if k != "VIRTUAL_ENV"},
     )
-    return project / ".venv/bin/python"
+    return project / ".venv/bin"
 
 
 _FORKING = """

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from strata.site.paths import REPOSITORY
+from strata_bench.services import locked_programs
 
 PROJECT = REPOSITORY / "bench" / "tapipy"
 SECONDS = 120
@@ -19,9 +20,7 @@ SECONDS = 120
 @functools.cache
 def tapipy_python() -> Path:
     """Interpreter with tapipy, which bench/tapipy/uv.lock pins with what it needs, by their hashes."""
-    command = ["uv", "sync", "--quiet", "--frozen", f"--project={PROJECT}"]
-    subprocess.run(command, check=True, env={k: v for k, v in os.environ.items() if k != "VIRTUAL_ENV"})
-    return PROJECT / ".venv" / "bin" / "python"
+    return locked_programs(PROJECT) / "python"
 
 
 HOSTS = """

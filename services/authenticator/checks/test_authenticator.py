@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from strata.catalogue.needs.api_path import api_url
 from strata.models import Site
-from strata.verify.api import Api
+from strata.verify.api import Api, envelope
 from strata.verify.pods import Kubectl
 from strata.verify.waiting import settled
 from strata_services.authenticator.service import AUDIENCE, SERVICE, Authenticator
@@ -38,27 +38,17 @@ def api(site: Site, settings: Authenticator, http: requests.Session) -> Api:
     return Api(http, api_url(site))
 
 
-def result(response: requests.Response, status: int = 200) -> Any:
-    """Of Tapis' envelope."""
-    assert response.status_code == status, response.text
-    assert response.headers["Content-Type"] == "application/json"
-    body = response.json()
-    assert body.keys() == {"message", "metadata", "result", "status", "version"}
-    assert body["status"] == ("success" if status < 400 else "error")
-    return body["result"]
-
-
 def test_site_and_tenant_are_this_site(api: Api, site: Site) -> None:
     """The API lists this site and its tenant, with the issuer's public key, whatever token comes with the request."""
 
     def tenant() -> Any:
-        (found,) = result(api.get("/v3/tenants", FAULTY))
+        (found,) = envelope(api.get("/v3/tenants", FAULTY))["result"]
         return found
 
     found = settled(tenant, lambda one: bool(one["public_key"]), LEARN_SECONDS, pause=1)
     assert (found["tenant_id"], found["site_id"], found["base_url"]) == (site.name, site.name, api.url)
     load_pem_public_key(found["public_key"].encode())
-    (own,) = result(api.get("/v3/sites", FAULTY))
+    (own,) = envelope(api.get("/v3/sites", FAULTY))["result"]
     assert (own["site_id"], own["base_url"]) == (site.name, api.url)
 
 
@@ -78,7 +68,7 @@ def test_a_wrong_password_is_refused(api: Api) -> None:
 def test_a_token_names_its_holder(api: Api, issuer_token: Callable[[str], str]) -> None:
     """The API names the holder of a token of the site's issuer."""
     token = issuer_token(AUDIENCE.name)
-    assert result(api.get("/v3/oauth2/userinfo", token))["username"]
+    assert envelope(api.get("/v3/oauth2/userinfo", token))["result"]["username"]
 
 
 def test_as_many_pods_as_the_site_says(kubectl: Kubectl, settings: Authenticator, site: Site) -> None:

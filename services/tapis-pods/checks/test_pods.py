@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import requests
 
 from strata.catalogue.needs.api_path import api_url
 from strata.models import Site
-from strata.verify.api import Api
+from strata.verify.api import Api, envelope
 from strata.verify.pods import Kubectl
 from strata.verify.waiting import settled
 from strata_services.tapis_pods.service import AUDIENCE, SERVICE, Pods
@@ -33,25 +32,14 @@ def api(site: Site, settings: Pods, http: requests.Session) -> Api:
     return Api(http, api_url(site))
 
 
-def message(response: requests.Response, status: int) -> Any:
-    """Of Tapis' envelope."""
-    assert response.status_code == status, response.text
-    assert response.headers["Content-Type"] == "application/json"
-    body = response.json()
-    assert body.keys() == {"message", "metadata", "result", "status", "version"}
-    return body["message"]
-
-
 def test_pods_need_a_token(api: Api) -> None:
     """The Pods API refuses a request without a token, in Tapis' envelope."""
-    assert "token" in message(api.get("/v3/pods"), 401)
+    assert "token" in envelope(api.get("/v3/pods"), 401)["message"]
 
 
 def test_a_caller_without_pods_sees_none(api: Api, issuer_token: Callable[[str], str]) -> None:
     """The Pods API shows no pod of others to a caller without a tenant."""
-    response = api.get("/v3/pods", issuer_token(AUDIENCE.name))
-    message(response, 200)
-    assert response.json()["result"] == []
+    assert envelope(api.get("/v3/pods", issuer_token(AUDIENCE.name)))["result"] == []
 
 
 def test_both_parts_run(kubectl: Kubectl, settings: Pods, site: Site) -> None:

@@ -85,6 +85,16 @@ Connection = Annotated[AsyncConnection, Depends(_connection, scope="function")]
 """Of a route: a connection of the pool, until the route returns."""
 
 
+async def _transaction(request: Request) -> AsyncIterator[AsyncConnection]:
+    engine: AsyncEngine = request.app.state.engine
+    async with engine.execution_options(isolation_level="READ COMMITTED").begin() as connection:
+        yield connection
+
+
+Transaction = Annotated[AsyncConnection, Depends(_transaction, scope="function")]
+"""Of a route with several changes that hold together or not at all: committed before the response is sent."""
+
+
 async def _database_down(request: Request, error: Exception) -> JSONResponse:
     log.error("database unavailable", error=type(error).__name__, reason=str(getattr(error, "orig", error)))
     detail = "the database does not answer; try again"

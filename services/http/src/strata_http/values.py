@@ -7,13 +7,17 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 
-def _no_nul(text: str) -> str:
+def _storable(text: str) -> str:
     if "\0" in text:
         raise ValueError("holds a NUL character")
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise ValueError("holds half of a surrogate pair")
     return text
 
 
-Text = Annotated[str, Field(min_length=1, max_length=256), AfterValidator(_no_nul)]
+Storable = Annotated[str, AfterValidator(_storable)]
+"""What PostgreSQL can hold; JSON can say more."""
+Text = Annotated[Storable, Field(min_length=1, max_length=256)]
 """A name or a search as callers give it."""
 
 

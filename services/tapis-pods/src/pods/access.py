@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from fastapi import Depends, HTTPException
@@ -19,22 +18,9 @@ LEVELS: tuple[Level, ...] = ("READ", "USER", "ADMIN")
 Person = Annotated[Caller, Depends(require_token)]
 
 
-@dataclass(frozen=True)
-class Access:
-    """A pod and the caller's level.
-
-    Args:
-        pod: its row.
-        level: of the caller.
-    """
-
-    pod: RowMapping
-    level: Level
-
-
 async def find(
     connection: AsyncConnection, caller: Caller, pod_id: str, level: Level, *, change: bool = False
-) -> Access:
+) -> RowMapping:
     """The pod, if the caller is a member of its tenant now and has at least the level.
 
     Args:
@@ -54,7 +40,7 @@ async def find(
         raise HTTPException(404, f"there is no pod {pod_id}, or you have no permission for it")
     if LEVELS.index(found) < LEVELS.index(level):
         raise HTTPException(403, f"pod {pod_id}: this needs the permission {level}, and you have {found}")
-    return Access(row, found)
+    return row
 
 
 async def _level(connection: AsyncConnection, pod_id: str, username: str) -> Level | None:

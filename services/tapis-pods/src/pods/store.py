@@ -4,35 +4,16 @@ from __future__ import annotations
 
 import secrets
 import string
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import Depends, Request
 from sqlalchemy import func, update
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pods.tables import LOG_ACTION, NOTIFY, WITHOUT_INSTANCE, permissions, pods
 
 PASSWORD_CHARACTERS = 30
 _ALPHABET = string.ascii_letters + string.digits
-
-
-@asynccontextmanager
-async def transaction(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
-    """A connection whose changes hold when the block ends without an error, and not otherwise."""
-    async with engine.execution_options(isolation_level="READ COMMITTED").begin() as connection:
-        yield connection
-
-
-async def _transaction(request: Request) -> AsyncIterator[AsyncConnection]:
-    async with transaction(request.app.state.engine) as connection:
-        yield connection
-
-
-Transaction = Annotated[AsyncConnection, Depends(_transaction, scope="function")]
-"""Of a route: committed before the response is sent."""
 
 
 async def create(

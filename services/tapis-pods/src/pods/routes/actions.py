@@ -10,8 +10,7 @@ from pods.access import Person
 from pods.logs import Reader
 from pods.routes.pods import IN_USE, MISSING, PodName, set_status, settings_of
 from pods.routes.shapes import Credentials, Logs, PodResult, pod_result
-from pods.store import Transaction
-from strata_http.database import Connection
+from strata_http.database import Connection, Transaction
 from strata_http.envelope import Envelope, success
 from strata_http.tokens import Caller
 
@@ -23,7 +22,7 @@ async def _acted(
 ) -> Envelope[PodResult]:
     await set_status(request, connection, caller, pod_id, requested)
     found = await access.find(connection, caller, pod_id, "READ")
-    return success(request, "Requested successfully.", pod_result(found.pod, settings_of(request).domain))
+    return success(request, "Requested successfully.", pod_result(found, settings_of(request).domain))
 
 
 @router.get("/{pod_id}/start", operation_id="start_pod", summary="Start a stopped pod", responses=MISSING | IN_USE)
@@ -54,7 +53,7 @@ async def restart_pod(
 @router.get("/{pod_id}/logs", operation_id="get_pod_logs", summary="Log of a pod", responses=MISSING)
 async def get_pod_logs(request: Request, caller: Person, pod_id: PodName, connection: Connection) -> Envelope[Logs]:
     """Needs READ; the end of the log of the last run that ended, then that of the present run."""
-    pod = (await access.find(connection, caller, pod_id, "READ")).pod
+    pod = await access.find(connection, caller, pod_id, "READ")
     reader: Reader = request.app.state.log_reader
     present = await reader.read(pod["tenant"], pod_id, pod["run"]) if pod["log_run"] < pod["run"] else ""
     parts = [pod["log"], present]
@@ -69,6 +68,6 @@ async def get_pod_credentials(
     request: Request, caller: Person, pod_id: PodName, connection: Connection
 ) -> Envelope[Credentials]:
     """Needs USER; made when the pod was created, for what runs in it."""
-    pod = (await access.find(connection, caller, pod_id, "USER")).pod
+    pod = await access.find(connection, caller, pod_id, "USER")
     result = Credentials(user_username=pod_id, user_password=pod["user_password"])
     return success(request, "Pod credentials retrieved successfully.", result)

@@ -10,10 +10,9 @@ from pods import access, store
 from pods.access import Person
 from pods.routes.pods import MISSING, PodName
 from pods.routes.shapes import Permissions, SetPermission
-from pods.store import Transaction
 from pods.values import Text
 from strata_http.audit import Change, describe
-from strata_http.database import Connection
+from strata_http.database import Connection, Transaction
 from strata_http.envelope import Envelope, success
 
 router = APIRouter(prefix="/pods", tags=["permissions"])
@@ -35,7 +34,7 @@ async def set_pod_permission(
 ) -> Envelope[Permissions]:
     """Needs ADMIN; it takes effect for members of the pod's tenant only."""
     found = await access.find(connection, caller, pod_id, "ADMIN", change=True)
-    describe(request, Change("pods.permissions.set", f"pods/{pod_id}", found.pod["tenant"]))
+    describe(request, Change("pods.permissions.set", f"pods/{pod_id}", found["tenant"]))
     await access.grant(connection, pod_id, given.user, given.level)
     await store.act(connection, pod_id, f"{caller.username} gave {given.user} {given.level}")
     result = Permissions(permissions=await access.granted(connection, pod_id))
@@ -57,7 +56,7 @@ async def delete_pod_permission(
 ) -> Envelope[Permissions]:
     """Needs ADMIN; the last ADMIN stays."""
     found = await access.find(connection, caller, pod_id, "ADMIN", change=True)
-    describe(request, Change("pods.permissions.delete", f"pods/{pod_id}", found.pod["tenant"]))
+    describe(request, Change("pods.permissions.delete", f"pods/{pod_id}", found["tenant"]))
     await access.revoke(connection, pod_id, user)
     await store.act(connection, pod_id, f"{caller.username} took {user}'s permission away")
     result = Permissions(permissions=await access.granted(connection, pod_id))

@@ -14,11 +14,10 @@ from pods.images import Image
 from pods.routes.shapes import PodResult, pod_result
 from pods.settings import Settings, Tenant
 from pods.spec import DEFAULT, NewPod, PodSpec, UpdatePod, check_names, stored
-from pods.store import Transaction
 from pods.tables import permissions, pods
 from pods.values import Text
 from strata_http.audit import Change, describe
-from strata_http.database import Connection
+from strata_http.database import Connection, Transaction
 from strata_http.envelope import ENVELOPE, Envelope, success
 from strata_http.tokens import Caller
 
@@ -105,14 +104,14 @@ async def create_pod(request: Request, caller: Person, given: NewPod, connection
     if not await store.create(connection, given.pod_id, tenant.name, caller.username, dumped, requested):
         raise HTTPException(409, f"pod_id: {given.pod_id} is in use, or is still being deleted; choose another name")
     found = await access.find(connection, caller, given.pod_id, "ADMIN")
-    return success(request, "Pod created successfully.", pod_result(found.pod, settings.domain))
+    return success(request, "Pod created successfully.", pod_result(found, settings.domain))
 
 
 @router.get("/{pod_id}", operation_id="get_pod", summary="A pod", responses=MISSING)
 async def get_pod(request: Request, caller: Person, pod_id: PodName, connection: Connection) -> Envelope[PodResult]:
     """Needs READ."""
     found = await access.find(connection, caller, pod_id, "READ")
-    return success(request, "Pod retrieved successfully.", pod_result(found.pod, settings_of(request).domain))
+    return success(request, "Pod retrieved successfully.", pod_result(found, settings_of(request).domain))
 
 
 @router.put("/{pod_id}", operation_id="update_pod", summary="Change a pod", responses=MISSING | IN_USE)
@@ -122,8 +121,8 @@ async def update_pod(
     """Needs USER, with status_requested ADMIN; the next start or restart uses the new values."""
     settings = settings_of(request)
     found = await access.find(connection, caller, pod_id, "USER", change=True)
-    describe(request, Change("pods.update", f"pods/{pod_id}", found.pod["tenant"]))
-    before = found.pod["spec"]
+    describe(request, Change("pods.update", f"pods/{pod_id}", found["tenant"]))
+    before = found["spec"]
     try:
         check_names(pod_id, given.networking if "networking" in given.model_fields_set else {})
     except ValueError as error:
@@ -132,25 +131,25 @@ async def update_pod(
     after = spec.model_dump(mode="json")
     if after != before:
         changed = sorted(key for key in after if after[key] != before.get(key))
-        check_tenant(_known_tenant(settings, found.pod["tenant"]), spec)
-        begin = found.pod["start_instance_ts"]
+        check_tenant(_known_tenant(settings, found["tenant"]), spec)
+        begin = found["start_instance_ts"]
         ending = begin and spec.seconds is not None and begin + timedelta(seconds=spec.seconds)
         line = f"{caller.username} changed {', '.join(changed)}"
         await store.act(connection, pod_id, line, spec=after, time_to_stop_ts=ending or None)
     requested = given.status_requested if "status_requested" in given.model_fields_set else None
-    if requested is not None and requested != found.pod["status_requested"]:
+    if requested is not None and requested != found["status_requested"]:
         await set_status(request, connection, caller, pod_id, requested)
     elif after == before:
-        return success(request, "Pod unchanged.", pod_result(found.pod, settings.domain))
+        return success(request, "Pod unchanged.", pod_result(found, settings.domain))
     found = await access.find(connection, caller, pod_id, "READ")
-    return success(request, "Pod updated successfully.", pod_result(found.pod, settings.domain))
+    return success(request, "Pod updated successfully.", pod_result(found, settings.domain))
 
 
 @router.delete("/{pod_id}", operation_id="delete_pod", summary="Delete a pod", responses=MISSING)
 async def delete_pod(request: Request, caller: Person, pod_id: PodName, connection: Transaction) -> Envelope[str]:
     """Needs ADMIN; the name is free as soon as the pod has ended."""
     found = await access.find(connection, caller, pod_id, "ADMIN", change=True)
-    describe(request, Change("pods.delete", f"pods/{pod_id}", found.pod["tenant"]))
+    describe(request, Change("pods.delete", f"pods/{pod_id}", found["tenant"]))
     await store.act(connection, pod_id, f"deleted by {caller.username}", deleted=True)
     return success(request, "Pod deleted successfully.", "")
 
@@ -169,8 +168,7 @@ async def set_status(request: Request, connection: Any, caller: Caller, pod_id: 
             the tenant may not run now.
     """
     settings = settings_of(request)
-    found = await access.find(connection, caller, pod_id, "ADMIN", change=True)
-    pod, name = found.pod, caller.username
+    pod, name = await access.find(connection, caller, pod_id, "ADMIN", change=True), caller.username
     word = {"ON": "start", "OFF": "stop", "RESTART": "restart"}[requested]
     describe(request, Change(f"pods.{word}", f"pods/{pod_id}", pod["tenant"]))
     if requested == "OFF":
