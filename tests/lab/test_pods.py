@@ -30,6 +30,7 @@ from tapipy import errors
 from tapipy.tapis import Tapis
 
 url, ca, image = os.environ["STRATA_API_URL"], os.environ["STRATA_CA_FILE"], os.environ.get("IMAGE", "")
+web = os.environ.get("WEB", "")
 t = Tapis(base_url=url, verify=ca, username=os.environ["STRATA_USER"], password=os.environ["STRATA_PASSWORD"])
 t.get_tokens()
 
@@ -97,35 +98,35 @@ print("listening", flush=True)
 http.server.ThreadingHTTPServer(("", 8000), Handler).serve_forever()
 """
 LIFE = """
-small("labweb1", command=["python3", "-m", "http.server", "8000"], description="a server")
-pod = wait("labweb1", "AVAILABLE")
+small(web, command=["python3", "-m", "http.server", "8000"], description="a server")
+pod = wait(web, "AVAILABLE")
 found = {"url": pod.networking.default.url, "page": "Directory listing" in read(pod.networking.default.url)}
-found["logs"] = "GET / HTTP/1.1" in t.pods.get_pod_logs(pod_id="labweb1").logs
-t.pods.stop_pod(pod_id="labweb1")
-wait("labweb1", "STOPPED")
-found["kept"] = "GET / HTTP/1.1" in t.pods.get_pod_logs(pod_id="labweb1").logs
-t.pods.start_pod(pod_id="labweb1")
-wait("labweb1", "AVAILABLE")
+found["logs"] = "GET / HTTP/1.1" in t.pods.get_pod_logs(pod_id=web).logs
+t.pods.stop_pod(pod_id=web)
+wait(web, "STOPPED")
+found["kept"] = "GET / HTTP/1.1" in t.pods.get_pod_logs(pod_id=web).logs
+t.pods.start_pod(pod_id=web)
+wait(web, "AVAILABLE")
 found["again"] = "Directory listing" in read(pod.networking.default.url)
-found["shared"] = t.pods.set_pod_permission(pod_id="labweb1", user=os.environ["COLLEAGUE"], level="READ").permissions
+found["shared"] = t.pods.set_pod_permission(pod_id=web, user=os.environ["COLLEAGUE"], level="READ").permissions
 print(json.dumps(found))
 """
 COLLEAGUE = """
-found = {"status": t.pods.get_pod(pod_id="labweb1").status, "list": [pod.pod_id for pod in t.pods.list_pods()]}
-found["stop"] = refused(t.pods.stop_pod, pod_id="labweb1")
-found["credentials"] = refused(t.pods.get_pod_credentials, pod_id="labweb1")
+found = {"status": t.pods.get_pod(pod_id=web).status, "list": [pod.pod_id for pod in t.pods.list_pods()]}
+found["stop"] = refused(t.pods.stop_pod, pod_id=web)
+found["credentials"] = refused(t.pods.get_pod_credentials, pod_id=web)
 print(json.dumps(found))
 """
 STRANGER = """
 found = {"list": [pod.pod_id for pod in t.pods.list_pods()]}
 reads = ("get_pod", "get_pod_logs", "get_pod_credentials", "get_pod_permissions")
 for name in (*reads, "stop_pod", "restart_pod", "delete_pod"):
-    found[name] = refused(getattr(t.pods, name), pod_id="labweb1")
-found["set"] = refused(t.pods.set_pod_permission, pod_id="labweb1", user=os.environ["STRATA_USER"], level="ADMIN")
-found["update"] = refused(t.pods.update_pod, pod_id="labweb1", description="mine")
+    found[name] = refused(getattr(t.pods, name), pod_id=web)
+found["set"] = refused(t.pods.set_pod_permission, pod_id=web, user=os.environ["STRATA_USER"], level="ADMIN")
+found["update"] = refused(t.pods.update_pod, pod_id=web, description="mine")
 found["queue"] = refused(t.pods.create_pod, pod_id="labtheft", image=image, compute_queue=os.environ["OTHER"])
 found["image"] = refused(t.pods.create_pod, pod_id="labtheft", image=image.replace("pod-base", "keycloak"))
-found["name"] = refused(small, pod_id="labweb1")
+found["name"] = refused(small, pod_id=web)
 print(json.dumps(found))
 """
 DELETE = """
@@ -144,12 +145,14 @@ class Member:
         name: of the user.
         password: of the user.
         image: that tenants may run.
+        kubectl: shows the service's log when something fails.
     """
 
     context: SiteContext
     name: str
     password: str = field(repr=False)
     image: str
+    kubectl: Callable[..., str] = field(repr=False)
 
     def run(self, script: str, *pods: str, **variables: str) -> dict[str, Any]:
         """What a program with tapipy prints, as JSON.
@@ -168,14 +171,24 @@ class Member:
         hosts: Mapping[str, str] = dict.fromkeys(names, load_balancer_address(self.context))
         known = {"STRATA_API_URL": url, "STRATA_CA_FILE": ca, "STRATA_USER": self.name, "IMAGE": self.image}
         done = run_tapipy(CLIENT_LINES + script, hosts, STRATA_PASSWORD=self.password, **known, **variables)
-        assert done.returncode == 0, done.stderr
+        assert done.returncode == 0, f"{done.stderr}\n{self.log()}"
         found: dict[str, Any] = json.loads(done.stdout)
         return found
+
+    def log(self) -> str:
+        """The last lines of the API and of the reconciler."""
+        options = ("--namespace=strata-system", "--selector=app.kubernetes.io/name=tapis-pods", "--prefix", "--tail=40")
+        return self.kubectl("logs", *options)
+
+
+def new_name(purpose: str) -> str:
+    """Of a pod: free, whatever an earlier run of the test has left."""
+    return f"lab{purpose}{secrets.token_hex(3)}"
 
 
 @pytest.fixture(scope="module")
 def member(
-    context: SiteContext, new_user: NewUser, own_issuer: Issuer, images: ImageOutputs
+    context: SiteContext, new_user: NewUser, own_issuer: Issuer, images: ImageOutputs, kubectl: Callable[..., str]
 ) -> Iterator[Callable[[str], Member]]:
     """`member("research")`: a new member of a tenant, whose pods are deleted in the end."""
     if SERVICE.of(context.site) is None or len(context.site.platform.tenants) < 2:
@@ -189,7 +202,7 @@ def member(
         chosen = secrets.token_urlsafe(16)
         with site_session(context) as browser:
             Login(CLIENT, REDIRECT_URLS[0]).tokens(browser, own_issuer, name, first, chosen)
-        made.append(Member(context, name, chosen, str(images.images["pod-base"])))
+        made.append(Member(context, name, chosen, str(images.images["pod-base"]), kubectl))
         return made[-1]
 
     yield of
@@ -209,26 +222,27 @@ def test_a_pod_is_made_read_stopped_started_shared_and_deleted(
 ) -> None:
     first, second = (tenant.name for tenant in context.site.platform.tenants[:2])
     colleague, stranger = member(first), member(second)
-    found = ada.run(LIFE, "labweb1", COLLEAGUE=colleague.name)
+    web = new_name("web")
+    found = ada.run(LIFE, web, WEB=web, COLLEAGUE=colleague.name)
     shared = found.pop("shared")
     settings = SERVICE.of(context.site)
     assert settings is not None
-    name = f"labweb1.{settings.hostname}.{context.site.domain}"
+    name = f"{web}.{settings.hostname}.{context.site.domain}"
     assert found == {"url": name, "page": True, "logs": True, "kept": True, "again": True}
     assert sorted(shared) == sorted([f"{ada.name}:ADMIN", f"{colleague.name}:READ"])
 
-    seen = colleague.run(COLLEAGUE)
-    assert (seen["status"], seen["list"]) == ("AVAILABLE", ["labweb1"])
+    seen = colleague.run(COLLEAGUE, WEB=web)
+    assert (seen["status"], seen["list"]) == ("AVAILABLE", [web])
     assert seen["stop"][0] == seen["credentials"][0] == "ForbiddenError"
 
-    refused = stranger.run(STRANGER, OTHER=first)
+    refused = stranger.run(STRANGER, WEB=web, OTHER=first)
     assert refused.pop("list") == []
     assert (refused.pop("queue")[0], refused.pop("image")[0]) == ("BadRequestError", "BadRequestError")
     assert refused.pop("name") is not None
     assert {kind for kind, _ in refused.values()} == {"NotFoundError"}, refused
 
     ada.run(DELETE)
-    selector = "--selector=app.kubernetes.io/managed-by=strata-pods,strata.dev/pod=labweb1"
+    selector = f"--selector=app.kubernetes.io/managed-by=strata-pods,strata.dev/pod={web}"
 
     def gone() -> bool:
         listed = kubectl("get", "pods,services,ingresses", f"--namespace={first}", selector, "--output=name")
@@ -250,13 +264,14 @@ def test_what_runs_in_a_pod_has_no_rights_and_reaches_no_service_of_the_site(
         "Pods API": [api.strip(), 8080],
         "load balancer": [load_balancer_address(context), 443],
     }
+    web = new_name("attack")
     script = f"""
-small("labattack", command=["python3", "-c", {SERVER!r}], environment_variables={{"TARGETS": os.environ["TARGETS"]}})
-pod = wait("labattack", "AVAILABLE")
+small(web, command=["python3", "-c", {SERVER!r}], environment_variables={{"TARGETS": os.environ["TARGETS"]}})
+pod = wait(web, "AVAILABLE")
 print(read(pod.networking.default.url))
-t.pods.delete_pod(pod_id="labattack")
+t.pods.delete_pod(pod_id=web)
 """
-    found = ada.run(script, "labattack", TARGETS=json.dumps(targets))
+    found = ada.run(script, web, WEB=web, TARGETS=json.dumps(targets))
     assert (found["CapEff"], found["NoNewPrivs"], found["token"]) == ("0000000000000000", "1", False)
     assert found["reach"] == dict.fromkeys(targets, "closed")
 
@@ -291,17 +306,17 @@ def test_pods_survive_kills_of_the_reconciler_and_the_api(
     """Nothing is lost, and nothing is there twice."""
     tenant = context.site.platform.tenants[0].name
     command = '["python3", "-m", "http.server", "8000"]'
-    for part in ("reconciler", "api"):
-        ada.run(f'small("labkill{part[0]}a", command={command})\nprint("{{}}")')
+    pods = {part: new_name(f"kill{part}") for part in ("reconciler", "api")}
+    for part, pod in pods.items():
+        ada.run(f'small("{pod}", command={command})\nprint("{{}}")')
         kill(kubectl, part)
-    pods = ["labkillra", "labkillaa"]
     # the ingress controller learns of the new pod a moment after Kubernetes does
-    script = "\n".join(f'wait("{pod}", "AVAILABLE", (502, 503, 504))\nread("{pod}." + DOMAIN)' for pod in pods)
+    script = "\n".join(f'wait("{pod}", "AVAILABLE", (502, 503, 504))\nread("{pod}." + DOMAIN)' for pod in pods.values())
     settings = SERVICE.of(context.site)
     assert settings is not None
     domain = f"{settings.hostname}.{context.site.domain}"
-    ada.run(f'DOMAIN = "{domain}"\n{script}\nprint("{{}}")', *pods)
-    selector = "--selector=app.kubernetes.io/managed-by=strata-pods"
+    ada.run(f'DOMAIN = "{domain}"\n{script}\nprint("{{}}")', *pods.values())
+    selector = f"--selector=strata.dev/pod in ({','.join(pods.values())})"
     listed = kubectl("get", "pods", f"--namespace={tenant}", selector, "--output=name").split()
-    assert sorted(listed) == sorted(f"pod/pods-{pod}" for pod in pods)
+    assert sorted(listed) == sorted(f"pod/pods-{pod}" for pod in pods.values())
     ada.run(DELETE)

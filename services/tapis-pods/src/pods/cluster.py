@@ -11,7 +11,9 @@ from typing import Any
 import httpx2
 from lightkube import Client
 from lightkube.codecs import from_dict
+from lightkube.core.decoders import decode_watch_event
 from lightkube.core.exceptions import ApiError
+from lightkube.models.meta_v1 import Status
 from lightkube.resources.core_v1 import Pod, Service
 from lightkube.resources.networking_v1 import Ingress
 
@@ -33,12 +35,13 @@ class OverQuota(Exception):
 
 
 class Cluster:
-    """The API server, in the tenants' namespaces.
+    """The API server, in the tenants' namespaces; threads may share it.
 
     Every method raises ApiError or httpx2.HTTPError where the server does not do as asked.
     """
 
     def __init__(self, kubeconfig: Path | None) -> None:
+        _describe_kinds()
         self._client = Client(config=kubernetes_configuration(kubeconfig), field_manager=MANAGER)
 
     def pods(self, tenant: str) -> dict[str, Pod]:
@@ -107,6 +110,16 @@ class Cluster:
         """Something happened to a Pod; ends after a while."""
         for _ in self._client.watch(Pod, namespace=tenant, labels={**LABELS}, server_timeout=WATCH_SECONDS):
             yield
+
+
+def _describe_kinds() -> None:
+    """Makes msgspec's descriptions of what several threads decode.
+
+    msgspec 0.22.0 makes them at first use, and a second thread that comes meanwhile reads a half of one: SIGSEGV.
+    """
+    for kind in (Pod, Status):
+        kind.from_dict({})
+    decode_watch_event(b'{"type": "ADDED", "object": {}}')
 
 
 @contextlib.contextmanager
