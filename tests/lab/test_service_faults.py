@@ -17,6 +17,7 @@ from strata.catalogue.issuer import Issuer
 from strata.catalogue.needs.bucket import s3_endpoint
 from strata.models import Site
 from strata.observe.metrics import metrics_of
+from strata.observe.workloads import STABLE
 from strata.site.context import SiteContext
 from strata.site.hosts import hosts_with
 from strata_bench.waiting import eventually
@@ -237,9 +238,16 @@ def test_node(context: SiteContext, load: Load, user: User, kubectl: Kubectl) ->
     node = pod["spec"]["nodeName"]
     assert context.cloud_outputs is not None
     podman("kill", "--signal=KILL", f"strata-{context.site.name}-{context.cloud_outputs.instances[node].id}")
-    named_while_down(context, f"instance {node}")
+    named_while_down(context, f"{node}: kubelet")
+    # Nova compares power states every half minute
+    instance = f"instance {node}"
+    eventually(
+        lambda: any(one.startswith(instance) for one in unhealthy(context)), HEALED_SECONDS, f"{instance} is named too"
+    )
     up_again(context)
-    eventually(lambda: healthy(context), HEALED_SECONDS, "the site is healthy again")
+    # a container that was killed by a test before is one that restarts, until it has run for so long
+    longest = HEALED_SECONDS + STABLE.total_seconds()
+    eventually(lambda: healthy(context), longest, "the site is healthy again")
     if not any(pod["status"]["phase"] == "Running" for pod in user.pods()):
         user.request_server(notebooks.profiles[0].name)
     user.wait_for_server(notebooks.start_seconds + HEALED_SECONDS)
