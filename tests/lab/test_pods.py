@@ -305,6 +305,13 @@ def test_pods_survive_kills_of_the_reconciler_and_the_api(
 ) -> None:
     """Nothing is lost, and nothing is there twice."""
     tenant = context.site.platform.tenants[0].name
+
+    def listed() -> set[str]:
+        selector = "--selector=app.kubernetes.io/managed-by=strata-pods"
+        return set(kubectl("get", "pods", f"--namespace={tenant}", selector, "--output=name").split())
+
+    # a run that failed has left some
+    before = listed()
     command = '["python3", "-m", "http.server", "8000"]'
     pods = {part: new_name(f"kill{part}") for part in ("reconciler", "api")}
     for part, pod in pods.items():
@@ -316,7 +323,5 @@ def test_pods_survive_kills_of_the_reconciler_and_the_api(
     assert settings is not None
     domain = f"{settings.hostname}.{context.site.domain}"
     ada.run(f'DOMAIN = "{domain}"\n{script}\nprint("{{}}")', *pods.values())
-    selector = f"--selector=strata.dev/pod in ({','.join(pods.values())})"
-    listed = kubectl("get", "pods", f"--namespace={tenant}", selector, "--output=name").split()
-    assert sorted(listed) == sorted(f"pod/pods-{pod}" for pod in pods.values())
+    assert listed() - before == {f"pod/pods-{pod}" for pod in pods.values()}
     ada.run(DELETE)

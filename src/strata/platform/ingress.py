@@ -72,6 +72,8 @@ def values(site: Site, outputs: CloudOutputs | None, images: Mapping[str, ImageR
         "service": {"type": "NodePort", "spec": {"externalTrafficPolicy": "Local"}},
         "additionalArguments": [
             "--providers.providersThrottleDuration=200ms",
+            # sooner than services end them (uvicorn and Node.js: 5 s): a request that meets that end is answered 502
+            "--serversTransport.forwardingTimeouts.idleConnTimeout=3s",
             *(f"--providers.kubernetesingress.ingressendpoint.ip={address}" for address in balancers[:1]),
         ],
         "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}},

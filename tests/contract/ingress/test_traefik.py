@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -120,30 +124,71 @@ def test_substitute_refuses_other_values(key: str) -> None:
     assert key in done.stderr
 
 
-@pytest.mark.parametrize("certificate", [IngressCertificate(), ACME], ids=["site", "acme"])
-def test_traefik_accepts_its_arguments_and_logs_no_queries(certificate: IngressCertificate, tmp_path: Path) -> None:
-    """The real binary starts with them; the providers are left out, which need a cluster."""
+@contextmanager
+def running(given: list[str], tmp_path: Path) -> Iterator[tuple[str, Path, list[str]]]:
+    """The real binary, with the arguments but on free ports: its URL, its log, and the arguments then."""
     tool = cache.find("traefik", load_versions().components["traefik"])
     if tool is None:
         pytest.skip("traefik was not built: `strata doctor`")
-    given = [a for a in sorted(arguments(render(values(certificate)))) if "providers.kubernetes" not in a]
-    ping = free_port()
-    secure = free_port()
+    ping, secure = free_port(), free_port()
     ports = {":8080/": f"127.0.0.1:{ping}/", ":8443/": f"127.0.0.1:{secure}/"}
     ports |= {port: f"127.0.0.1:{free_port()}/" for port in (":8000/", ":9100/")}
     for old, new in ports.items():
         given = [a.replace(f"address={old}", f"address={new}") for a in given]
     given = [a.replace("/data/acme.json", str(tmp_path / "acme.json")) for a in given]
     log = tmp_path / "log"
-    with log.open("w") as output, subprocess.Popen([tool.path, *given], stdout=output, stderr=output) as process:
+    command = [str(tool.path), *given]
+    with log.open("w") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
         try:
             responds(f"http://127.0.0.1:{ping}/ping", process, log)
-            # no route leads there: 404, which is logged as any request
-            requests.get(f"https://127.0.0.1:{secure}/a.txt?X-Amz-Signature=5ec2e7", verify=False, timeout=60)  # noqa: S501 Traefik's own certificate
-            eventually(lambda: '"GET"' in log.read_text(), 60, "the request is logged")
-            assert "5ec2e7" not in log.read_text()
+            yield f"https://127.0.0.1:{secure}", log, command
         finally:
             process.kill()
-    unknown = subprocess.run([tool.path, *given, "--typo"], capture_output=True, text=True, timeout=120, check=False)
+
+
+def request(url: str) -> requests.Response:
+    """A GET; the certificate is Traefik's own."""
+    return requests.get(url, verify=False, timeout=60)  # noqa: S501 see above
+
+
+@pytest.mark.parametrize("certificate", [IngressCertificate(), ACME], ids=["site", "acme"])
+def test_traefik_accepts_its_arguments_and_logs_no_queries(certificate: IngressCertificate, tmp_path: Path) -> None:
+    """The real binary starts with them; the providers are left out, which need a cluster."""
+    given = [a for a in sorted(arguments(render(values(certificate)))) if "providers.kubernetes" not in a]
+    with running(given, tmp_path) as (url, log, command):
+        # no route leads there: 404, which is logged as any request
+        request(f"{url}/a.txt?X-Amz-Signature=5ec2e7")
+        eventually(lambda: '"GET"' in log.read_text(), 60, "the request is logged")
+        assert "5ec2e7" not in log.read_text()
+    unknown = subprocess.run([*command, "--typo"], capture_output=True, text=True, timeout=120, check=False)
     assert unknown.returncode != 0
     assert "typo" in unknown.stdout + unknown.stderr
+
+
+def test_traefik_ends_connections_to_services_that_are_idle(tmp_path: Path) -> None:
+    """Long before its own 90 s: services end theirs after a few, and may do so as the next request comes."""
+    ended = threading.Event()
+
+    class Backend(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            self.send_response(204)
+            self.end_headers()
+
+        def finish(self) -> None:
+            super().finish()
+            ended.set()
+
+    routes = tmp_path / "routes.yaml"
+    given = [a for a in sorted(arguments(render(values()))) if "kubernetes" not in a]
+    with ThreadingHTTPServer(("127.0.0.1", 0), Backend) as backend:
+        threading.Thread(target=backend.serve_forever, daemon=True).start()
+        servers = [{"url": f"http://127.0.0.1:{backend.server_port}"}]
+        router = {"rule": "PathPrefix(`/`)", "service": "backend", "tls": {}}
+        http = {"routers": {"all": router}, "services": {"backend": {"loadBalancer": {"servers": servers}}}}
+        routes.write_text(yaml.safe_dump({"http": http}))
+        with running([*given, f"--providers.file.filename={routes}"], tmp_path) as (url, _, _):
+            eventually(lambda: request(url).status_code == 204, 60, "the route leads to the service")
+            eventually(ended.is_set, 60, "Traefik ends the idle connection")
+        backend.shutdown()

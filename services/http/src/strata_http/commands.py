@@ -76,8 +76,6 @@ def serve(app: FastAPI, settings: HttpSettings) -> None:
         # it would believe X-Forwarded-For of any client on loopback; strata_http.addresses reads it
         proxy_headers=False,
         timeout_graceful_shutdown=20,
-        # longer than Traefik keeps an idle connection (90 s): a request that meets the end of one is answered 502
-        timeout_keep_alive=120,
     )
 
 
