@@ -5,8 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from pods import access
-from pods.access import Person
+from pods.access import PODS, Person
 from pods.logs import Reader
 from pods.routes.pods import IN_USE, MISSING, PodName, set_status, settings_of
 from pods.routes.shapes import Credentials, Logs, PodResult, pod_result
@@ -21,7 +20,7 @@ async def _acted(
     request: Request, caller: Caller, pod_id: str, connection: AsyncConnection, requested: str
 ) -> Envelope[PodResult]:
     await set_status(request, connection, caller, pod_id, requested)
-    found = await access.find(connection, caller, pod_id, "READ")
+    found = await PODS.find(connection, caller, pod_id, "READ")
     return success(request, "Requested successfully.", pod_result(found, settings_of(request).domain))
 
 
@@ -53,7 +52,7 @@ async def restart_pod(
 @router.get("/{pod_id}/logs", operation_id="get_pod_logs", summary="Log of a pod", responses=MISSING)
 async def get_pod_logs(request: Request, caller: Person, pod_id: PodName, connection: Connection) -> Envelope[Logs]:
     """Needs READ; the end of the log of the last run that ended, then that of the present run."""
-    pod = await access.find(connection, caller, pod_id, "READ")
+    pod = await PODS.find(connection, caller, pod_id, "READ")
     reader: Reader = request.app.state.log_reader
     present = await reader.read(pod["tenant"], pod_id, pod["run"]) if pod["log_run"] < pod["run"] else ""
     parts = [pod["log"], present]
@@ -68,6 +67,6 @@ async def get_pod_credentials(
     request: Request, caller: Person, pod_id: PodName, connection: Connection
 ) -> Envelope[Credentials]:
     """Needs USER; made when the pod was created, for what runs in it."""
-    pod = await access.find(connection, caller, pod_id, "USER")
+    pod = await PODS.find(connection, caller, pod_id, "USER")
     result = Credentials(user_username=pod_id, user_password=pod["user_password"])
     return success(request, "Pod credentials retrieved successfully.", result)

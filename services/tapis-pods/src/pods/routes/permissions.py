@@ -1,63 +1,89 @@
-"""Permissions of a pod."""
+"""Permissions of a kind of object; the same routes for each."""
+# no postponed annotations: FastAPI reads the parameters' names and texts, which are the kind's
 
-from __future__ import annotations
-
+from collections.abc import Awaitable, Callable
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Request
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from pods import access, store
-from pods.access import Person
-from pods.routes.pods import MISSING, PodName
+from pods import store
+from pods.access import PODS, Person, Shared
+from pods.routes.pods import MISSING
 from pods.routes.shapes import Permissions, SetPermission
 from pods.values import Text
 from strata_http.audit import Change, describe
 from strata_http.database import Connection, Transaction
 from strata_http.envelope import Envelope, success
 
-router = APIRouter(prefix="/pods", tags=["permissions"])
+
+async def _not_noted(connection: AsyncConnection, name: str, line: str) -> None:
+    """For objects without action_logs; the audit record has it."""
 
 
-@router.get("/{pod_id}/permissions", operation_id="get_pod_permissions", summary="Who may use a pod", responses=MISSING)
-async def get_pod_permissions(
-    request: Request, caller: Person, pod_id: PodName, connection: Connection
-) -> Envelope[Permissions]:
-    """Needs USER."""
-    await access.find(connection, caller, pod_id, "USER")
-    result = Permissions(permissions=await access.granted(connection, pod_id))
-    return success(request, "Pod permissions retrieved successfully.", result)
+def permission_routes(
+    shared: Shared, prefix: str, note: Callable[[AsyncConnection, str, str], Awaitable[None]] = _not_noted
+) -> APIRouter:
+    """GET, POST and DELETE of an object's permissions.
+
+    Args:
+        shared: kind of the objects.
+        prefix: of their routes, such as `/pods/volumes`.
+        note: notes a change with the object (connection, name, line).
+    """
+    kind, title = shared.kind, shared.kind.capitalize()
+    router = APIRouter(prefix=prefix, tags=["permissions"])
+    Name = Annotated[Text, Path(alias=f"{kind}_id", min_length=1, max_length=64, description=f"Name of the {kind}.")]
+    User = Annotated[Text, Path(min_length=1, max_length=128)]
+    path = f"/{{{kind}_id}}/permissions"
+
+    @router.get(
+        path,
+        operation_id=f"get_{kind}_permissions",
+        summary=f"Who may use a {kind}",
+        description="Needs USER.",
+        responses=MISSING,
+    )
+    async def get(request: Request, caller: Person, name: Name, connection: Connection) -> Envelope[Permissions]:
+        await shared.find(connection, caller, name, "USER")
+        result = Permissions(permissions=await shared.granted(connection, name))
+        return success(request, f"{title} permissions retrieved successfully.", result)
+
+    @router.post(
+        path,
+        operation_id=f"set_{kind}_permission",
+        summary="Give a permission",
+        description=f"Needs ADMIN; it takes effect for members of the {kind}'s tenant only.",
+        responses=MISSING,
+    )
+    async def give(
+        request: Request, caller: Person, name: Name, given: SetPermission, connection: Transaction
+    ) -> Envelope[Permissions]:
+        found = await shared.find(connection, caller, name, "ADMIN", change=True)
+        describe(request, Change(f"{kind}s.permissions.set", f"{prefix[1:]}/{name}", found["tenant"]))
+        await shared.grant(connection, name, given.user, given.level)
+        await note(connection, name, f"{caller.username} gave {given.user} {given.level}")
+        result = Permissions(permissions=await shared.granted(connection, name))
+        return success(request, f"{title} permissions updated successfully.", result)
+
+    @router.delete(
+        f"{path}/{{user}}",
+        operation_id=f"delete_{kind}_permission",
+        summary="Take a permission away",
+        description="Needs ADMIN; the last ADMIN stays.",
+        responses=MISSING,
+    )
+    async def take(
+        request: Request, caller: Person, name: Name, user: User, connection: Transaction
+    ) -> Envelope[Permissions]:
+        found = await shared.find(connection, caller, name, "ADMIN", change=True)
+        describe(request, Change(f"{kind}s.permissions.delete", f"{prefix[1:]}/{name}", found["tenant"]))
+        await shared.revoke(connection, name, user)
+        await note(connection, name, f"{caller.username} took {user}'s permission away")
+        result = Permissions(permissions=await shared.granted(connection, name))
+        return success(request, f"{title} permission deleted successfully.", result)
+
+    return router
 
 
-@router.post("/{pod_id}/permissions", operation_id="set_pod_permission", summary="Give a permission", responses=MISSING)
-async def set_pod_permission(
-    request: Request, caller: Person, pod_id: PodName, given: SetPermission, connection: Transaction
-) -> Envelope[Permissions]:
-    """Needs ADMIN; it takes effect for members of the pod's tenant only."""
-    found = await access.find(connection, caller, pod_id, "ADMIN", change=True)
-    describe(request, Change("pods.permissions.set", f"pods/{pod_id}", found["tenant"]))
-    await access.grant(connection, pod_id, given.user, given.level)
-    await store.act(connection, pod_id, f"{caller.username} gave {given.user} {given.level}")
-    result = Permissions(permissions=await access.granted(connection, pod_id))
-    return success(request, "Pod permissions updated successfully.", result)
-
-
-@router.delete(
-    "/{pod_id}/permissions/{user}",
-    operation_id="delete_pod_permission",
-    summary="Take a permission away",
-    responses=MISSING,
-)
-async def delete_pod_permission(
-    request: Request,
-    caller: Person,
-    pod_id: PodName,
-    user: Annotated[Text, Path(min_length=1, max_length=128)],
-    connection: Transaction,
-) -> Envelope[Permissions]:
-    """Needs ADMIN; the last ADMIN stays."""
-    found = await access.find(connection, caller, pod_id, "ADMIN", change=True)
-    describe(request, Change("pods.permissions.delete", f"pods/{pod_id}", found["tenant"]))
-    await access.revoke(connection, pod_id, user)
-    await store.act(connection, pod_id, f"{caller.username} took {user}'s permission away")
-    result = Permissions(permissions=await access.granted(connection, pod_id))
-    return success(request, "Pod permission deleted successfully.", result)
+router = permission_routes(PODS, "/pods", store.act)

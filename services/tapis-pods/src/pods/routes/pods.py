@@ -6,15 +6,13 @@ from datetime import timedelta
 from typing import Annotated, Any
 
 from fastapi import APIRouter, HTTPException, Path, Request
-from sqlalchemy import select
 
-from pods import access, store
-from pods.access import Person
+from pods import store
+from pods.access import PODS, Person
 from pods.images import Image
 from pods.routes.shapes import PodResult, pod_result
 from pods.settings import Settings, Tenant
 from pods.spec import DEFAULT, NewPod, PodSpec, UpdatePod, check_names, stored
-from pods.tables import permissions, pods
 from pods.values import Text
 from strata_http.audit import Change, describe
 from strata_http.database import Connection, Transaction
@@ -22,7 +20,9 @@ from strata_http.envelope import ENVELOPE, Envelope, success
 from strata_http.tokens import Caller
 
 router = APIRouter(prefix="/pods", tags=["pods"])
-MISSING = ENVELOPE.described({403: "Too low a permission.", 404: "No such pod, or no permission for it."})
+MISSING = ENVELOPE.described(
+    {403: "Too low a permission.", 404: "It does not exist, or you have no permission for it."}
+)
 IN_USE = ENVELOPE.described({409: "Not possible in the pod's present state, or the name is in use."})
 PodName = Annotated[Text, Path(min_length=1, max_length=64, description="Name of the pod.")]
 
@@ -76,18 +76,8 @@ def check_tenant(tenant: Tenant, spec: PodSpec) -> None:
 @router.get("", operation_id="list_pods", summary="Pods that you have a permission for")
 async def list_pods(request: Request, caller: Person, connection: Connection) -> Envelope[list[PodResult]]:
     """By name; those of tenants that you are no longer a member of are left out."""
-    query = (
-        select(*pods.columns)
-        .join(permissions, permissions.c.pod_id == pods.c.pod_id)
-        .where(
-            permissions.c.username == caller.username,
-            pods.c.tenant.in_(caller.tenants),
-            pods.c.deleted.is_(False),
-        )
-        .order_by(pods.c.pod_id)
-    )
     domain = settings_of(request).domain
-    found = [pod_result(row, domain) for row in (await connection.execute(query)).mappings()]
+    found = [pod_result(row, domain) for row in (await connection.execute(PODS.visible(caller))).mappings()]
     return success(request, "Pods retrieved successfully.", found, count=len(found))
 
 
@@ -103,14 +93,14 @@ async def create_pod(request: Request, caller: Person, given: NewPod, connection
     dumped = spec.model_dump(mode="json")
     if not await store.create(connection, given.pod_id, tenant.name, caller.username, dumped, requested):
         raise HTTPException(409, f"pod_id: {given.pod_id} is in use, or is still being deleted; choose another name")
-    found = await access.find(connection, caller, given.pod_id, "ADMIN")
+    found = await PODS.find(connection, caller, given.pod_id, "ADMIN")
     return success(request, "Pod created successfully.", pod_result(found, settings.domain))
 
 
 @router.get("/{pod_id}", operation_id="get_pod", summary="A pod", responses=MISSING)
 async def get_pod(request: Request, caller: Person, pod_id: PodName, connection: Connection) -> Envelope[PodResult]:
     """Needs READ."""
-    found = await access.find(connection, caller, pod_id, "READ")
+    found = await PODS.find(connection, caller, pod_id, "READ")
     return success(request, "Pod retrieved successfully.", pod_result(found, settings_of(request).domain))
 
 
@@ -120,7 +110,7 @@ async def update_pod(
 ) -> Envelope[PodResult]:
     """Needs USER, with status_requested ADMIN; the next start or restart uses the new values."""
     settings = settings_of(request)
-    found = await access.find(connection, caller, pod_id, "USER", change=True)
+    found = await PODS.find(connection, caller, pod_id, "USER", change=True)
     describe(request, Change("pods.update", f"pods/{pod_id}", found["tenant"]))
     before = found["spec"]
     try:
@@ -141,14 +131,14 @@ async def update_pod(
         await set_status(request, connection, caller, pod_id, requested)
     elif after == before:
         return success(request, "Pod unchanged.", pod_result(found, settings.domain))
-    found = await access.find(connection, caller, pod_id, "READ")
+    found = await PODS.find(connection, caller, pod_id, "READ")
     return success(request, "Pod updated successfully.", pod_result(found, settings.domain))
 
 
 @router.delete("/{pod_id}", operation_id="delete_pod", summary="Delete a pod", responses=MISSING)
 async def delete_pod(request: Request, caller: Person, pod_id: PodName, connection: Transaction) -> Envelope[str]:
     """Needs ADMIN; the name is free as soon as the pod has ended."""
-    found = await access.find(connection, caller, pod_id, "ADMIN", change=True)
+    found = await PODS.find(connection, caller, pod_id, "ADMIN", change=True)
     describe(request, Change("pods.delete", f"pods/{pod_id}", found["tenant"]))
     await store.act(connection, pod_id, f"deleted by {caller.username}", deleted=True)
     return success(request, "Pod deleted successfully.", "")
@@ -168,7 +158,7 @@ async def set_status(request: Request, connection: Any, caller: Caller, pod_id: 
             the tenant may not run now.
     """
     settings = settings_of(request)
-    pod, name = await access.find(connection, caller, pod_id, "ADMIN", change=True), caller.username
+    pod, name = await PODS.find(connection, caller, pod_id, "ADMIN", change=True), caller.username
     word = {"ON": "start", "OFF": "stop", "RESTART": "restart"}[requested]
     describe(request, Change(f"pods.{word}", f"pods/{pod_id}", pod["tenant"]))
     if requested == "OFF":
