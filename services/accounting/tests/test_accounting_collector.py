@@ -106,7 +106,8 @@ def test_pods_are_recorded_as_what_they_are(
         pod("research", "jupyter-ada", requests={"cpu": "2", "memory": "8Gi", GPU: "1"}, annotations=hub,
             labels={"component": "singleuser-server"}, node="gpu-1"),
         pod("hub", "jupyter-eve", labels={"strata.dev/tenant": "teaching", "component": "singleuser-server"}),
-        pod("research", "stolen", labels={"strata.dev/tenant": "teaching", "strata.dev/user": "bob"}),
+        pod("research", "stolen", labels={"strata.dev/tenant": "teaching"},
+            annotations={"strata.dev/user": "bob@example.org"}),
         pod("hub", "unknown", labels={"strata.dev/tenant": "nobody"}),
         pod("research", "execute", priorityClassName="batch", requests={"cpu": "1e0", "memory": "1G"}),
         pod("teaching", "dask", labels={"gateway.dask.org/cluster": "c0ffee"}),
@@ -131,7 +132,7 @@ def test_pods_are_recorded_as_what_they_are(
         ("execute", "research", None, "batch", "worker-1", 1.0, 10**9, 0, None, start, None),
         ("jupyter-ada", "research", "ada", "notebook", "gpu-1", 2.0, 8 * GIB, 1, GPU, start, None),
         ("jupyter-eve", "teaching", None, "notebook", "worker-1", 0.0, 0, 0, None, start, None),
-        ("stolen", "research", "bob", "pod", "worker-1", 0.0, 0, 0, None, start, None),
+        ("stolen", "research", "bob@example.org", "pod", "worker-1", 0.0, 0, 0, None, start, None),
         ("unknown", None, None, "pod", "worker-1", 0.0, 0, 0, None, start, None),
         # the larger init container beside the sidecar, and the overhead
         ("with-init", "research", None, "pod", "worker-1", 2.11, GIB, 0, None, start, None),

@@ -37,6 +37,7 @@ def test_a_pod_lives_as_tapis_has_it(
             f"web1-admin.{DOMAIN}": {"name": "pods-web1", "port": {"number": 8001}},
         }
         (pod,) = objects(api_server, "pods")
+        assert pod["metadata"]["annotations"]["strata.dev/user"] == "alice"
         (service,) = objects(api_server, "services")
         assert service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
         hello = "hello from research/pods-web1/main\n"

@@ -122,9 +122,9 @@ class Reader:
 
 
 def _user(metadata: Object) -> str | None:
-    """As JupyterHub's spawner writes it, else the platform's label."""
-    found = metadata.get("annotations", {}).get("hub.jupyter.org/username")
-    found = found or metadata.get("labels", {}).get("strata.dev/user")
+    """As JupyterHub's spawner writes it, else the platform; an annotation, since names may be no values of labels."""
+    annotations = metadata.get("annotations", {})
+    found = annotations.get("hub.jupyter.org/username") or annotations.get("strata.dev/user")
     return str(found) if found else None
 
 

@@ -15,6 +15,8 @@ MANAGER = "strata-pods"
 LABELS = {"app.kubernetes.io/managed-by": MANAGER}
 POD_LABEL = "strata.dev/pod"
 RUN_ANNOTATION = "strata.dev/run"
+USER_ANNOTATION = "strata.dev/user"
+"""Whose use accounting records."""
 CONTAINER = "main"
 GRACE_SECONDS = 3
 Manifest = dict[str, Any]
@@ -40,7 +42,7 @@ def _metadata(pod_id: str, tenant: Tenant, run: int) -> Manifest:
     }
 
 
-def pod(pod_id: str, run: int, spec: PodSpec, tenant: Tenant, priority_class: str) -> Manifest:
+def pod(pod_id: str, run: int, spec: PodSpec, tenant: Tenant, owner: str, priority_class: str) -> Manifest:
     """The Pod of one run.
 
     The image's user may be root, which has no capabilities here: the tenant's namespace allows no more to any pod.
@@ -78,7 +80,9 @@ def pod(pod_id: str, run: int, spec: PodSpec, tenant: Tenant, priority_class: st
         limits[tenant.gpus.resource] = requests[tenant.gpus.resource] = str(resources.gpus)
         body["nodeSelector"] = tenant.gpus.node_selector
         body["tolerations"] = tenant.gpus.tolerations
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": _metadata(pod_id, tenant, run), "spec": body}
+    metadata = _metadata(pod_id, tenant, run)
+    metadata["annotations"][USER_ANNOTATION] = owner
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": body}
 
 
 def service(pod_id: str, run: int, spec: PodSpec, tenant: Tenant) -> Manifest | None:

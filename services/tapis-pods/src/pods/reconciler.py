@@ -118,9 +118,8 @@ class Reconciler:
             if not self._set(row, status=status.SETUP, run_spec=spec):
                 return
         self._publish(tenant, row, PodSpec.model_validate(spec))
-        manifest = objects.pod(
-            row["pod_id"], row["run"], PodSpec.model_validate(spec), tenant, self.settings.priority_class
-        )
+        wanted, priority_class = PodSpec.model_validate(spec), self.settings.priority_class
+        manifest = objects.pod(row["pod_id"], row["run"], wanted, tenant, row["owner"], priority_class)
         try:
             self.cluster.apply(manifest)
         except OverQuota as error:

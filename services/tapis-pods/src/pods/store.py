@@ -23,6 +23,7 @@ async def create(
     statement = insert(pods).values(
         pod_id=pod_id,
         tenant=tenant,
+        owner=owner,
         spec=spec,
         status_requested=requested,
         status="REQUESTED" if requested == "ON" else "STOPPED",

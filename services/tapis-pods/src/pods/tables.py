@@ -14,6 +14,7 @@ pods = Table(
     metadata,
     Column("pod_id", Text, primary_key=True),
     Column("tenant", Text, nullable=False),
+    Column("owner", Text, nullable=False),
     Column("spec", JSONB, nullable=False),
     Column("run", Integer, nullable=False),
     Column("run_spec", JSONB(none_as_null=True)),
