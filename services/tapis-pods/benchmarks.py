@@ -31,7 +31,9 @@ TOGETHER = 20
 PORT = 8000
 PAUSE = 0.05
 """Seconds between two looks."""
-LIMIT_SECONDS = 300.0
+RUNNING, STOPPED = frozenset({"AVAILABLE"}), frozenset({"STOPPED"})
+IN_KUBERNETES = frozenset({"CREATING", "AVAILABLE"})
+LIMIT_SECONDS = 120.0
 TIMEOUT = 30.0
 
 
@@ -45,7 +47,7 @@ def pods(bench: Bench) -> Iterator[Measure]:
         owner = _owner(context, stack)
         warm = owner.new_name()
         owner.create(warm)
-        owner.wait(warm, "AVAILABLE", time.monotonic())  # a node may have to pull the image
+        owner.wait(warm, RUNNING, time.monotonic())  # a node may have to pull the image
         owner.ask("DELETE", f"/{warm}")
         available, page, stopped = [], [], []
         for run in range(STARTS * bench.runs):
@@ -53,13 +55,13 @@ def pods(bench: Bench) -> Iterator[Measure]:
             name = owner.new_name()
             begin = time.monotonic()
             owner.create(name)
-            owner.wait(name, "AVAILABLE", begin)
+            owner.wait(name, RUNNING, begin)
             available.append(round(time.monotonic() - begin, 2))
             owner.read(name, begin)
             page.append(round(time.monotonic() - begin, 2))
             begin = time.monotonic()
             owner.ask("GET", f"/{name}/stop")
-            owner.wait(name, "STOPPED", begin)
+            owner.wait(name, STOPPED, begin)
             stopped.append(round(time.monotonic() - begin, 2))
             owner.ask("DELETE", f"/{name}")
         yield Measure(benchmark=NAME, what="1 pod, POST to AVAILABLE", unit="s", samples=tuple(available))
@@ -73,10 +75,10 @@ def pods(bench: Bench) -> Iterator[Measure]:
             with ThreadPoolExecutor(TOGETHER) as pool:
                 list(pool.map(owner.create, names))
             for name in names:
-                owner.wait(name, "AVAILABLE", begin)
+                owner.wait(name, IN_KUBERNETES, begin)  # a small site has no room to run all of them
             last.append(round(time.monotonic() - begin, 2))
             owner.delete_all()
-        what = f"last of {TOGETHER} pods created at once, POST to AVAILABLE"
+        what = f"{TOGETHER} pods at once, POST to the last in Kubernetes"
         yield Measure(benchmark=NAME, what=what, unit="s", samples=tuple(last))
 
 
@@ -131,17 +133,17 @@ class _Owner:
             },
         )
 
-    def wait(self, name: str, status: str, begin: float) -> None:
-        """Until a pod has a status.
+    def wait(self, name: str, states: frozenset[str], begin: float) -> None:
+        """Until a pod has one of the states.
 
         Raises:
             UserError: not within LIMIT_SECONDS.
         """
-        while (found := self.ask("GET", f"/{name}"))["status"] != status:
+        while (found := self.ask("GET", f"/{name}"))["status"] not in states:
             if time.monotonic() - begin > LIMIT_SECONDS:
                 raise UserError(
-                    f"benchmark: pod {name} is {found['status']}, not {status}: {found['status_container']}",
-                    fix="room for it in the tenant's quota and on the nodes",
+                    f"benchmark: pod {name} is still {found['status']}: {found['status_container'].get('message', '')}",
+                    fix="`strata status` shows what the nodes and the tenant's quota have left",
                 )
             time.sleep(PAUSE)
 
@@ -198,7 +200,7 @@ BENCHMARKS = (
     Benchmark(
         NAME,
         "Pods of users",
-        "pods one after another, from POST to their page and from stop to STOPPED, and 20 created at once",
+        "pods one after another, from POST to their page and from stop to STOPPED, and 20 at once",
         "platform",
         pods,
     ),
