@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -72,6 +72,56 @@ class PodImages(Model):
     tenants: Annotated[tuple[DnsLabel, ...], Field(description="Tenants whose members may run it. Default: all.")] = ()
 
 
+class TemplatePort(Model):
+    """A port of a template's pods."""
+
+    layer: ClassVar[str] = "platform"
+    protocol: Annotated[
+        Literal["http", "local_only"], Field(description="`http`: at a name of its own; `local_only`: in the tenant.")
+    ] = "http"
+    port: Annotated[int, Unit("TCP port"), Field(ge=1, le=65535, description="That the container listens on.")] = 5000
+
+
+class TemplateResources(Model):
+    """CPU, memory and GPUs of a template's pods."""
+
+    layer: ClassVar[str] = "platform"
+    cpu_request: Annotated[int | None, Unit("millicpu"), Field(ge=250, le=6000, description="Reserved.")] = None
+    cpu_limit: Annotated[int | None, Unit("millicpu"), Field(ge=250, le=6000, description="Maximum.")] = None
+    mem_request: Annotated[int | None, Unit("MiB"), Field(ge=256, le=12288, description="Reserved.")] = None
+    mem_limit: Annotated[int | None, Unit("MiB"), Field(ge=256, le=12288, description="Maximum.")] = None
+    gpus: Annotated[int | None, Unit("GPUs"), Field(ge=0, le=64, description="Whole GPUs.")] = None
+
+
+class PodTemplate(Model):
+    """A template that all users may create pods from, in the fields of Tapis' `pod_definition`."""
+
+    layer: ClassVar[str] = "platform"
+    name: Annotated[
+        str, Field(pattern=r"^[a-z][a-z0-9_-]*[a-z0-9]$", min_length=3, max_length=64, description="Of the template.")
+    ]
+    description: Annotated[str, Field(max_length=254, description="Shown in the list of templates.")] = ""
+    image: Annotated[
+        str,
+        Field(
+            pattern=r"^[a-z0-9][a-z0-9.-]*(:[0-9]+)?/[a-z0-9._/-]+(:[A-Za-z0-9._-]+)?(@sha256:[0-9a-f]{64})?$",
+            max_length=400,
+            description="Registry, repository, tag or digest; `images` must list it. For an image of Strata's own, "
+            "leave out the tag.",
+        ),
+    ]
+    command: Annotated[tuple[str, ...] | None, Field(description="Default: the image's.")] = None
+    arguments: Annotated[tuple[str, ...] | None, Field(description="Default: the image's.")] = None
+    environment_variables: Annotated[
+        dict[str, str], Field(default_factory=dict, description="All users can read them, so no passwords.")
+    ]
+    networking: Annotated[
+        dict[str, TemplatePort],
+        Field(default_factory=dict, max_length=4, description="Ports by key. Default: `default`, port 5000."),
+    ]
+    resources: Annotated[TemplateResources, Field(description="Default: that of the API.")] = TemplateResources()
+
+
 class Pods(Model):
     """Containers of users at https://<pod>.<hostname>.<domain>, by Tapis' Pods API at https://<api_hostname>.<domain>/v3/pods."""
 
@@ -81,6 +131,7 @@ class Pods(Model):
     images: Annotated[
         tuple[PodImages, ...], Field(description="Images that users may run. Default: none, so no pod can be made.")
     ] = ()
+    templates: Annotated[tuple[PodTemplate, ...], Field(description="Templates for all users.")] = ()
 
 
 def _names(settings: Pods) -> WildcardHostname:
@@ -106,6 +157,36 @@ def check(settings: Pods, site: Site, _: Path) -> Iterator[Finding]:
             if tenant not in names:
                 fix = f"one of {', '.join(names)}" if names else "add it to platform.tenants"
                 yield Finding((*at, number), "is not in platform.tenants", fix, (TENANTS_KEY,))
+
+    listed = tuple(images.repository for images in settings.images)
+    yield from duplicates((one.name, (*KEY, "templates", index)) for index, one in enumerate(settings.templates))
+    for index, template in enumerate(settings.templates):
+        if template.name == "tags":
+            yield Finding((*KEY, "templates", index, "name"), "tags is reserved", "another name")
+        image = repository(template.image)
+        if not any(image.startswith(one) if one.endswith("/") else image == one for one in listed):
+            fix = f"add {{repository: {image}}} to platform.services.{KEY[-1]}.images"
+            yield Finding((*KEY, "templates", index, "image"), "is not in images", fix, ((*KEY, "images"),))
+
+
+def repository(image: str) -> str:
+    """Of an image, without tag and digest."""
+    path = image.partition("@")[0]
+    name, colon, tag = path.rpartition(":")
+    return name if colon and "/" not in tag else path
+
+
+def _template(context: ServiceContext[Pods], template: PodTemplate) -> Values:
+    """As the service reads it."""
+    definition = template.model_dump(
+        mode="json", exclude={"name", "description"}, exclude_none=True, exclude_unset=True
+    )
+    own = (str(image) for image in context.pushed.values() if image.repository == template.image)
+    return {
+        "name": template.name,
+        "description": template.description,
+        "pod_definition": {**definition, "image": next(own, template.image)},
+    }
 
 
 def _gpus(site: Site, tenant: Tenant) -> Values | None:
@@ -150,6 +231,7 @@ def values(context: ServiceContext[Pods]) -> Values:
         "database": {**database.values, "existingSecret": database.password.value},
         "issuer": {key: value for key, value in found.items() if value is not None},
         "tenants": [_tenant(context, tenant) for tenant in context.site.platform.tenants],
+        "templates": [_template(context, template) for template in context.settings.templates],
         "domain": context.provide(_names(context.settings)),
         "ingress": {**context.provide(API), "className": INGRESS_CLASS},
         "podAnnotations": dict(metrics.annotations),

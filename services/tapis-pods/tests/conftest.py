@@ -30,6 +30,19 @@ TENANTS = [
     {"name": "research", "images": [IMAGE, "registry.example.org:5000/open/"], "millicpu": 8000, "mebibytes": 16384},
     {"name": "teaching", "images": [IMAGE], "millicpu": 4000, "mebibytes": 4096},
 ]
+TEMPLATES = [
+    {
+        "name": "web",
+        "description": "a web server",
+        "pod_definition": {
+            "image": f"{IMAGE}:1",
+            "command": ["serve"],
+            "networking": {"default": {"port": 8000}},
+            "environment_variables": {"MODE": "fast", "PLACE": "site"},
+            "resources": {"mem_limit": 512},
+        },
+    }
+]
 SECONDS = 60
 """In which a loaded machine does what takes it half a second."""
 
@@ -50,11 +63,14 @@ def environment(
     tenants = tmp_path_factory.mktemp("tenants") / "tenants.json"
     tenants.write_text(json.dumps(TENANTS))
     found = postgresql.create_database("pods", "PODS")
+    templates = tenants.with_name("templates.json")
+    templates.write_text(json.dumps(TEMPLATES))
+    found |= {"PODS_TEMPLATES_FILE": str(templates)}
     found |= {"PODS_TENANTS_FILE": str(tenants), "PODS_DOMAIN": DOMAIN, "PATH": os.environ["PATH"]}
     command = [str(service_python("tapis-pods")), "-m", "pods", "migrate"]
     for changed in (True, False):
         done = subprocess.run(command, env=found, capture_output=True, text=True, check=False)
-        assert json.loads(done.stdout) == {"schema": "0001", "changed": changed}, done.stderr
+        assert json.loads(done.stdout) == {"schema": "0004", "changed": changed}, done.stderr
     return found
 
 
@@ -108,7 +124,7 @@ def api(
 @pytest.fixture
 def clean(postgresql: PostgreSQL, environment: dict[str, str], api_server: ApiServer) -> None:
     """No pods."""
-    postgresql.sql("DELETE FROM pods", environment["PODS_DATABASE_NAME"])
+    postgresql.sql("DELETE FROM pods; DELETE FROM templates; DELETE FROM images", environment["PODS_DATABASE_NAME"])
     for tenant in TENANTS:
         api_server.kubectl("-n", str(tenant["name"]), "delete", "pods,services,ingresses", "--all", "--now")
 
@@ -181,7 +197,7 @@ class User:
 
 @pytest.fixture(scope="session")
 def user(api: Service, issuer: Issuer) -> Callable[..., User]:
-    """`user("alice", "research")`: a member of tenants."""
+    """`user("alice", "research")`: a member of tenants, or of their groups: "research/admins"."""
 
     def of(name: str, *tenants: str) -> User:
         groups = [f"/tenants/{tenant}" for tenant in tenants]
