@@ -73,24 +73,40 @@ class PodImages(Model):
 
 
 class TemplatePort(Model):
-    """A port of a template's pods."""
+    """A port of a template's pods, an entry of Tapis' `networking`."""
 
     layer: ClassVar[str] = "platform"
+    name: Annotated[
+        str,
+        Field(
+            pattern="^[a-z0-9]{3,58}$", description="Key: `default` is <pod>.<hostname>.<domain>, another <pod>-<name>."
+        ),
+    ] = "default"
     protocol: Annotated[
-        Literal["http", "local_only"], Field(description="`http`: at a name of its own; `local_only`: in the tenant.")
+        Literal["http", "local_only"], Field(description="`http`: at the name; `local_only`: inside of the tenant.")
     ] = "http"
-    port: Annotated[int, Unit("TCP port"), Field(ge=1, le=65535, description="That the container listens on.")] = 5000
+    port: Annotated[
+        int, Unit("TCP port"), Field(strict=True, ge=1, le=65535, description="That the container listens on.")
+    ]
+
+
+Millicpu = Annotated[int, Field(strict=True, ge=250, le=6000)]
+Mebibytes = Annotated[int, Field(strict=True, ge=256, le=12288)]
+Gpus = Annotated[int, Field(strict=True, ge=0, le=64)]
 
 
 class TemplateResources(Model):
-    """CPU, memory and GPUs of a template's pods."""
+    """CPU, memory and GPUs of a template's pods. Default: those of the API."""
 
     layer: ClassVar[str] = "platform"
-    cpu_request: Annotated[int | None, Unit("millicpu"), Field(ge=250, le=6000, description="Reserved.")] = None
-    cpu_limit: Annotated[int | None, Unit("millicpu"), Field(ge=250, le=6000, description="Maximum.")] = None
-    mem_request: Annotated[int | None, Unit("MiB"), Field(ge=256, le=12288, description="Reserved.")] = None
-    mem_limit: Annotated[int | None, Unit("MiB"), Field(ge=256, le=12288, description="Maximum.")] = None
-    gpus: Annotated[int | None, Unit("GPUs"), Field(ge=0, le=64, description="Whole GPUs.")] = None
+    cpu_request: Annotated[Millicpu | None, Unit("millicpu"), Field(description="Reserved.")] = None
+    cpu_limit: Annotated[Millicpu | None, Unit("millicpu"), Field(description="Maximum.")] = None
+    mem_request: Annotated[Mebibytes | None, Unit("MiB"), Field(description="Reserved.")] = None
+    mem_limit: Annotated[Mebibytes | None, Unit("MiB"), Field(description="Maximum.")] = None
+    gpus: Annotated[Gpus | None, Unit("GPUs"), Field(description="Whole GPUs.")] = None
+
+
+Words = tuple[Annotated[str, Field(max_length=32_768)], ...]
 
 
 class PodTemplate(Model):
@@ -110,16 +126,20 @@ class PodTemplate(Model):
             "leave out the tag.",
         ),
     ]
-    command: Annotated[tuple[str, ...] | None, Field(description="Default: the image's.")] = None
-    arguments: Annotated[tuple[str, ...] | None, Field(description="Default: the image's.")] = None
+    command: Annotated[
+        Words | None, Field(description="Default: the image's.", json_schema_extra={"uniqueItems": False})
+    ] = None
+    arguments: Annotated[
+        Words | None, Field(description="Default: the image's.", json_schema_extra={"uniqueItems": False})
+    ] = None
     environment_variables: Annotated[
-        dict[str, str], Field(default_factory=dict, description="All users can read them, so no passwords.")
+        dict[Annotated[str, Field(pattern="^[A-Za-z_][A-Za-z0-9_.-]*$")], Annotated[str, Field(max_length=32_768)]],
+        Field(default_factory=dict, description="All users can read them, so no passwords."),
     ]
-    networking: Annotated[
-        dict[str, TemplatePort],
-        Field(default_factory=dict, max_length=4, description="Ports by key. Default: `default`, port 5000."),
-    ]
-    resources: Annotated[TemplateResources, Field(description="Default: that of the API.")] = TemplateResources()
+    ports: Annotated[
+        tuple[TemplatePort, ...], Field(max_length=4, description="Default: `default`, http, port 5000.")
+    ] = ()
+    resources: Annotated[TemplateResources, Field(description="CPU, memory and GPUs.")] = TemplateResources()
 
 
 class Pods(Model):
@@ -163,6 +183,9 @@ def check(settings: Pods, site: Site, _: Path) -> Iterator[Finding]:
     for index, template in enumerate(settings.templates):
         if template.name == "tags":
             yield Finding((*KEY, "templates", index, "name"), "tags is reserved", "another name")
+        at = (*KEY, "templates", index, "ports")
+        yield from duplicates((port.name, (*at, number, "name")) for number, port in enumerate(template.ports))
+        yield from duplicates((str(port.port), (*at, number, "port")) for number, port in enumerate(template.ports))
         image = repository(template.image)
         if not any(image.startswith(one) if one.endswith("/") else image == one for one in listed):
             fix = f"add {{repository: {image}}} to platform.services.{KEY[-1]}.images"
@@ -178,9 +201,12 @@ def repository(image: str) -> str:
 
 def _template(context: ServiceContext[Pods], template: PodTemplate) -> Values:
     """As the service reads it."""
-    definition = template.model_dump(
-        mode="json", exclude={"name", "description"}, exclude_none=True, exclude_unset=True
-    )
+    left_out = {"name", "description", "ports"}
+    definition = template.model_dump(mode="json", exclude=left_out, exclude_none=True, exclude_unset=True)
+    if template.ports:
+        definition["networking"] = {
+            port.name: {"protocol": port.protocol, "port": port.port} for port in template.ports
+        }
     own = (str(image) for image in context.pushed.values() if image.repository == template.image)
     return {
         "name": template.name,

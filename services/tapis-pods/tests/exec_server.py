@@ -11,7 +11,7 @@ import sys
 from typing import Any
 from urllib.parse import parse_qs
 
-import uvicorn
+import uvicorn  # type: ignore[import-not-found]  # of the service's environment
 
 PROTOCOL = "v5.channel.k8s.io"
 STDOUT, STDERR, ERROR = b"\1", b"\2", b"\3"
@@ -81,7 +81,8 @@ async def app(scope: Any, receive: Any, send: Any) -> None:
     elif scope["type"] == "http":
         name = scope["path"].rpartition("/")[2]
         metadata = {"name": name, "annotations": {"strata.dev/run": "1"}}
-        status, found = 200, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
+        status = 200
+        found: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
         if name == "pods-away":
             status, found = (
                 404,

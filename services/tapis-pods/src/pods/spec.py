@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from pods.values import NetworkKey, PodId, Text, VariableName
 
-DEFAULT = "default"
+DEFAULT: Final = "default"
 """Key of the networking entry whose name is the pod's."""
 LONGEST_LABEL = 63
 Protocol = Literal["http", "local_only"]
