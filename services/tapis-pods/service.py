@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -72,6 +72,76 @@ class PodImages(Model):
     tenants: Annotated[tuple[DnsLabel, ...], Field(description="Tenants whose members may run it. Default: all.")] = ()
 
 
+class TemplatePort(Model):
+    """A port of a template's pods, an entry of Tapis' `networking`."""
+
+    layer: ClassVar[str] = "platform"
+    name: Annotated[
+        str,
+        Field(
+            pattern="^[a-z0-9]{3,58}$", description="Key: `default` is <pod>.<hostname>.<domain>, another <pod>-<name>."
+        ),
+    ] = "default"
+    protocol: Annotated[
+        Literal["http", "local_only"], Field(description="`http`: at the name; `local_only`: inside of the tenant.")
+    ] = "http"
+    port: Annotated[
+        int, Unit("TCP port"), Field(strict=True, ge=1, le=65535, description="That the container listens on.")
+    ]
+
+
+Millicpu = Annotated[int, Field(strict=True, ge=250, le=6000)]
+Mebibytes = Annotated[int, Field(strict=True, ge=256, le=12288)]
+Gpus = Annotated[int, Field(strict=True, ge=0, le=64)]
+
+
+class TemplateResources(Model):
+    """CPU, memory and GPUs of a template's pods. Default: those of the API."""
+
+    layer: ClassVar[str] = "platform"
+    cpu_request: Annotated[Millicpu | None, Unit("millicpu"), Field(description="Reserved.")] = None
+    cpu_limit: Annotated[Millicpu | None, Unit("millicpu"), Field(description="Maximum.")] = None
+    mem_request: Annotated[Mebibytes | None, Unit("MiB"), Field(description="Reserved.")] = None
+    mem_limit: Annotated[Mebibytes | None, Unit("MiB"), Field(description="Maximum.")] = None
+    gpus: Annotated[Gpus | None, Unit("GPUs"), Field(description="Whole GPUs.")] = None
+
+
+Words = tuple[Annotated[str, Field(max_length=32_768)], ...]
+
+
+class PodTemplate(Model):
+    """A template that all users may create pods from, in the fields of Tapis' `pod_definition`."""
+
+    layer: ClassVar[str] = "platform"
+    name: Annotated[
+        str, Field(pattern=r"^[a-z][a-z0-9_-]*[a-z0-9]$", min_length=3, max_length=64, description="Of the template.")
+    ]
+    description: Annotated[str, Field(max_length=254, description="Shown in the list of templates.")] = ""
+    image: Annotated[
+        str,
+        Field(
+            pattern=r"^[a-z0-9][a-z0-9.-]*(:[0-9]+)?/[a-z0-9._/-]+(:[A-Za-z0-9._-]+)?(@sha256:[0-9a-f]{64})?$",
+            max_length=400,
+            description="Registry, repository, tag or digest; `images` must list it. For an image of Strata's own, "
+            "leave out the tag.",
+        ),
+    ]
+    command: Annotated[
+        Words | None, Field(description="Default: the image's.", json_schema_extra={"uniqueItems": False})
+    ] = None
+    arguments: Annotated[
+        Words | None, Field(description="Default: the image's.", json_schema_extra={"uniqueItems": False})
+    ] = None
+    environment_variables: Annotated[
+        dict[Annotated[str, Field(pattern="^[A-Za-z_][A-Za-z0-9_.-]*$")], Annotated[str, Field(max_length=32_768)]],
+        Field(default_factory=dict, description="All users can read them, so no passwords."),
+    ]
+    ports: Annotated[
+        tuple[TemplatePort, ...], Field(max_length=4, description="Default: `default`, http, port 5000.")
+    ] = ()
+    resources: Annotated[TemplateResources, Field(description="CPU, memory and GPUs.")] = TemplateResources()
+
+
 class Pods(Model):
     """Containers of users at https://<pod>.<hostname>.<domain>, by Tapis' Pods API at https://<api_hostname>.<domain>/v3/pods."""
 
@@ -81,6 +151,7 @@ class Pods(Model):
     images: Annotated[
         tuple[PodImages, ...], Field(description="Images that users may run. Default: none, so no pod can be made.")
     ] = ()
+    templates: Annotated[tuple[PodTemplate, ...], Field(description="Templates for all users.")] = ()
 
 
 def _names(settings: Pods) -> WildcardHostname:
@@ -106,6 +177,42 @@ def check(settings: Pods, site: Site, _: Path) -> Iterator[Finding]:
             if tenant not in names:
                 fix = f"one of {', '.join(names)}" if names else "add it to platform.tenants"
                 yield Finding((*at, number), "is not in platform.tenants", fix, (TENANTS_KEY,))
+
+    listed = tuple(images.repository for images in settings.images)
+    yield from duplicates((one.name, (*KEY, "templates", index)) for index, one in enumerate(settings.templates))
+    for index, template in enumerate(settings.templates):
+        if template.name == "tags":
+            yield Finding((*KEY, "templates", index, "name"), "tags is reserved", "another name")
+        at = (*KEY, "templates", index, "ports")
+        yield from duplicates((port.name, (*at, number, "name")) for number, port in enumerate(template.ports))
+        yield from duplicates((str(port.port), (*at, number, "port")) for number, port in enumerate(template.ports))
+        image = repository(template.image)
+        if not any(image.startswith(one) if one.endswith("/") else image == one for one in listed):
+            fix = f"add {{repository: {image}}} to platform.services.{KEY[-1]}.images"
+            yield Finding((*KEY, "templates", index, "image"), "is not in images", fix, ((*KEY, "images"),))
+
+
+def repository(image: str) -> str:
+    """Of an image, without tag and digest."""
+    path = image.partition("@")[0]
+    name, colon, tag = path.rpartition(":")
+    return name if colon and "/" not in tag else path
+
+
+def _template(context: ServiceContext[Pods], template: PodTemplate) -> Values:
+    """As the service reads it."""
+    left_out = {"name", "description", "ports"}
+    definition = template.model_dump(mode="json", exclude=left_out, exclude_none=True, exclude_unset=True)
+    if template.ports:
+        definition["networking"] = {
+            port.name: {"protocol": port.protocol, "port": port.port} for port in template.ports
+        }
+    own = (str(image) for image in context.pushed.values() if image.repository == template.image)
+    return {
+        "name": template.name,
+        "description": template.description,
+        "pod_definition": {**definition, "image": next(own, template.image)},
+    }
 
 
 def _gpus(site: Site, tenant: Tenant) -> Values | None:
@@ -150,6 +257,7 @@ def values(context: ServiceContext[Pods]) -> Values:
         "database": {**database.values, "existingSecret": database.password.value},
         "issuer": {key: value for key, value in found.items() if value is not None},
         "tenants": [_tenant(context, tenant) for tenant in context.site.platform.tenants],
+        "templates": [_template(context, template) for template in context.settings.templates],
         "domain": context.provide(_names(context.settings)),
         "ingress": {**context.provide(API), "className": INGRESS_CLASS},
         "podAnnotations": dict(metrics.annotations),

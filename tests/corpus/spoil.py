@@ -205,7 +205,7 @@ class Spoiler:
         if not self._there(key.path):
             return
         path, value = key.path, self._parent(self._site, key.path)[key.path[-1]]
-        if isinstance(value, list) and value:
+        if isinstance(value, list) and value and key.schema.get("uniqueItems") is not False:
             again, site = (*path, len(value)), self._with(path, [*value, value[0]])
             named = isinstance(value[0], dict) and "name" in value[0]
             yield self._spoilt(f"{dotted(again)} as [0]", (*again, "name") if named else again, site, "duplicate")

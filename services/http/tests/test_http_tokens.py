@@ -111,7 +111,12 @@ def test_the_caller_is_a_member_of_the_tenants_in_groups(
     example: Service, issuer: Issuer, claims: dict[str, Any], username: str, tenants: list[str]
 ) -> None:
     response = ask(example, f"Bearer {issuer.token(**claims)}")
-    assert response.json() == {"subject": "tester", "username": username, "tenants": tenants}
+    assert response.json() == {"subject": "tester", "username": username, "tenants": tenants, "administered": []}
+
+
+def test_administrators_of_a_tenant_are_members_too(example: Service, issuer: Issuer) -> None:
+    groups = ["/tenants/hep", "/tenants/hep/admins", "/tenants/bio/admins", "/tenants/geo", "/tenants/geo/admins/x"]
+    assert ask(example, f"Bearer {issuer.token(groups=groups)}").json()["administered"] == ["hep"]
 
 
 def test_several_audiences_and_a_slow_clock_are_fine(example: Service, issuer: Issuer) -> None:

@@ -33,6 +33,19 @@ TENANTS = [
 VERSIONS = Path(__file__).parents[1] / "src" / "pods" / "migrations" / "versions"
 NEWEST = max(file.name.removeprefix("v").partition("_")[0] for file in VERSIONS.glob("v*.py"))
 """Version of the schema that the service's last migration leaves."""
+TEMPLATES = [
+    {
+        "name": "web",
+        "description": "a web server",
+        "pod_definition": {
+            "image": f"{IMAGE}:1",
+            "command": ["serve"],
+            "networking": {"default": {"port": 8000}},
+            "environment_variables": {"MODE": "fast", "PLACE": "site"},
+            "resources": {"mem_limit": 512},
+        },
+    }
+]
 SECONDS = 60
 """In which a loaded machine does what takes it half a second."""
 
@@ -53,6 +66,9 @@ def environment(
     tenants = tmp_path_factory.mktemp("tenants") / "tenants.json"
     tenants.write_text(json.dumps(TENANTS))
     found = postgresql.create_database("pods", "PODS")
+    templates = tenants.with_name("templates.json")
+    templates.write_text(json.dumps(TEMPLATES))
+    found |= {"PODS_TEMPLATES_FILE": str(templates)}
     found |= {"PODS_TENANTS_FILE": str(tenants), "PODS_DOMAIN": DOMAIN, "PATH": os.environ["PATH"]}
     command = [str(service_python("tapis-pods")), "-m", "pods", "migrate"]
     for changed in (True, False):
@@ -111,7 +127,7 @@ def api(
 @pytest.fixture
 def clean(postgresql: PostgreSQL, environment: dict[str, str], api_server: ApiServer) -> None:
     """No pods."""
-    postgresql.sql("DELETE FROM pods", environment["PODS_DATABASE_NAME"])
+    postgresql.sql("DELETE FROM pods; DELETE FROM templates; DELETE FROM images", environment["PODS_DATABASE_NAME"])
     for tenant in TENANTS:
         api_server.kubectl("-n", str(tenant["name"]), "delete", "pods,services,ingresses", "--all", "--now")
 
@@ -184,7 +200,7 @@ class User:
 
 @pytest.fixture(scope="session")
 def user(api: Service, issuer: Issuer) -> Callable[..., User]:
-    """`user("alice", "research")`: a member of tenants."""
+    """`user("alice", "research")`: a member of tenants, or of their groups: "research/admins"."""
 
     def of(name: str, *tenants: str) -> User:
         groups = [f"/tenants/{tenant}" for tenant in tenants]

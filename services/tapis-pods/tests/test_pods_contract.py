@@ -45,16 +45,56 @@ found["image"] = error(t.pods.create_pod, pod_id="web2", image="docker.io/librar
 found["other"] = error(other.pods.get_pod, pod_id="web1")
 found["deleted"] = t.pods.delete_pod(pod_id="web1")["status"]
 found["gone"] = error(t.pods.get_pod, pod_id="web1")
+t.pods.add_template(template_id="server", description="ours")
+definition = {"image": image, "command": ["serve"], "networking": {"default": {"port": 8000}}}
+tag = t.pods.add_template_tag(template_id="server", pod_definition=definition, commit_message="first", tag="v1")
+found["tag"] = [tag.template_id, tag.tag, tag.pod_definition.command]
+made = t.pods.create_pod(pod_id="web3", template="server:v1")
+found["of"] = [made.image == image, made.command, made.template.startswith("server:v1@")]
+found["derived"] = t.pods.get_derived_pod(pod_id="web3").command
+found["newest"] = t.pods.restart_pod(pod_id="web3", grab_latest_template_tag=True).status_requested
+saved = t.pods.save_pod_as_template_tag(pod_id_net="web3", template_id="saved", commit_message="from a pod")
+found["saved"] = [saved.template_id, saved.tag]
+found["templates"] = [one.template_id for one in t.pods.list_templates()]
+found["tags"] = [len(t.pods.list_template_tags(template_id="server", full=False)),
+                 len(t.pods.get_template_tag(template_id="server", tag_id="v1")),
+                 sorted(vars(t.pods.list_templates_and_tags()))]
+found["changed"] = [t.pods.update_template(template_id="server", description="new").description,
+                    t.pods.get_template(template_id="server").description]
+found["shared"] = [t.pods.set_template_permission(template_id="server", user="bob", level="READ").permissions,
+                   t.pods.delete_template_permission(template_id="server", user="bob").permissions,
+                   t.pods.get_template_permissions(template_id="server").permissions]
+found["hidden"] = error(other.pods.get_template, template_id="server")
+found["templates gone"] = t.pods.delete_template(template_id="server")["status"]
+pia = client("PIA")
+found["added"] = [pia.pods.add_image(image="nginx").image,
+                  len(pia.pods.add_images(request_body=[{"image": "redis"}], skip_duplicates=True))]
+found["images"] = [one.image for one in t.pods.get_images()]
+found["one image"] = t.pods.get_image(image_id="docker.io/library/nginx").tenants
+found["removed"] = pia.pods.delete_image(image_id="docker.io/library/nginx")["status"]
+found["no admin"] = error(t.pods.add_image, image="nginx")
+found["exec"] = error(t.pods.exec_pod_commands, pod_id="web3", commands=["id"])
 print(json.dumps(found))
 """
 
 
+REFUSED = {
+    "twice": "BaseTapyException",
+    "image": "BadRequestError",
+    "other": "NotFoundError",
+    "gone": "NotFoundError",
+    "hidden": "NotFoundError",
+    "no admin": "ForbiddenError",
+    "exec": "BaseTapyException",
+}
+
+
 def test_tapipy_reads_it(api: Service, alice: User, user: Callable[..., User]) -> None:
-    eve = user("eve", "teaching")
-    done = run_tapipy(SCRIPT, URL=api.url, ALICE=alice.token, EVE=eve.token, IMAGE=IMAGE)
+    eve, pia = user("eve", "teaching"), user("pia", "research", "research/admins")
+    done = run_tapipy(SCRIPT, URL=api.url, ALICE=alice.token, EVE=eve.token, PIA=pia.token, IMAGE=IMAGE)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    refused = {key: found.pop(key) for key in ("twice", "image", "other", "gone")}
+    refused = {key: found.pop(key) for key in REFUSED}
     assert found == {
         "made": ["web1", "STOPPED", "web1.pods.lab.strata.test", 512],
         "list": ["web1"],
@@ -67,13 +107,22 @@ def test_tapipy_reads_it(api: Service, alice: User, user: Callable[..., User]) -
         "logs": "created by alice",
         "credentials": "web1",
         "deleted": "success",
+        "tag": ["server", "v1", ["serve"]],
+        "of": [True, ["serve"], True],
+        "derived": ["serve"],
+        "newest": "RESTART",
+        "saved": ["saved", "latest"],
+        "templates": ["web", "saved", "server"],
+        "tags": [1, 1, ["saved", "server", "web"]],
+        "changed": ["new", "new"],
+        "shared": [["alice:ADMIN", "bob:READ"], ["alice:ADMIN"], ["alice:ADMIN"]],
+        "templates gone": "success",
+        "added": ["docker.io/library/nginx", 1],
+        "images": ["docker.io/library/nginx", "docker.io/library/redis", IMAGE.replace("site/web", "open/"), IMAGE],
+        "one image": ["research"],
+        "removed": "success",
     }
-    assert {key: kind for key, (kind, _) in refused.items()} == {
-        "twice": "BaseTapyException",
-        "image": "BadRequestError",
-        "other": "NotFoundError",
-        "gone": "NotFoundError",
-    }
+    assert {key: kind for key, (kind, _) in refused.items()} == REFUSED
 
 
 def test_the_api_keeps_its_contract(api: Service, issuer: Issuer, clean: None) -> None:

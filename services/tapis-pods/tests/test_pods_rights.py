@@ -18,7 +18,7 @@ from .test_pods_life import objects
     [
         ("api", "list", "pods"),
         ("api", "create", "pods"),
-        ("api", "create", "pods --subresource=exec"),
+        ("api", "create", "pods --subresource=attach"),
         ("api", "get", "secrets"),
         ("reconciler", "create", "pods --subresource=exec"),
         ("reconciler", "get", "secrets"),

@@ -65,6 +65,51 @@ def test_images_that_cannot_be(lab_with: LabWith, images: list[dict[str, Any]], 
         load_site(lab_with(SERVICE, images=images))
 
 
+WEB = {"name": "web", "image": "registry.example.org/site/web:1", "command": ["serve", "serve"]}
+LISTED = [{"repository": "registry.example.org/site/web"}]
+
+
+def test_templates_have_the_fields_of_the_api(values_of: ValuesOf, lab_with: LabWith) -> None:
+    ports = [{"port": 8000}, {"name": "admin", "protocol": "local_only", "port": 8001}]
+    template = {**WEB, "description": "a server", "ports": ports, "resources": {"mem_limit": 512}}
+    (found,) = values_of(SERVICE, lab_with(SERVICE, images=LISTED, templates=[template]))["templates"]
+    assert found == {
+        "name": "web",
+        "description": "a server",
+        "pod_definition": {
+            "image": "registry.example.org/site/web:1",
+            "command": ["serve", "serve"],
+            "networking": {
+                "default": {"protocol": "http", "port": 8000},
+                "admin": {"protocol": "local_only", "port": 8001},
+            },
+            "resources": {"mem_limit": 512},
+        },
+    }
+
+
+def test_an_image_of_the_sites_own_gets_its_digest(values_of: ValuesOf, lab_with: LabWith) -> None:
+    own = "registry.example.org:5000/strata/pod-base"
+    templates = [{"name": "web", "image": own}]
+    (found,) = values_of(SERVICE, lab_with(SERVICE, images=[{"repository": own}], templates=templates))["templates"]
+    assert found["pod_definition"]["image"].startswith(f"{own}@sha256:")
+
+
+@pytest.mark.parametrize(
+    ("template", "text"),
+    [
+        ({"image": "registry.example.org/site/other:1"}, "is not in images"),
+        ({"image": "registry.example.org:5000/site/web"}, "is not in images"),
+        ({"name": "tags"}, "tags is reserved"),
+        ({"ports": [{"port": 80}, {"port": 81}]}, "duplicate"),
+        ({"ports": [{"port": 80}, {"name": "admin", "port": 80}]}, "duplicate"),
+    ],
+)
+def test_templates_that_cannot_be(lab_with: LabWith, template: dict[str, Any], text: str) -> None:
+    with pytest.raises(SiteError, match=text):
+        load_site(lab_with(SERVICE, images=LISTED, templates=[{**WEB, **template}]))
+
+
 def test_pods_need_a_tenant(lab_with: LabWith) -> None:
     file = lab_with(SERVICE)
     content = yaml.safe_load(file.read_text())
@@ -76,14 +121,17 @@ def test_pods_need_a_tenant(lab_with: LabWith) -> None:
 
 def test_settings_and_tenants_are_those_that_the_service_reads(objects_of: ObjectsOf, lab: Path) -> None:
     maps = {item["metadata"]["name"]: item["data"] for item in objects_of(SERVICE, lab) if item["kind"] == "ConfigMap"}
+    lists = maps["tapis-pods-tenants"]
     program = (
-        "import sys; from pydantic import TypeAdapter; from pods.settings import ReconcileSettings, Settings, Tenant;"
-        "TypeAdapter(list[Tenant]).validate_json(sys.stdin.read());"
+        "import sys; from pydantic import TypeAdapter;"
+        "from pods.settings import ReconcileSettings, Settings, SiteTemplate, Tenant;"
+        "TypeAdapter(list[Tenant]).validate_json(sys.stdin.readline());"
+        "assert TypeAdapter(list[SiteTemplate]).validate_json(sys.stdin.readline());"
         "print(*Settings.model_fields, *ReconcileSettings.model_fields)"
     )
     done = subprocess.run(
         [service_python("tapis-pods"), "-c", program],
-        input=maps["tapis-pods-tenants"]["tenants.json"],
+        input="\n".join(lists[name] for name in ("tenants.json", "templates.json")),
         capture_output=True,
         text=True,
         check=False,

@@ -7,6 +7,7 @@ import time
 import uuid
 
 import structlog
+from fastapi.routing import iter_route_contexts
 from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -47,7 +48,7 @@ class Observe:
                     (name, value) for name, value in message.get("headers", ()) if status != 405 or name != b"allow"
                 ]
                 if status == 405:
-                    headers.append((b"allow", ", ".join(_allowed(received)).encode()))
+                    headers.append((b"allow", ", ".join(_allowed(scope, received)).encode()))
                 message["headers"] = [*headers, (b"x-request-id", request_id.encode())]
             await send(message)
 
@@ -82,7 +83,14 @@ class Observe:
         return uuid.uuid4().hex
 
 
-def _allowed(scope: Scope) -> list[str]:
-    """Methods of a path: each has a route of its own, and the framework names that of the first one alone."""
-    routes = scope["app"].router.routes
-    return [m for m in sorted(METHODS) if any(r.matches({**scope, "method": m})[0] is Match.FULL for r in routes)]
+def _allowed(scope: Scope, received: Scope) -> list[str]:
+    """Methods of a path: each has a route of its own, and the framework names that of the first one alone.
+
+    Routes of a wider path, /notes/{note} beside /notes/tags, are not its own.
+    """
+    routes, matched = received["app"].router.routes, scope.get("route")
+    contexts = list(iter_route_contexts(routes))
+    paths = {context.path for context in contexts if matched is not None and context.original_route is matched}
+    if paths:
+        return sorted({method for context in contexts if context.path in paths for method in context.methods or ()})
+    return [m for m in sorted(METHODS) if any(r.matches({**received, "method": m})[0] is Match.FULL for r in routes)]

@@ -23,6 +23,7 @@ STALE_SECONDS = 3600.0
 """How long the last keys serve while the issuer does not answer."""
 
 _TENANT_GROUP = re.compile(r"/tenants/([a-z0-9]([a-z0-9-]*[a-z0-9])?)")
+_ADMINISTRATORS_GROUP = re.compile(_TENANT_GROUP.pattern + "/admins")
 
 AnswerT = TypeVar("AnswerT")
 
@@ -58,9 +59,17 @@ class Caller:
     @property
     def tenants(self) -> tuple[str, ...]:
         """Tenants that the user is a member of, by the claim `groups`; groups of their administrators do not count."""
+        return self._groups(_TENANT_GROUP)
+
+    @property
+    def administered_tenants(self) -> tuple[str, ...]:
+        """Tenants that the user administers, by the claim `groups`, and is a member of."""
+        return tuple(tenant for tenant in self._groups(_ADMINISTRATORS_GROUP) if tenant in self.tenants)
+
+    def _groups(self, pattern: re.Pattern[str]) -> tuple[str, ...]:
         groups = self.claims.get("groups")
         paths = [group for group in groups if isinstance(group, str)] if isinstance(groups, list) else []
-        return tuple(dict.fromkeys(match.group(1) for match in map(_TENANT_GROUP.fullmatch, paths) if match))
+        return tuple(dict.fromkeys(match.group(1) for match in map(pattern.fullmatch, paths) if match))
 
 
 class IssuerKeys:

@@ -45,7 +45,8 @@ class Settings(ServeSettings):
 @router.get("/caller")
 def caller(who: Annotated[Caller, Depends(require_token)]) -> dict[str, object]:
     """Who is calling."""
-    return {"subject": who.subject, "username": who.username, "tenants": who.tenants}
+    tenants = {"tenants": who.tenants, "administered": who.administered_tenants}
+    return {"subject": who.subject, "username": who.username, **tenants}
 
 
 @router.get("/greeting")
@@ -58,6 +59,12 @@ async def greeting(connection: Connection) -> str:
 def divide(number: int) -> float:
     """Fails for 0."""
     return 1 / number
+
+
+@router.post("/tenants/{tenant}/notes/tags")
+def tag_notes(tenant: Tenant) -> str:
+    """A path that another one covers."""
+    return tenant
 
 
 @router.get("/tenants/{tenant}/notes/{number}")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from fastapi import FastAPI
 
+from pods.execution import Executor
 from pods.logs import Reader
 from pods.migrations import MIGRATIONS
-from pods.routes import actions, permissions, pods
+from pods.routes import actions, execution, images, permissions, pods, templates
 from pods.settings import Settings
 from strata_http import app
 from strata_http.app import Api
@@ -18,7 +19,16 @@ API = Api(
     summary="Containers with a name of their own, in the form of Tapis' Pods API.",
     path="/v3",
     document="/v3/pods",
-    routers=(pods.router, actions.router, permissions.router),
+    # names of objects before names of pods
+    routers=(
+        images.router,
+        templates.router,
+        templates.permissions,
+        pods.router,
+        actions.router,
+        permissions.router,
+        execution.router,
+    ),
     migrations=MIGRATIONS,
     errors=ENVELOPE,
 )
@@ -29,4 +39,5 @@ def create_app(settings: Settings) -> FastAPI:
     created = app.create_app(API, settings)
     created.state.settings = settings
     created.state.log_reader = Reader(settings.kubeconfig)
+    created.state.executor = Executor(settings.kubeconfig)
     return created

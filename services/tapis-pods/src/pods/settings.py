@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 from pathlib import Path
 from typing import Annotated, Self
@@ -10,7 +11,7 @@ from typing import Annotated, Self
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 from pydantic_settings import SettingsConfigDict
 
-from pods.images import ImageList
+from pods.spec import PodDefinition
 from strata_http.settings import CommonSettings, Port, ServeSettings
 from strata_http.settings import DatabaseSettings as Database
 
@@ -37,10 +38,20 @@ class Tenant(BaseModel):
     mebibytes: int = Field(ge=0, description="Memory that all its pods together may request.")
     gpus: Gpus | None = None
 
+
+class SiteTemplate(BaseModel):
+    """A template that everyone may use."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(description="Of the template.")
+    description: str = ""
+    pod_definition: PodDefinition
+
     @functools.cached_property
-    def allowed(self) -> ImageList:
-        """The images."""
-        return ImageList(self.images)
+    def digest(self) -> str:
+        """Other content, another one."""
+        return hashlib.sha256(self.pod_definition.model_dump_json(exclude_unset=True).encode()).hexdigest()[:16]
 
 
 class DatabaseSettings(Database):
@@ -86,6 +97,24 @@ class Settings(DatabaseSettings, ClusterSettings, ServeSettings):
     model_config = SettingsConfigDict(env_prefix="PODS_")
 
     audience: str = Field(default="pods", description="What the `aud` claim of a token must hold.")
+    templates_file: Path | None = Field(default=None, description="JSON list of the site's templates.")
+
+    @model_validator(mode="after")
+    def _check_templates(self) -> Self:
+        self.check_files("templates_file")
+        try:
+            assert self.templates is not None
+        except (ValidationError, ValueError) as error:
+            raise ValueError(f"{self.variable('templates_file')}: {self.templates_file}: {error}") from None
+        return self
+
+    @functools.cached_property
+    def templates(self) -> dict[str, SiteTemplate]:
+        """By name."""
+        if self.templates_file is None:
+            return {}
+        found = TypeAdapter(list[SiteTemplate]).validate_json(self.templates_file.read_text())
+        return {template.name: template for template in found}
 
 
 class ReconcileSettings(DatabaseSettings, ClusterSettings):

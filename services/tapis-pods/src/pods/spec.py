@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from pods.values import NetworkKey, PodId, Text, VariableName
 
-DEFAULT = "default"
+DEFAULT: Final = "default"
 """Key of the networking entry whose name is the pod's."""
 LONGEST_LABEL = 63
 Protocol = Literal["http", "local_only"]
@@ -83,8 +83,8 @@ TimeToStop = Annotated[int, Field(ge=-1, le=10 * 365 * 86400)]
 Words = Annotated[list[Text], Field(max_length=1000)]
 
 
-class Editable(_Given):
-    """Fields that PUT takes."""
+class Definition(_Given):
+    """Fields of pods and templates."""
 
     description: Annotated[Text, Field(max_length=254)] = ""
     command: Words | None = None
@@ -96,7 +96,6 @@ class Editable(_Given):
         default_factory=_default_networking
     )
     resources: Resources = Field(default_factory=Resources)
-    status_requested: Literal["ON", "OFF", "RESTART"] = "ON"
 
     @field_validator("description")
     @classmethod
@@ -127,33 +126,45 @@ class Editable(_Given):
         return value
 
 
-class UpdatePod(Editable):
+class UpdatePod(Definition):
     """Body of PUT; fields that are left out stay as they are."""
 
+    status_requested: Literal["ON", "OFF", "RESTART"] = "ON"
 
-class NewPod(Editable):
+
+class NewPod(UpdatePod):
     """Body of POST."""
 
     pod_id: PodId = Field(description="Name, unique at the site.")
     image: Annotated[Text, Field(description="Image that the tenant may run.")] = ""
-    template: Text = Field(default="", description="Not available: must be empty.")
+    template: Text = Field(
+        default="", description="name, name:tag or name:tag@timestamp; sets what the pod leaves out."
+    )
     arguments: Words | None = None
     compute_queue: Text = Field(default=DEFAULT, description="Tenant whose quota counts; default: your only one.")
 
     @model_validator(mode="after")
     def _check_source(self) -> Self:
-        if self.template:
-            raise ValueError("templates are not available at this site: set image")
-        if not self.image:
-            raise ValueError("image is missing")
+        if not self.image and not self.template:
+            raise ValueError("image is missing; set it, or template")
         check_names(self.pod_id, self.networking)
         return self
+
+
+class PodDefinition(Definition):
+    """What a tag of a template sets."""
+
+    image: Annotated[Text, Field(description="Image; whoever runs it must be allowed to.")] = ""
+    template: Text = Field(default="", description="Template that this one adds to, which adds to no other.")
+    arguments: Words | None = None
+    compute_queue: Literal["default"] = Field(default=DEFAULT, description="That of the pod.")
 
 
 class PodSpec(BaseModel):
     """What is stored; the status that is requested has a column of its own."""
 
     image: str
+    template: str = Field(default="", description="Tag of the template that the pod was made from, with its timestamp.")
     description: str = ""
     command: list[str] | None = None
     arguments: list[str] | None = None
@@ -170,12 +181,12 @@ class PodSpec(BaseModel):
         return None if chosen < 0 else chosen
 
 
-def stored(given: NewPod | UpdatePod) -> dict[str, Any]:
-    """The fields of PodSpec that were sent."""
+def stored(given: Definition) -> dict[str, Any]:
+    """The fields of PodSpec that were sent, and of those inside of them too."""
     names = PodSpec.model_fields.keys() & given.model_fields_set
-    found = given.model_dump(mode="json", include=names)
+    found = given.model_dump(mode="json", include=names, exclude_unset=True)
     for entry in found.get("networking", {}).values():
-        entry.pop("url")
+        entry.pop("url", None)
     return found
 
 

@@ -17,7 +17,13 @@ _ALPHABET = string.ascii_letters + string.digits
 
 
 async def create(
-    connection: AsyncConnection, pod_id: str, tenant: str, owner: str, spec: dict[str, Any], requested: str
+    connection: AsyncConnection,
+    pod_id: str,
+    tenant: str,
+    owner: str,
+    spec: dict[str, Any],
+    overrides: dict[str, Any],
+    requested: str,
 ) -> bool:
     """A new pod with its first ADMIN; False where the name is in use."""
     statement = insert(pods).values(
@@ -25,6 +31,7 @@ async def create(
         tenant=tenant,
         owner=owner,
         spec=spec,
+        overrides=overrides,
         status_requested=requested,
         status="REQUESTED" if requested == "ON" else "STOPPED",
         user_password="".join(secrets.choice(_ALPHABET) for _ in range(PASSWORD_CHARACTERS)),

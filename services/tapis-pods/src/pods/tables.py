@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Boolean, Column, DateTime, Integer, MetaData, Table, Text, cast, literal, text
+from sqlalchemy import BigInteger, Boolean, Column, DateTime, Integer, MetaData, Table, Text, cast, literal, text
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 metadata = MetaData()
@@ -16,6 +16,7 @@ pods = Table(
     Column("tenant", Text, nullable=False),
     Column("owner", Text, nullable=False),
     Column("spec", JSONB, nullable=False),
+    Column("overrides", JSONB, nullable=False),
     Column("run", Integer, nullable=False),
     Column("run_spec", JSONB(none_as_null=True)),
     Column("status_requested", Text, nullable=False),
@@ -38,6 +39,49 @@ permissions = Table(
     Column("pod_id", Text, primary_key=True),
     Column("username", Text, primary_key=True),
     Column("level", Text, nullable=False),
+)
+
+templates = Table(
+    "templates",
+    metadata,
+    Column("template_id", Text, primary_key=True),
+    Column("tenant", Text, nullable=False),
+    Column("description", Text, nullable=False),
+    Column("metatags", ARRAY(Text), nullable=False),
+    Column("archive_message", Text, nullable=False),
+    Column("creation_ts", DateTime(timezone=True), nullable=False),
+    Column("update_ts", DateTime(timezone=True), nullable=False),
+)
+
+template_permissions = Table(
+    "template_permissions",
+    metadata,
+    Column("template_id", Text, primary_key=True),
+    Column("username", Text, primary_key=True),
+    Column("level", Text, nullable=False),
+)
+
+template_tags = Table(
+    "template_tags",
+    metadata,
+    Column("number", BigInteger, primary_key=True),
+    Column("template_id", Text, nullable=False),
+    Column("tag", Text, nullable=False),
+    Column("timestamp", Text, nullable=False),
+    Column("pod_definition", JSONB, nullable=False),
+    Column("commit_message", Text, nullable=False),
+    Column("added_by", Text, nullable=False),
+    Column("creation_ts", DateTime(timezone=True), nullable=False),
+)
+
+images = Table(
+    "images",
+    metadata,
+    Column("image", Text, primary_key=True),
+    Column("tenant", Text, primary_key=True),
+    Column("description", Text, nullable=False),
+    Column("added_by", Text, nullable=False),
+    Column("creation_ts", DateTime(timezone=True), nullable=False),
 )
 
 WITHOUT_INSTANCE = pods.c.spec.op("-", return_type=JSONB())(cast(literal("time_to_stop_instance"), Text))

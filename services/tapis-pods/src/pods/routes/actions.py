@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from pods import store, templates
 from pods.access import PODS, Person
 from pods.logs import Reader
 from pods.routes.pods import IN_USE, MISSING, PodName, set_status, settings_of
 from pods.routes.shapes import Credentials, Logs, PodResult, pod_result
+from pods.spec import PodSpec, stored
 from strata_http.database import Connection, Transaction
 from strata_http.envelope import Envelope, success
 from strata_http.tokens import Caller
@@ -43,9 +47,19 @@ async def stop_pod(request: Request, caller: Person, pod_id: PodName, connection
 @router.get("/{pod_id}/restart", operation_id="restart_pod", summary="Restart a pod", responses=MISSING | IN_USE)
 @router.post("/{pod_id}/restart", operation_id="post_restart_pod", summary="Restart a pod", responses=MISSING | IN_USE)
 async def restart_pod(
-    request: Request, caller: Person, pod_id: PodName, connection: Transaction
+    request: Request,
+    caller: Person,
+    pod_id: PodName,
+    connection: Transaction,
+    grab_latest_template_tag: Annotated[bool, Query(description="Use the newest state of its template's tag.")] = False,
 ) -> Envelope[PodResult]:
     """Needs ADMIN; starts a stopped pod too."""
+    if grab_latest_template_tag:
+        pod = await PODS.find(connection, caller, pod_id, "ADMIN", change=True)
+        made = await templates.newest(connection, caller, settings_of(request), pod)
+        spec = PodSpec.model_validate(stored(made)).model_dump(mode="json")
+        if spec != pod["spec"]:
+            await store.act(connection, pod_id, f"{caller.username} changed it to {made.template}", spec=spec)
     return await _acted(request, caller, pod_id, connection, "RESTART")
 
 

@@ -6,9 +6,11 @@ from datetime import timedelta
 from typing import Annotated, Any
 
 from fastapi import APIRouter, HTTPException, Path, Request
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from pods import store
+from pods import store, templates
 from pods.access import PODS, Person
+from pods.allowed_images import allowed_images
 from pods.images import Image
 from pods.routes.shapes import PodResult, pod_result
 from pods.settings import Settings, Tenant
@@ -33,8 +35,12 @@ def settings_of(request: Request) -> Settings:
     return found
 
 
-def _tenant(settings: Settings, caller: Caller, queue: str) -> Tenant:
-    """Whose quota a new pod counts on."""
+def choose_tenant(settings: Settings, caller: Caller, queue: str) -> Tenant:
+    """Whose a new object is: the only one of the caller's, or the one that is named.
+
+    Raises:
+        HTTPException: 400; names the choices.
+    """
     own = [name for name in caller.tenants if name in settings.tenants]
     choices = ", ".join(own) or "none"
     if queue != DEFAULT:
@@ -46,7 +52,7 @@ def _tenant(settings: Settings, caller: Caller, queue: str) -> Tenant:
     return settings.tenants[own[0]]
 
 
-def check_tenant(tenant: Tenant, spec: PodSpec) -> None:
+async def check_tenant(connection: AsyncConnection, tenant: Tenant, spec: PodSpec) -> None:
     """Refuses what the tenant cannot run.
 
     Raises:
@@ -56,10 +62,9 @@ def check_tenant(tenant: Tenant, spec: PodSpec) -> None:
         image = Image.parse(spec.image)
     except ValueError as error:
         raise HTTPException(400, f"image: {spec.image[:200]} {error}") from None
-    if not tenant.allowed.allows(image):
-        raise HTTPException(
-            400, f"image: {image.repository} is not on the list of tenant {tenant.name}: {tenant.allowed}"
-        )
+    allowed = await allowed_images(connection, tenant)
+    if not allowed.allows(image):
+        raise HTTPException(400, f"image: {image.repository} is not on the list of tenant {tenant.name}: {allowed}")
     resources = spec.resources
     most = tenant.gpus.maximum if tenant.gpus else 0
     for field, value, limit in (
@@ -85,13 +90,15 @@ async def list_pods(request: Request, caller: Person, connection: Connection) ->
 async def create_pod(request: Request, caller: Person, given: NewPod, connection: Transaction) -> Envelope[PodResult]:
     """It starts unless status_requested is OFF."""
     settings = settings_of(request)
-    tenant = _tenant(settings, caller, given.compute_queue)
+    tenant = choose_tenant(settings, caller, given.compute_queue)
     describe(request, Change("pods.create", f"pods/{given.pod_id}", tenant.name))
+    overrides = stored(given)
+    given = await templates.with_template(connection, caller, settings, given)
     spec = PodSpec.model_validate(stored(given))
-    check_tenant(tenant, spec)
+    await check_tenant(connection, tenant, spec)
     requested = "OFF" if given.status_requested == "OFF" else "ON"
     dumped = spec.model_dump(mode="json")
-    if not await store.create(connection, given.pod_id, tenant.name, caller.username, dumped, requested):
+    if not await store.create(connection, given.pod_id, tenant.name, caller.username, dumped, overrides, requested):
         raise HTTPException(409, f"pod_id: {given.pod_id} is in use, or is still being deleted; choose another name")
     found = await PODS.find(connection, caller, given.pod_id, "ADMIN")
     return success(request, "Pod created successfully.", pod_result(found, settings.domain))
@@ -121,11 +128,12 @@ async def update_pod(
     after = spec.model_dump(mode="json")
     if after != before:
         changed = sorted(key for key in after if after[key] != before.get(key))
-        check_tenant(_known_tenant(settings, found["tenant"]), spec)
+        await check_tenant(connection, known_tenant(settings, found["tenant"]), spec)
         begin = found["start_instance_ts"]
         ending = begin and spec.seconds is not None and begin + timedelta(seconds=spec.seconds)
         line = f"{caller.username} changed {', '.join(changed)}"
-        await store.act(connection, pod_id, line, spec=after, time_to_stop_ts=ending or None)
+        overrides = found["overrides"] | stored(given)
+        await store.act(connection, pod_id, line, spec=after, overrides=overrides, time_to_stop_ts=ending or None)
     requested = given.status_requested if "status_requested" in given.model_fields_set else None
     if requested is not None and requested != found["status_requested"]:
         await set_status(request, connection, caller, pod_id, requested)
@@ -144,7 +152,12 @@ async def delete_pod(request: Request, caller: Person, pod_id: PodName, connecti
     return success(request, "Pod deleted successfully.", "")
 
 
-def _known_tenant(settings: Settings, name: str) -> Tenant:
+def known_tenant(settings: Settings, name: str) -> Tenant:
+    """Of a pod.
+
+    Raises:
+        HTTPException: 409 where the site has it no longer.
+    """
     if name not in settings.tenants:
         raise HTTPException(409, f"tenant {name} is no longer a tenant of the site: its pods can only be deleted")
     return settings.tenants[name]
@@ -165,7 +178,8 @@ async def set_status(request: Request, connection: Any, caller: Caller, pod_id: 
         if pod["status_requested"] != "OFF":
             await store.act(connection, pod_id, f"stop requested by {name}", status_requested="OFF")
         return
-    check_tenant(_known_tenant(settings, pod["tenant"]), PodSpec.model_validate(pod["spec"]))
+    tenant = known_tenant(settings, pod["tenant"])
+    await check_tenant(connection, tenant, PodSpec.model_validate(pod["spec"]))
     if requested == "RESTART":
         await store.act(connection, pod_id, f"restart requested by {name}", status_requested="RESTART")
         return

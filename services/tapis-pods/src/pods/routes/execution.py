@@ -1,0 +1,101 @@
+"""Commands in a pod."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, HTTPException, Request
+from pydantic import BaseModel, ConfigDict, Field
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from pods import store
+from pods.access import PODS, Person
+from pods.execution import Executor, NotRunning, Unavailable
+from pods.routes.pods import IN_USE, MISSING, PodName
+from pods.status import AVAILABLE
+from pods.values import Text
+from strata_http.audit import Change, describe
+from strata_http.envelope import Envelope, success
+
+router = APIRouter(prefix="/pods", tags=["actions"])
+Word = Annotated[Text, Field(max_length=16_384)]
+Command = Annotated[list[Word], Field(min_length=1, max_length=100)]
+
+
+class ExecuteCommands(BaseModel):
+    """Body of POST."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    commands: Command | Annotated[list[Command], Field(min_length=1, max_length=20)] = Field(
+        description='One command, ["ls", "-l"], or several, [["ls", "-l"], ["date"]].'
+    )
+    total_timeout: int = Field(default=300, ge=1, le=600, description="Seconds for all commands.")
+    command_timeout: int = Field(default=60, ge=1, le=600, description="Seconds for each command.")
+    fail_on_non_success: bool = Field(default=True, description="Run no command after the first without success.")
+
+    @property
+    def each(self) -> list[list[str]]:
+        """The commands."""
+        several = [one for one in self.commands if isinstance(one, list)]
+        return several or [[one for one in self.commands if isinstance(one, str)]]
+
+
+class ExecutionResult(BaseModel):
+    """A command that was run."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    command: list[str]
+    stdout: str
+    stderr: str = Field(description="Also why the command did not run to its end.")
+    success: bool = Field(description="It ended with status 0.")
+    duration_sec: float
+    timestamp: str
+
+
+class ExecutionResults(BaseModel):
+    """All that were run."""
+
+    execution_results: list[ExecutionResult]
+    total_commands: int
+    successful_commands: int
+
+
+@router.post(
+    "/{pod_id}/exec", operation_id="exec_pod_commands", summary="Run commands in a pod", responses=MISSING | IN_USE
+)
+async def exec_pod_commands(
+    request: Request, caller: Person, pod_id: PodName, given: ExecuteCommands
+) -> Envelope[ExecutionResults]:
+    """Needs ADMIN, and a pod that is AVAILABLE; the response comes when all have ended, or their time is over."""
+    engine: AsyncEngine = request.app.state.engine
+    # commands may take minutes: no connection of the few is held meanwhile
+    async with engine.execution_options(isolation_level="READ COMMITTED").begin() as connection:
+        pod = await PODS.find(connection, caller, pod_id, "ADMIN")
+        describe(request, Change("pods.exec", f"pods/{pod_id}", pod["tenant"]))
+        if pod["status"] != AVAILABLE:
+            raise HTTPException(409, f"pod {pod_id} is {pod['status']}: commands run in an AVAILABLE pod only")
+        await store.act(connection, pod_id, f"{caller.username} ran {len(given.each)} commands")
+    executor: Executor = request.app.state.executor
+    try:
+        found = await executor.run(
+            pod["tenant"],
+            pod_id,
+            pod["run"],
+            given.each,
+            total_seconds=given.total_timeout,
+            command_seconds=given.command_timeout,
+            stop_at_failure=given.fail_on_non_success,
+        )
+    except NotRunning:
+        raise HTTPException(409, f"pod {pod_id} has no container now; try again when it is AVAILABLE") from None
+    except Unavailable as error:
+        raise HTTPException(503, f"{error}; try again", headers={"Retry-After": "10"}) from None
+    results = [ExecutionResult.model_validate(one) for one in found]
+    result = ExecutionResults(
+        execution_results=results,
+        total_commands=len(given.each),
+        successful_commands=sum(one.success for one in results),
+    )
+    return success(request, "Commands run.", result)

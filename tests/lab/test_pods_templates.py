@@ -1,0 +1,95 @@
+"""Pods of templates, and commands in pods, by the unmodified tapipy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from strata.site.context import SiteContext
+from strata_services.tapis_pods.service import SERVICE
+
+from .test_pods import DELETE, Member, ada, member, new_name
+
+__all__ = ["ada", "member"]  # fixtures
+MAKE = """
+pod = t.pods.create_pod(pod_id=web, template="web")
+found = {"template": pod.template.partition("@")[0]}
+pod = wait(web, "AVAILABLE")
+found["page"] = "Directory listing" in read(pod.networking.default.url)
+ran = t.pods.exec_pod_commands(pod_id=web, commands=[["sh", "-c", "echo out; echo err >&2; cat; hostname"], ["/none"],
+                                                     ["sh", "-c", "exit 3"], ["sleep", "600"]],
+                               command_timeout=3, fail_on_non_success=False)
+first, absent, failed, hung = ran.execution_results
+found["exec"] = [first.stdout.split(), first.stderr.strip(), first.success, ran.total_commands, ran.successful_commands]
+found["absent"], found["failed"] = "/none" in absent.stderr, failed.success
+found["hung"] = "not waited for" in hung.stderr
+(long,) = t.pods.exec_pod_commands(pod_id=web, commands=["head", "-c", "3000000", "/dev/zero"]).execution_results
+found["long"] = len(long.stdout)
+template = os.environ["TEMPLATE"]
+saved = t.pods.save_pod_as_template_tag(pod_id_net=web, template_id=template, commit_message="from a pod", tag="v1")
+found["saved"] = saved.pod_definition.networking.default.port
+shared = t.pods.set_template_permission(template_id=template, user=os.environ["COLLEAGUE"], level="READ")
+found["shared"] = sorted(shared.permissions)
+print(json.dumps(found))
+"""
+COLLEAGUE = """
+template = os.environ["TEMPLATE"] + ":v1"
+t.pods.create_pod(pod_id=web, template=template)
+pod = wait(web, "AVAILABLE")
+found = {"page": "Directory listing" in read(pod.networking.default.url)}
+found["other"] = refused(t.pods.exec_pod_commands, pod_id=os.environ["OTHER"], commands=["id"])
+found["tag"] = refused(t.pods.save_pod_as_template_tag, pod_id_net=web, template_id=os.environ["TEMPLATE"],
+                       commit_message="mine")
+found["image"] = refused(t.pods.add_image, image="docker.io/library/nginx")
+print(json.dumps(found))
+"""
+STRANGER = """
+template = os.environ["TEMPLATE"]
+found = {"templates": [one.template_id for one in t.pods.list_templates()]}
+found["get"] = refused(t.pods.get_template, template_id=template)
+found["tags"] = refused(t.pods.list_template_tags, template_id=template)
+own = {"user": os.environ["STRATA_USER"], "level": "READ"}
+found["share"] = refused(t.pods.set_template_permission, template_id=template, **own)
+found["delete"] = refused(t.pods.delete_template, template_id=template)
+found["exec"] = refused(t.pods.exec_pod_commands, pod_id=web, commands=["id"])
+found["create"] = refused(t.pods.create_pod, pod_id="labtheft", template=template + ":v1")
+print(json.dumps(found))
+"""
+CLEAN = """
+t.pods.delete_template(template_id=os.environ["TEMPLATE"])
+"""
+
+
+def test_a_pod_of_a_template_runs_commands_and_becomes_a_template(
+    context: SiteContext, ada: Member, member: Callable[[str], Member]
+) -> None:
+    first, second = (tenant.name for tenant in context.site.platform.tenants[:2])
+    settings = SERVICE.of(context.site)
+    assert settings is not None
+    assert "web" in [template.name for template in settings.templates]
+    colleague, stranger = member(first), member(second)
+    web, other, template = new_name("web"), new_name("copy"), new_name("template")
+    try:
+        found = ada.run(MAKE, web, WEB=web, TEMPLATE=template, COLLEAGUE=colleague.name)
+        assert found == {
+            "template": "web:latest",
+            "page": True,
+            "exec": [["out", f"pods-{web}"], "err", True, 4, 1],
+            "absent": True,
+            "failed": False,
+            "hung": True,
+            "long": 1 << 20,
+            "saved": 8000,
+            "shared": sorted([f"{ada.name}:ADMIN", f"{colleague.name}:READ"]),
+        }
+
+        made = colleague.run(COLLEAGUE, other, WEB=other, TEMPLATE=template, OTHER=web)
+        assert made["page"] is True
+        kinds = {key: made[key][0] for key in ("other", "tag", "image")}
+        assert kinds == {"other": "NotFoundError", "tag": "ForbiddenError", "image": "ForbiddenError"}
+
+        refused = stranger.run(STRANGER, WEB=web, TEMPLATE=template)
+        assert refused.pop("templates") == ["web"]
+        assert refused.pop("create")[0] == "BadRequestError"
+        assert {kind for kind, _ in refused.values()} == {"NotFoundError"}, refused
+    finally:
+        ada.run(CLEAN + DELETE, WEB=web, TEMPLATE=template)
