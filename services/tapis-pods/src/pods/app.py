@@ -6,7 +6,7 @@ from fastapi import FastAPI
 
 from pods.logs import Reader
 from pods.migrations import MIGRATIONS
-from pods.routes import actions, permissions, pods
+from pods.routes import actions, permissions, pods, status_page
 from pods.settings import Settings
 from strata_http import app
 from strata_http.app import Api
@@ -19,6 +19,7 @@ API = Api(
     path="/v3",
     document="/v3/pods",
     routers=(pods.router, actions.router, permissions.router),
+    public_routers=(status_page.router,),
     migrations=MIGRATIONS,
     errors=ENVELOPE,
 )
