@@ -167,6 +167,36 @@ def test_what_is_lost_in_kubernetes_comes_back_and_what_is_strange_goes(
         eventually(lambda: len(objects(api_server, "pods")) == 1, SECONDS, "the stray pod is gone")
 
 
+def test_a_name_leads_to_a_container_that_runs_only(
+    alice: User, start_reconciler: StartReconciler, kubelet: Kubelet, api_server: ApiServer
+) -> None:
+    def turn(state: dict[str, Any]) -> None:
+        one = {
+            "name": "main",
+            "ready": "running" in state,
+            "restartCount": 1,
+            "state": state,
+            "image": "",
+            "imageID": "",
+        }
+        patch = ("--subresource=status", "--type=merge", "-p", json.dumps({"status": {"containerStatuses": [one]}}))
+        api_server.kubectl("-n", "research", "patch", "pod", "pods-web1", *patch)
+
+    with start_reconciler():
+        alice.create("web1")
+        alice.wait("web1", "AVAILABLE")
+        (before,) = objects(api_server, "services")
+        assert len(objects(api_server, "ingresses")) == 1
+        turn({"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}})
+        alice.wait("web1", "ERROR")
+        assert not objects(api_server, "ingresses")
+        turn({"running": {"startedAt": "2026-01-01T00:00:00Z"}})
+        alice.wait("web1", "AVAILABLE")
+        assert len(objects(api_server, "ingresses")) == 1
+        (after,) = objects(api_server, "services")
+        assert after["metadata"]["uid"] == before["metadata"]["uid"]
+
+
 def test_20_pods_at_once(
     alice: User, start_reconciler: StartReconciler, kubelet: Kubelet, user: Callable[..., User]
 ) -> None:

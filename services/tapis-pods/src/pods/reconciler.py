@@ -62,7 +62,7 @@ class Reconciler:
             log.warning("pod without a row is removed", pod=pod_id, tenant=tenant.name)
             self.cluster.delete_pod(tenant.name, pod_id)
         for pod_id in published.keys() - desired.keys():
-            self.cluster.unpublish(tenant.name, published[pod_id])
+            self._unpublish(tenant, published[pod_id])
 
     def _step(self, tenant: Tenant, row: RowMapping, actual: Pod | None, published: Set[Published]) -> None:
         if row["deleted"] or row["status_requested"] != "ON":
@@ -85,11 +85,11 @@ class Reconciler:
                 self._keep_log(tenant, row, actual)
                 self._set(row, status=status.DELETING)
             # from now on, the names lead to the page of the service
-            self.cluster.unpublish(tenant.name, {one for one in published if one.kind != SERVICE})
+            self._unpublish(tenant, {one for one in published if one.kind != SERVICE})
             self._remove(tenant, row, actual)
             return
         if row["deleted"] or row["status_requested"] == "OFF":
-            self.cluster.unpublish(tenant.name, set(published))
+            self._unpublish(tenant, set(published))
             if row["deleted"]:
                 self.connection.execute(delete(pods).where(pods.c.pod_id == row["pod_id"]))
                 log.info("pod deleted", pod=row["pod_id"], tenant=tenant.name)
@@ -149,7 +149,12 @@ class Reconciler:
             if Published.of(manifest) not in published:
                 self.cluster.apply(manifest)
         kept = {(one.kind, one.name) for one in desired}
-        self.cluster.unpublish(tenant.name, {one for one in published if (one.kind, one.name) not in kept})
+        self._unpublish(tenant, {one for one in published if (one.kind, one.name) not in kept})
+
+    def _unpublish(self, tenant: Tenant, found: set[Published]) -> None:
+        if found:
+            self._ping()
+            self.cluster.unpublish(tenant.name, found)
 
     def _follow(self, tenant: Tenant, row: RowMapping, actual: Pod, published: Set[Published]) -> None:
         ending = row["time_to_stop_ts"]
