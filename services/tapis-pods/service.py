@@ -19,7 +19,7 @@ from strata.catalogue.needs import (
     WildcardHostname,
 )
 from strata.catalogue.needs.accelerators import toleration
-from strata.catalogue.needs.hostname import INGRESS_CLASS, INGRESS_CONTROLLER
+from strata.catalogue.needs.hostname import CERTIFICATE_RESOLVER, INGRESS_CLASS, INGRESS_CONTROLLER
 from strata.catalogue.service import SYSTEM_NAMESPACE, Service, ServiceContext, Values
 from strata.models.base import Model, Unit
 from strata.models.finding import Finding, duplicates
@@ -83,7 +83,8 @@ class TemplatePort(Model):
         ),
     ] = "default"
     protocol: Annotated[
-        Literal["http", "local_only"], Field(description="`http`: at the name; `local_only`: inside of the tenant.")
+        Literal["http", "tcp", "postgres", "local_only"],
+        Field(description="`http`, `tcp`, `postgres`: at the name; `local_only`: inside of the tenant."),
     ] = "http"
     port: Annotated[
         int, Unit("TCP port"), Field(strict=True, ge=1, le=65535, description="That the container listens on.")
@@ -248,6 +249,7 @@ def values(context: ServiceContext[Pods]) -> Values:
         UserError: no PostgreSQL server is deployed, or the issuer's CA cannot be read.
     """
     database, issuer, metrics = context.provide(DATABASE), context.provide(AUDIENCE), context.provide(METRICS)
+    certificate = context.site.platform.ingress.certificate
     found = {"url": issuer.url, "audience": issuer.audience, "jwksUrl": issuer.jwks_url, "ca": issuer.ca}
     return {
         "image": context.image,
@@ -259,7 +261,12 @@ def values(context: ServiceContext[Pods]) -> Values:
         "tenants": [_tenant(context, tenant) for tenant in context.site.platform.tenants],
         "templates": [_template(context, template) for template in context.settings.templates],
         "domain": context.provide(_names(context.settings)),
-        "ingress": {**context.provide(API), "className": INGRESS_CLASS},
+        "ingress": {
+            **context.provide(API),
+            "className": INGRESS_CLASS,
+            # for http names, it is the entry point's
+            "certificateResolver": CERTIFICATE_RESOLVER if certificate.source == "acme" else "",
+        },
         "podAnnotations": dict(metrics.annotations),
         "networkPolicy": {
             "metricsClients": list(metrics.clients),

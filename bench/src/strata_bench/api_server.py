@@ -68,6 +68,12 @@ class ApiServer:
             self.kubectl("label", "namespace", name, f"pod-security.kubernetes.io/warn={level}")
         return name
 
+    def define(self, file: Path) -> None:
+        """Makes sure of the CustomResourceDefinitions of a file; one without any is nothing to do."""
+        if "kind:" in file.read_text():
+            self.kubectl("apply", "--server-side", "--filename", str(file))
+            self.kubectl("wait", "--for=condition=Established", "--timeout=120s", "--filename", str(file))
+
     def dry_run(self, namespace: str, manifests: str) -> subprocess.CompletedProcess[str]:
         """What the server says to manifests, taken strictly."""
         where = ("--kubeconfig", str(self.kubeconfig), "--namespace", namespace)

@@ -138,11 +138,20 @@ def service_commands(service: str) -> ServiceCommands:
 
 @dataclass
 class PostgreSQL:
-    """A throw-away cluster with TLS on loopback; `postgres` owns its files where the tests run as root."""
+    """A throw-away cluster with TLS on loopback; `postgres` owns its files where the tests run as root.
+
+    Args:
+        binaries: directory of initdb and pg_ctl.
+        directory: of its files.
+        certificate: of the server.
+        plain_address: of this machine, at which it listens too, without TLS; empty: loopback alone.
+        port: at all addresses.
+    """
 
     binaries: Path
     directory: Path
     certificate: pki.Certificate
+    plain_address: str = ""
     port: int = field(default_factory=free_port)
 
     def _run(self, *arguments: str) -> None:
@@ -177,9 +186,11 @@ class PostgreSQL:
         data = str(self.directory / "data")
         self._run("initdb", "-D", data, "-U", "admin", "--no-sync", "--encoding=UTF8", "--locale=C.UTF-8")
         hba = Path(data) / "pg_hba.conf"
-        hba.write_text("local all admin trust\nhostssl all all 127.0.0.1/32 scram-sha-256\n")
+        plain = f"hostnossl all all {self.plain_address}/32 scram-sha-256\n" if self.plain_address else ""
+        hba.write_text(f"local all admin trust\nhostssl all all 127.0.0.1/32 scram-sha-256\n{plain}")
+        addresses = f"127.0.0.1,{self.plain_address}" if self.plain_address else "127.0.0.1"
         options = (
-            f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={self.directory} "
+            f"-p {self.port} -c listen_addresses={addresses} -c unix_socket_directories={self.directory} "
             f"-c fsync=off -c ssl=on -c ssl_cert_file={self.directory}/server.crt "
             f"-c ssl_key_file={self.directory}/server.key"
         )
@@ -227,13 +238,13 @@ def find_postgresql() -> Path | None:
 
 
 @contextlib.contextmanager
-def postgresql_cluster(binaries: Path) -> Iterator[PostgreSQL]:
+def postgresql_cluster(binaries: Path, plain_address: str = "") -> Iterator[PostgreSQL]:
     """A running cluster, gone afterwards."""
     authority, key = pki.create_authority("contract-tests")
     certificate = pki.issue(authority, key, "postgresql", ["localhost"], ["127.0.0.1"])
     directory = Path(tempfile.mkdtemp(prefix="strata-postgresql-"))
     directory.chmod(0o755)
-    cluster = PostgreSQL(binaries, directory, certificate)
+    cluster = PostgreSQL(binaries, directory, certificate, plain_address)
     try:
         cluster.start()
         yield cluster

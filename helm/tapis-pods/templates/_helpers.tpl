@@ -11,6 +11,7 @@
 {{- define "tapis-pods.settingsName" -}}{{ include "tapis-pods.fullname" . }}-settings{{- end -}}
 {{- define "tapis-pods.authoritiesName" -}}{{ include "tapis-pods.fullname" . }}-authorities{{- end -}}
 {{- define "tapis-pods.tenantsName" -}}{{ include "tapis-pods.fullname" . }}-tenants{{- end -}}
+{{- define "tapis-pods.statusPageName" -}}{{ include "tapis-pods.fullname" . }}-status-page{{- end -}}
 {{- define "tapis-pods.reconcilerName" -}}{{ include "tapis-pods.fullname" . }}-reconciler{{- end -}}
 
 {{/* Pods that answer. */}}

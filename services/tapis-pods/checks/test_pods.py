@@ -42,6 +42,15 @@ def test_a_caller_without_pods_sees_none(api: Api, issuer_token: Callable[[str],
     assert envelope(api.get("/v3/pods", issuer_token(AUDIENCE.name)))["result"] == []
 
 
+def test_a_name_without_a_pod_shows_that(site: Site, settings: Pods, http: requests.Session) -> None:
+    """A name below that of the pods which no pod has responds 404 with a page of the Pods API."""
+    if site.platform.ingress.certificate.source == "acme":
+        pytest.skip("a name without a pod has no certificate where each name gets its own")
+    # two hyphens: no pod can have it
+    answer = http.get(f"https://no-pod-x.{settings.hostname}.{site.domain}/", timeout=30)
+    assert (answer.status_code, "no pod with this name" in answer.text) == (404, True)
+
+
 def test_both_parts_run(kubectl: Kubectl, settings: Pods, site: Site) -> None:
     """The Pods API has as many ready pods as site.yaml sets, and one ready reconciler."""
     options = ("--namespace", SERVICE.namespace_of(site), "--output", "json")

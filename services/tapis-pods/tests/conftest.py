@@ -20,6 +20,7 @@ from strata_bench.helm import Helm
 from strata_bench.service_processes import Service, running
 from strata_bench.services import PostgreSQL, free_port, service_python
 from strata_bench.token_issuer import Issuer, running_issuer
+from strata_bench.traefik import KINDS
 from strata_bench.waiting import eventually
 
 from .kubelet import Kubelet, running_kubelet
@@ -46,6 +47,8 @@ TEMPLATES = [
         },
     }
 ]
+BESIDE_PODS = "services,ingresses,ingressroutetcps,middlewares.traefik.io,middlewaretcps"
+"""Kinds of what the reconciler makes for a pod."""
 SECONDS = 60
 """In which a loaded machine does what takes it half a second."""
 
@@ -81,6 +84,7 @@ def environment(
 def accounts(api_server: ApiServer, helm: Helm, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Kubeconfigs of the two service accounts, which have the rights of the chart pods-tenant and no others."""
     directory = tmp_path_factory.mktemp("accounts")
+    api_server.define(KINDS)
     for namespace in ("strata-system", *(str(tenant["name"]) for tenant in TENANTS)):
         if not api_server.kubectl("get", "namespace", namespace, "--ignore-not-found"):
             api_server.kubectl("create", "namespace", namespace)
@@ -115,6 +119,8 @@ def api(
         **environment,
         "PODS_KUBECONFIG": str(accounts["api"]),
         "PODS_ISSUER": issuer.url,
+        # the ingress controller of the tests reaches it at this machine's own address
+        "PODS_BIND_ADDRESS": "0.0.0.0",  # noqa: S104
         "PODS_BIND_PORT": str(port),
         "PODS_METRICS_PORT": str(free_port()),
         "PODS_RATE_LIMIT": "100000/minute",
@@ -129,7 +135,7 @@ def clean(postgresql: PostgreSQL, environment: dict[str, str], api_server: ApiSe
     """No pods."""
     postgresql.sql("DELETE FROM pods; DELETE FROM templates; DELETE FROM images", environment["PODS_DATABASE_NAME"])
     for tenant in TENANTS:
-        api_server.kubectl("-n", str(tenant["name"]), "delete", "pods,services,ingresses", "--all", "--now")
+        api_server.kubectl("-n", str(tenant["name"]), "delete", f"pods,{BESIDE_PODS}", "--all", "--now")
 
 
 @pytest.fixture(scope="session")

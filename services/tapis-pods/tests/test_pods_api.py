@@ -10,6 +10,7 @@ import pytest
 import requests
 
 from strata_bench.service_processes import Service
+from strata_bench.services import PostgreSQL
 from strata_bench.token_issuer import Issuer
 
 from .conftest import IMAGE, User
@@ -38,7 +39,9 @@ def test_a_new_pod_has_the_defaults_of_tapis(alice: User) -> None:
     assert pod["resources"] == {
         "cpu_request": 250, "cpu_limit": 2000, "mem_request": 256, "mem_limit": 3072, "gpus": 0,
     }  # fmt: skip
-    assert pod["networking"] == {"default": {"protocol": "http", "port": 5000, "url": "web1.pods.lab.strata.test"}}
+    assert pod["networking"] == {
+        "default": {"protocol": "http", "port": 5000, "url": "web1.pods.lab.strata.test", "ip_allow_list": []}
+    }
     assert (pod["time_to_stop_default"], pod["time_to_stop_instance"]) == (43200, None)
     assert alice.pod("web1") == pod
     assert alice("GET").json()["result"] == [pod]
@@ -64,10 +67,13 @@ def test_a_new_pod_has_the_defaults_of_tapis(alice: User) -> None:
         ({"image": "", "template": "a b"}, ["is no template"]),
         ({"image": "", "template": "postgres:latest"}, ["there is no template postgres"]),
         ({"volume_mounts": {"/data": {"type": "tapisvolume", "source_id": "v"}}}, ["volumes and snapshots"]),
-        ({"networking": {"default": {"protocol": "tcp", "port": 1}}}, ["protocol tcp is not available"]),
-        ({"networking": {"default": {"protocol": "postgres", "port": 1}}}, ["protocol postgres is not available"]),
+        ({"networking": {"default": {"protocol": "udp", "port": 1}}}, ["body.networking.default.protocol"]),
         ({"networking": {"default": {"port": 80, "tapis_auth": True}}}, ["tapis_auth is not available"]),
-        ({"networking": {"default": {"port": 80, "ip_allow_list": ["::1"]}}}, ["ip_allow_list is not available"]),
+        ({"networking": {"default": {"ip_allow_list": ["a`) || Host(`b"]}}}, ["ip_allow_list.0", "192.0.2.0/24"]),
+        ({"networking": {"default": {"ip_allow_list": ["fe80::1%eth0"]}}}, ["is no address and no network"]),
+        ({"networking": {"default": {"ip_allow_list": ["192.0.2.7/24"]}}}, ["write 192.0.2.0/24 for the network"]),
+        ({"networking": {"default": {"ip_allow_list": ["::1"] * 65}}}, ["body.networking.default.ip_allow_list"]),
+        ({"networking": {"default": {"protocol": "local_only", "ip_allow_list": ["::1"]}}}, ["no name leads to"]),
         ({"networking": {"default": {"port": 70000}}}, ["body.networking.default.port"]),
         ({"networking": {"a b": {"port": 80}}}, ["body.networking"]),
         ({"networking": {"key`) || Host(`x": {"port": 80}}}, ["body.networking"]),
@@ -212,3 +218,26 @@ def test_passwords_and_environment_are_in_no_log(alice: User, api: Service) -> N
     alice("PUT", "/web1", {"environment_variables": {"SECRET": "another-needle"}})
     api.logged(path="/v3/pods/web1", method="PUT")
     assert not [word for word in (password, "needle") if word in api.log]
+
+
+def test_ports_with_names_have_urls_and_lists_of_addresses(alice: User) -> None:
+    allowed = ["192.0.2.0/24", "2001:db8::/32", "198.51.100.7"]
+    networking = {
+        "default": {"protocol": "postgres", "port": 5432, "ip_allow_list": allowed},
+        "line": {"protocol": "tcp", "port": 7},
+        "inner": {"protocol": "local_only", "port": 8},
+    }
+    found = alice.create("db1", networking=networking, status_requested="OFF")["networking"]
+    assert found["default"]["ip_allow_list"] == allowed
+    assert {key: entry["url"] for key, entry in found.items()} == {
+        "default": "db1.pods.lab.strata.test", "line": "db1-line.pods.lab.strata.test", "inner": "",
+    }  # fmt: skip
+
+
+def test_a_row_of_an_earlier_release_is_unchanged_by_the_same_values(
+    alice: User, postgresql: PostgreSQL, environment: dict[str, str]
+) -> None:
+    alice.create("web1", status_requested="OFF", description="same")
+    older = "UPDATE pods SET spec = spec #- '{networking,default,ip_allow_list}' WHERE pod_id = 'web1'"
+    postgresql.sql(older, environment["PODS_DATABASE_NAME"])
+    assert alice("PUT", "/web1", {"description": "same"}).json()["message"] == "Pod unchanged."

@@ -10,7 +10,7 @@ from strata_bench.api_server import ApiServer
 from strata_bench.services import PostgreSQL
 from strata_bench.waiting import eventually
 
-from .conftest import DOMAIN, IMAGE, SECONDS, StartReconciler, User
+from .conftest import BESIDE_PODS, DOMAIN, IMAGE, SECONDS, StartReconciler, User
 from .kubelet import Kubelet
 
 
@@ -30,8 +30,8 @@ def test_a_pod_lives_as_tapis_has_it(
         assert running["networking"]["default"]["url"] == f"web1.{DOMAIN}"
         assert running["networking"]["admin"]["url"] == f"web1-admin.{DOMAIN}"
         assert running["start_instance_ts"] < running["time_to_stop_ts"]
-        (ingress,) = objects(api_server, "ingresses")
-        hosts = {rule["host"]: rule["http"]["paths"][0]["backend"]["service"] for rule in ingress["spec"]["rules"]}
+        rules = [rule for ingress in objects(api_server, "ingresses") for rule in ingress["spec"]["rules"]]
+        hosts = {rule["host"]: rule["http"]["paths"][0]["backend"]["service"] for rule in rules}
         assert hosts == {
             f"web1.{DOMAIN}": {"name": "pods-web1", "port": {"number": 8000}},
             f"web1-admin.{DOMAIN}": {"name": "pods-web1", "port": {"number": 8001}},
@@ -46,7 +46,7 @@ def test_a_pod_lives_as_tapis_has_it(
         assert alice("GET", "/web1/stop").status_code == 200
         stopped = alice.wait("web1", "STOPPED")
         assert (stopped["status_requested"], stopped["time_to_stop_ts"]) == ("OFF", None)
-        assert not objects(api_server, "pods,services,ingresses")
+        assert not objects(api_server, f"pods,{BESIDE_PODS}")
         assert alice("GET", "/web1/logs").json()["result"]["logs"] == hello
 
         assert alice("POST", "/web1/start").status_code == 200
@@ -72,7 +72,7 @@ def test_a_pod_lives_as_tapis_has_it(
 
         assert alice("DELETE", "/web1").status_code == 200
         assert alice("GET", "/web1").status_code == 404
-        eventually(lambda: not objects(api_server, "pods,services,ingresses"), SECONDS, "nothing is left")
+        eventually(lambda: not objects(api_server, f"pods,{BESIDE_PODS}"), SECONDS, "nothing is left")
 
         def free() -> bool:
             return alice("POST", "", {"pod_id": "web1", "image": IMAGE, "status_requested": "OFF"}).status_code == 200
@@ -166,6 +166,36 @@ def test_what_is_lost_in_kubernetes_comes_back_and_what_is_strange_goes(
         labels = "app.kubernetes.io/managed-by=strata-pods,strata.dev/pod=stray"
         api_server.kubectl("-n", "research", "run", "pods-stray", "--image=none", f"--labels={labels}")
         eventually(lambda: len(objects(api_server, "pods")) == 1, SECONDS, "the stray pod is gone")
+
+
+def test_a_name_leads_to_a_container_that_runs_only(
+    alice: User, start_reconciler: StartReconciler, kubelet: Kubelet, api_server: ApiServer
+) -> None:
+    def turn(state: dict[str, Any]) -> None:
+        one = {
+            "name": "main",
+            "ready": "running" in state,
+            "restartCount": 1,
+            "state": state,
+            "image": "",
+            "imageID": "",
+        }
+        patch = ("--subresource=status", "--type=merge", "-p", json.dumps({"status": {"containerStatuses": [one]}}))
+        api_server.kubectl("-n", "research", "patch", "pod", "pods-web1", *patch)
+
+    with start_reconciler():
+        alice.create("web1")
+        alice.wait("web1", "AVAILABLE")
+        (before,) = objects(api_server, "services")
+        assert len(objects(api_server, "ingresses")) == 1
+        turn({"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}})
+        alice.wait("web1", "ERROR")
+        assert not objects(api_server, "ingresses")
+        turn({"running": {"startedAt": "2026-01-01T00:00:00Z"}})
+        alice.wait("web1", "AVAILABLE")
+        assert len(objects(api_server, "ingresses")) == 1
+        (after,) = objects(api_server, "services")
+        assert after["metadata"]["uid"] == before["metadata"]["uid"]
 
 
 def test_20_pods_at_once(

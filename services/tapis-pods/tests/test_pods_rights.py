@@ -25,6 +25,9 @@ from .test_pods_life import objects
         ("reconciler", "create", "networkpolicies"),
         ("reconciler", "create", "rolebindings"),
         ("reconciler", "update", "resourcequotas"),
+        ("reconciler", "create", "ingressroutes.traefik.io"),
+        ("reconciler", "create", "tlsoptions.traefik.io"),
+        ("api", "create", "ingressroutetcps.traefik.io"),
     ],
 )
 def test_they_may_do_no_more(api_server: ApiServer, accounts: dict[str, Path], part: str, verb: str, what: str) -> None:
@@ -35,7 +38,7 @@ def test_they_may_do_no_more(api_server: ApiServer, accounts: dict[str, Path], p
         assert answer.strip() == "no"
 
 
-@pytest.mark.parametrize("what", ["pods", "services", "ingresses"])
+@pytest.mark.parametrize("what", ["pods", "services", "ingresses", "ingressroutetcps.traefik.io"])
 def test_the_reconciler_has_no_rights_elsewhere(api_server: ApiServer, accounts: dict[str, Path], what: str) -> None:
     for namespace in ("strata-system", "kube-system", "default"):
         answer = api_server.kubectl(

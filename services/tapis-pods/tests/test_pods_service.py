@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -117,6 +118,30 @@ def test_pods_need_a_tenant(lab_with: LabWith) -> None:
     file.write_text(yaml.safe_dump(content))
     with pytest.raises(SiteError, match="in whose namespace pods run"):
         load_site(file)
+
+
+def test_names_without_a_pod_lead_to_the_page_alone(objects_of: ObjectsOf, lab: Path) -> None:
+    found = {(item["kind"], item["metadata"]["name"]): item.get("spec") for item in objects_of(SERVICE, lab)}
+    (route,) = found["IngressRoute", "tapis-pods-status-page"]["routes"]
+    assert route["match"] == r"HostRegexp(`^[a-z0-9-]+\.pods\.lab\.strata\.test$`)"
+    # the route of a pod's name has the length of its rule
+    assert route["priority"] == 1
+    assert route["middlewares"] == [{"name": "tapis-pods-status-page"}]
+    assert found["Middleware", "tapis-pods-status-page"] == {"replacePath": {"path": "/v3/status-page"}}
+    published = [path["path"] for rule in found["Ingress", "tapis-pods"]["rules"] for path in rule["http"]["paths"]]
+    assert published == ["/v3/pods"]
+
+
+def test_each_name_gets_a_certificate_where_an_acme_server_issues_them(
+    values_of: ValuesOf, lab: Path, tmp_path: Path
+) -> None:
+    content = yaml.safe_load(lab.read_text())
+    assert values_of(SERVICE, lab)["ingress"]["certificateResolver"] == ""
+    content["platform"]["ingress"] = {"certificate": {"source": "acme", "email": "operators@example.org"}}
+    shutil.copytree(lab.parent, tmp_path / "lab")
+    file = tmp_path / "lab" / "site.yaml"
+    file.write_text(yaml.safe_dump(content))
+    assert values_of(SERVICE, file)["ingress"]["certificateResolver"] == "acme"
 
 
 def test_settings_and_tenants_are_those_that_the_service_reads(objects_of: ObjectsOf, lab: Path) -> None:

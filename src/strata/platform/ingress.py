@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import Mapping
 
 from strata.catalogue.needs import Metrics
-from strata.catalogue.needs.hostname import INGRESS_CLASS, INGRESS_NAMESPACE
+from strata.catalogue.needs.hostname import CERTIFICATE_RESOLVER, INGRESS_CLASS, INGRESS_NAMESPACE
 from strata.catalogue.service import Values, image
 from strata.image_reference import ImageReference
 from strata.inventory.ports import INGRESS
@@ -19,7 +19,6 @@ from strata.toolchain import load_versions
 INGRESS_RELEASE = "traefik"
 CERTIFICATE_SECRET = "site-certificate"  # noqa: S105 the name of a Secret, not one
 """kubernetes.io/tls Secret in the controller's namespace, applied by strata.platform.secrets."""
-RESOLVER = "acme"
 HSTS = "hsts"
 PORT, PING_PORT = 8443, 8080
 METRICS = Metrics(9100)
@@ -64,7 +63,10 @@ def values(site: Site, outputs: CloudOutputs | None, images: Mapping[str, ImageR
                     # longer than the load balancer needs to notice that the pod ends
                     "lifeCycle": {"requestAcceptGraceTimeout": "6s", "graceTimeOut": "30s"},
                 },
-                "tls": {"enabled": True, **({"certResolver": RESOLVER} if certificate.source == "acme" else {})},
+                "tls": {
+                    "enabled": True,
+                    **({"certResolver": CERTIFICATE_RESOLVER} if certificate.source == "acme" else {}),
+                },
                 "middlewares": [f"{INGRESS_NAMESPACE}-{HSTS}@kubernetescrd"],
             },
         },
@@ -115,7 +117,7 @@ def _certificate(certificate: IngressCertificate) -> Values:
         "deployment": {"kind": "Deployment", "replicas": 1},
         "persistence": {"enabled": True, "size": "128Mi"},
         "podSecurityContext": {"seccompProfile": {"type": "RuntimeDefault"}, "fsGroup": 65532},
-        "certificatesResolvers": {RESOLVER: resolver},
+        "certificatesResolvers": {CERTIFICATE_RESOLVER: resolver},
     }
 
 

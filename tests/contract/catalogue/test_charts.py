@@ -30,6 +30,7 @@ from ...unit.platform.test_values import DIGEST, IMAGES, SITES, Secrets, state_o
 
 HELM = Path(sys.executable).with_name("helm")
 RECORDED = REPOSITORY / "tests" / "contract" / "charts" / "recorded"
+INGRESS_KINDS = REPOSITORY / "lab" / "charts" / "traefik" / "crds" / "traefik.io.yaml"
 POD_PATHS = {"CronJob": ("spec", "jobTemplate", "spec", "template"), "Pod": ()}
 Object = dict[str, Any]
 
@@ -293,13 +294,13 @@ def test_its_notes_tell_how_to_try_it_and_where_to_look(case: Case, tmp_path: Pa
 
 
 def define(case: Case, api_server: ApiServer, file: Path) -> None:
-    """Custom resources that another project's chart defines, as far as they are recorded."""
+    """Custom resources of the ingress controller, and of another project's chart as far as they are recorded."""
+    api_server.define(INGRESS_KINDS)
     for need in case.service.needs(case.service.of(case.state.site)):
         if isinstance(need, UpstreamChart):
             recorded = json.loads((RECORDED / f"{need.chart}.json").read_text())
             file.write_text(yaml.safe_dump_all(recorded.get("customResources", [])))
-            api_server.kubectl("apply", "--server-side", "--filename", str(file))
-            api_server.kubectl("wait", "--for=condition=Established", "--timeout=120s", "--filename", str(file))
+            api_server.define(file)
 
 
 @every

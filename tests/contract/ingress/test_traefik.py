@@ -4,65 +4,21 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 import requests
 import yaml
 
-from strata.catalogue.service import Values
 from strata.inventory.ports import INGRESS
-from strata.models import Site, load_site
-from strata.models.platform import Ingress, IngressCertificate
-from strata.platform import ingress
-from strata.site.outputs import CloudOutputs, ImageOutputs, InstanceOutput
-from strata.site.paths import REPOSITORY
-from strata.toolchain import cache, charts, load_versions
-from strata_bench.services import free_port
-from strata_bench.waiting import eventually, responds
+from strata.models.platform import IngressCertificate
+from strata.toolchain import charts
+from strata_bench.traefik import BALANCER, DIGEST, HELM, SUBSTITUTE, arguments, pod, render, running, values
+from strata_bench.waiting import eventually
 
-HELM = str(Path(sys.executable).with_name("helm"))
-SUBSTITUTE = REPOSITORY / "lab" / "charts" / "traefik"
-DIGEST = "sha256:" + "a" * 64
-BALANCER = "10.0.0.5"
 ACME = IngressCertificate(source="acme", email="operators@example.org", directory="https://acme.example.org/directory")
-Objects = dict[tuple[str, str], dict[str, Any]]
-
-
-def site_with(certificate: IngressCertificate) -> Site:
-    """The lab with certificates from elsewhere."""
-    site = load_site(REPOSITORY / "inventories" / "lab" / "site.yaml")
-    platform = site.platform.model_copy(update={"ingress": Ingress(certificate=certificate)})
-    return site.model_copy(update={"platform": platform})
-
-
-def values(certificate: IngressCertificate | None = None) -> Values:
-    balancer = InstanceOutput(id="1", name="services-1", address=BALANCER, flavor="cpu", roles=("load_balancer",))
-    outputs = CloudOutputs(instances={"services-1": balancer}, networks={})
-    images = ImageOutputs(images={"traefik": f"registry.example.org:5000/strata/traefik@{DIGEST}"})
-    return ingress.values(site_with(certificate or IngressCertificate()), outputs, images.images)
-
-
-def render(given: Values, chart: Path = SUBSTITUTE) -> Objects:
-    command = [HELM, "template", "traefik", str(chart), "--namespace", "traefik", "--values", "-"]
-    done = subprocess.run(command, input=json.dumps(given), capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return {(o["kind"], o["metadata"]["name"]): o for o in yaml.safe_load_all(done.stdout) if o}
-
-
-def pod(objects: Objects) -> dict[str, Any]:
-    (found,) = (o for (kind, _), o in objects.items() if kind in ("DaemonSet", "Deployment"))
-    return dict(found["spec"]["template"]["spec"])
-
-
-def arguments(objects: Objects) -> set[str]:
-    return set(pod(objects)["containers"][0]["args"])
 
 
 @pytest.mark.parametrize("certificate", [IngressCertificate(), ACME], ids=["site", "acme"])
@@ -122,28 +78,6 @@ def test_substitute_refuses_other_values(key: str) -> None:
     done = subprocess.run(command, input=given, capture_output=True, text=True, check=False)
     assert done.returncode != 0
     assert key in done.stderr
-
-
-@contextmanager
-def running(given: list[str], tmp_path: Path) -> Iterator[tuple[str, Path, list[str]]]:
-    """The real binary, with the arguments but on free ports: its URL, its log, and the arguments then."""
-    tool = cache.find("traefik", load_versions().components["traefik"])
-    if tool is None:
-        pytest.skip("traefik was not built: `strata doctor`")
-    ping, secure = free_port(), free_port()
-    ports = {":8080/": f"127.0.0.1:{ping}/", ":8443/": f"127.0.0.1:{secure}/"}
-    ports |= {port: f"127.0.0.1:{free_port()}/" for port in (":8000/", ":9100/")}
-    for old, new in ports.items():
-        given = [a.replace(f"address={old}", f"address={new}") for a in given]
-    given = [a.replace("/data/acme.json", str(tmp_path / "acme.json")) for a in given]
-    log = tmp_path / "log"
-    command = [str(tool.path), *given]
-    with log.open("w") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
-        try:
-            responds(f"http://127.0.0.1:{ping}/ping", process, log)
-            yield f"https://127.0.0.1:{secure}", log, command
-        finally:
-            process.kill()
 
 
 def request(url: str) -> requests.Response:

@@ -20,6 +20,8 @@ READING = frozenset({"GET", "HEAD", "OPTIONS"})
 
 Outcome = Literal["success", "denied", "failure"]
 
+UNCHANGED: Literal["unchanged"] = "unchanged"
+
 log = structlog.get_logger(__name__)
 
 
@@ -48,6 +50,11 @@ def describe(request: Request, change: Change) -> None:
     request.state.change = change
 
 
+def skip(request: Request) -> None:
+    """Says that a request changes nothing, whatever its method: it is not recorded."""
+    request.state.change = UNCHANGED
+
+
 def record(scope: Scope, status: int, records: Counter) -> None:
     """Writes the record of an answered request, if it changes something. The middleware calls it.
 
@@ -57,8 +64,10 @@ def record(scope: Scope, status: int, records: Counter) -> None:
         records: the count, with the labels action and outcome.
     """
     state: MutableMapping[str, Any] = scope["state"]
-    change: Change | None = state.get("change")
+    change: Change | Literal["unchanged"] | None = state.get("change")
     route = getattr(scope.get("route"), "path", None)
+    if change == UNCHANGED:
+        return
     if change is None:
         # 405: the method may be any text, and nothing was tried
         if scope["method"] in READING or route is None or status == 405:

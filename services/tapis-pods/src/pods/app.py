@@ -7,7 +7,7 @@ from fastapi import FastAPI
 from pods.execution import Executor
 from pods.logs import Reader
 from pods.migrations import MIGRATIONS
-from pods.routes import actions, execution, images, permissions, pods, templates
+from pods.routes import actions, execution, images, permissions, pods, status_page, templates
 from pods.settings import Settings
 from strata_http import app
 from strata_http.app import Api
@@ -29,6 +29,7 @@ API = Api(
         permissions.router,
         execution.router,
     ),
+    public_routers=(status_page.router,),
     migrations=MIGRATIONS,
     errors=ENVELOPE,
 )

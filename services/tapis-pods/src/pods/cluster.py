@@ -6,24 +6,55 @@ import contextlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx2
 from lightkube import Client
 from lightkube.codecs import from_dict
 from lightkube.core.decoders import decode_watch_event
 from lightkube.core.exceptions import ApiError
+from lightkube.generic_resource import create_namespaced_resource
 from lightkube.models.meta_v1 import Status
 from lightkube.resources.core_v1 import Pod, Service
 from lightkube.resources.networking_v1 import Ingress
 
 from pods.logs import TAIL_LINES, kubernetes_configuration, tail
 from pods.objects import CONTAINER, GRACE_SECONDS, LABELS, MANAGER, POD_LABEL, RUN_ANNOTATION, Manifest, object_name
+from pods.routing import GROUP, VERSION
 
+SERVICE = "Service"
+PUBLISHED: dict[str, Any] = {
+    "IngressRouteTCP": create_namespaced_resource(GROUP, VERSION, "IngressRouteTCP", "ingressroutetcps"),
+    "Ingress": Ingress,
+    "Middleware": create_namespaced_resource(GROUP, VERSION, "Middleware", "middlewares"),
+    "MiddlewareTCP": create_namespaced_resource(GROUP, VERSION, "MiddlewareTCP", "middlewaretcps"),
+    SERVICE: Service,
+}
+"""Kinds of objects beside the Pod, in the order in which they are removed."""
 WATCH_SECONDS = 240
 FORBIDDEN, NOT_FOUND = 403, 404
 _QUOTA = re.compile(r"exceeded quota|status unknown for quota")
 _RIGHTS = re.compile(r" cannot [a-z]+ resource ")
+
+
+class Published(NamedTuple):
+    """An object beside the Pod.
+
+    Args:
+        kind: of Kubernetes.
+        name: of the object.
+        run: that it belongs to; empty where it does not say.
+    """
+
+    kind: str
+    name: str
+    run: str
+
+    @classmethod
+    def of(cls, manifest: Manifest) -> Published:
+        """What it will be once it is applied."""
+        found = manifest["metadata"]
+        return cls(manifest["kind"], found["name"], found["annotations"][RUN_ANNOTATION])
 
 
 class Refused(Exception):
@@ -46,25 +77,23 @@ class Cluster:
 
     def pods(self, tenant: str) -> dict[str, Pod]:
         """By pod id."""
-        return self._listed(Pod, tenant)
+        # one by another name is none of ours: members may label their own pods as they like
+        return {pod_id: item for pod_id, item in self._listed(Pod, tenant) if item.metadata.name == object_name(pod_id)}
 
-    def published(self, tenant: str) -> dict[str, set[tuple[str, str]]]:
-        """Kind and run of the Services and Ingresses, by pod id."""
-        found: dict[str, set[tuple[str, str]]] = {}
-        for kind in (Service, Ingress):
-            for pod_id, item in self._listed(kind, tenant).items():
-                run = (item.metadata.annotations or {}).get(RUN_ANNOTATION, "")
-                found.setdefault(pod_id, set()).add((kind.__name__, run))
+    def published(self, tenant: str) -> dict[str, set[Published]]:
+        """What there is beside the Pods, by pod id."""
+        found: dict[str, set[Published]] = {}
+        for kind, resource in PUBLISHED.items():
+            for pod_id, item in self._listed(resource, tenant):
+                if f"{item.metadata.name}-".startswith(f"{object_name(pod_id)}-"):
+                    run = (item.metadata.annotations or {}).get(RUN_ANNOTATION, "")
+                    found.setdefault(pod_id, set()).add(Published(kind, item.metadata.name, run))
         return found
 
-    def _listed(self, kind: Any, tenant: str) -> dict[str, Any]:
-        items = self._client.list(kind, namespace=tenant, labels={**LABELS})
-        # one by another name is none of ours: members may label their own pods as they like
-        return {
-            pod_id: item
-            for item in items
-            if (pod_id := (item.metadata.labels or {}).get(POD_LABEL)) and item.metadata.name == object_name(pod_id)
-        }
+    def _listed(self, kind: Any, tenant: str) -> Iterator[tuple[str, Any]]:
+        for item in self._client.list(kind, namespace=tenant, labels={**LABELS}):
+            if pod_id := (item.metadata.labels or {}).get(POD_LABEL):
+                yield pod_id, item
 
     def apply(self, manifest: Manifest) -> None:
         """Creates or corrects an object.
@@ -88,12 +117,13 @@ class Cluster:
         with _gone():
             self._client.delete(Pod, object_name(pod_id), namespace=tenant, grace_period=GRACE_SECONDS)
 
-    def unpublish(self, tenant: str, pod_id: str, *kinds: str) -> None:
-        """Removes Service and Ingress, or those of these kinds."""
-        for kind in (Ingress, Service):
-            if not kinds or kind.__name__ in kinds:
-                with _gone():
-                    self._client.delete(kind, object_name(pod_id), namespace=tenant)
+    def unpublish(self, tenant: str, found: set[Published]) -> None:
+        """Removes objects; what refers to another goes before it."""
+        for kind, resource in PUBLISHED.items():
+            for one in found:
+                if one.kind == kind:
+                    with _gone():
+                        self._client.delete(resource, one.name, namespace=tenant)
 
     def log(self, tenant: str, pod_id: str) -> str:
         """The end of a Pod's log; empty where it has none."""

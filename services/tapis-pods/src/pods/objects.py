@@ -1,4 +1,4 @@
-"""What a pod of a user is in Kubernetes: a Pod, a Service, and an Ingress for its names."""
+"""What a pod of a user is in Kubernetes: a Pod and a Service."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from lightkube.models.core_v1 import Pod as PodModel
 
 from pods.images import Image
 from pods.settings import Tenant
-from pods.spec import PodSpec, label
+from pods.spec import PodSpec
 
 MANAGER = "strata-pods"
 """Owner of the objects' fields, and value of their label `managed-by`."""
@@ -33,9 +33,17 @@ def run_of(pod: PodModel) -> int:
     return int(text) if text.isascii() and text.isdigit() else 0
 
 
-def _metadata(pod_id: str, tenant: Tenant, run: int) -> Manifest:
+def metadata(pod_id: str, tenant: Tenant, run: int, name: str = "") -> Manifest:
+    """Of an object of a pod.
+
+    Args:
+        pod_id: of the pod.
+        tenant: in whose namespace it is.
+        run: that it belongs to.
+        name: of the object; empty: the pod's.
+    """
     return {
-        "name": object_name(pod_id),
+        "name": name or object_name(pod_id),
         "namespace": tenant.name,
         "labels": {**LABELS, POD_LABEL: pod_id},
         "annotations": {RUN_ANNOTATION: str(run)},
@@ -80,9 +88,9 @@ def pod(pod_id: str, run: int, spec: PodSpec, tenant: Tenant, owner: str, priori
         limits[tenant.gpus.resource] = requests[tenant.gpus.resource] = str(resources.gpus)
         body["nodeSelector"] = tenant.gpus.node_selector
         body["tolerations"] = tenant.gpus.tolerations
-    metadata = _metadata(pod_id, tenant, run)
-    metadata["annotations"][USER_ANNOTATION] = owner
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": body}
+    found = metadata(pod_id, tenant, run)
+    found["annotations"][USER_ANNOTATION] = owner
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": found, "spec": body}
 
 
 def service(pod_id: str, run: int, spec: PodSpec, tenant: Tenant) -> Manifest | None:
@@ -94,29 +102,4 @@ def service(pod_id: str, run: int, spec: PodSpec, tenant: Tenant) -> Manifest | 
         for _, entry in sorted(spec.networking.items())
     ]
     body = {"type": "ClusterIP", "selector": {**LABELS, POD_LABEL: pod_id}, "ports": ports}
-    return {"apiVersion": "v1", "kind": "Service", "metadata": _metadata(pod_id, tenant, run), "spec": body}
-
-
-def ingress(pod_id: str, run: int, spec: PodSpec, tenant: Tenant, domain: str, ingress_class: str) -> Manifest | None:
-    """The Ingress with a name for each http entry; None without any."""
-    rules = [
-        {
-            "host": f"{label(pod_id, key)}.{domain}",
-            "http": {
-                "paths": [
-                    {
-                        "path": "/",
-                        "pathType": "Prefix",
-                        "backend": {"service": {"name": object_name(pod_id), "port": {"number": entry.port}}},
-                    }
-                ]
-            },
-        }
-        for key, entry in sorted(spec.networking.items())
-        if entry.protocol == "http"
-    ]
-    if not rules:
-        return None
-    body = {"ingressClassName": ingress_class, "rules": rules}
-    metadata = _metadata(pod_id, tenant, run)
-    return {"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": metadata, "spec": body}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata(pod_id, tenant, run), "spec": body}

@@ -6,7 +6,7 @@ seen, and names in Kubernetes come from the pod's, so that nothing is made twice
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Set
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -17,14 +17,14 @@ from lightkube.models.core_v1 import Pod
 from sqlalchemy import Connection, RowMapping, delete, func, null, select, update
 
 from pods import objects, status
-from pods.cluster import Cluster, OverQuota, Refused
+from pods.cluster import SERVICE, Cluster, OverQuota, Published, Refused
 from pods.objects import run_of
+from pods.routing import Routes
 from pods.settings import ReconcileSettings, Tenant
 from pods.spec import PodSpec
 from pods.tables import LOG_ACTION, WITHOUT_INSTANCE, pods
 
 log = structlog.get_logger(__name__)
-Published = Mapping[str, set[tuple[str, str]]]
 
 
 @dataclass(frozen=True)
@@ -53,22 +53,22 @@ class Reconciler:
         for pod_id, row in desired.items():
             try:
                 self._step(tenant, row, actual.get(pod_id), published.get(pod_id, set()))
-            except Refused as error:
-                self._set(row, status=status.ERROR, status_container=status.container("", str(error)))
-                self._note(row, "refused by Kubernetes")
+            except (Refused, ValueError) as error:
+                # what Kubernetes does not take, or a row that no release of the API has written
+                self._observe(row, status.Observed(status.ERROR, status.container("", str(error))))
             except ApiError as error:
                 log.warning("Kubernetes did not do as asked", pod=pod_id, tenant=tenant.name, reason=str(error))
         for pod_id in actual.keys() - desired.keys():
             log.warning("pod without a row is removed", pod=pod_id, tenant=tenant.name)
             self.cluster.delete_pod(tenant.name, pod_id)
         for pod_id in published.keys() - desired.keys():
-            self.cluster.unpublish(tenant.name, pod_id)
+            self._unpublish(tenant, published[pod_id])
 
-    def _step(self, tenant: Tenant, row: RowMapping, actual: Pod | None, published: set[tuple[str, str]]) -> None:
+    def _step(self, tenant: Tenant, row: RowMapping, actual: Pod | None, published: Set[Published]) -> None:
         if row["deleted"] or row["status_requested"] != "ON":
             self._end(tenant, row, actual, published)
         elif actual is None:
-            self._begin(tenant, row)
+            self._begin(tenant, row, published)
         elif run_of(actual) != row["run"]:
             # of a run before, whose end was not awaited; or a member's own pod, by the same name
             self._remove(tenant, row, actual)
@@ -78,17 +78,18 @@ class Reconciler:
         else:
             self._follow(tenant, row, actual, published)
 
-    def _end(self, tenant: Tenant, row: RowMapping, actual: Pod | None, published: set[tuple[str, str]]) -> None:
+    def _end(self, tenant: Tenant, row: RowMapping, actual: Pod | None, published: Set[Published]) -> None:
         if actual is not None:
             if row["status"] != status.DELETING:
                 # first: it is kept even if this process ends before the next line
                 self._keep_log(tenant, row, actual)
                 self._set(row, status=status.DELETING)
+            # from now on, the names lead to the page of the service
+            self._unpublish(tenant, {one for one in published if one.kind != SERVICE})
             self._remove(tenant, row, actual)
             return
         if row["deleted"] or row["status_requested"] == "OFF":
-            if published:
-                self.cluster.unpublish(tenant.name, row["pod_id"])
+            self._unpublish(tenant, set(published))
             if row["deleted"]:
                 self.connection.execute(delete(pods).where(pods.c.pod_id == row["pod_id"]))
                 log.info("pod deleted", pod=row["pod_id"], tenant=tenant.name)
@@ -108,7 +109,7 @@ class Reconciler:
                 time_to_stop_ts=None,
             )
 
-    def _begin(self, tenant: Tenant, row: RowMapping) -> None:
+    def _begin(self, tenant: Tenant, row: RowMapping, published: Set[Published]) -> None:
         if row["status"] in (status.COMPLETE, status.ERROR):
             return  # until a restart
         spec = row["run_spec"]
@@ -117,8 +118,8 @@ class Reconciler:
             spec = row["spec"]
             if not self._set(row, status=status.SETUP, run_spec=spec):
                 return
-        self._publish(tenant, row, PodSpec.model_validate(spec))
         wanted, priority_class = PodSpec.model_validate(spec), self.settings.priority_class
+        self._publish(tenant, row, wanted, published, names=False)
         manifest = objects.pod(row["pod_id"], row["run"], wanted, tenant, row["owner"], priority_class)
         try:
             self.cluster.apply(manifest)
@@ -133,30 +134,37 @@ class Reconciler:
         if row["start_instance_ts"] is None:
             self._note(row, f"run {row['run']} created")
 
-    def _publish(self, tenant: Tenant, row: RowMapping, spec: PodSpec) -> None:
-        pod_id, run = row["pod_id"], row["run"]
-        domain, ingress_class = self.settings.domain, self.settings.ingress_class
-        for kind, manifest in (
-            ("Service", objects.service(pod_id, run, spec, tenant)),
-            ("Ingress", objects.ingress(pod_id, run, spec, tenant, domain, ingress_class)),
-        ):
-            if manifest is None:
-                self.cluster.unpublish(tenant.name, pod_id, kind)
-            else:
+    def _publish(
+        self, tenant: Tenant, row: RowMapping, spec: PodSpec, published: Set[Published], *, names: bool
+    ) -> None:
+        """Makes the Service and, with `names`, what leads the pod's names to it; removes the rest."""
+        service = objects.service(row["pod_id"], row["run"], spec, tenant)
+        routes = Routes(self.settings.domain, self.settings.ingress_class, self.settings.certificate_resolver)
+        manifests = [] if service is None else [service]
+        if names:
+            manifests += routes.manifests(row["pod_id"], row["run"], spec, tenant)
+        desired = {Published.of(manifest) for manifest in manifests}
+        for manifest in manifests:
+            if Published.of(manifest) not in published:
                 self.cluster.apply(manifest)
+        kept = {(one.kind, one.name) for one in desired}
+        self._unpublish(tenant, {one for one in published if (one.kind, one.name) not in kept})
 
-    def _follow(self, tenant: Tenant, row: RowMapping, actual: Pod, published: set[tuple[str, str]]) -> None:
+    def _unpublish(self, tenant: Tenant, found: set[Published]) -> None:
+        if found:
+            self._ping()
+            self.cluster.unpublish(tenant.name, found)
+
+    def _follow(self, tenant: Tenant, row: RowMapping, actual: Pod, published: Set[Published]) -> None:
         ending = row["time_to_stop_ts"]
         if ending is not None and ending <= datetime.now(UTC):
             if self._set(row, status_requested="OFF"):
                 self._note(row, "time_to_stop reached")
             return
         spec = PodSpec.model_validate(row["run_spec"] or row["spec"])
-        protocols = {entry.protocol for entry in spec.networking.values()}
-        kinds = {kind for kind, needed in (("Service", protocols), ("Ingress", protocols & {"http"})) if needed}
-        if {(kind, str(row["run"])) for kind in kinds} != published:
-            self._publish(tenant, row, spec)
         observed = status.observe(actual)
+        # a name leads to a container that runs, else to the page of the service
+        self._publish(tenant, row, spec, published, names=observed.status == status.AVAILABLE)
         if observed.status == status.COMPLETE and row["status"] != observed.status:
             self._keep_log(tenant, row, actual)
         self._observe(row, observed)

@@ -123,6 +123,9 @@ class ReconcileSettings(DatabaseSettings, ClusterSettings):
     model_config = SettingsConfigDict(env_prefix="PODS_")
 
     ingress_class: str = Field(default="traefik", description="IngressClass of the pods' names.")
+    certificate_resolver: str = Field(
+        default="", description="Of Traefik, for tcp and postgres names; empty: the default certificate covers them."
+    )
     priority_class: str = Field(default="", description="PriorityClass of the pods; empty: the cluster's default.")
     bind_address: str = Field(default="127.0.0.1", description="Address to listen on.")
     metrics_port: Port | None = Field(default=9464, description="TCP port of /metrics.")

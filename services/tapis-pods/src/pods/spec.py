@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address, ip_network
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    field_validator,
+    model_validator,
+)
 
 from pods.values import NetworkKey, PodId, Text, VariableName
 
 DEFAULT: Final = "default"
 """Key of the networking entry whose name is the pod's."""
 LONGEST_LABEL = 63
-Protocol = Literal["http", "local_only"]
-OTHER_PROTOCOLS = ("tcp", "postgres")
+Protocol = Literal["http", "tcp", "postgres", "local_only"]
+LONGEST_ALLOW_LIST = 64
 NOT_SERVED: dict[str, Any] = {
     "cors_allow_credentials": False,
     "cors_allow_headers": [],
     "cors_allow_methods": [],
     "cors_allow_origins": [],
     "cors_max_age": 100,
-    "ip_allow_list": [],
     "tapis_auth": False,
     "tapis_auth_allowed_users": ["*"],
     "tapis_auth_response_headers": {},
@@ -35,14 +43,47 @@ class _Given(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+def _check_network(text: str) -> str:
+    try:
+        network = ip_network(text, strict=False)
+    except ValueError:
+        network = None
+    if network is None or "%" in text:
+        raise ValueError(f"{text} is no address and no network; write 192.0.2.7, 192.0.2.0/24 or 2001:db8::/32")
+    if "/" in text and (exact := str(network)).partition("/")[0] != str(ip_address(text.partition("/")[0])):
+        raise ValueError(f"{text} is an address with the length of a network; write {exact} for the network")
+    return text
+
+
+Network = Annotated[str, StringConstraints(max_length=64), AfterValidator(_check_network)]
+
+
 class Networking(_Given):
     """A port of the pod."""
 
     protocol: Protocol = Field(
-        default="http", description="http: https://<name> leads to it; local_only: pods of the tenant reach it."
+        default="http",
+        description="http: https://<name> leads to it; tcp, postgres: TLS to <name>:443 does; "
+        "local_only: pods of the tenant reach it.",
     )
     port: int = Field(default=5000, ge=1, le=65535, description="TCP port that the pod listens on.")
     url: Annotated[Text, Field(description="Set by the service.")] = ""
+    ip_allow_list: list[Network] = Field(
+        default_factory=list,
+        max_length=LONGEST_ALLOW_LIST,
+        description="Addresses and networks (192.0.2.0/24) whose clients the name lets in; empty: all.",
+    )
+
+    @property
+    def published(self) -> bool:
+        """Whether a name leads to the port."""
+        return self.protocol != "local_only"
+
+    @model_validator(mode="after")
+    def _check_allow_list(self) -> Self:
+        if self.ip_allow_list and not self.published:
+            raise ValueError("ip_allow_list is for protocol http, tcp and postgres: no name leads to a local_only port")
+        return self
 
     @model_validator(mode="before")
     @classmethod
@@ -52,8 +93,6 @@ class Networking(_Given):
         for key, default in NOT_SERVED.items():
             if key in values and values[key] != default:
                 raise ValueError(f"{key} is not available at this site; leave it out")
-        if values.get("protocol") in OTHER_PROTOCOLS:
-            raise ValueError(f"protocol {values['protocol']} is not available at this site: use http or local_only")
         return {key: value for key, value in values.items() if key not in NOT_SERVED}
 
 

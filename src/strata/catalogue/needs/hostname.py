@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 
 INGRESS_CLASS = INGRESS_NAMESPACE = "traefik"
+CERTIFICATE_RESOLVER = "acme"
+"""Of the ingress controller, at sites whose certificates an ACME server issues."""
 INGRESS_CONTROLLER = pods_peer(INGRESS_NAMESPACE, {"app.kubernetes.io/name": "traefik"})
 """Peer of NetworkPolicies: the ingress controller's pods."""
 API_HOSTNAME: KeyPath = ("platform", "api_hostname")

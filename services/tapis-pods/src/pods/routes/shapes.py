@@ -42,7 +42,7 @@ def pod_result(row: RowMapping, domain: str) -> PodResult:
     """A pod as the table has it, with the URLs of its ports."""
     spec = PodSpec.model_validate(row["spec"])
     for key, entry in spec.networking.items():
-        entry.url = f"{label(row['pod_id'], key)}.{domain}" if entry.protocol == "http" else ""
+        entry.url = f"{label(row['pod_id'], key)}.{domain}" if entry.published else ""
     return PodResult(
         **spec.model_dump(),
         pod_id=row["pod_id"],
