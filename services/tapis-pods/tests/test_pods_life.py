@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from strata_bench.api_server import ApiServer
@@ -150,7 +151,7 @@ def test_a_pod_ends_when_its_time_is_over(
 
 
 def test_what_is_lost_in_kubernetes_comes_back_and_what_is_strange_goes(
-    alice: User, start_reconciler: StartReconciler, kubelet: Kubelet, api_server: ApiServer
+    alice: User, start_reconciler: StartReconciler, kubelet: Kubelet, api_server: ApiServer, tmp_path: Path
 ) -> None:
     with start_reconciler():
         alice.create("web1")
@@ -166,6 +167,16 @@ def test_what_is_lost_in_kubernetes_comes_back_and_what_is_strange_goes(
         labels = "app.kubernetes.io/managed-by=strata-pods,strata.dev/pod=stray"
         api_server.kubectl("-n", "research", "run", "pods-stray", "--image=none", f"--labels={labels}")
         eventually(lambda: len(objects(api_server, "pods")) == 1, SECONDS, "the stray pod is gone")
+        own = {"app.kubernetes.io/managed-by": "strata-pods", "strata.dev/pod": "stray"}
+        stray = {
+            "apiVersion": "traefik.io/v1alpha1",
+            "kind": "IngressRouteTCP",
+            "metadata": {"name": "pods-stray-line", "namespace": "research", "labels": own},
+            "spec": {"routes": []},
+        }
+        (tmp_path / "stray.yaml").write_text(json.dumps(stray))
+        api_server.kubectl("apply", "--filename", str(tmp_path / "stray.yaml"))
+        eventually(lambda: not objects(api_server, "ingressroutetcps"), SECONDS, "the stray route is gone")
 
 
 def test_a_name_leads_to_a_container_that_runs_only(

@@ -121,7 +121,7 @@ def test_pods_need_a_tenant(lab_with: LabWith) -> None:
 
 
 def test_names_without_a_pod_lead_to_the_page_alone(objects_of: ObjectsOf, lab: Path) -> None:
-    found = {(item["kind"], item["metadata"]["name"]): item.get("spec") for item in objects_of(SERVICE, lab)}
+    found = {(item["kind"], item["metadata"]["name"]): item.get("spec", {}) for item in objects_of(SERVICE, lab)}
     (route,) = found["IngressRoute", "tapis-pods-status-page"]["routes"]
     assert route["match"] == r"HostRegexp(`^[a-z0-9-]+\.pods\.lab\.strata\.test$`)"
     # the route of a pod's name has the length of its rule

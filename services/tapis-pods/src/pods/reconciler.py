@@ -6,7 +6,8 @@ seen, and names in Kubernetes come from the pod's, so that nothing is made twice
 
 from __future__ import annotations
 
-from collections.abc import Set
+import contextlib
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -53,8 +54,7 @@ class Reconciler:
         for pod_id, row in desired.items():
             try:
                 self._step(tenant, row, actual.get(pod_id), published.get(pod_id, set()))
-            except (Refused, ValueError) as error:
-                # what Kubernetes does not take, or a row that no release of the API has written
+            except Refused as error:
                 self._observe(row, status.Observed(status.ERROR, status.container("", str(error))))
             except ApiError as error:
                 log.warning("Kubernetes did not do as asked", pod=pod_id, tenant=tenant.name, reason=str(error))
@@ -118,16 +118,17 @@ class Reconciler:
             spec = row["spec"]
             if not self._set(row, status=status.SETUP, run_spec=spec):
                 return
-        wanted, priority_class = PodSpec.model_validate(spec), self.settings.priority_class
-        self._publish(tenant, row, wanted, published, names=False)
-        manifest = objects.pod(row["pod_id"], row["run"], wanted, tenant, row["owner"], priority_class)
+        with _stored():
+            begun, priority_class = PodSpec.model_validate(spec), self.settings.priority_class
+            manifest = objects.pod(row["pod_id"], row["run"], begun, tenant, row["owner"], priority_class)
+            seconds = PodSpec.model_validate(row["spec"]).seconds
+        self._publish(tenant, row, begun, published, names=False)
         try:
             self.cluster.apply(manifest)
         except OverQuota as error:
             self._observe(row, status.Observed(status.REQUESTED, status.container("", f"waiting: {error}")))
             return
         began = row["start_instance_ts"] or datetime.now(UTC)
-        seconds = PodSpec.model_validate(row["spec"]).seconds
         ending = None if seconds is None else began + timedelta(seconds=seconds)
         times = {"start_instance_ts": began, "time_to_stop_ts": ending}
         self._set(row, status=status.CREATING, status_container=status.container("Pending"), **times)
@@ -142,7 +143,8 @@ class Reconciler:
         routes = Routes(self.settings.domain, self.settings.ingress_class, self.settings.certificate_resolver)
         manifests = [] if service is None else [service]
         if names:
-            manifests += routes.manifests(row["pod_id"], row["run"], spec, tenant)
+            with _stored():
+                manifests += routes.manifests(row["pod_id"], row["run"], spec, tenant)
         desired = {Published.of(manifest) for manifest in manifests}
         for manifest in manifests:
             if Published.of(manifest) not in published:
@@ -161,7 +163,8 @@ class Reconciler:
             if self._set(row, status_requested="OFF"):
                 self._note(row, "time_to_stop reached")
             return
-        spec = PodSpec.model_validate(row["run_spec"] or row["spec"])
+        with _stored():
+            spec = PodSpec.model_validate(row["run_spec"] or row["spec"])
         observed = status.observe(actual)
         # a name leads to a container that runs, else to the page of the service
         self._publish(tenant, row, spec, published, names=observed.status == status.AVAILABLE)
@@ -205,6 +208,15 @@ class Reconciler:
     def _ping(self) -> None:
         """Fails where the lock's connection is gone: another process may be the active one now."""
         self.connection.execute(select(1))
+
+
+@contextlib.contextmanager
+def _stored() -> Iterator[None]:
+    """Around the reading of a row that no release of the API has written: it is that pod's error alone."""
+    try:
+        yield
+    except ValueError as error:
+        raise Refused(f"the stored values cannot be used: {error}") from None
 
 
 def summary(connection: Connection) -> dict[tuple[str, str], int]:
