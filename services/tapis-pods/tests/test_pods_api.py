@@ -62,7 +62,7 @@ def test_a_new_pod_has_the_defaults_of_tapis(alice: User) -> None:
         ({"image": "nginx"}, ["docker.io/library/nginx"]),
         ({"image": ""}, ["image is missing"]),
         ({"template": "postgres:latest"}, ["templates are not available"]),
-        ({"volume_mounts": {"/data": {"type": "tapisvolume", "source_id": "v"}}}, ["volumes and snapshots"]),
+        ({"volume_mounts": {"/data": {"type": "tapisvolume", "source_id": "v"}}}, ["there is no volume v"]),
         ({"networking": {"default": {"protocol": "tcp", "port": 1}}}, ["protocol tcp is not available"]),
         ({"networking": {"default": {"protocol": "postgres", "port": 1}}}, ["protocol postgres is not available"]),
         ({"networking": {"default": {"port": 80, "tapis_auth": True}}}, ["tapis_auth is not available"]),

@@ -118,8 +118,10 @@ class Reconciler:
             if not self._set(row, status=status.SETUP, run_spec=spec):
                 return
         self._publish(tenant, row, PodSpec.model_validate(spec))
+        settings = self.settings
+        volumes = objects.Volumes(settings.volumes_claim, settings.volumes_group)
         manifest = objects.pod(
-            row["pod_id"], row["run"], PodSpec.model_validate(spec), tenant, self.settings.priority_class
+            row["pod_id"], row["run"], PodSpec.model_validate(spec), tenant, settings.priority_class, volumes
         )
         try:
             self.cluster.apply(manifest)

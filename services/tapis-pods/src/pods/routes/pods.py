@@ -10,6 +10,7 @@ from fastapi import APIRouter, HTTPException, Path, Request
 from pods import store
 from pods.access import PODS, Person
 from pods.images import Image
+from pods.mounting import check_mounts
 from pods.routes.shapes import PodResult, pod_result
 from pods.settings import Settings, Tenant
 from pods.spec import DEFAULT, NewPod, PodSpec, UpdatePod, check_names, stored
@@ -24,6 +25,7 @@ MISSING = ENVELOPE.described(
     {403: "Too low a permission.", 404: "It does not exist, or you have no permission for it."}
 )
 IN_USE = ENVELOPE.described({409: "Not possible in the pod's present state, or the name is in use."})
+NOT_MOUNTED = ENVELOPE.described({403: "Too low a permission for a volume or snapshot."})
 PodName = Annotated[Text, Path(min_length=1, max_length=64, description="Name of the pod.")]
 
 
@@ -33,8 +35,8 @@ def settings_of(request: Request) -> Settings:
     return found
 
 
-def _tenant(settings: Settings, caller: Caller, queue: str) -> Tenant:
-    """Whose quota a new pod counts on."""
+def tenant_of(settings: Settings, caller: Caller, queue: str) -> Tenant:
+    """Whose quota a new pod counts on, and whose pods may mount a new volume."""
     own = [name for name in caller.tenants if name in settings.tenants]
     choices = ", ".join(own) or "none"
     if queue != DEFAULT:
@@ -81,14 +83,15 @@ async def list_pods(request: Request, caller: Person, connection: Connection) ->
     return success(request, "Pods retrieved successfully.", found, count=len(found))
 
 
-@router.post("", operation_id="create_pod", summary="Create a pod", responses=IN_USE)
+@router.post("", operation_id="create_pod", summary="Create a pod", responses=IN_USE | NOT_MOUNTED)
 async def create_pod(request: Request, caller: Person, given: NewPod, connection: Transaction) -> Envelope[PodResult]:
     """It starts unless status_requested is OFF."""
     settings = settings_of(request)
-    tenant = _tenant(settings, caller, given.compute_queue)
+    tenant = tenant_of(settings, caller, given.compute_queue)
     describe(request, Change("pods.create", f"pods/{given.pod_id}", tenant.name))
     spec = PodSpec.model_validate(stored(given))
     check_tenant(tenant, spec)
+    await check_mounts(connection, caller, tenant.name, spec.volume_mounts)
     requested = "OFF" if given.status_requested == "OFF" else "ON"
     dumped = spec.model_dump(mode="json")
     if not await store.create(connection, given.pod_id, tenant.name, caller.username, dumped, requested):
@@ -112,7 +115,7 @@ async def update_pod(
     settings = settings_of(request)
     found = await PODS.find(connection, caller, pod_id, "USER", change=True)
     describe(request, Change("pods.update", f"pods/{pod_id}", found["tenant"]))
-    before = found["spec"]
+    before = PodSpec.model_validate(found["spec"]).model_dump(mode="json")
     try:
         check_names(pod_id, given.networking if "networking" in given.model_fields_set else {})
     except ValueError as error:
@@ -122,6 +125,7 @@ async def update_pod(
     if after != before:
         changed = sorted(key for key in after if after[key] != before.get(key))
         check_tenant(_known_tenant(settings, found["tenant"]), spec)
+        await check_mounts(connection, caller, found["tenant"], spec.volume_mounts)
         begin = found["start_instance_ts"]
         ending = begin and spec.seconds is not None and begin + timedelta(seconds=spec.seconds)
         line = f"{caller.username} changed {', '.join(changed)}"
@@ -165,7 +169,9 @@ async def set_status(request: Request, connection: Any, caller: Caller, pod_id: 
         if pod["status_requested"] != "OFF":
             await store.act(connection, pod_id, f"stop requested by {name}", status_requested="OFF")
         return
-    check_tenant(_known_tenant(settings, pod["tenant"]), PodSpec.model_validate(pod["spec"]))
+    spec = PodSpec.model_validate(pod["spec"])
+    check_tenant(_known_tenant(settings, pod["tenant"]), spec)
+    await check_mounts(connection, caller, pod["tenant"], spec.volume_mounts)
     if requested == "RESTART":
         await store.act(connection, pod_id, f"restart requested by {name}", status_requested="RESTART")
         return
