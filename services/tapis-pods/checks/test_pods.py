@@ -42,13 +42,13 @@ def test_a_caller_without_pods_sees_none(api: Api, issuer_token: Callable[[str],
     assert envelope(api.get("/v3/pods", issuer_token(AUDIENCE.name)))["result"] == []
 
 
-def test_both_parts_run(kubectl: Kubectl, settings: Pods, site: Site) -> None:
-    """The Pods API has as many ready pods as site.yaml sets, and one ready reconciler."""
+def test_all_parts_run(kubectl: Kubectl, settings: Pods, site: Site) -> None:
+    """The Pods API has as many ready pods as site.yaml sets, and one ready pod each of the reconciler and for files."""
     options = ("--namespace", SERVICE.namespace_of(site), "--output", "json")
 
     def ready() -> list[int]:
-        names = (SERVICE.name, f"{SERVICE.name}-reconciler")
+        names = (SERVICE.name, f"{SERVICE.name}-reconciler", f"{SERVICE.name}-files")
         found = [json.loads(kubectl("get", "deployment", name, *options)) for name in names]
         return [int(one["status"].get("readyReplicas", 0)) for one in found]
 
-    assert settled(ready, lambda found: found == [settings.replicas, 1]) == [settings.replicas, 1]
+    assert settled(ready, lambda found: found == [settings.replicas, 1, 1]) == [settings.replicas, 1, 1]

@@ -57,7 +57,7 @@ def test_files_come_and_go(alice: Owner, export: Path) -> None:
     assert answer.json()["result"] == "a/b/c.bin", answer.text
     assert (directory / "a/b/c.bin").read_bytes() == content
     # pods of any user write by the group
-    assert oct((directory / "a/b").stat().st_mode & 0o777) == "0o770"
+    assert oct((directory / "a/b").stat().st_mode & 0o7777) == "0o2770"
     assert oct((directory / "a/b/c.bin").stat().st_mode & 0o777) == "0o660"
     alice.upload("data1", "a/b/c.bin", b"second")
     answer = alice("GET", "/volumes/data1/contents/a/b/c.bin")
@@ -183,10 +183,11 @@ def test_what_a_pods_user_keeps_for_itself(alice: Owner) -> None:
         path.mkdir() if name == "shut" else path.write_text("x")
         os.chown(path, 1000, 1000)
         path.chmod(mode)
-    for path in ("secret", "shut/file", "shut?zip=true"):
-        assert_refused(alice("GET", f"/volumes/data1/contents/{path}"), 403, "chmod g+rwX")
+    for wanted in ("secret", "shut/file", "shut?zip=true"):
+        assert_refused(alice("GET", f"/volumes/data1/contents/{wanted}"), 403, "chmod g+rwX")
     assert_refused(alice.upload("data1", "shut/new", b"x"), 403, "chmod g+rwX")
-    assert len(alice("GET", "/volumes/data1/list").json()["result"]) == 2
+    listed = alice("GET", "/volumes/data1/list").json()
+    assert (len(listed["result"]), listed["metadata"]["complete"]) == (2, False)
     found = alice.snapshot("copy1", "data1")
     assert found["status"] == "ERROR"
     assert "Permission denied" in found["status_message"]
@@ -197,16 +198,36 @@ def test_what_a_pods_user_keeps_for_itself(alice: Owner) -> None:
     eventually(lambda: not directory.exists(), SECONDS, "the worker removes the files")
 
 
+def test_folders_too_deep_and_too_full(alice: Owner) -> None:
+    directory = alice.volume("data1")
+    deep = directory / "deep"
+    for _ in range(70):
+        deep = deep / "d"
+    deep.mkdir(parents=True)
+    listed = alice("GET", "/volumes/data1/list").json()
+    assert (listed["metadata"]["complete"], len(listed["result"]) < 70) == (False, True)
+    assert_refused(alice("GET", "/volumes/data1/contents/deep?zip=true"), 400, "folders in each other")
+    found = alice.snapshot("copy1", "data1")
+    assert (found["status"], "folders in each other" in found["status_message"]) == ("ERROR", True)
+    (directory / "full").mkdir()
+    for number in range(10_001):
+        (directory / "full" / f"file{number}").touch()
+    listed = alice("GET", "/volumes/data1/list").json()
+    assert (listed["metadata"]["complete"], len(listed["result"])) == (False, 1000)
+    assert_refused(alice("GET", "/volumes/data1/contents/full?zip=true"), 400, "more than 10000")
+
+
 def test_uploads_that_are_none_or_too_long(alice: Owner) -> None:
     directory = alice.volume("data1")
     url, token = f"{alice.url}/volumes/data1/upload/file", {"X-Tapis-Token": alice.token}
     assert_refused(alice.upload("data1", "file", b"x" * (8 * 2**20 + 1)), 413, "8 MiB")
-    for headers, body, text in (
+    bodies: tuple[tuple[dict[str, str], bytes, str], ...] = (
         ({"Content-Type": "application/json"}, b"{}", "multipart/form-data"),
         ({"Content-Type": "multipart/form-data"}, b"", "multipart/form-data"),
         ({"Content-Type": "multipart/form-data; boundary=x"}, b"--y", "no multipart"),
         ({"Content-Type": "multipart/form-data; boundary=x"}, b"--x\r\n\r\nhalf", "no end"),
-    ):
+    )
+    for headers, body, text in bodies:
         assert_refused(requests.post(url, data=body, headers=token | headers, timeout=60), 400, text)
     assert_refused(requests.post(url, files={"other": b"x"}, headers=token, timeout=60), 400, "file is missing")
     assert not list(directory.iterdir())
@@ -244,11 +265,10 @@ def test_a_volume_is_not_there_for_other_tenants(alice: Owner, owner: OwnerOf) -
     for kind, name in (("volumes", "data1"), ("snapshots", "copy1")):
         alice("POST", f"/{kind}/{name}/permissions", {"user": "eve", "level": "ADMIN"})
         assert eve("GET", f"/{kind}").json()["result"] == []
-        for method, path, body in (
-            ("GET", "", None), ("GET", "/list", None), ("GET", "/contents/file", None), ("PUT", "", {}),
-            ("GET", "/permissions", None), ("DELETE", "", None),
-        ):  # fmt: skip
-            assert_refused(eve(method, f"/{kind}/{name}{path}", body), 404)
+        assert_refused(eve("PUT", f"/{kind}/{name}", {}), 404)
+        for path in ("", "/list", "/contents/file", "/permissions"):
+            assert_refused(eve("GET", f"/{kind}/{name}{path}"), 404)
+        assert_refused(eve("DELETE", f"/{kind}/{name}"), 404)
     assert_refused(eve.upload("data1", "file", b"y"), 404)
     body = {"snapshot_id": "theft1", "source_volume_id": "data1", "source_volume_path": "/"}
     assert_refused(eve("POST", "/snapshots", body), 404)

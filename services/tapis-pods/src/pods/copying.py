@@ -6,7 +6,7 @@ import os
 import stat
 from collections.abc import Sequence
 
-from pods.folders import FOLDER_MODE, Unsuitable, folder, names_in, new_file, open_file, read, reason, write_all
+from pods.folders import FILE_MODE, Unsuitable, folder, names_in, new_file, open_file, read, reason, write_all
 from pods.paths import DEEPEST
 
 
@@ -76,7 +76,7 @@ def _copy_file(source: int, name: str, target: int, new_name: str) -> int:
                 written += write_all(copied, chunk)
             # pods of any user read it, and run what could be run
             if os.fstat(descriptor).st_mode & 0o111:
-                os.fchmod(copied, FOLDER_MODE)
+                os.fchmod(copied, FILE_MODE | 0o110)
             os.fsync(copied)
             return written
         finally:

@@ -11,7 +11,8 @@ from itertools import islice
 
 from pods.paths import DEEPEST
 
-FOLDER_MODE, FILE_MODE = 0o770, 0o660
+FOLDER_MODE, FILE_MODE = 0o2770, 0o660
+"""What pods make in a folder is of its group too."""
 UMASK = 0o007
 """Of the process: others than the volumes' group need no access."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -38,18 +39,26 @@ def folder(start: int, parts: Sequence[str], *, create: bool = False) -> Iterato
     current = os.dup(start)
     try:
         for part in parts:
-            if create:
-                with suppress(FileExistsError):
-                    os.mkdir(part, FOLDER_MODE, dir_fd=current)
+            made = create and _made(current, part)
             try:
                 following = os.open(part, _FOLDER, dir_fd=current)
             except NotADirectoryError:
                 raise Unsuitable(f"{part} is a file or a link; links are not followed") from None
             os.close(current)
             current = following
+            if made:
+                # mkdir does not take all of it
+                os.fchmod(current, FOLDER_MODE)
         yield current
     finally:
         os.close(current)
+
+
+def _made(parent: int, name: str) -> bool:
+    with suppress(FileExistsError):
+        os.mkdir(name, FOLDER_MODE, dir_fd=parent)
+        return True
+    return False
 
 
 def names_in(found: int) -> list[str]:
@@ -113,7 +122,7 @@ class Entry:
         parent: descriptor of its folder, which is open until the next entry.
         name: in the folder.
         state: of itself; a link is not followed.
-        readable: whether this process may read it; True for what is not read.
+        readable: whether it is read: not what is kept from this process, nor folders that are too deep.
     """
 
     path: str
@@ -129,7 +138,7 @@ def walk(start: int, prefix: str = "", depth: int = 0, most: int = 100_000) -> I
     Args:
         start: descriptor.
         prefix: of the paths.
-        depth: of the folder; below DEEPEST, nothing is looked for.
+        depth: of the folder; at DEEPEST, those in it are not read.
         most: entries that are read of one folder.
     """
     with os.scandir(start) as found:
@@ -144,8 +153,9 @@ def walk(start: int, prefix: str = "", depth: int = 0, most: int = 100_000) -> I
         needed = os.R_OK | os.X_OK if is_folder else os.R_OK
         looked_at = is_folder or stat.S_ISREG(state.st_mode)
         readable = not looked_at or os.access(name, needed, dir_fd=start)
+        readable = readable and not (is_folder and depth >= DEEPEST)
         yield Entry(path, start, name, state, readable)
-        if is_folder and readable and depth < DEEPEST:
+        if is_folder and readable:
             with suppress(FileNotFoundError, Unsuitable), folder(start, (name,)) as below:
                 yield from walk(below, f"{path}/", depth + 1, most)
 

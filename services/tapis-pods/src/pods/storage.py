@@ -66,8 +66,13 @@ class Storage:
                 raise FileExistsError(name)
 
     def remove(self, tenant: str, kind: str, name: str) -> None:
-        """Gives the files of a volume or snapshot to the server, which deletes them; nothing where there are none."""
-        with suppress(FileNotFoundError), self.open(tenant, FOLDERS[kind]) as parent:
+        """Gives the files of a volume or snapshot to the server, which deletes them; nothing where there are none.
+
+        Raises:
+            folders.Unsuitable, OSError: they are where they were.
+        """
+        # of a tenant that has never had one, there is no folder
+        with self.open(tenant, FOLDERS[kind], create=True) as parent:
             self._discard(parent, name)
 
     @contextmanager
@@ -82,7 +87,7 @@ class Storage:
 
     def tidy(self, tenant: str) -> None:
         """Removes what processes that have ended did not complete; of uploads, what has been idle for an hour."""
-        with suppress(FileNotFoundError), self.open(tenant, PARTIAL) as parent:
+        with self.open(tenant, PARTIAL, create=True) as parent:
             for name in names_in(parent):
                 with suppress(FileNotFoundError):
                     idle = time.time() - os.stat(name, dir_fd=parent, follow_symlinks=False).st_mtime
@@ -90,15 +95,15 @@ class Storage:
                         self._discard(parent, name)
 
     def _discard(self, parent: int, name: str) -> None:
-        with suppress(FileNotFoundError):
-            # a folder that its owner may not write cannot be moved
-            with suppress(NotADirectoryError, PermissionError), _path_only(parent, name) as found:
-                Path(f"/proc/self/fd/{found}").chmod(FOLDER_MODE)
-            removed = os.open(self.root / REMOVED, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
+        removed = os.open(self.root / REMOVED, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            with suppress(FileNotFoundError):
+                # a folder that its owner may not write cannot be moved
+                with suppress(NotADirectoryError, PermissionError), _path_only(parent, name) as found:
+                    Path(f"/proc/self/fd/{found}").chmod(FOLDER_MODE)
                 os.rename(name, secrets.token_hex(16), src_dir_fd=parent, dst_dir_fd=removed)
-            finally:
-                os.close(removed)
+        finally:
+            os.close(removed)
 
 
 @contextmanager

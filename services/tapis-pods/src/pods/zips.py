@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pods.folders import Unsuitable, open_file, read, walk
+from pods.paths import DEEPEST
 
 MOST_ENTRIES = 10_000
 _FIRST, _LAST = (1980, 1, 1, 0, 0, 0), (2107, 12, 31, 23, 59, 58)
@@ -43,6 +44,8 @@ def check(start: int) -> None:
     for number, entry in enumerate(walk(start)):
         if number >= MOST_ENTRIES:
             raise Unsuitable(f"it holds more than {MOST_ENTRIES} files and folders; read smaller folders")
+        if not entry.readable and entry.path.count("/") >= DEEPEST:
+            raise Unsuitable(f"it holds more than {DEEPEST} folders in each other; read smaller folders")
         if not entry.readable:
             raise PermissionError(entry.path)
 

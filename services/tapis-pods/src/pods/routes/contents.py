@@ -5,6 +5,7 @@ import os
 import stat
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Annotated, Any
 
 from fastapi import APIRouter, HTTPException, Path, Query, Request
@@ -13,7 +14,7 @@ from starlette.concurrency import run_in_threadpool
 
 from pods import zips
 from pods.access import Person, Shared
-from pods.folders import folder, open_file, read, walk
+from pods.folders import Entry, folder, open_file, read, walk
 from pods.paths import LONGEST_PATH
 from pods.routes.pods import MISSING
 from pods.routes.shapes import File
@@ -62,16 +63,16 @@ def content_routes(shared: Shared, prefix: str) -> APIRouter:
         _check_complete(kind, name, row)
         storage = storage_of(request)
 
-        def listed() -> list[File]:
+        def listed() -> tuple[list[File], bool]:
             with answered(f"{kind} {name}"), storage.open(row["tenant"], FOLDERS[kind], name) as found:
-                return list(_listed(found))
+                entries = list(islice(walk(found, most=MOST_LISTED + 1), MOST_LISTED + 1))
+            folders = (entry for entry in entries if stat.S_ISDIR(entry.state.st_mode))
+            complete = len(entries) <= MOST_LISTED and all(entry.readable for entry in folders)
+            return [_file(entry) for entry in entries[:MOST_LISTED]], complete
 
-        files = await run_in_threadpool(listed)
-        shown = files[:MOST_LISTED]
-        return success(
-            request, f"{kind.capitalize()} files retrieved successfully.", shown,
-            count=len(shown), complete=len(files) == len(shown),
-        )  # fmt: skip
+        files, complete = await run_in_threadpool(listed)
+        message = f"{kind.capitalize()} files retrieved successfully."
+        return success(request, message, files, count=len(files), complete=complete)
 
     @router.get(
         f"/{{{kind}_id}}/contents/{{path:path}}",
@@ -87,7 +88,7 @@ def content_routes(shared: Shared, prefix: str) -> APIRouter:
         name: Name,
         path: FilePath,
         connection: Connection,
-        zip: Annotated[bool, Query(description="Read a folder, or a file, as a ZIP archive.")] = False,
+        zip: Annotated[bool, Query(description="Read a folder as a ZIP archive.")] = False,
     ) -> StreamingResponse:
         row = await shared.find(connection, caller, name, "READ")
         _check_complete(kind, name, row)
@@ -127,16 +128,13 @@ def _read(descriptor: int, size: int) -> Iterator[bytes]:
         os.close(descriptor)
 
 
-def _listed(start: int) -> Iterator[File]:
-    for number, entry in enumerate(walk(start, most=MOST_LISTED + 1)):
-        if number > MOST_LISTED:
-            return
-        state = entry.state
-        yield File(
-            path=zips.printable(entry.path),
-            name=zips.printable(entry.name),
-            type=_TYPES.get(stat.S_IFMT(state.st_mode), "other"),
-            size=state.st_size,
-            lastModified=datetime.fromtimestamp(min(max(state.st_mtime, 0), LATEST), UTC),
-            nativePermissions=stat.filemode(state.st_mode),
-        )
+def _file(entry: Entry) -> File:
+    state = entry.state
+    return File(
+        path=zips.printable(entry.path),
+        name=zips.printable(entry.name),
+        type=_TYPES.get(stat.S_IFMT(state.st_mode), "other"),
+        size=state.st_size,
+        lastModified=datetime.fromtimestamp(min(max(state.st_mtime, 0), LATEST), UTC),
+        nativePermissions=stat.filemode(state.st_mode),
+    )
