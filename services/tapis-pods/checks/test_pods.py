@@ -32,14 +32,19 @@ def api(site: Site, settings: Pods, http: requests.Session) -> Api:
     return Api(http, api_url(site))
 
 
+PATHS = ("/v3/pods", "/v3/pods/volumes", "/v3/pods/snapshots")
+
+
 def test_pods_need_a_token(api: Api) -> None:
-    """The Pods API refuses a request without a token, in Tapis' envelope."""
-    assert "token" in envelope(api.get("/v3/pods"), 401)["message"]
+    """The Pods API refuses a request without a token, in Tapis' envelope, also for volumes and snapshots."""
+    for path in PATHS:
+        assert "token" in envelope(api.get(path), 401)["message"]
 
 
 def test_a_caller_without_pods_sees_none(api: Api, issuer_token: Callable[[str], str]) -> None:
-    """The Pods API shows no pod of others to a caller without a tenant."""
-    assert envelope(api.get("/v3/pods", issuer_token(AUDIENCE.name)))["result"] == []
+    """The Pods API shows no pod, volume or snapshot of others to a caller without a tenant."""
+    for path in PATHS:
+        assert envelope(api.get(path, issuer_token(AUDIENCE.name)))["result"] == []
 
 
 def test_all_parts_run(kubectl: Kubectl, settings: Pods, site: Site) -> None:
