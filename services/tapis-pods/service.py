@@ -15,6 +15,7 @@ from strata.catalogue.needs import (
     Metrics,
     Need,
     Priority,
+    SharedVolume,
     TenantNamespaces,
     WildcardHostname,
 )
@@ -46,6 +47,9 @@ DATABASE = Database("pods")
 METRICS = Metrics(9464)
 PRIORITY = Priority("platform")
 USER_PRIORITY = Priority("interactive")
+USER_ID = 65532
+"""Of the service's containers and of volumes; users' pods get it as a group."""
+VOLUMES = SharedVolume("pods", owner=USER_ID, group=USER_ID, mode="0750", tenants=True, removal_folder=".removed")
 
 
 def tenant_values(_: ServiceContext[Pods], __: Tenant) -> Values:
@@ -160,8 +164,8 @@ def _names(settings: Pods) -> WildcardHostname:
 
 
 def needs(settings: Pods) -> tuple[Need[Any], ...]:
-    """Its path of the API, names of pods, database, tokens, rights in tenants' namespaces, metrics, priorities."""
-    return (API, _names(settings), DATABASE, AUDIENCE, TENANTS, METRICS, PRIORITY, USER_PRIORITY)
+    """Its path of the API, names of pods, database, tokens, tenants' namespaces, volumes, metrics, priorities."""
+    return (API, _names(settings), DATABASE, AUDIENCE, TENANTS, VOLUMES, METRICS, PRIORITY, USER_PRIORITY)
 
 
 def check(settings: Pods, site: Site, _: Path) -> Iterator[Finding]:
@@ -261,6 +265,7 @@ def values(context: ServiceContext[Pods]) -> Values:
         "tenants": [_tenant(context, tenant) for tenant in context.site.platform.tenants],
         "templates": [_template(context, template) for template in context.settings.templates],
         "domain": context.provide(_names(context.settings)),
+        "volumes": {"claim": context.provide(VOLUMES), "group": VOLUMES.group},
         "ingress": {
             **context.provide(API),
             "className": INGRESS_CLASS,

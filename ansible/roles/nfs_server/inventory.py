@@ -32,7 +32,15 @@ def _volume(site: Site, need: SharedVolume, clients: list[str]) -> dict[str, obj
         "mode": need.mode,
         "size": need.size.removesuffix("i"),  # truncate(1) writes GiB as G
     }
-    return found | ({"folder_limit": need.folder_limit} if need.folder_limit else {})
+    if need.folder_limit:
+        found["folder_limit"] = need.folder_limit
+    if need.tenants:
+        found["folders"] = [
+            {"name": t.name, "group_id": need.group, "owner": need.owner} for t in site.platform.tenants
+        ]
+    if need.removal_folder:
+        found["removal_folder"] = need.removal_folder
+    return found
 
 
 def _export(site: Site, export: NfsExport, clients: list[str]) -> dict[str, object]:

@@ -14,6 +14,8 @@
 {{- define "tapis-pods.statusPageName" -}}{{ include "tapis-pods.fullname" . }}-status-page{{- end -}}
 {{- define "tapis-pods.reconcilerName" -}}{{ include "tapis-pods.fullname" . }}-reconciler{{- end -}}
 
+{{- define "tapis-pods.filesName" -}}{{ include "tapis-pods.fullname" . }}-files{{- end -}}
+
 {{/* Pods that answer. */}}
 {{- define "tapis-pods.selectorLabels" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}
@@ -26,6 +28,13 @@ app.kubernetes.io/component: api
 app.kubernetes.io/name: {{ .Chart.Name }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/component: reconciler
+{{- end -}}
+
+{{/* Pods with the volumes. */}}
+{{- define "tapis-pods.filesLabels" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: files
 {{- end -}}
 
 {{- define "tapis-pods.labels" -}}
@@ -60,12 +69,15 @@ volumeMounts:
   - {name: authorities, mountPath: /etc/pods/authorities, readOnly: true}
   - {name: scratch, mountPath: /tmp}
   - {name: tenants, mountPath: /etc/pods/tenants, readOnly: true}
+{{- if .files }}
+  - {name: volumes, mountPath: /var/lib/pods/volumes}
+{{- end }}
 {{- if .kubernetes }}
   - {name: kubernetes, mountPath: /var/run/secrets/kubernetes.io/serviceaccount, readOnly: true}
 {{- end }}
 {{- end -}}
 
-{{/* What all pods have in common. */}}
+{{/* What all pods have in common; its list of volumes is the last, so that a pod can add some. */}}
 {{- define "tapis-pods.podSettings" -}}
 automountServiceAccountToken: false
 enableServiceLinks: false
@@ -118,4 +130,27 @@ volumes:
             items: [{key: ca.crt, path: ca.crt}]
         - downwardAPI:
             items: [{path: namespace, fieldRef: {apiVersion: v1, fieldPath: metadata.namespace}}]
+{{- end -}}
+
+{{/* Ports and probes of what answers requests. */}}
+{{- define "tapis-pods.serving" -}}
+ports:
+  - {name: http, containerPort: 8080}
+  - {name: metrics, containerPort: 9464}
+startupProbe:
+  httpGet: {path: /healthz, port: http}
+  periodSeconds: 1
+  failureThreshold: 60
+livenessProbe:
+  httpGet: {path: /healthz, port: http}
+  periodSeconds: 10
+  timeoutSeconds: 3
+readinessProbe:
+  httpGet: {path: /readyz, port: http}
+  periodSeconds: 5
+  timeoutSeconds: 6
+lifecycle:
+  # time for the nodes to take the pod out of the Service before it stops answering
+  preStop:
+    sleep: {seconds: 5}
 {{- end -}}

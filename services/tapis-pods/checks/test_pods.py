@@ -32,14 +32,19 @@ def api(site: Site, settings: Pods, http: requests.Session) -> Api:
     return Api(http, api_url(site))
 
 
+PATHS = ("/v3/pods", "/v3/pods/volumes", "/v3/pods/snapshots")
+
+
 def test_pods_need_a_token(api: Api) -> None:
-    """The Pods API refuses a request without a token, in Tapis' envelope."""
-    assert "token" in envelope(api.get("/v3/pods"), 401)["message"]
+    """The Pods API refuses a request without a token, in Tapis' envelope, also for volumes and snapshots."""
+    for path in PATHS:
+        assert "token" in envelope(api.get(path), 401)["message"]
 
 
 def test_a_caller_without_pods_sees_none(api: Api, issuer_token: Callable[[str], str]) -> None:
-    """The Pods API shows no pod of others to a caller without a tenant."""
-    assert envelope(api.get("/v3/pods", issuer_token(AUDIENCE.name)))["result"] == []
+    """The Pods API shows no pod, volume or snapshot of others to a caller without a tenant."""
+    for path in PATHS:
+        assert envelope(api.get(path, issuer_token(AUDIENCE.name)))["result"] == []
 
 
 def test_a_name_without_a_pod_shows_that(site: Site, settings: Pods, http: requests.Session) -> None:
@@ -51,13 +56,13 @@ def test_a_name_without_a_pod_shows_that(site: Site, settings: Pods, http: reque
     assert (answer.status_code, "no pod with this name" in answer.text) == (404, True)
 
 
-def test_both_parts_run(kubectl: Kubectl, settings: Pods, site: Site) -> None:
-    """The Pods API has as many ready pods as site.yaml sets, and one ready reconciler."""
+def test_all_parts_run(kubectl: Kubectl, settings: Pods, site: Site) -> None:
+    """The Pods API has as many ready pods as site.yaml sets, and one ready pod each of the reconciler and for files."""
     options = ("--namespace", SERVICE.namespace_of(site), "--output", "json")
 
     def ready() -> list[int]:
-        names = (SERVICE.name, f"{SERVICE.name}-reconciler")
+        names = (SERVICE.name, f"{SERVICE.name}-reconciler", f"{SERVICE.name}-files")
         found = [json.loads(kubectl("get", "deployment", name, *options)) for name in names]
         return [int(one["status"].get("readyReplicas", 0)) for one in found]
 
-    assert settled(ready, lambda found: found == [settings.replicas, 1]) == [settings.replicas, 1]
+    assert settled(ready, lambda found: found == [settings.replicas, 1, 1]) == [settings.replicas, 1, 1]

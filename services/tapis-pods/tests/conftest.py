@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import requests
@@ -17,6 +21,7 @@ import yaml
 
 from strata_bench.api_server import ApiServer
 from strata_bench.helm import Helm
+from strata_bench.https_server import in_background
 from strata_bench.service_processes import Service, running
 from strata_bench.services import PostgreSQL, free_port, service_python
 from strata_bench.token_issuer import Issuer, running_issuer
@@ -130,6 +135,87 @@ def api(
         yield service
 
 
+FILES_PATHS = ("/v3/pods/volumes", "/v3/pods/snapshots")
+WITHOUT_CAPABILITIES = ["/usr/bin/setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.geteuid() == 0 else []
+"""As the chart has it: root of the tests could read what pods keep from others."""
+
+
+@pytest.fixture(scope="session")
+def export(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The export with the volumes, as the role nfs_server makes it."""
+    root = tmp_path_factory.mktemp("export")
+    for name in (".removed", *(str(tenant["name"]) for tenant in TENANTS)):
+        (root / name).mkdir()
+        (root / name).chmod(0o2770)
+    return root
+
+
+StartFiles = Callable[[], AbstractContextManager[Service]]
+
+
+@pytest.fixture(scope="session")
+def start_files(
+    environment: dict[str, str], issuer: Issuer, export: Path, tmp_path_factory: pytest.TempPathFactory
+) -> StartFiles:
+    """`with start_files() as service:`."""
+
+    def start() -> AbstractContextManager[Service]:
+        port = free_port()
+        settings = {
+            **environment,
+            "PODS_ISSUER": issuer.url,
+            "PODS_BIND_PORT": str(port),
+            "PODS_METRICS_PORT": str(free_port()),
+            "PODS_RATE_LIMIT": "100000/minute",
+            "PODS_VOLUMES_PATH": str(export),
+            "PODS_UPLOAD_MEBIBYTES": "8",
+        }
+        command = [*WITHOUT_CAPABILITIES, str(service_python("tapis-pods")), "-m", "pods", "files"]
+        return running(Path(command[0]), command[1:], settings, port, tmp_path_factory.mktemp("files"))
+
+    return start
+
+
+@pytest.fixture(scope="session")
+def files(start_files: StartFiles) -> Iterator[Service]:
+    """What serves volumes and snapshots."""
+    with start_files() as service:
+        yield service
+
+
+@pytest.fixture(scope="session")
+def gateway(api: Service, files: Service) -> Iterator[str]:
+    """One URL for both, as the Ingress of the chart has it."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def forward(self) -> None:
+            length = int(self.headers.get("Content-Length") or 0)
+            body = self.rfile.read(length)
+            target = files if self.path.startswith(FILES_PATHS) else api
+            connection = http.client.HTTPConnection(urlsplit(target.url).netloc, timeout=60)
+            kept = {key: value for key, value in self.headers.items() if key.lower() not in ("host", "connection")}
+            connection.request(self.command, self.path, body, kept)
+            answer = connection.getresponse()
+            content = answer.read()
+            self.send_response(answer.status)
+            for key, value in answer.getheaders():
+                if key.lower() not in ("transfer-encoding", "content-length", "connection", "date"):
+                    self.send_header(key, value)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+            connection.close()
+
+        def log_message(self, format: str, *arguments: Any) -> None:
+            """Says nothing."""
+
+    for method in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "QUERY"):
+        setattr(Handler, f"do_{method}", Handler.forward)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    with in_background(server):
+        yield f"http://127.0.0.1:{server.server_port}"
+
+
 @pytest.fixture
 def clean(postgresql: PostgreSQL, environment: dict[str, str], api_server: ApiServer) -> None:
     """No pods."""
@@ -219,3 +305,62 @@ def user(api: Service, issuer: Issuer) -> Callable[..., User]:
 def alice(user: Callable[..., User], clean: None) -> User:
     """A member of research, without pods."""
     return user("alice", "research")
+
+
+@dataclass(frozen=True)
+class Owner(User):
+    """Who has volumes and snapshots too; `url` is that of the gateway.
+
+    Args:
+        export: the directory of the service.
+        tenant: of the owner.
+    """
+
+    export: Path = field(default=Path(), kw_only=True)
+    tenant: str = field(default="", kw_only=True)
+
+    def volume(self, name: str) -> Path:
+        """A new volume; its directory, as pods see it."""
+        answer = self("POST", "/volumes", {"volume_id": name})
+        assert answer.status_code == 200, answer.text
+        return self.export / self.tenant / "volumes" / name
+
+    def upload(self, volume: str, path: str, content: bytes) -> requests.Response:
+        """Writes a file."""
+        headers = {"X-Tapis-Token": self.token}
+        url = f"{self.url}/volumes/{volume}/upload/{path}"
+        return requests.post(url, files={"file": content}, headers=headers, timeout=60)
+
+    def snapshot(self, name: str, volume: str, path: str = "/", **fields: Any) -> dict[str, Any]:
+        """A new snapshot, once it is made or cannot be."""
+        body = {"snapshot_id": name, "source_volume_id": volume, "source_volume_path": path, **fields}
+        answer = self("POST", "/snapshots", body)
+        assert answer.status_code == 200, answer.text
+        eventually(lambda: self._found(name)["status"] != "CREATING", SECONDS, f"snapshot {name} is made")
+        return self._found(name)
+
+    def _found(self, name: str) -> dict[str, Any]:
+        result: dict[str, Any] = self("GET", f"/snapshots/{name}").json()["result"]
+        return result
+
+
+@pytest.fixture
+def owner(
+    user: Callable[..., User],
+    gateway: str,
+    export: Path,
+    postgresql: PostgreSQL,
+    environment: dict[str, str],
+    clean: None,
+) -> Iterator[Callable[..., Owner]]:
+    """`owner("alice", "research")`: a member of tenants, without pods, volumes and snapshots."""
+
+    def of(name: str, *tenants: str) -> Owner:
+        token = user(name, *tenants).token
+        return Owner(f"{gateway}/v3/pods", token, export=export, tenant=tenants[0])
+
+    yield of
+    postgresql.sql("DELETE FROM snapshots; DELETE FROM volumes", environment["PODS_DATABASE_NAME"])
+    for tenant in TENANTS:
+        for path in (export / str(tenant["name"])).iterdir():
+            shutil.rmtree(path)

@@ -66,7 +66,7 @@ def test_a_new_pod_has_the_defaults_of_tapis(alice: User) -> None:
         ({"image": ""}, ["image is missing"]),
         ({"image": "", "template": "a b"}, ["is no template"]),
         ({"image": "", "template": "postgres:latest"}, ["there is no template postgres"]),
-        ({"volume_mounts": {"/data": {"type": "tapisvolume", "source_id": "v"}}}, ["volumes and snapshots"]),
+        ({"volume_mounts": {"/data": {"type": "tapisvolume", "source_id": "v"}}}, ["there is no volume v"]),
         ({"networking": {"default": {"protocol": "udp", "port": 1}}}, ["body.networking.default.protocol"]),
         ({"networking": {"default": {"port": 80, "tapis_auth": True}}}, ["tapis_auth is not available"]),
         ({"networking": {"default": {"ip_allow_list": ["a`) || Host(`b"]}}}, ["ip_allow_list.0", "192.0.2.0/24"]),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from unittest.mock import ANY
 
 from strata_bench.http_contract import check_contract
 from strata_bench.service_processes import Service
 from strata_bench.tapis_client import run_tapipy
-from strata_bench.token_issuer import Issuer
 
-from .conftest import IMAGE, User
+from .conftest import IMAGE, Owner, User
 
 SCRIPT = """
 import json, os
@@ -125,6 +125,71 @@ def test_tapipy_reads_it(api: Service, alice: User, user: Callable[..., User]) -
     assert {key: kind for key, (kind, _) in refused.items()} == REFUSED
 
 
-def test_the_api_keeps_its_contract(api: Service, issuer: Issuer, clean: None) -> None:
-    token = issuer.token(preferred_username="fuzz", groups=["/tenants/research"])
-    check_contract(f"{api.url}/v3/pods/openapi.json", token)
+FILES = """
+import io, json, os, time
+from tapipy import errors
+from tapipy.tapis import Tapis
+
+t = Tapis(base_url=os.environ["URL"], tenant_id="lab", access_token=os.environ["ALICE"])
+made = t.pods.create_volume(volume_id="data1", description="d")
+found = {"made": [made.volume_id, made.status], "list": [one.volume_id for one in t.pods.list_volumes()]}
+found["uploaded"] = t.pods.upload_to_volume(volume_id="data1", path="sub/file.txt", file=b"content")
+found["stream"] = t.pods.upload_to_volume(volume_id="data1", path="other.txt", file=io.BytesIO(b"other"))
+found["files"] = [(one.path, one.size) for one in t.pods.list_volume_files(volume_id="data1")]
+found["contents"] = t.pods.get_volume_contents(volume_id="data1", path="sub/file.txt").decode()
+found["zip"] = t.pods.get_volume_contents(volume_id="data1", path="sub", zip=True)[:2].decode()
+found["updated"] = t.pods.update_volume(volume_id="data1", description="e").description
+found["permissions"] = t.pods.set_volume_permission(volume_id="data1", user="bob", level="READ").permissions
+found["shown"] = t.pods.get_volume_permissions(volume_id="data1").permissions
+found["revoked"] = t.pods.delete_volume_permission(volume_id="data1", user="bob").permissions
+made = t.pods.create_snapshot(snapshot_id="copy1", source_volume_id="data1", source_volume_path="sub")
+deadline = time.monotonic() + 60
+while t.pods.get_snapshot(snapshot_id="copy1").status != "AVAILABLE":
+    assert time.monotonic() < deadline, "the snapshot is not made"
+    time.sleep(0.1)
+found["copied"] = [(one.path, one.size) for one in t.pods.list_snapshot_files(snapshot_id="copy1")]
+found["copy"] = t.pods.get_snapshot_contents(snapshot_id="copy1", path="file.txt").decode()
+found["snapshots"] = [one.snapshot_id for one in t.pods.list_snapshots()]
+found["snapshot"] = t.pods.update_snapshot(snapshot_id="copy1", description="e").description
+mounts = {"data1": {"type": "tapisvolume", "mount_path": "/data"}}
+pod = t.pods.create_pod(pod_id="web1", image=os.environ["IMAGE"], volume_mounts=mounts, status_requested="OFF")
+found["pod"] = pod.volume_mounts.data1.mount_path
+try:
+    t.pods.delete_volume(volume_id="data1")
+except errors.BaseTapyException as error:
+    found["kept"] = "mounted by web1" in error.message
+t.pods.delete_pod(pod_id="web1")
+found["deleted"] = t.pods.delete_snapshot(snapshot_id="copy1")["status"]
+print(json.dumps(found))
+"""
+
+
+def test_tapipy_has_volumes_and_snapshots(owner: Callable[..., Owner]) -> None:
+    alice = owner("alice", "research")
+    done = run_tapipy(FILES, URL=alice.url.removesuffix("/v3/pods"), ALICE=alice.token, IMAGE=IMAGE)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {
+        "made": ["data1", "AVAILABLE"],
+        "list": ["data1"],
+        "uploaded": "sub/file.txt",
+        "stream": "other.txt",
+        "files": [["other.txt", 5], ["sub", ANY], ["sub/file.txt", 7]],
+        "contents": "content",
+        "zip": "PK",
+        "updated": "e",
+        "permissions": ["alice:ADMIN", "bob:READ"],
+        "shown": ["alice:ADMIN", "bob:READ"],
+        "revoked": ["alice:ADMIN"],
+        "copied": [["file.txt", 7]],
+        "copy": "content",
+        "snapshots": ["copy1"],
+        "snapshot": "e",
+        "pod": "/data",
+        "kept": True,
+        "deleted": "success",
+    }
+
+
+def test_the_api_keeps_its_contract(owner: Callable[..., Owner]) -> None:
+    fuzz = owner("fuzz", "research")
+    check_contract(f"{fuzz.url}/openapi.json", fuzz.token)

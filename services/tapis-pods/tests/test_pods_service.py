@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from strata.catalogue.needs.shared_volume import volumes
 from strata.catalogue.needs.wildcard_hostname import wildcards
 from strata.catalogue.service import Service
 from strata.models import SiteError, load_site
@@ -129,7 +130,7 @@ def test_names_without_a_pod_lead_to_the_page_alone(objects_of: ObjectsOf, lab: 
     assert route["middlewares"] == [{"name": "tapis-pods-status-page"}]
     assert found["Middleware", "tapis-pods-status-page"] == {"replacePath": {"path": "/v3/status-page"}}
     published = [path["path"] for rule in found["Ingress", "tapis-pods"]["rules"] for path in rule["http"]["paths"]]
-    assert published == ["/v3/pods"]
+    assert published == ["/v3/pods", "/v3/pods/volumes", "/v3/pods/snapshots"]
 
 
 def test_each_name_gets_a_certificate_where_an_acme_server_issues_them(
@@ -149,10 +150,10 @@ def test_settings_and_tenants_are_those_that_the_service_reads(objects_of: Objec
     lists = maps["tapis-pods-tenants"]
     program = (
         "import sys; from pydantic import TypeAdapter;"
-        "from pods.settings import ReconcileSettings, Settings, SiteTemplate, Tenant;"
+        "from pods.settings import FilesSettings, ReconcileSettings, SiteTemplate, Tenant;"
         "TypeAdapter(list[Tenant]).validate_json(sys.stdin.readline());"
         "assert TypeAdapter(list[SiteTemplate]).validate_json(sys.stdin.readline());"
-        "print(*Settings.model_fields, *ReconcileSettings.model_fields)"
+        "print(*FilesSettings.model_fields, *ReconcileSettings.model_fields)"
     )
     done = subprocess.run(
         [service_python("tapis-pods"), "-c", program],
@@ -163,6 +164,32 @@ def test_settings_and_tenants_are_those_that_the_service_reads(objects_of: Objec
     )
     assert done.returncode == 0, done.stderr
     assert {name.removeprefix("PODS_").lower() for name in maps["tapis-pods-settings"]} <= set(done.stdout.split())
+
+
+def test_volumes_are_mounted_where_they_are_served(objects_of: ObjectsOf, lab: Path) -> None:
+    found = objects_of(SERVICE, lab)
+    mounted = {}
+    for item in found:
+        if item["kind"] == "Deployment":
+            pod = item["spec"]["template"]["spec"]
+            claims = [one["persistentVolumeClaim"] for one in pod["volumes"] if "persistentVolumeClaim" in one]
+            for container in [*pod["initContainers"], *pod["containers"]]:
+                if "volumes" in {mount["name"] for mount in container["volumeMounts"]}:
+                    mounted[tuple(container["args"])] = claims
+    assert mounted == {("files",): [{"claimName": "pods"}]}
+    (ingress,) = (item for item in found if item["kind"] == "Ingress")
+    paths = ingress["spec"]["rules"][0]["http"]["paths"]
+    assert {one["path"]: one["backend"]["service"]["name"] for one in paths} == {
+        "/v3/pods": "tapis-pods",
+        "/v3/pods/volumes": "tapis-pods-files",
+        "/v3/pods/snapshots": "tapis-pods-files",
+    }
+
+
+def test_each_tenant_has_a_volume_of_its_own_folder(lab_with: LabWith) -> None:
+    site = load_site(lab_with(SERVICE))
+    found = {(one.namespace, one.path) for one in volumes(site) if one.claim == "pods"}
+    assert found == {("strata-system", "/pods"), ("research", "/pods/research"), ("teaching", "/pods/teaching")}
 
 
 def test_only_two_containers_reach_kubernetes_and_only_in_tenants(objects_of: ObjectsOf, lab: Path) -> None:
@@ -176,6 +203,7 @@ def test_only_two_containers_reach_kubernetes_and_only_in_tenants(objects_of: Ob
             for container in [*pod["initContainers"], *pod["containers"]]:
                 mounted = token in {mount["mountPath"] for mount in container["volumeMounts"]}
                 assert mounted == (container["args"] in (["serve"], ["reconcile"]))
-            accounts[item["metadata"]["name"]] = pod["serviceAccountName"]
-    assert accounts == {name: name for name in ("tapis-pods", "tapis-pods-reconciler")}
+            accounts[item["metadata"]["name"]] = pod.get("serviceAccountName")
+    own = {name: name for name in ("tapis-pods", "tapis-pods-reconciler")}
+    assert accounts == {**own, "tapis-pods-files": None}
     assert "metrics" not in json.dumps([item for item in found if item["kind"] == "Ingress"])

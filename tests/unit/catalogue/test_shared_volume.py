@@ -67,9 +67,28 @@ def test_volumes_are_protected(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_each_tenant_has_a_claim_for_its_folder() -> None:
     site = load_site(find_site("lab"))
-    (volume,) = (one for one in volumes(site) if one.namespace == site.platform.tenants[0].name)
+    name = site.platform.tenants[0].name
+    (volume,) = (one for one in volumes(site) if one.namespace == name and one.claim == "tenants")
     assert (volume.claim, volume.namespace, volume.path) == ("tenants", "research", "/tenants/research")
     assert volume.name == "research-tenants"
+
+
+def test_a_service_shares_folders_with_tenants(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tenant's namespace has its folder alone, which the server makes with the volume's owner and group."""
+    state = state_of(SITES["lab"])
+    need = replace(SCRATCH, tenants=True, removal_folder=".removed")
+    give(monkeypatch, state.site, need)
+    found = [one for one in volumes(state.site) if one.claim == "scratch"]
+    assert {(one.namespace, one.path) for one in found} == {
+        ("strata-system", "/scratch"),
+        *((tenant.name, f"/scratch/{tenant.name}") for tenant in state.site.platform.tenants),
+    }
+    assert {(one.owner, one.group, one.read_only) for one in found} == {(1000, 100, False)}
+    exports: Any = role_variables("nfs_server", state.site, outputs(state.site))["nfs_server_exports"]
+    export = next(e for e in exports if e["name"] == "scratch")
+    names = [tenant.name for tenant in state.site.platform.tenants]
+    assert export["folders"] == [{"name": name, "group_id": 100, "owner": 1000} for name in names]
+    assert export["removal_folder"] == ".removed"
 
 
 def test_claims_follow_the_namespaces_of_tenants() -> None:

@@ -21,6 +21,7 @@ BY_KUBESPRAY = (
 NO_API = (LAB[LAB.index("    authenticator:") : LAB.index("    ml_hub:")], "")
 NO_NOTEBOOKS = (LAB[LAB.index("    jupyterhub:\n") :], "")
 NO_BUCKETS = ("    object_storage: {}\n", "")
+NO_PODS = (next(f"{line}\n" for line in LAB.splitlines() if line.startswith("    tapis_pods:")), "")
 """Takes a service away, whose needs would be reported too."""
 
 MEMBER = "{{name: {}, email: {}}}"
@@ -145,7 +146,7 @@ CASES: dict[str, Mistake] = {
         "load_balancer",
     ),
     "exports without a server": (
-        [("[nfs_server, postgresql", "[postgresql"), NO_NOTEBOOKS, NO_BUCKETS],
+        [("[nfs_server, postgresql", "[postgresql"), NO_NOTEBOOKS, NO_BUCKETS, NO_PODS],
         "hosts.nfs",
         "role nfs_server",
         "give a host",

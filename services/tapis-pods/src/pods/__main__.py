@@ -1,11 +1,12 @@
-"""Command line: `pods serve | reconcile | migrate`."""
+"""Command line: `pods serve | files | reconcile | migrate`."""
 
 from __future__ import annotations
 
 from pods.migrations import MIGRATIONS
-from pods.settings import DatabaseSettings, ReconcileSettings, Settings
+from pods.settings import DatabaseSettings, FilesSettings, ReconcileSettings, Settings
 from strata_http import commands
 from strata_http.commands import read_settings
+from strata_http.database import create_command_engine
 
 cli = commands.create_cli(__doc__)
 
@@ -17,6 +18,23 @@ def serve() -> None:
 
     settings = read_settings(Settings)
     commands.serve(create_app(settings), settings)
+
+
+@cli.command()
+def files() -> None:
+    """Serve volumes and snapshots, and do what their files need; of several processes, one does the latter."""
+    import os
+
+    from pods import files_worker
+    from pods.app import create_files_app
+    from pods.folders import UMASK
+    from pods.storage import Storage
+
+    settings = read_settings(FilesSettings)
+    os.umask(UMASK)
+    engine = create_command_engine(settings)
+    files_worker.start(engine, Storage(settings.volumes_path), settings.tenants)
+    commands.serve(create_files_app(settings), settings)
 
 
 @cli.command()

@@ -127,3 +127,5 @@ class Shared:
 
 
 PODS = Shared("pod", tables.pods, tables.permissions)
+VOLUMES = Shared("volume", tables.volumes, tables.volume_permissions)
+SNAPSHOTS = Shared("snapshot", tables.snapshots, tables.snapshot_permissions)

@@ -1,21 +1,39 @@
-"""The application: settings in, ASGI out."""
+"""The applications: settings in, ASGI out."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from fastapi import FastAPI
 
+from pods.access import SNAPSHOTS, VOLUMES
 from pods.execution import Executor
 from pods.logs import Reader
 from pods.migrations import MIGRATIONS
-from pods.routes import actions, execution, images, permissions, pods, status_page, templates
-from pods.settings import Settings
+from pods.routes import (
+    actions,
+    execution,
+    images,
+    permissions,
+    pods,
+    snapshots,
+    status_page,
+    templates,
+    upload,
+    volumes,
+)
+from pods.routes.contents import content_routes
+from pods.routes.permissions import permission_routes
+from pods.settings import FilesSettings, Settings
+from pods.storage import Storage
 from strata_http import app
 from strata_http.app import Api
 from strata_http.envelope import ENVELOPE
 
+VERSION = "1.9.0"
 API = Api(
     title="Pods",
-    version="1.9.0",
+    version=VERSION,
     summary="Containers with a name of their own, in the form of Tapis' Pods API.",
     path="/v3",
     document="/v3/pods",
@@ -33,12 +51,46 @@ API = Api(
     migrations=MIGRATIONS,
     errors=ENVELOPE,
 )
+FILES = Api(
+    title="Volumes and snapshots of pods",
+    version=VERSION,
+    summary="Files that pods share, in the form of Tapis' Pods API.",
+    path="/v3",
+    document="/v3/pods/volumes",
+    routers=(
+        volumes.router,
+        upload.router,
+        content_routes(VOLUMES, volumes.router.prefix),
+        permission_routes(VOLUMES, volumes.router.prefix),
+        snapshots.router,
+        content_routes(SNAPSHOTS, snapshots.router.prefix),
+        permission_routes(SNAPSHOTS, snapshots.router.prefix),
+    ),
+    migrations=MIGRATIONS,
+    errors=ENVELOPE,
+)
 
 
 def create_app(settings: Settings) -> FastAPI:
-    """The API."""
+    """The API without volumes and snapshots, and the OpenAPI document with them."""
     created = app.create_app(API, settings)
     created.state.settings = settings
     created.state.log_reader = Reader(settings.kubeconfig)
     created.state.executor = Executor(settings.kubeconfig)
+    own, files = created.openapi, app.create_app(FILES, settings).openapi
+
+    def document() -> dict[str, Any]:
+        found, other = own(), files()
+        schemas = other["components"]["schemas"] | found["components"]["schemas"]
+        components = {**found["components"], "schemas": schemas}
+        return {**found, "paths": found["paths"] | other["paths"], "components": components}
+
+    created.openapi = document  # type: ignore[method-assign]
+    return created
+
+
+def create_files_app(settings: FilesSettings) -> FastAPI:
+    """Volumes and snapshots, for a process that has the export mounted."""
+    created = app.create_app(FILES, settings)
+    created.state.settings, created.state.storage = settings, Storage(settings.volumes_path)
     return created

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from typing import NoReturn
 
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
 from prometheus_client.process_collector import ProcessCollector
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
 from pods.cluster import ERRORS, Cluster
@@ -18,16 +17,11 @@ from pods.reconciler import Reconciler, summary
 from pods.settings import ReconcileSettings
 from pods.status import STATUSES
 from pods.tables import CHANNEL
+from pods.turns import PAUSE_SECONDS, in_background, listen, turn
 from strata_http.database import create_command_engine
 
 LOCK = 0x706F6473
 """Of the active process: an advisory lock of its session, which ends with it. The number means nothing."""
-PAUSE_SECONDS = 1.0
-KEEPALIVES = (
-    "SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3; "
-    "SET statement_timeout = '30s'"
-)
-"""So that the lock of a process whose node is gone is free within seconds."""
 
 log = structlog.get_logger(__name__)
 
@@ -59,14 +53,14 @@ def run(settings: ReconcileSettings) -> NoReturn:
     if settings.metrics_port is not None:
         start_http_server(settings.metrics_port, settings.bind_address, registry=metrics.registry)
     engine, cluster = create_command_engine(settings), Cluster(settings.kubeconfig)
-    _in_background("requests", lambda: _listen(engine, wake))
+    ends = (*ERRORS, DBAPIError)
+    in_background("requests", lambda: listen(engine, CHANNEL, wake), ends)
     for tenant in settings.tenants:
-        _in_background(f"pods of {tenant}", lambda tenant=tenant: _watch(cluster, tenant, wake))  # type: ignore[misc]
+        in_background(f"pods of {tenant}", lambda tenant=tenant: _watch(cluster, tenant, wake), ends)  # type: ignore[misc]
     while True:
         try:
-            with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-                connection.execute(text(KEEPALIVES))
-                if connection.execute(text(f"SELECT pg_try_advisory_lock({LOCK})")).scalar_one():
+            with turn(engine, LOCK) as connection:
+                if connection is not None:
                     log.info("active")
                     metrics.active.set(1)
                     _reconcile(Reconciler(connection, cluster, settings), settings, metrics, wake)
@@ -99,31 +93,6 @@ def _next(connection: Connection, most: float) -> float:
     return most if found is None else min(most, max(float(found), PAUSE_SECONDS))
 
 
-def _listen(engine: Engine, wake: threading.Event) -> None:
-    """Wakes at each request; a poll every few seconds is enough without it."""
-    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        connection.execute(text(f"LISTEN {CHANNEL}"))
-        wake.set()
-        driver = connection.connection.driver_connection
-        assert driver is not None
-        for _ in driver.notifies():
-            wake.set()
-
-
 def _watch(cluster: Cluster, tenant: str, wake: threading.Event) -> None:
     for _ in cluster.changes(tenant):
         wake.set()
-
-
-def _in_background(name: str, work: Callable[[], None]) -> None:
-    """Does something forever, in a thread that ends with the process."""
-
-    def forever() -> None:
-        while True:
-            try:
-                work()
-            except (*ERRORS, DBAPIError) as error:
-                log.info("connection ended", to=name, reason=str(error) or type(error).__name__)
-            time.sleep(PAUSE_SECONDS)
-
-    threading.Thread(target=forever, name=name, daemon=True).start()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from lightkube.models.core_v1 import Pod as PodModel
 
 from pods.images import Image
+from pods.paths import parts_of
 from pods.settings import Tenant
 from pods.spec import PodSpec
+from pods.storage import sub_path
 
 MANAGER = "strata-pods"
 """Owner of the objects' fields, and value of their label `managed-by`."""
@@ -50,7 +53,22 @@ def metadata(pod_id: str, tenant: Tenant, run: int, name: str = "") -> Manifest:
     }
 
 
-def pod(pod_id: str, run: int, spec: PodSpec, tenant: Tenant, owner: str, priority_class: str) -> Manifest:
+@dataclass(frozen=True)
+class Volumes:
+    """Where volumes are in a tenant's namespace.
+
+    Args:
+        claim: name of the PersistentVolumeClaim.
+        group: numeric group that may write.
+    """
+
+    claim: str
+    group: int
+
+
+def pod(
+    pod_id: str, run: int, spec: PodSpec, tenant: Tenant, owner: str, priority_class: str, volumes: Volumes
+) -> Manifest:
     """The Pod of one run.
 
     The image's user may be root, which has no capabilities here: the tenant's namespace allows no more to any pod.
@@ -82,6 +100,8 @@ def pod(pod_id: str, run: int, spec: PodSpec, tenant: Tenant, owner: str, priori
         "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
         "containers": [container],
     }
+    if spec.volume_mounts:
+        _mount(body, container, spec, volumes)
     if priority_class:
         body["priorityClassName"] = priority_class
     if resources.gpus and tenant.gpus is not None:
@@ -91,6 +111,27 @@ def pod(pod_id: str, run: int, spec: PodSpec, tenant: Tenant, owner: str, priori
     found = metadata(pod_id, tenant, run)
     found["annotations"][USER_ANNOTATION] = owner
     return {"apiVersion": "v1", "kind": "Pod", "metadata": found, "spec": body}
+
+
+def _mount(body: Manifest, container: Manifest, spec: PodSpec, volumes: Volumes) -> None:
+    """The kubelet resolves sub-paths: a link that leads out of the volume makes it refuse the container."""
+    mounts = sorted(spec.volume_mounts.values(), key=lambda mount: mount.mount_path)
+    container["volumeMounts"] = [
+        {
+            "name": "volumes" if mount.writable else "read-only",
+            "mountPath": mount.mount_path,
+            "subPath": sub_path(mount.kind, mount.source_id, parts_of(mount.sub_path)),
+            "readOnly": not mount.writable,
+        }
+        for mount in mounts
+    ]
+    sources = {mount.writable: {"claimName": volumes.claim, "readOnly": not mount.writable} for mount in mounts}
+    body["volumes"] = [
+        {"name": "volumes" if writable else "read-only", "persistentVolumeClaim": source}
+        for writable, source in sorted(sources.items())
+    ]
+    # volumes belong to a group, so that users of all images may write
+    body["securityContext"]["supplementalGroups"] = [volumes.group]
 
 
 def service(pod_id: str, run: int, spec: PodSpec, tenant: Tenant) -> Manifest | None:

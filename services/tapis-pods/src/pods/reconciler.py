@@ -118,9 +118,13 @@ class Reconciler:
             spec = row["spec"]
             if not self._set(row, status=status.SETUP, run_spec=spec):
                 return
+        settings = self.settings
+        volumes = objects.Volumes(settings.volumes_claim, settings.volumes_group)
         with _stored():
-            begun, priority_class = PodSpec.model_validate(spec), self.settings.priority_class
-            manifest = objects.pod(row["pod_id"], row["run"], begun, tenant, row["owner"], priority_class)
+            begun = PodSpec.model_validate(spec)
+            manifest = objects.pod(
+                row["pod_id"], row["run"], begun, tenant, row["owner"], settings.priority_class, volumes
+            )
             seconds = PodSpec.model_validate(row["spec"]).seconds
         self._publish(tenant, row, begun, published, names=False)
         try:

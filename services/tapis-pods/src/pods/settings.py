@@ -117,6 +117,21 @@ class Settings(DatabaseSettings, ClusterSettings, ServeSettings):
         return {template.name: template for template in found}
 
 
+class FilesSettings(Settings):
+    """All that `files` needs."""
+
+    model_config = SettingsConfigDict(env_prefix="PODS_")
+
+    volumes_path: Path = Field(description="Where the export with the volumes is mounted.")
+    upload_mebibytes: int = Field(default=2048, ge=1, description="Longest file that is taken, in MiB.")
+
+    @model_validator(mode="after")
+    def _check_volumes(self) -> Self:
+        if not self.volumes_path.is_dir():
+            raise ValueError(f"{self.variable('volumes_path')}: there is no directory {self.volumes_path}")
+        return self
+
+
 class ReconcileSettings(DatabaseSettings, ClusterSettings):
     """All that `reconcile` needs."""
 
@@ -127,6 +142,8 @@ class ReconcileSettings(DatabaseSettings, ClusterSettings):
         default="", description="Of Traefik, for tcp and postgres names; empty: the default certificate covers them."
     )
     priority_class: str = Field(default="", description="PriorityClass of the pods; empty: the cluster's default.")
+    volumes_claim: str = Field(default="pods", description="PersistentVolumeClaim of a tenant's folder of volumes.")
+    volumes_group: int = Field(default=65532, ge=1, description="Numeric group that may write in volumes.")
     bind_address: str = Field(default="127.0.0.1", description="Address to listen on.")
     metrics_port: Port | None = Field(default=9464, description="TCP port of /metrics.")
     resync_seconds: Annotated[float, Field(gt=0, le=60)] = Field(

@@ -15,7 +15,8 @@ from pydantic import (
     model_validator,
 )
 
-from pods.values import NetworkKey, PodId, Text, VariableName
+from pods.mounts import MOST, Mount, completed
+from pods.values import Description, NetworkKey, PodId, Text, VariableName
 
 DEFAULT: Final = "default"
 """Key of the networking entry whose name is the pod's."""
@@ -125,10 +126,12 @@ Words = Annotated[list[Text], Field(max_length=1000)]
 class Definition(_Given):
     """Fields of pods and templates."""
 
-    description: Annotated[Text, Field(max_length=254)] = ""
+    description: Description = ""
     command: Words | None = None
     environment_variables: Annotated[dict[VariableName, Text], Field(max_length=500)] = Field(default_factory=dict)
-    volume_mounts: dict[str, Any] = Field(default_factory=dict, description="Not available: must be empty.")
+    volume_mounts: Annotated[dict[Text, Mount], Field(max_length=MOST)] = Field(
+        default_factory=dict, description="By the path in the pod, or by the name of the volume or snapshot."
+    )
     time_to_stop_default: TimeToStop = Field(default=43200, description="Seconds that a run may take; -1: forever.")
     time_to_stop_instance: TimeToStop | None = Field(default=None, description="The same, for the present run.")
     networking: Annotated[dict[NetworkKey, Networking], Field(max_length=4)] = Field(
@@ -136,19 +139,10 @@ class Definition(_Given):
     )
     resources: Resources = Field(default_factory=Resources)
 
-    @field_validator("description")
-    @classmethod
-    def _check_description(cls, value: str) -> str:
-        if not value.isascii():
-            raise ValueError("must be ASCII")
-        return value
-
     @field_validator("volume_mounts")
     @classmethod
-    def _no_volumes(cls, value: dict[str, Any]) -> dict[str, Any]:
-        if value:
-            raise ValueError("volumes and snapshots are not available at this site; leave volume_mounts out")
-        return value
+    def _complete_mounts(cls, value: dict[str, Mount]) -> dict[str, Mount]:
+        return completed(value)
 
     @field_validator("time_to_stop_default", "time_to_stop_instance")
     @classmethod
@@ -208,6 +202,7 @@ class PodSpec(BaseModel):
     command: list[str] | None = None
     arguments: list[str] | None = None
     environment_variables: dict[str, str] = Field(default_factory=dict)
+    volume_mounts: dict[str, Mount] = Field(default_factory=dict)
     time_to_stop_default: int = 43200
     time_to_stop_instance: int | None = None
     networking: dict[str, Networking] = Field(default_factory=_default_networking)

@@ -8,6 +8,8 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 metadata = MetaData()
 CHANNEL = "pods"
 """Of NOTIFY: something was requested."""
+FILES_CHANNEL = "pods_files"
+"""Of NOTIFY: files are to be copied or removed."""
 
 pods = Table(
     "pods",
@@ -84,9 +86,51 @@ images = Table(
     Column("creation_ts", DateTime(timezone=True), nullable=False),
 )
 
+volumes = Table(
+    "volumes",
+    metadata,
+    Column("volume_id", Text, primary_key=True),
+    Column("tenant", Text, nullable=False),
+    Column("description", Text, nullable=False),
+    Column("size_limit", Integer, nullable=False),
+    Column("deleted", Boolean, nullable=False),
+    Column("creation_ts", DateTime(timezone=True), nullable=False),
+    Column("update_ts", DateTime(timezone=True), nullable=False),
+)
+
+snapshots = Table(
+    "snapshots",
+    metadata,
+    Column("snapshot_id", Text, primary_key=True),
+    Column("tenant", Text, nullable=False),
+    Column("source_volume_id", Text, nullable=False),
+    Column("source_volume_path", Text, nullable=False),
+    Column("destination_path", Text, nullable=False),
+    Column("description", Text, nullable=False),
+    Column("size_limit", Integer, nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("status_message", Text, nullable=False),
+    Column("deleted", Boolean, nullable=False),
+    Column("creation_ts", DateTime(timezone=True), nullable=False),
+    Column("update_ts", DateTime(timezone=True), nullable=False),
+)
+
+volume_permissions, snapshot_permissions = (
+    Table(
+        f"{kind}_permissions",
+        metadata,
+        Column(f"{kind}_id", Text, primary_key=True),
+        Column("username", Text, primary_key=True),
+        Column("level", Text, nullable=False),
+    )
+    for kind in ("volume", "snapshot")
+)
+
 WITHOUT_INSTANCE = pods.c.spec.op("-", return_type=JSONB())(cast(literal("time_to_stop_instance"), Text))
 """The spec without what was for one run only."""
 NOTIFY = text(f"NOTIFY {CHANNEL}")
+NOTIFY_FILES = text(f"NOTIFY {FILES_CHANNEL}")
 LOG_ACTION = text(
     """
     UPDATE pods SET action_logs = (

@@ -40,5 +40,15 @@ TemplateId = Annotated[
     AfterValidator(_not_tags),
 ]
 TagName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]*$", max_length=128)]
+
+
+def _ascii(text: str) -> str:
+    if not text.isascii():
+        raise ValueError("must be ASCII")
+    return text
+
+
+Description = Annotated[Text, Field(max_length=254), AfterValidator(_ascii)]
+VolumeId = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9]+$", min_length=3, max_length=58)]
 NetworkKey = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+$", min_length=3, max_length=58)]
 VariableName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]*$", max_length=256)]

@@ -37,6 +37,10 @@ class SharedVolume(Need[str]):
         size: capacity, as Kubernetes writes it. Where the server creates the file system (in a container), its size.
         root: whether root of a node is root here, for services that change owners.
         folder_limit: most that each folder in it may use, in KiB, which the server's file system enforces; 0: all.
+        tenants: it has a folder for each tenant, which is a volume in the tenant's namespace, by the same name. Pods
+            there write with the volume's group, and see the tenant's folder only.
+        removal_folder: name of a folder of the owner in it, whose content the server deletes as root: a service moves
+            there what pods of any user have written; empty: none.
     """
 
     name: str
@@ -46,6 +50,8 @@ class SharedVolume(Need[str]):
     size: str = "10Gi"
     root: bool = False
     folder_limit: int = 0
+    tenants: bool = False
+    removal_folder: str = ""
 
     def findings(self, site: Site, key: KeyPath) -> Iterator[Finding]:
         """The site needs an NFS server."""
@@ -176,8 +182,8 @@ def _tenant_exports(site: Site) -> tuple[NfsExport, ...]:
 
 
 def volumes(site: Site) -> tuple[MountedVolume, ...]:
-    """The cluster's volumes: those of services, each tenant's folder in the exports with `tenants: true`, for the
-    tenant and for the services that need it, and the folders that services only read.
+    """The cluster's volumes: those of services, with the folders of tenants in them; each tenant's folder in the
+    exports with `tenants: true`, for the tenant and for the services that need it; the folders that services only read.
     """
     from strata.catalogue.site import needed
 
@@ -186,6 +192,12 @@ def volumes(site: Site) -> tuple[MountedVolume, ...]:
     services = (
         MountedVolume(need.name, service.namespace_of(site), f"/{need.name}", need.size, need.owner, need.group)
         for service, need in service_volumes(site)
+    )
+    of_tenants = (
+        MountedVolume(need.name, t.name, f"/{need.name}/{t.name}", need.size, need.owner, need.group)
+        for _, need in service_volumes(site)
+        if need.tenants
+        for t in site.platform.tenants
     )
     folders = [(export, t) for export in _tenant_exports(site) for t in site.platform.tenants]
     tenants = (_folder(export, t, export.name, t.name) for export, t in folders)
@@ -201,7 +213,7 @@ def volumes(site: Site) -> tuple[MountedVolume, ...]:
         )
         for service, need in needed(site, NfsFolder)
     )
-    return (*services, *tenants, *of_services, *folders_of_services)
+    return (*services, *of_tenants, *tenants, *of_services, *folders_of_services)
 
 
 def _folder(export: NfsExport, tenant: Tenant, claim: str, namespace: str) -> MountedVolume:

@@ -11,7 +11,9 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from pods import store
 from pods.access import PODS, Person
 from pods.execution import Executor, NotRunning, Unavailable
+from pods.mounting import check_mounts
 from pods.routes.pods import IN_USE, MISSING, PodName
+from pods.spec import PodSpec
 from pods.status import AVAILABLE
 from pods.values import Text
 from strata_http.audit import Change, describe
@@ -68,7 +70,7 @@ class ExecutionResults(BaseModel):
 async def exec_pod_commands(
     request: Request, caller: Person, pod_id: PodName, given: ExecuteCommands
 ) -> Envelope[ExecutionResults]:
-    """Needs ADMIN, and a pod that is AVAILABLE; the response comes when all have ended, or their time is over."""
+    """Needs ADMIN, the permissions for what the pod mounts, and that it is AVAILABLE; the response comes when all have ended, or their time is over."""
     engine: AsyncEngine = request.app.state.engine
     # commands may take minutes: no connection of the few is held meanwhile
     async with engine.execution_options(isolation_level="READ COMMITTED").begin() as connection:
@@ -76,6 +78,9 @@ async def exec_pod_commands(
         describe(request, Change("pods.exec", f"pods/{pod_id}", pod["tenant"]))
         if pod["status"] != AVAILABLE:
             raise HTTPException(409, f"pod {pod_id} is {pod['status']}: commands run in an AVAILABLE pod only")
+        # a command can do with its volumes what the pod can
+        mounts = PodSpec.model_validate(pod["run_spec"] or pod["spec"]).volume_mounts
+        await check_mounts(connection, caller, pod["tenant"], mounts)
         await store.act(connection, pod_id, f"{caller.username} ran {len(given.each)} commands")
     executor: Executor = request.app.state.executor
     try:

@@ -12,6 +12,7 @@ from pods import store, templates
 from pods.access import PODS, Person
 from pods.allowed_images import allowed_images
 from pods.images import Image
+from pods.mounting import check_mounts
 from pods.routes.shapes import PodResult, pod_result
 from pods.settings import Settings, Tenant
 from pods.spec import DEFAULT, NewPod, PodSpec, UpdatePod, check_names, stored
@@ -26,6 +27,7 @@ MISSING = ENVELOPE.described(
     {403: "Too low a permission.", 404: "It does not exist, or you have no permission for it."}
 )
 IN_USE = ENVELOPE.described({409: "Not possible in the pod's present state, or the name is in use."})
+NOT_MOUNTED = ENVELOPE.described({403: "Too low a permission for a volume or snapshot."})
 PodName = Annotated[Text, Path(min_length=1, max_length=64, description="Name of the pod.")]
 
 
@@ -86,7 +88,7 @@ async def list_pods(request: Request, caller: Person, connection: Connection) ->
     return success(request, "Pods retrieved successfully.", found, count=len(found))
 
 
-@router.post("", operation_id="create_pod", summary="Create a pod", responses=IN_USE)
+@router.post("", operation_id="create_pod", summary="Create a pod", responses=IN_USE | NOT_MOUNTED)
 async def create_pod(request: Request, caller: Person, given: NewPod, connection: Transaction) -> Envelope[PodResult]:
     """It starts unless status_requested is OFF."""
     settings = settings_of(request)
@@ -96,6 +98,7 @@ async def create_pod(request: Request, caller: Person, given: NewPod, connection
     given = await templates.with_template(connection, caller, settings, given)
     spec = PodSpec.model_validate(stored(given))
     await check_tenant(connection, tenant, spec)
+    await check_mounts(connection, caller, tenant.name, spec.volume_mounts)
     requested = "OFF" if given.status_requested == "OFF" else "ON"
     dumped = spec.model_dump(mode="json")
     if not await store.create(connection, given.pod_id, tenant.name, caller.username, dumped, overrides, requested):
@@ -130,6 +133,7 @@ async def update_pod(
     if after != before:
         changed = sorted(key for key in after if after[key] != before.get(key))
         await check_tenant(connection, known_tenant(settings, found["tenant"]), spec)
+        await check_mounts(connection, caller, found["tenant"], spec.volume_mounts)
         begin = found["start_instance_ts"]
         ending = begin and spec.seconds is not None and begin + timedelta(seconds=spec.seconds)
         line = f"{caller.username} changed {', '.join(changed)}"
@@ -179,8 +183,9 @@ async def set_status(request: Request, connection: Any, caller: Caller, pod_id: 
         if pod["status_requested"] != "OFF":
             await store.act(connection, pod_id, f"stop requested by {name}", status_requested="OFF")
         return
-    tenant = known_tenant(settings, pod["tenant"])
-    await check_tenant(connection, tenant, PodSpec.model_validate(pod["spec"]))
+    tenant, spec = known_tenant(settings, pod["tenant"]), PodSpec.model_validate(pod["spec"])
+    await check_tenant(connection, tenant, spec)
+    await check_mounts(connection, caller, tenant.name, spec.volume_mounts)
     if requested == "RESTART":
         await store.act(connection, pod_id, f"restart requested by {name}", status_requested="RESTART")
         return

@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field
 from sqlalchemy import RowMapping
 
 from pods.access import Level
+from pods.mounts import Mount
 from pods.spec import Networking, PodSpec, Resources, label
 from pods.values import Username
 
@@ -23,7 +24,7 @@ class PodResult(BaseModel):
     command: list[str] | None
     arguments: list[str] | None
     environment_variables: dict[str, str]
-    volume_mounts: dict[str, Any] = Field(default_factory=dict)
+    volume_mounts: dict[str, Mount]
     time_to_stop_default: int
     time_to_stop_instance: int | None
     networking: dict[str, Networking]
@@ -82,3 +83,45 @@ class SetPermission(BaseModel):
 
     user: Username
     level: Level
+
+
+class VolumeResult(BaseModel):
+    """A volume."""
+
+    volume_id: str
+    description: str
+    size_limit: int
+    status: str = "AVAILABLE"
+    compute_queue: str = Field(description="Tenant whose pods may mount it.")
+    creation_ts: datetime
+    update_ts: datetime
+
+
+class SnapshotResult(BaseModel):
+    """A snapshot."""
+
+    snapshot_id: str
+    source_volume_id: str
+    source_volume_path: str
+    destination_path: str
+    description: str
+    size_limit: int
+    cron: str = ""
+    retention_policy: str = ""
+    size: int = Field(description="MiB, once it is AVAILABLE.")
+    status: str = Field(description="CREATING, AVAILABLE or ERROR.")
+    status_message: str = Field(description="Why it is in the status ERROR.")
+    compute_queue: str = Field(description="Tenant whose pods may mount it.")
+    creation_ts: datetime
+    update_ts: datetime
+
+
+class File(BaseModel):
+    """A file or folder, in the fields of Tapis."""
+
+    path: str = Field(description="From the root of the volume or snapshot.")
+    name: str
+    type: str = Field(description="file, dir, symbolic_link or other.")
+    size: int = Field(description="Bytes.")
+    lastModified: datetime
+    nativePermissions: str = Field(description="As `ls -l` shows them.")
