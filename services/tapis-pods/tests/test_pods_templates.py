@@ -198,3 +198,8 @@ def test_templates_of_the_site_are_everyones_and_cannot_be_changed(user: Callabl
 @pytest.mark.parametrize("name", ["tags", "a", "Server", "a b", "a/b", "server\n"])
 def test_names_that_cannot_be(alice: User, name: str) -> None:
     assert_refused(alice("POST", "/templates", {"template_id": name}), 400, "body.template_id")
+
+
+def test_methods_of_a_path_are_not_those_of_a_pods_path(alice: User) -> None:
+    assert alice("OPTIONS", "/templates").headers["Allow"] == "GET, POST"
+    assert alice("OPTIONS", "/web1").headers["Allow"] == "DELETE, GET, PUT"

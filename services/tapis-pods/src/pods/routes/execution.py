@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from pods import store
 from pods.access import PODS, Person
-from pods.execution import Executor, NotRunning, Unavailable
+from pods.execution import MOST_OF_A_CALLER, Executor, NotRunning, TooMany, Unavailable
 from pods.routes.pods import IN_USE, MISSING, PodName
 from pods.status import AVAILABLE
 from pods.values import Text
@@ -76,10 +76,11 @@ async def exec_pod_commands(
         describe(request, Change("pods.exec", f"pods/{pod_id}", pod["tenant"]))
         if pod["status"] != AVAILABLE:
             raise HTTPException(409, f"pod {pod_id} is {pod['status']}: commands run in an AVAILABLE pod only")
-        await store.act(connection, pod_id, f"{caller.username} ran {len(given.each)} commands")
+        await store.act(connection, pod_id, f"{caller.username} ran commands: {len(given.each)}")
     executor: Executor = request.app.state.executor
     try:
         found = await executor.run(
+            caller.username,
             pod["tenant"],
             pod_id,
             pod["run"],
@@ -90,6 +91,9 @@ async def exec_pod_commands(
         )
     except NotRunning:
         raise HTTPException(409, f"pod {pod_id} has no container now; try again when it is AVAILABLE") from None
+    except TooMany:
+        detail = f"commands of {MOST_OF_A_CALLER} of your requests still run; wait for one of them"
+        raise HTTPException(429, detail, headers={"Retry-After": "10"}) from None
     except Unavailable as error:
         raise HTTPException(503, f"{error}; try again", headers={"Retry-After": "10"}) from None
     results = [ExecutionResult.model_validate(one) for one in found]
