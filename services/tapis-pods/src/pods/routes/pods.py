@@ -119,7 +119,8 @@ async def update_pod(
     settings = settings_of(request)
     found = await PODS.find(connection, caller, pod_id, "USER", change=True)
     describe(request, Change("pods.update", f"pods/{pod_id}", found["tenant"]))
-    before = found["spec"]
+    # with the fields that later releases have added
+    before = PodSpec.model_validate(found["spec"]).model_dump(mode="json")
     try:
         check_names(pod_id, given.networking if "networking" in given.model_fields_set else {})
     except ValueError as error:
