@@ -54,6 +54,9 @@ def settable(root: dict[str, Any], node: Any, path: tuple[str, ...], *, named: b
         return inside or (named and settable(root, node, path[1:], named=named))
     if path[0] in node.get("properties", {}):
         return settable(root, node["properties"][path[0]], path[1:], named=named)
+    for pattern, inner in node.get("patternProperties", {}).items():
+        if re.search(pattern, path[0]):
+            return settable(root, inner, path[1:], named=named)
     more = node.get("additionalProperties", False)
     return isinstance(more, dict) and settable(root, more, path[1:], named=named)
 

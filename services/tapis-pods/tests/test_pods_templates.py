@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from strata_bench.services import PostgreSQL
+
 from .conftest import IMAGE, TEMPLATES, User
 from .test_pods_api import assert_refused
 
@@ -198,3 +200,19 @@ def test_templates_of_the_site_are_everyones_and_cannot_be_changed(user: Callabl
 @pytest.mark.parametrize("name", ["tags", "a", "Server", "a b", "a/b", "server\n"])
 def test_names_that_cannot_be(alice: User, name: str) -> None:
     assert_refused(alice("POST", "/templates", {"template_id": name}), 400, "body.template_id")
+
+
+def test_methods_of_a_path_are_not_those_of_a_pods_path(alice: User) -> None:
+    assert alice("OPTIONS", "/templates").headers["Allow"] == "GET, POST"
+    assert alice("OPTIONS", "/web1").headers["Allow"] == "DELETE, GET, PUT"
+
+
+def test_a_pod_of_an_earlier_release_has_no_template(
+    alice: User, postgresql: PostgreSQL, environment: dict[str, str]
+) -> None:
+    created = alice.create("web1", status_requested="OFF", description="first")
+    earlier = "UPDATE pods SET spec = spec - 'template', overrides = '{}'"
+    postgresql.sql(earlier, environment["PODS_DATABASE_NAME"])
+    assert alice.pod("web1") == created
+    assert alice("PUT", "/web1", {"description": "first"}).json()["message"] == "Pod unchanged."
+    assert alice("POST", "/web1/start").status_code == 200

@@ -61,12 +61,6 @@ def divide(number: int) -> float:
     return 1 / number
 
 
-@router.post("/tenants/{tenant}/notes/tags")
-def tag_notes(tenant: Tenant) -> str:
-    """A path that another one covers."""
-    return tenant
-
-
 @router.get("/tenants/{tenant}/notes/{number}")
 def read_note(tenant: Tenant, number: int) -> str:
     """Another route of the same path."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,8 +21,10 @@ from pods.objects import CONTAINER, object_name, run_of
 
 MOST_BYTES = 1 << 20
 """Of stdout, and of stderr, of all commands of one request."""
-MOST_AT_ONCE = 20
-"""Requests with commands in one process; each may hold twice MOST_BYTES."""
+MOST_AT_ONCE = 10
+"""Requests with commands in one process: each may hold MOST_BYTES twice, and several times that as JSON."""
+MOST_OF_A_CALLER = 3
+"""Of these, so that one caller's commands that hang leave room for others."""
 TIMEOUT_SECONDS = 10
 
 log = structlog.get_logger(__name__)
@@ -29,6 +32,10 @@ log = structlog.get_logger(__name__)
 
 class Unavailable(Exception):
     """Kubernetes does not answer, or runs no more commands now; the text says which."""
+
+
+class TooMany(Exception):
+    """The caller's commands of earlier requests still run."""
 
 
 class NotRunning(Exception):
@@ -90,10 +97,11 @@ class Executor:
     def __init__(self, kubeconfig: Path | None) -> None:
         self._kubeconfig = kubeconfig
         self._client: AsyncClient | None = None
-        self._running = 0
+        self._running: Counter[str] = Counter()
 
     async def run(
         self,
+        caller: str,
         tenant: str,
         pod_id: str,
         run: int,
@@ -106,6 +114,7 @@ class Executor:
         """Runs commands one after the other; those that time did not suffice for are left out.
 
         Args:
+            caller: whose commands they are.
             tenant: of the pod.
             pod_id: of the pod.
             run: of the pod that is meant; not that before it.
@@ -115,17 +124,21 @@ class Executor:
             stop_at_failure: run none after the first without success.
 
         Raises:
-            Unavailable, NotRunning.
+            Unavailable, TooMany, NotRunning.
         """
-        if self._running >= MOST_AT_ONCE:
+        if self._running[caller] >= MOST_OF_A_CALLER:
+            raise TooMany
+        if self._running.total() >= MOST_AT_ONCE:
             raise Unavailable("too many commands run at this time")
-        self._running += 1
+        self._running[caller] += 1
         try:
             return await self._run(
                 tenant, object_name(pod_id), run, commands, total_seconds, command_seconds, stop_at_failure
             )
         finally:
-            self._running -= 1
+            self._running[caller] -= 1
+            # no entry for each name that was ever seen
+            self._running += Counter()
 
     async def _run(
         self,

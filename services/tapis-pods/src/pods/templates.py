@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -78,9 +78,11 @@ def refuse_site_template(settings: Settings, name: str) -> None:
         raise HTTPException(403, f"template {name} is the site's, and can be changed in site.yaml only")
 
 
-async def list_tags(connection: AsyncConnection, template_id: str, tag: str = "", timestamp: str = "") -> list[Tag]:
+async def list_tags(
+    connection: AsyncConnection, template_ids: Sequence[str], tag: str = "", timestamp: str = ""
+) -> list[Tag]:
     """The newest first; all, those of one name, or one."""
-    query = select(*template_tags.columns).where(template_tags.c.template_id == template_id)
+    query = select(*template_tags.columns).where(template_tags.c.template_id.in_(template_ids))
     if tag:
         query = query.where(template_tags.c.tag == tag)
     if timestamp:
@@ -101,7 +103,7 @@ async def find_tags(
         found = [one for one in (site_tag(site),) if tag in ("", one.tag) and timestamp in ("", one.timestamp)]
     else:
         await TEMPLATES.find(connection, caller, name, "READ")
-        found = await list_tags(connection, name, tag, timestamp)
+        found = await list_tags(connection, [name], tag, timestamp)
     if tag and not found:
         raise HTTPException(404, f"template {name} has no tag {tag}{f'@{timestamp}' if timestamp else ''}")
     return found

@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from pods import store
 from pods.access import PODS, Person
-from pods.execution import Executor, NotRunning, Unavailable
+from pods.execution import MOST_OF_A_CALLER, Executor, NotRunning, TooMany, Unavailable
 from pods.mounting import check_mounts
 from pods.routes.pods import IN_USE, MISSING, PodName
 from pods.spec import PodSpec
@@ -70,7 +70,9 @@ class ExecutionResults(BaseModel):
 async def exec_pod_commands(
     request: Request, caller: Person, pod_id: PodName, given: ExecuteCommands
 ) -> Envelope[ExecutionResults]:
-    """Needs ADMIN, the permissions for what the pod mounts, and that it is AVAILABLE; the response comes when all have ended, or their time is over."""
+    """Needs ADMIN, the permissions for what the pod mounts, and that it is AVAILABLE.
+
+    The response comes when all have ended, or their time is over."""
     engine: AsyncEngine = request.app.state.engine
     # commands may take minutes: no connection of the few is held meanwhile
     async with engine.execution_options(isolation_level="READ COMMITTED").begin() as connection:
@@ -81,10 +83,11 @@ async def exec_pod_commands(
         # a command can do with its volumes what the pod can
         mounts = PodSpec.model_validate(pod["run_spec"] or pod["spec"]).volume_mounts
         await check_mounts(connection, caller, pod["tenant"], mounts)
-        await store.act(connection, pod_id, f"{caller.username} ran {len(given.each)} commands")
+        await store.act(connection, pod_id, f"{caller.username} ran commands: {len(given.each)}")
     executor: Executor = request.app.state.executor
     try:
         found = await executor.run(
+            caller.username,
             pod["tenant"],
             pod_id,
             pod["run"],
@@ -95,6 +98,9 @@ async def exec_pod_commands(
         )
     except NotRunning:
         raise HTTPException(409, f"pod {pod_id} has no container now; try again when it is AVAILABLE") from None
+    except TooMany:
+        detail = f"commands of {MOST_OF_A_CALLER} of your requests still run; wait for one of them"
+        raise HTTPException(429, detail, headers={"Retry-After": "10"}) from None
     except Unavailable as error:
         raise HTTPException(503, f"{error}; try again", headers={"Retry-After": "10"}) from None
     results = [ExecutionResult.model_validate(one) for one in found]

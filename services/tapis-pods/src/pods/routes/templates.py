@@ -136,10 +136,11 @@ async def list_templates_and_tags(
     """By template, the newest first."""
     settings = settings_of(request)
     found = {name: [templates.site_tag(one)] for name, one in sorted(settings.templates.items())}
-    for row in (await connection.execute(TEMPLATES.visible(caller))).mappings():
-        if (name := row["template_id"]) not in found:
-            found[name] = await templates.list_tags(connection, name)
-    result = {name: [_tag_result(tag, full=full) for tag in tags] for name, tags in found.items()}
+    rows = (await connection.execute(TEMPLATES.visible(caller))).mappings()
+    own: dict[str, list[Tag]] = {row["template_id"]: [] for row in rows if row["template_id"] not in found}
+    for tag in await templates.list_tags(connection, list(own)):
+        own[tag.template_id].append(tag)
+    result = {name: [_tag_result(tag, full=full) for tag in tags] for name, tags in (found | own).items()}
     return success(request, "Templates and tags retrieved successfully.", result)
 
 
