@@ -5,14 +5,19 @@ from __future__ import annotations
 import io
 import os
 import shutil
+import socket
+import time
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import requests
 
+from strata_bench.service_processes import Service
 from strata_bench.waiting import eventually
 
 from .conftest import SECONDS, Owner
@@ -196,6 +201,36 @@ def test_what_a_pods_user_keeps_for_itself(alice: Owner) -> None:
     # of whom the files are does not keep them
     assert alice("DELETE", "/volumes/data1").status_code == 200
     eventually(lambda: not directory.exists(), SECONDS, "the worker removes the files")
+
+
+def test_answers_that_nobody_waits_for_keep_no_file_open(alice: Owner, files: Service) -> None:
+    directory = alice.volume("data1")
+    (directory / "sub").mkdir()
+    (directory / "sub/file").write_bytes(bytes(1 << 20))
+    address = urlsplit(files.url)
+    request = f"HTTP/1.1\r\nHost: a\r\nX-Tapis-Token: {alice.token}\r\n\r\n"
+
+    def held() -> list[str]:
+        found = []
+        for descriptor in Path(f"/proc/{files.process.pid}/fd").iterdir():
+            with suppress(FileNotFoundError):
+                found.append(str(descriptor.readlink()))
+        return [path for path in found if path.startswith(str(alice.export))]
+
+    for number in range(60):
+        path = "sub/file" if number % 2 else "sub?zip=true"
+        with socket.create_connection((str(address.hostname), address.port or 0), timeout=60) as connection:
+            connection.sendall(f"GET /v3/pods/volumes/data1/contents/{path} {request}".encode())
+            # gone before, while or after the answer begins
+            time.sleep(0.0005 * (number % 20))
+
+    def closed() -> bool:
+        # Python collects what is left of requests while it serves others
+        for _ in range(20):
+            alice("GET", "/volumes/data1/list")
+        return len(held()) < 10
+
+    eventually(closed, SECONDS, "the files are closed")
 
 
 def test_folders_too_deep_and_too_full(alice: Owner) -> None:

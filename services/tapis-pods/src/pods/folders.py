@@ -23,6 +23,16 @@ class Unsuitable(Exception):
     """What is there cannot be used; the text says why."""
 
 
+class Held:
+    """A descriptor that is closed when nothing refers to it any more: an answer may be given up before it begins."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+
+    def __del__(self) -> None:
+        os.close(self.descriptor)
+
+
 @contextmanager
 def folder(start: int, parts: Sequence[str], *, create: bool = False) -> Iterator[int]:
     """Descriptor of a folder below another one.

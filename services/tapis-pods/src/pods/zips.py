@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Iterator
 from typing import Any
 
-from pods.folders import Unsuitable, open_file, read, walk
+from pods.folders import Held, Unsuitable, open_file, read, walk
 from pods.paths import DEEPEST
 
 MOST_ENTRIES = 10_000
@@ -50,35 +50,28 @@ def check(start: int) -> None:
             raise PermissionError(entry.path)
 
 
-def stream(start: int) -> Iterator[bytes]:
-    """The archive of a folder; links and what is no regular file are left out.
-
-    Args:
-        start: descriptor, which is closed in the end.
-    """
+def stream(held: Held) -> Iterator[bytes]:
+    """The archive of a folder; links and what is no regular file are left out."""
     sink = _Sink()
-    try:
-        with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:  # type: ignore[call-overload]
-            for entry in walk(start):
-                mode = entry.state.st_mode
-                name = printable(entry.path)
-                if stat.S_ISDIR(mode):
-                    archive.writestr(zipfile.ZipInfo(f"{name}/", _date(entry.state.st_mtime)), b"")
-                elif stat.S_ISREG(mode):
-                    descriptor = open_file(entry.parent, entry.name)
-                    try:
-                        info = zipfile.ZipInfo(name, _date(entry.state.st_mtime))
-                        info.compress_type = zipfile.ZIP_DEFLATED
-                        with archive.open(info, "w", force_zip64=True) as target:
-                            for chunk in read(descriptor):
-                                target.write(chunk)
-                                yield sink.take()
-                    finally:
-                        os.close(descriptor)
-                yield sink.take()
-        yield sink.take()
-    finally:
-        os.close(start)
+    with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:  # type: ignore[call-overload]
+        for entry in walk(held.descriptor):
+            mode = entry.state.st_mode
+            name = printable(entry.path)
+            if stat.S_ISDIR(mode):
+                archive.writestr(zipfile.ZipInfo(f"{name}/", _date(entry.state.st_mtime)), b"")
+            elif stat.S_ISREG(mode):
+                descriptor = open_file(entry.parent, entry.name)
+                try:
+                    info = zipfile.ZipInfo(name, _date(entry.state.st_mtime))
+                    info.compress_type = zipfile.ZIP_DEFLATED
+                    with archive.open(info, "w", force_zip64=True) as target:
+                        for chunk in read(descriptor):
+                            target.write(chunk)
+                            yield sink.take()
+                finally:
+                    os.close(descriptor)
+            yield sink.take()
+    yield sink.take()
 
 
 def printable(name: str) -> str:

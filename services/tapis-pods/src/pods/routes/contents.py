@@ -14,7 +14,7 @@ from starlette.concurrency import run_in_threadpool
 
 from pods import zips
 from pods.access import Person, Shared
-from pods.folders import Entry, folder, open_file, read, walk
+from pods.folders import Entry, Held, folder, open_file, read, walk
 from pods.paths import LONGEST_PATH
 from pods.routes.pods import MISSING
 from pods.routes.shapes import File
@@ -96,21 +96,21 @@ def content_routes(shared: Shared, prefix: str) -> APIRouter:
         if not parts:
             raise HTTPException(400, "path: must not be empty or /")
 
-        def opened() -> tuple[int, int]:
+        def opened() -> tuple[Held, int]:
             with answered(f"{kind} {name}: {path}"), storage.open(row["tenant"], FOLDERS[kind], name) as found:
                 if zip:
                     with folder(found, parts) as chosen:
                         zips.check(chosen)
-                        return os.dup(chosen), 0
+                        return Held(os.dup(chosen)), 0
                 with folder(found, parts[:-1]) as parent:
-                    descriptor = open_file(parent, parts[-1])
-                    return descriptor, os.fstat(descriptor).st_size
+                    found_file = Held(open_file(parent, parts[-1]))
+                    return found_file, os.fstat(found_file.descriptor).st_size
 
-        descriptor, size = await run_in_threadpool(opened)
+        held, size = await run_in_threadpool(opened)
         if zip:
-            return StreamingResponse(zips.stream(descriptor), media_type="application/zip", headers=_HEADERS)
+            return StreamingResponse(zips.stream(held), media_type="application/zip", headers=_HEADERS)
         headers = {**_HEADERS, "Content-Length": str(size)}
-        return StreamingResponse(_read(descriptor, size), media_type="application/octet-stream", headers=headers)
+        return StreamingResponse(_read(held, size), media_type="application/octet-stream", headers=headers)
 
     return router
 
@@ -121,11 +121,8 @@ def _check_complete(kind: str, name: str, row: Any) -> None:
         raise HTTPException(404, f"{kind} {name} is {row['status']}{why}: it has no files")
 
 
-def _read(descriptor: int, size: int) -> Iterator[bytes]:
-    try:
-        yield from read(descriptor, size)
-    finally:
-        os.close(descriptor)
+def _read(held: Held, size: int) -> Iterator[bytes]:
+    yield from read(held.descriptor, size)
 
 
 def _file(entry: Entry) -> File:
