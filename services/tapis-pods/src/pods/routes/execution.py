@@ -72,7 +72,8 @@ async def exec_pod_commands(
 ) -> Envelope[ExecutionResults]:
     """Needs ADMIN, the permissions for what the pod mounts, and that it is AVAILABLE.
 
-    The response comes when all have ended, or their time is over."""
+    The response comes when all have ended, or their time is over.
+    """
     engine: AsyncEngine = request.app.state.engine
     # commands may take minutes: no connection of the few is held meanwhile
     async with engine.execution_options(isolation_level="READ COMMITTED").begin() as connection:
