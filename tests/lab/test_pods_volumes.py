@@ -61,7 +61,7 @@ for kind, name in (("volume", volume), ("snapshot", copy)):
         found[action] = refused(getattr(t.pods, action), **{f"{kind}_id": name})
 found["read"] = refused(t.pods.get_volume_contents, volume_id=volume, path="out/said.txt")
 found["write"] = refused(t.pods.upload_to_volume, volume_id=volume, path="out/said.txt", file=b"x")
-found["mount"] = refused(small, os.environ["THEFT"],
+found["mount"] = refused(small, pod_id=os.environ["THEFT"],
                          volume_mounts={volume: {"type": "tapisvolume", "mount_path": "/data"}})
 print(json.dumps(found))
 """
