@@ -18,6 +18,7 @@ from strata_services.tapis_pods.service import SERVICE
 
 from .test_pods import START_SECONDS, Member, ada, member, new_name
 
+pytestmark = pytest.mark.nightly
 __all__ = ["ada", "member"]
 """Fixtures."""
 SERVER = r"""

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from strata.site.context import SiteContext
 from strata_services.tapis_pods.service import SERVICE
 
 from .test_pods import DELETE, Member, ada, member, new_name
 
+pytestmark = pytest.mark.nightly
 __all__ = ["ada", "member"]  # fixtures
 MAKE = """
 pod = t.pods.create_pod(pod_id=web, template="web")

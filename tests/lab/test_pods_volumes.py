@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+import pytest
+
 from strata.site.context import SiteContext
 from strata_bench.waiting import eventually
 
 from .test_pods import START_SECONDS, Member, ada, member, new_name
 
+pytestmark = pytest.mark.nightly
 __all__ = ["ada", "member"]
 """Fixtures."""
 WRITER = """
