@@ -132,16 +132,21 @@ def test_endless_output_ends(ada: User) -> None:
     assert (len(found["stdout"]), found["success"]) == (1_000_000, True)
 
 
-def test_commands_that_hang_hold_nothing_that_others_need(ada: User, user: Callable[..., User]) -> None:
+def test_commands_that_hang_hold_nothing_that_others_need(ada: User, user: Callable[..., User], tmp_path: Path) -> None:
     """More of them than the API has connections to the database; beyond a number they are refused."""
+    end = tmp_path / "end"
     names = ("bob", "carl", "dan")
     for name in names:
         ada("POST", "/web1/permissions", {"user": name, "level": "ADMIN"})
     users = [ada, *(User(ada.url, user(name, "research").token) for name in names)] * 5
-    body = {"commands": ["sleep", "1000"], "command_timeout": 15}
+    body = {"commands": ["sh", "-c", f"until [ -e {end} ]; do sleep 0.1; done"], "command_timeout": 120}
     with ThreadPoolExecutor(20) as threads:
         hanging = [threads.submit(one, "POST", "/web1/exec", body) for one in users]
-        assert ada.pod("web1")["status"] == "AVAILABLE"
+        try:
+            eventually(lambda: sum(one.done() for one in hanging) == 10, SECONDS, "10 of 20 are refused")
+            assert ada.pod("web1")["status"] == "AVAILABLE"
+        finally:
+            end.touch()
         answers = [one.result() for one in hanging]
     assert sum(one.status_code == 200 for one in answers) == 10
     refused = [one for one in answers if one.status_code != 200]

@@ -15,7 +15,7 @@ from .conftest import SECONDS, StartReconciler, User
 from .kubelet import Kubelet
 from .test_pods_life import objects
 
-KILLS = 12
+KILLS = 8
 
 
 def test_pods_converge_while_the_reconciler_is_killed(

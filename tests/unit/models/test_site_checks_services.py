@@ -21,7 +21,7 @@ BY_KUBESPRAY = (
 NO_API = (LAB[LAB.index("    authenticator:") : LAB.index("    ml_hub:")], "")
 NO_NOTEBOOKS = (LAB[LAB.index("    jupyterhub:\n") :], "")
 NO_BUCKETS = ("    object_storage: {}\n", "")
-NO_PODS = (next(f"{line}\n" for line in LAB.splitlines() if line.startswith("    tapis_pods:")), "")
+NO_PODS = (LAB[LAB.index("    tapis_pods:") : LAB.index("    ml_hub:")], "")
 """Takes a service away, whose needs would be reported too."""
 
 MEMBER = "{{name: {}, email: {}}}"
