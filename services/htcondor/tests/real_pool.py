@@ -37,6 +37,8 @@ LOOPBACK = {
     "COLLECTOR_HOST": "127.0.0.1:9618",
     "NETWORK_INTERFACE": "127.0.0.1",
     "FULL_HOSTNAME": "localhost",
+    # of what the master does daily
+    "PREEN_INTERVAL": "1",
 }
 PROGRAMS = "/opt/condor"
 """The daemons of an execution point, in any image."""

@@ -24,6 +24,11 @@ def shell(script: str) -> str:
     return f"arguments = \"-c '{script}'\"\n"
 
 
+def test_the_spool_is_not_cleaned(real_pool: RealPool) -> None:
+    """The master would take the tenants' queues and the revocations for what was left behind; here each second."""
+    assert "Preen" not in real_pool.output("cat", "/condor/log/MasterLog")
+
+
 def test_a_job_resumes_where_its_checkpoint_was(real_pool: RealPool) -> None:
     """It is evicted in the second part, and ends once, on another execution point, from the checkpoint of the first."""
     script = (
