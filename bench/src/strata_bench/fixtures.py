@@ -21,7 +21,8 @@ from strata_bench.services import PostgreSQL, find_postgresql, postgresql_cluste
 @pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """With pytest-xdist (`--dist loadgroup`), whatever asks for the running site stays on one worker, one after the
-    other: tests that break it must not meet tests that prove it. What asks for the API server does: one is enough.
+    other: tests that break it must not meet tests that prove it. What asks for the API server does: one is enough for
+    the services' tests, and one for all others.
 
     So do the contract tests of a folder, the tests of a service, and the tests of a module that share a fixture, where
     they are in no group: what they share is set up once.
@@ -30,7 +31,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if needs_site(item):
             item.add_marker(pytest.mark.xdist_group("site"))
         elif "api_server" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("api-server"))
+            of = "-of-services" if item.nodeid.startswith("services/") else ""
+            item.add_marker(pytest.mark.xdist_group(f"api-server{of}"))
         elif item.get_closest_marker("xdist_group") is None and (group := _place(item)):
             item.add_marker(pytest.mark.xdist_group(group))
 

@@ -89,7 +89,7 @@ def test_files_come_and_go(alice: Owner, export: Path) -> None:
     assert_refused(alice("GET", "/volumes/data1"), 404)
     eventually(lambda: not directory.exists(), SECONDS, "the worker removes the files")
     # the NFS server deletes them
-    moved = next(one for one in (export / ".removed").iterdir() if (one / "a").is_dir())
+    moved = next(one for one in (export / ".removed").iterdir() if (one / "a/b/c.bin").is_file())
     assert (moved / "a/b/c.bin").read_bytes() == b"second"
     created = "the name is free again"
     eventually(lambda: alice("POST", "/volumes", {"volume_id": "data1"}).status_code == 200, SECONDS, created)
