@@ -9,6 +9,7 @@ from typing import Any
 
 from fastapi import APIRouter, Depends, FastAPI
 from fastapi.openapi.utils import get_openapi
+from starlette.routing import BaseRoute
 
 from strata_http import database, errors, health, rate_limits
 from strata_http.bearer import require_token
@@ -39,6 +40,7 @@ class Api:
         public_routers: the routes that need no token, such as a login; each should have a limit for addresses.
         errors: how they are answered: PROBLEMS, or ENVELOPE of strata_http.envelope as Tapis' clients expect.
         document: below which the document is, where that is not `path`.
+        documented_routers: routes that need a token and are another process's, which only the document has.
     """
 
     title: str
@@ -50,6 +52,7 @@ class Api:
     public_routers: Sequence[APIRouter] = ()
     errors: ErrorFormat = PROBLEMS
     document: str = ""
+    documented_routers: Sequence[APIRouter] = ()
 
 
 def create_app(api: Api, settings: HttpSettings) -> FastAPI:
@@ -96,20 +99,26 @@ def create_app(api: Api, settings: HttpSettings) -> FastAPI:
     errors.install(app, api.errors)
     database.install(app)
     guards = [Depends(require_token), Depends(limit_caller)]
-    for routers, dependencies in ((api.routers, guards), (api.public_routers, [])):
+    beside = APIRouter()
+    for target, routers, dependencies in (
+        (app, api.routers, guards),
+        (app, api.public_routers, []),
+        (beside, api.documented_routers, guards),
+    ):
         routes = APIRouter(prefix=api.path, dependencies=dependencies, responses=api.errors.responses)
         for router in routers:
             routes.include_router(router)
-        app.include_router(routes)
+        target.include_router(routes)
     app.include_router(health.create_router(service, api.migrations))
-    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
+    app.openapi = lambda: _openapi(app, beside.routes)  # type: ignore[method-assign]
     return app
 
 
-def _openapi(app: FastAPI) -> dict[str, Any]:
+def _openapi(app: FastAPI, beside: Sequence[BaseRoute]) -> dict[str, Any]:
     """The document, with the service's own errors in place of the framework's."""
     if app.openapi_schema is None:
-        document = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
+        routes = [*app.routes, *beside]
+        document = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=routes)
         schemas = document["components"]["schemas"]
         for name in ("HTTPValidationError", "ValidationError"):
             schemas.pop(name, None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -71,6 +71,16 @@ class Shared:
             )
             .order_by(key)
         )
+
+    async def add(self, connection: AsyncConnection, name: str, owner: str, columns: Mapping[str, Any]) -> bool:
+        """A new object with its first ADMIN; False where the name is in use."""
+        key = self._key(self.table)
+        statement = insert(self.table).values({key.name: name, **columns})
+        created = await connection.execute(statement.on_conflict_do_nothing().returning(key))
+        if created.scalar_one_or_none() is None:
+            return False
+        await self.grant(connection, name, owner, "ADMIN")
+        return True
 
     async def granted(self, connection: AsyncConnection, name: str) -> list[str]:
         """Permissions in Tapis' form, "user:LEVEL"."""

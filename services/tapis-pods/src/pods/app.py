@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fastapi import FastAPI
 
 from pods.access import SNAPSHOTS, VOLUMES
@@ -31,26 +29,6 @@ from strata_http.app import Api
 from strata_http.envelope import ENVELOPE
 
 VERSION = "1.9.0"
-API = Api(
-    title="Pods",
-    version=VERSION,
-    summary="Containers with a name of their own, in the form of Tapis' Pods API.",
-    path="/v3",
-    document="/v3/pods",
-    # names of objects before names of pods
-    routers=(
-        images.router,
-        templates.router,
-        templates.permissions,
-        pods.router,
-        actions.router,
-        permissions.router,
-        execution.router,
-    ),
-    public_routers=(status_page.router,),
-    migrations=MIGRATIONS,
-    errors=ENVELOPE,
-)
 FILES = Api(
     title="Volumes and snapshots of pods",
     version=VERSION,
@@ -69,6 +47,27 @@ FILES = Api(
     migrations=MIGRATIONS,
     errors=ENVELOPE,
 )
+API = Api(
+    title="Pods",
+    version=VERSION,
+    summary="Containers with a name of their own, in the form of Tapis' Pods API.",
+    path="/v3",
+    document="/v3/pods",
+    # names of objects before names of pods
+    routers=(
+        images.router,
+        templates.router,
+        templates.permissions,
+        pods.router,
+        actions.router,
+        permissions.router,
+        execution.router,
+    ),
+    public_routers=(status_page.router,),
+    documented_routers=FILES.routers,
+    migrations=MIGRATIONS,
+    errors=ENVELOPE,
+)
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -77,15 +76,6 @@ def create_app(settings: Settings) -> FastAPI:
     created.state.settings = settings
     created.state.log_reader = Reader(settings.kubeconfig)
     created.state.executor = Executor(settings.kubeconfig)
-    own, files = created.openapi, app.create_app(FILES, settings).openapi
-
-    def document() -> dict[str, Any]:
-        found, other = own(), files()
-        schemas = other["components"]["schemas"] | found["components"]["schemas"]
-        components = {**found["components"], "schemas": schemas}
-        return {**found, "paths": found["paths"] | other["paths"], "components": components}
-
-    created.openapi = document  # type: ignore[method-assign]
     return created
 
 

@@ -7,10 +7,10 @@ import string
 from typing import Any
 
 from sqlalchemy import func, update
-from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from pods.tables import LOG_ACTION, NOTIFY, WITHOUT_INSTANCE, permissions, pods
+from pods.access import PODS
+from pods.tables import LOG_ACTION, NOTIFY, WITHOUT_INSTANCE, pods
 
 PASSWORD_CHARACTERS = 30
 _ALPHABET = string.ascii_letters + string.digits
@@ -26,20 +26,16 @@ async def create(
     requested: str,
 ) -> bool:
     """A new pod with its first ADMIN; False where the name is in use."""
-    statement = insert(pods).values(
-        pod_id=pod_id,
-        tenant=tenant,
-        owner=owner,
-        spec=spec,
-        overrides=overrides,
-        status_requested=requested,
-        status="REQUESTED" if requested == "ON" else "STOPPED",
-        user_password="".join(secrets.choice(_ALPHABET) for _ in range(PASSWORD_CHARACTERS)),
-    )
-    created = await connection.execute(statement.on_conflict_do_nothing().returning(pods.c.pod_id))
-    if created.scalar_one_or_none() is None:
+    columns = {
+        "tenant": tenant,
+        "spec": spec,
+        "overrides": overrides,
+        "status_requested": requested,
+        "status": "REQUESTED" if requested == "ON" else "STOPPED",
+        "user_password": "".join(secrets.choice(_ALPHABET) for _ in range(PASSWORD_CHARACTERS)),
+    }
+    if not await PODS.add(connection, pod_id, owner, columns | {"owner": owner}):
         return False
-    await connection.execute(insert(permissions).values(pod_id=pod_id, username=owner, level="ADMIN"))
     await act(connection, pod_id, f"created by {owner}")
     return True
 

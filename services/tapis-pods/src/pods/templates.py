@@ -214,11 +214,8 @@ async def create(
     Raises:
         HTTPException: 409 where the name is in use.
     """
-    statement = insert(tables.templates).values(template_id=name, tenant=tenant, **columns).on_conflict_do_nothing()
-    created = await connection.execute(statement.returning(tables.templates.c.template_id))
-    if name in settings.templates or created.scalar_one_or_none() is None:
+    if name in settings.templates or not await TEMPLATES.add(connection, name, owner, {"tenant": tenant, **columns}):
         raise HTTPException(409, f"template_id: {name} is in use; choose another name")
-    await TEMPLATES.grant(connection, name, owner, "ADMIN")
 
 
 async def exists(connection: AsyncConnection, settings: Settings, name: str) -> bool:

@@ -9,7 +9,6 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, HTTPException, Path, Request
 from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import RowMapping, func, update
-from sqlalchemy.dialects.postgresql import insert
 from starlette.concurrency import run_in_threadpool
 
 from pods.access import SNAPSHOTS, VOLUMES, Person
@@ -81,8 +80,7 @@ async def create_snapshot(
         is_folder = await run_in_threadpool(_is_folder, storage_of(request), tenant, given.source_volume_id, parts)
     if not is_folder and not target:
         raise HTTPException(400, "destination_path: a snapshot of a file needs the file's path in the snapshot")
-    values = {
-        "snapshot_id": name,
+    columns = {
         "tenant": tenant,
         "source_volume_id": given.source_volume_id,
         "source_volume_path": "/".join(parts),
@@ -90,12 +88,8 @@ async def create_snapshot(
         "description": given.description,
         "size_limit": given.size_limit,
     }
-    created = await connection.execute(
-        insert(snapshots).values(values).on_conflict_do_nothing().returning(snapshots.c.snapshot_id)
-    )
-    if created.scalar_one_or_none() is None:
+    if not await SNAPSHOTS.add(connection, name, caller.username, columns):
         raise HTTPException(409, f"snapshot_id: {name} is in use, or is still being deleted; choose another name")
-    await SNAPSHOTS.grant(connection, name, caller.username, "ADMIN")
     await connection.execute(NOTIFY_FILES)
     found = await SNAPSHOTS.find(connection, caller, name, "ADMIN")
     return success(request, "Snapshot created successfully.", _result(found))

@@ -7,7 +7,6 @@ from typing import Annotated
 from fastapi import APIRouter, HTTPException, Path, Request
 from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import RowMapping, func, update
-from sqlalchemy.dialects.postgresql import insert
 from starlette.concurrency import run_in_threadpool
 
 from pods.access import VOLUMES, Person
@@ -62,13 +61,9 @@ async def create_volume(
     """It is AVAILABLE at once."""
     name, tenant = given.volume_id, choose_tenant(settings_of(request), caller, given.compute_queue).name
     describe(request, Change("volumes.create", f"pods/volumes/{name}", tenant))
-    values = {"volume_id": name, "tenant": tenant, "description": given.description, "size_limit": given.size_limit}
-    created = await connection.execute(
-        insert(volumes).values(values).on_conflict_do_nothing().returning(volumes.c.volume_id)
-    )
-    if created.scalar_one_or_none() is None:
+    columns = {"tenant": tenant, "description": given.description, "size_limit": given.size_limit}
+    if not await VOLUMES.add(connection, name, caller.username, columns):
         raise HTTPException(409, f"volume_id: {name} is in use, or is still being deleted; choose another name")
-    await VOLUMES.grant(connection, name, caller.username, "ADMIN")
     with answered(f"volume {name}"):
         try:
             await run_in_threadpool(storage_of(request).create, tenant, name)
