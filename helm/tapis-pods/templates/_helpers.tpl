@@ -140,7 +140,7 @@ ports:
 startupProbe:
   httpGet: {path: /healthz, port: http}
   periodSeconds: 1
-  failureThreshold: 60
+  failureThreshold: 300
 livenessProbe:
   httpGet: {path: /healthz, port: http}
   periodSeconds: 10

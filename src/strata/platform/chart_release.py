@@ -14,8 +14,8 @@ from strata.toolchain import charts, load_versions
 
 CHARTS = "../../helm"
 """Seen from pulumi/platform: an absolute path would make the state depend on the checkout."""
-TIMEOUT = 300
-"""Seconds in which a release's pods must be ready."""
+TIMEOUT = 900
+"""Seconds in which a release's pods must be ready, on machines whose disks or memory are slow for a while too."""
 
 
 class ChartRelease(pulumi.ComponentResource):

@@ -37,7 +37,7 @@ def values(site: Site, outputs: CloudOutputs | None, images: Mapping[str, ImageR
         "versionOverride": f"v{load_versions().tools['traefik'].version}",
         "global": {"checkNewVersion": False, "sendAnonymousUsage": False},
         "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}},
-        "startupProbe": {"httpGet": {"path": "/ping", "port": PING_PORT}, "periodSeconds": 1, "failureThreshold": 60},
+        "startupProbe": {"httpGet": {"path": "/ping", "port": PING_PORT}, "periodSeconds": 1, "failureThreshold": 300},
         "readinessProbe": {"initialDelaySeconds": 0, "periodSeconds": 5},
         "ingressClass": {"enabled": True, "isDefaultClass": True, "name": INGRESS_CLASS},
         "providers": {
