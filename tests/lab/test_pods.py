@@ -162,6 +162,17 @@ class Member:
             pods: whose names it reads.
             variables: of its environment.
         """
+        found: dict[str, Any] = json.loads(self.program(CLIENT_LINES + script, *pods, **variables))
+        return found
+
+    def program(self, script: str, *pods: str, **variables: str) -> str:
+        """What a program prints.
+
+        Args:
+            script: may import tapipy.
+            pods: whose names it reads.
+            variables: of its environment.
+        """
         site = self.context.site
         url, ca = api_url(site), trusted_authorities(self.context)
         settings = SERVICE.of(site)
@@ -170,10 +181,10 @@ class Member:
         names = [url.removeprefix("https://"), *(f"{pod}.{settings.hostname}.{site.domain}" for pod in pods)]
         hosts: Mapping[str, str] = dict.fromkeys(names, load_balancer_address(self.context))
         known = {"STRATA_API_URL": url, "STRATA_CA_FILE": ca, "STRATA_USER": self.name, "IMAGE": self.image}
-        done = run_tapipy(CLIENT_LINES + script, hosts, STRATA_PASSWORD=self.password, **known, **variables)
-        assert done.returncode == 0, f"{done.stderr}\n{self.log()}"
-        found: dict[str, Any] = json.loads(done.stdout)
-        return found
+        known |= {"STRATA_PASSWORD": self.password, **variables}
+        done = run_tapipy(script, hosts, seconds=START_SECONDS * 2, **known)
+        assert done.returncode == 0, f"{done.stdout}\n{done.stderr}\n{self.log()}"
+        return done.stdout
 
     def log(self) -> str:
         """The last lines of the API and of the reconciler."""

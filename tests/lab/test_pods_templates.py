@@ -57,6 +57,11 @@ found["exec"] = refused(t.pods.exec_pod_commands, pod_id=web, commands=["id"])
 found["create"] = refused(t.pods.create_pod, pod_id="labtheft", template=template + ":v1")
 print(json.dumps(found))
 """
+NOTEBOOK = """
+pod = t.pods.create_pod(pod_id=web, template="notebook")
+wait(web, "AVAILABLE")
+print(json.dumps({"page": "Jupyter" in read(pod.networking.default.url)}))
+"""
 CLEAN = """
 t.pods.delete_template(template_id=os.environ["TEMPLATE"])
 """
@@ -91,8 +96,16 @@ def test_a_pod_of_a_template_runs_commands_and_becomes_a_template(
         assert kinds == {"other": "NotFoundError", "tag": "ForbiddenError", "image": "ForbiddenError"}
 
         refused = stranger.run(STRANGER, WEB=web, TEMPLATE=template)
-        assert refused.pop("templates") == ["web"]
+        assert refused.pop("templates") == sorted(template.name for template in settings.templates)
         assert refused.pop("create")[0] == "BadRequestError"
         assert {kind for kind, _ in refused.values()} == {"NotFoundError"}, refused
     finally:
         ada.run(CLEAN + DELETE, WEB=web, TEMPLATE=template)
+
+
+def test_a_notebook_of_a_template(ada: Member) -> None:
+    web = new_name("notebook")
+    try:
+        assert ada.run(NOTEBOOK, web, WEB=web) == {"page": True}
+    finally:
+        ada.run(DELETE, WEB=web)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import json
 import os
@@ -31,21 +32,35 @@ socket.getaddrinfo = lambda host, *arguments, **options: _found(_names.get(host,
 """What the name servers of a user's computer know."""
 
 
-def documented_lines() -> str:
-    """The program of docs/api.md."""
-    found = re.search(r"```text\n(import os\n.*?)```", (REPOSITORY / "docs" / "api.md").read_text(), re.DOTALL)
-    assert found is not None, "docs/api.md has no program that begins with `import os`"
-    return found.group(1)
+def documented_lines(document: str = "api.md") -> str:
+    """The program of a document: its blocks of Python, which begin with an `import`, or with a line that Python has.
+
+    Args:
+        document: a file in docs/.
+    """
+    text = (REPOSITORY / "docs" / document).read_text()
+    found = [block for block in re.findall(r"```text\n(.*?)```", text, re.DOTALL) if _is_python(block)]
+    assert found, f"docs/{document} has no Python"
+    return "".join(found)
+
+
+def _is_python(block: str) -> bool:
+    try:
+        ast.parse(block)
+    except SyntaxError:
+        return False
+    return True
 
 
 def run_tapipy(
-    script: str, hosts: Mapping[str, str] | None = None, **variables: str
+    script: str, hosts: Mapping[str, str] | None = None, *, seconds: int = SECONDS, **variables: str
 ) -> subprocess.CompletedProcess[str]:
     """Runs a program that may import tapipy.
 
     Args:
         script: Python.
         hosts: name to address, for names that this machine does not resolve.
+        seconds: after which it is ended.
         variables: of its environment, where passwords and tokens belong.
     """
     return subprocess.run(
@@ -56,5 +71,5 @@ def run_tapipy(
         capture_output=True,
         text=True,
         check=False,
-        timeout=SECONDS,
+        timeout=seconds,
     )

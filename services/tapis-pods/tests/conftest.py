@@ -231,16 +231,16 @@ def kubelet(api_server: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> 
         yield found
 
 
-StartReconciler = Callable[[], AbstractContextManager["subprocess.Popen[bytes]"]]
+StartReconciler = Callable[..., AbstractContextManager["subprocess.Popen[bytes]"]]
 
 
 @pytest.fixture
 def start_reconciler(environment: dict[str, str], accounts: dict[str, Path], tmp_path: Path) -> StartReconciler:
-    """`with start_reconciler() as process:`."""
+    """`with start_reconciler() as process:`; it compares everything each second, or as seldom as asked."""
 
     @contextmanager
-    def start() -> Iterator[subprocess.Popen[bytes]]:
-        own = {"PODS_METRICS_PORT": str(free_port()), "PODS_RESYNC_SECONDS": "1"}
+    def start(resync_seconds: int = 1) -> Iterator[subprocess.Popen[bytes]]:
+        own = {"PODS_METRICS_PORT": str(free_port()), "PODS_RESYNC_SECONDS": str(resync_seconds)}
         settings = {**environment, "PODS_KUBECONFIG": str(accounts["reconciler"]), **own}
         with (tmp_path / "reconciler.log").open("ab") as log:
             command = [str(service_python("tapis-pods")), "-m", "pods", "reconcile"]

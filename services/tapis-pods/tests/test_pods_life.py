@@ -220,3 +220,52 @@ def test_20_pods_at_once(
             SECONDS,
             "all 20 run",
         )
+
+
+def test_a_pod_is_stopped_when_nothing_of_it_runs_and_starts_again_when_it_is_gone(
+    alice: User, start_reconciler: StartReconciler, kubelet: Kubelet, api_server: ApiServer
+) -> None:
+    with start_reconciler():
+        alice.create("web1")
+        alice.wait("web1", "AVAILABLE")
+        kubelet.busy.set()
+        assert alice("GET", "/web1/stop").status_code == 200
+        alice.wait("web1", "DELETING")
+        one = {"name": "main", "ready": False, "restartCount": 0, "image": "", "imageID": ""}
+        one["state"] = {"terminated": {"exitCode": 137, "reason": "Error"}}
+        patch = ("--subresource=status", "--type=merge", "-p", json.dumps({"status": {"containerStatuses": [one]}}))
+
+        def terminated() -> bool:
+            (pod,) = objects(api_server, "pods")
+            if "deletionTimestamp" not in pod["metadata"]:
+                return False
+            api_server.kubectl("-n", "research", "patch", "pod", "pods-web1", *patch)
+            return True
+
+        eventually(terminated, SECONDS, "Kubernetes deletes the pod")
+        alice.wait("web1", "STOPPED")
+        (before,) = objects(api_server, "pods")
+        assert not objects(api_server, BESIDE_PODS)
+        assert alice("GET", "/web1/start").status_code == 200
+        alice.wait("web1", "REQUESTED")
+        kubelet.busy.clear()
+        alice.wait("web1", "AVAILABLE")
+        (after,) = objects(api_server, "pods")
+        assert before["metadata"]["uid"] != after["metadata"]["uid"]
+
+
+def test_what_changes_in_one_tenant_is_compared_there_alone(
+    alice: User, start_reconciler: StartReconciler, kubelet: Kubelet, api_server: ApiServer, user: Callable[..., User]
+) -> None:
+    labels = "app.kubernetes.io/managed-by=strata-pods,strata.dev/pod=stray"
+    with start_reconciler(resync_seconds=60):
+        alice.create("first")
+        alice.wait("first", "AVAILABLE")
+        api_server.kubectl("-n", "teaching", "create", "service", "clusterip", "pods-stray", "--tcp=80")
+        api_server.kubectl("-n", "teaching", "label", "service", "pods-stray", *labels.split(","))
+        alice.create("second")
+        alice.wait("second", "AVAILABLE")
+        assert objects(api_server, "services", "teaching")
+        carol = user("carol", "teaching")
+        carol.create("third")
+        eventually(lambda: not objects(api_server, "services", "teaching"), SECONDS, "the stray service is gone")

@@ -42,7 +42,7 @@ def start(engine: Engine, storage: Storage, tenants: Iterable[str]) -> None:
         tenants: of the site.
     """
     wake, names = threading.Event(), tuple(tenants)
-    in_background("requests for files", lambda: listen(engine, FILES_CHANNEL, wake), (DBAPIError,))
+    in_background("requests for files", lambda: listen(engine, FILES_CHANNEL, lambda _: wake.set()), (DBAPIError,))
     # whatever goes wrong is no reason to stop for good
     in_background("files", lambda: _take_turn(engine, storage, names, wake), (Exception,))
 

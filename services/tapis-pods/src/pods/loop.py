@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from typing import NoReturn
 
@@ -18,6 +17,7 @@ from pods.settings import ReconcileSettings
 from pods.status import STATUSES
 from pods.tables import CHANNEL
 from pods.turns import PAUSE_SECONDS, in_background, listen, turn
+from pods.wakes import Wakes
 from strata_http.database import create_command_engine
 
 LOCK = 0x706F6473
@@ -49,21 +49,21 @@ class Metrics:
 
 def run(settings: ReconcileSettings) -> NoReturn:
     """Reconciles until the process ends."""
-    metrics, wake = Metrics(), threading.Event()
+    metrics, wakes = Metrics(), Wakes(settings.tenants)
     if settings.metrics_port is not None:
         start_http_server(settings.metrics_port, settings.bind_address, registry=metrics.registry)
     engine, cluster = create_command_engine(settings), Cluster(settings.kubeconfig)
     ends = (*ERRORS, DBAPIError)
-    in_background("requests", lambda: listen(engine, CHANNEL, wake), ends)
+    in_background("requests", lambda: listen(engine, CHANNEL, wakes.add), ends)
     for tenant in settings.tenants:
-        in_background(f"pods of {tenant}", lambda tenant=tenant: _watch(cluster, tenant, wake), ends)  # type: ignore[misc]
+        in_background(f"pods of {tenant}", lambda tenant=tenant: _watch(cluster, tenant, wakes), ends)  # type: ignore[misc]
     while True:
         try:
             with turn(engine, LOCK) as connection:
                 if connection is not None:
                     log.info("active")
                     metrics.active.set(1)
-                    _reconcile(Reconciler(connection, cluster, settings), settings, metrics, wake)
+                    _reconcile(Reconciler(connection, cluster, settings), settings, metrics, wakes)
         except DBAPIError as error:
             log.warning("the database does not answer", reason=str(error.orig).strip())
             metrics.errors.inc()
@@ -71,19 +71,23 @@ def run(settings: ReconcileSettings) -> NoReturn:
         time.sleep(PAUSE_SECONDS)
 
 
-def _reconcile(reconciler: Reconciler, settings: ReconcileSettings, metrics: Metrics, wake: threading.Event) -> None:
+def _reconcile(reconciler: Reconciler, settings: ReconcileSettings, metrics: Metrics, wakes: Wakes) -> NoReturn:
+    everything = until = time.monotonic()
     while True:
-        failed = False
-        for tenant in settings.tenants.values():
+        woken, failed = wakes.take(until), False
+        for name in woken:
             try:
-                reconciler.compare(tenant)
+                reconciler.compare(settings.tenants[name])
             except ERRORS as error:
                 failed = True
                 metrics.errors.inc()
-                log.warning("Kubernetes does not answer", tenant=tenant.name, reason=str(error) or type(error).__name__)
+                log.warning("Kubernetes does not answer", tenant=name, reason=str(error) or type(error).__name__)
         metrics.show(list(settings.tenants), summary(reconciler.connection))
-        wake.wait(PAUSE_SECONDS if failed else _next(reconciler.connection, settings.resync_seconds))
-        wake.clear()
+        now = time.monotonic()
+        if len(woken) == len(settings.tenants):
+            everything = now
+        resync = everything + settings.resync_seconds
+        until = now + PAUSE_SECONDS if failed else min(resync, now + _next(reconciler.connection, resync - now))
 
 
 def _next(connection: Connection, most: float) -> float:
@@ -93,6 +97,6 @@ def _next(connection: Connection, most: float) -> float:
     return most if found is None else min(most, max(float(found), PAUSE_SECONDS))
 
 
-def _watch(cluster: Cluster, tenant: str, wake: threading.Event) -> None:
+def _watch(cluster: Cluster, tenant: str, wakes: Wakes) -> None:
     for _ in cluster.changes(tenant):
-        wake.set()
+        wakes.add(tenant)

@@ -79,7 +79,10 @@ class Reconciler:
             self._follow(tenant, row, actual, published)
 
     def _end(self, tenant: Tenant, row: RowMapping, actual: Pod | None, published: Set[Published]) -> None:
-        if actual is not None:
+        off = row["status_requested"] == "OFF" and not row["deleted"]
+        # what is left of it to be done takes the kubelet a second or two, and a start waits for that
+        stopped = actual is not None and off and status.ended(actual)
+        if actual is not None and not stopped:
             if row["status"] != status.DELETING:
                 # first: it is kept even if this process ends before the next line
                 self._keep_log(tenant, row, actual)
@@ -88,7 +91,7 @@ class Reconciler:
             self._unpublish(tenant, {one for one in published if one.kind != SERVICE})
             self._remove(tenant, row, actual)
             return
-        if row["deleted"] or row["status_requested"] == "OFF":
+        if row["deleted"] or off:
             self._unpublish(tenant, set(published))
             if row["deleted"]:
                 self.connection.execute(delete(pods).where(pods.c.pod_id == row["pod_id"]))

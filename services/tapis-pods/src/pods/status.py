@@ -43,6 +43,13 @@ def observe(pod: Pod) -> Observed:
     return Observed(status, container(phase, message, start))
 
 
+def ended(pod: Pod) -> bool:
+    """Whether a Pod is being deleted and nothing of it runs any more."""
+    deleted = pod.metadata and pod.metadata.deletionTimestamp
+    states = [one.state for one in (pod.status and pod.status.containerStatuses) or ()]
+    return bool(deleted and states) and all(state and state.terminated for state in states)
+
+
 def _judge(pod: Pod, phase: str, state: ContainerState | None) -> tuple[str, str]:
     if phase == "Succeeded":
         return COMPLETE, "the container ended with status 0"

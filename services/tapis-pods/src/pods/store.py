@@ -46,7 +46,7 @@ async def act(connection: AsyncConnection, pod_id: str, line: str, **columns: An
         changed = {**columns, "update_ts": func.now()}
         await connection.execute(update(pods).where(pods.c.pod_id == pod_id).values(changed))
     await connection.execute(LOG_ACTION, {"pod_id": pod_id, "line": line})
-    await connection.execute(NOTIFY)
+    await connection.execute(NOTIFY, {"pod_id": pod_id})
 
 
 async def start(connection: AsyncConnection, pod: Any, line: str) -> None:

@@ -7,7 +7,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 metadata = MetaData()
 CHANNEL = "pods"
-"""Of NOTIFY: something was requested."""
+"""Of NOTIFY: something was requested of a pod of the tenant that the payload names."""
 FILES_CHANNEL = "pods_files"
 """Of NOTIFY: files are to be copied or removed."""
 
@@ -129,7 +129,7 @@ volume_permissions, snapshot_permissions = (
 
 WITHOUT_INSTANCE = pods.c.spec.op("-", return_type=JSONB())(cast(literal("time_to_stop_instance"), Text))
 """The spec without what was for one run only."""
-NOTIFY = text(f"NOTIFY {CHANNEL}")
+NOTIFY = text(f"SELECT pg_notify('{CHANNEL}', tenant) FROM pods WHERE pod_id = :pod_id")
 NOTIFY_FILES = text(f"NOTIFY {FILES_CHANNEL}")
 LOG_ACTION = text(
     """

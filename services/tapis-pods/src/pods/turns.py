@@ -29,15 +29,15 @@ def turn(engine: Engine, lock: int) -> Iterator[Connection | None]:
         yield connection if won else None
 
 
-def listen(engine: Engine, channel: str, wake: threading.Event) -> None:
-    """Wakes at each request; a poll every few seconds is enough without it."""
+def listen(engine: Engine, channel: str, wake: Callable[[str], None]) -> None:
+    """Calls `wake` with the payload of each request, and with "" at the begin; a poll is enough without it."""
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.execute(text(f"LISTEN {channel}"))
-        wake.set()
+        wake("")
         driver = connection.connection.driver_connection
         assert driver is not None
-        for _ in driver.notifies():
-            wake.set()
+        for notification in driver.notifies():
+            wake(notification.payload)
 
 
 def in_background(name: str, work: Callable[[], None], errors: tuple[type[Exception], ...]) -> None:
