@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -162,24 +162,28 @@ class Member:
             pods: whose names it reads.
             variables: of its environment.
         """
-        found: dict[str, Any] = json.loads(self.program(CLIENT_LINES + script, *pods, **variables))
+        printed = self.program(CLIENT_LINES + script, map(self.host, pods), **variables)
+        found: dict[str, Any] = json.loads(printed)
         return found
 
-    def program(self, script: str, *pods: str, **variables: str) -> str:
+    def host(self, pod: str) -> str:
+        """Name of a pod."""
+        settings = SERVICE.of(self.context.site)
+        assert settings is not None
+        return f"{pod}.{settings.hostname}.{self.context.site.domain}"
+
+    def program(self, script: str, names: Iterable[str] = (), **variables: str) -> str:
         """What a program prints.
 
         Args:
             script: may import tapipy.
-            pods: whose names it reads.
+            names: that it connects to, beside the API's.
             variables: of its environment.
         """
-        site = self.context.site
-        url, ca = api_url(site), trusted_authorities(self.context)
-        settings = SERVICE.of(site)
+        url, ca = api_url(self.context.site), trusted_authorities(self.context)
         assert isinstance(ca, str)
-        assert settings is not None
-        names = [url.removeprefix("https://"), *(f"{pod}.{settings.hostname}.{site.domain}" for pod in pods)]
-        hosts: Mapping[str, str] = dict.fromkeys(names, load_balancer_address(self.context))
+        known_names = [url.removeprefix("https://"), *names]
+        hosts: Mapping[str, str] = dict.fromkeys(known_names, load_balancer_address(self.context))
         known = {"STRATA_API_URL": url, "STRATA_CA_FILE": ca, "STRATA_USER": self.name, "IMAGE": self.image}
         known |= {"STRATA_PASSWORD": self.password, **variables}
         done = run_tapipy(script, hosts, seconds=START_SECONDS * 2, **known)

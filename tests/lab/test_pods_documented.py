@@ -27,9 +27,7 @@ print("{}")
 """
 
 
-def test_the_documented_program_runs(
-    context: SiteContext, ada: Member, member: Callable[[str], Member]
-) -> None:
+def test_the_documented_program_runs(context: SiteContext, ada: Member, member: Callable[[str], Member]) -> None:
     postgresql = find_postgresql()
     if postgresql is None:
         pytest.skip("psql is not on this machine")
@@ -40,13 +38,13 @@ def test_the_documented_program_runs(
     for name, pattern in NAMES.items():
         program = pattern.sub(new[name], program)
     path = f"{postgresql}{os.pathsep}{os.environ['PATH']}"
+    program = program.replace("<domain>", context.site.domain)
+    names = [ada.host(new["web1"]), ada.host(new["db1"]), f"accounting.{context.site.domain}"]
     try:
-        printed = ada.program(
-            program, new["web1"], new["db1"], PATH=path, PGHOSTADDR=load_balancer_address(context)
-        )
+        printed = ada.program(program, names, PATH=path, PGHOSTADDR=load_balancer_address(context))
     finally:
         ada.run(CLEAN, pod=new["db1"], snapshot=new["before1"], volume=new["data1"])
-    for line in (ada.name, "<!DOCTYPE HTML>", "GET / HTTP/1.1", "CREATE TABLE", "written", "snapshot AVAILABLE"):
+    for line in (ada.name, "<!DOCTYPE HTML>", "GET / HTTP/1.1", "CREATE TABLE", "written", "snapshot AVAILABLE", "cpu_hours"):
         assert line in printed, printed
     assert f"{colleague.name}:READ" in printed
     assert printed.rstrip().endswith("[]"), printed
