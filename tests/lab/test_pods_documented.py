@@ -44,7 +44,15 @@ def test_the_documented_program_runs(context: SiteContext, ada: Member, member: 
         printed = ada.program(program, names, PATH=path, PGHOSTADDR=load_balancer_address(context))
     finally:
         ada.run(CLEAN, pod=new["db1"], snapshot=new["before1"], volume=new["data1"])
-    for line in (ada.name, "<!DOCTYPE HTML>", "GET / HTTP/1.1", "CREATE TABLE", "written", "snapshot AVAILABLE", "cpu_hours"):
+    for line in (
+        ada.name,
+        "<!DOCTYPE HTML>",
+        "GET / HTTP/1.1",
+        "CREATE TABLE",
+        "written",
+        "snapshot AVAILABLE",
+        "cpu_hours",
+    ):
         assert line in printed, printed
     assert f"{colleague.name}:READ" in printed
     assert printed.rstrip().endswith("[]"), printed

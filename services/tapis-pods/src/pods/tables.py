@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Boolean, Column, DateTime, Integer, MetaData, Table, Text, cast, literal, text
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    DateTime,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    bindparam,
+    cast,
+    func,
+    literal,
+    select,
+    text,
+)
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 metadata = MetaData()
@@ -129,7 +144,7 @@ volume_permissions, snapshot_permissions = (
 
 WITHOUT_INSTANCE = pods.c.spec.op("-", return_type=JSONB())(cast(literal("time_to_stop_instance"), Text))
 """The spec without what was for one run only."""
-NOTIFY = text(f"SELECT pg_notify('{CHANNEL}', tenant) FROM pods WHERE pod_id = :pod_id")
+NOTIFY = select(func.pg_notify(CHANNEL, pods.c.tenant)).where(pods.c.pod_id == bindparam("pod_id"))
 NOTIFY_FILES = text(f"NOTIFY {FILES_CHANNEL}")
 LOG_ACTION = text(
     """
