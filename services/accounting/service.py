@@ -80,7 +80,10 @@ class Accounting(Model):
     ] = None
     measurements: Annotated[
         Measurements | None,
-        Field(description="Accept users' measurements over REST; needs a token issuer. Default: off."),
+        Field(
+            description="Accept users' measurements over REST, and show users their own pods; needs a token issuer. "
+            "Default: off."
+        ),
     ] = None
 
 

@@ -236,6 +236,33 @@ def test_wrong_parameters_are_named(as_user: Callable[..., Call], query: str, te
         assert found(answer) == []
 
 
+POD = """
+INSERT INTO pod (uid, tenant, username, kind, namespace, name, node, cpus, memory_bytes, cards, starts, ends)
+VALUES (gen_random_uuid(), %s, %s, 'pod', %s, %s, 'n1', 2, 2147483648, 1, '2026-11-23T08:00:00Z', '2026-11-23T11:00:00Z')
+RETURNING uid
+"""
+USE = "INSERT INTO pod_usage VALUES (%s, '2026-11-23T08:00:00Z', 1800, 1, 1, 3600)"
+
+
+def test_a_member_reads_allocation_and_use_of_own_pods_alone(as_user: Callable[..., Call], records: Records) -> None:
+    with records.connect() as owner:
+        (carols,) = owner.execute(POD, ("hep", "carol", "hep", "pods-web1")).fetchone() or ()
+        owner.execute(USE, (carols,))
+        for tenant, name in (("hep", "dave"), ("bio", "carol"), (None, None)):
+            owner.execute(POD, (tenant, name, "other", "pods-other"))
+    carol = as_user("carol", "hep")
+    (row,) = found(carol("GET", "/own_pod?name=eq.pods-web1&starts=lt.2026-11-24T00:00:00Z"))
+    expected = {"tenant": "hep", "namespace": "hep", "name": "pods-web1", "kind": "pod", "cpus": 2, "memory_gib": 2}
+    expected |= {"cpu_hours": 6, "memory_gib_hours": 6, "card_hours": 3, "cpu_hours_used": 0.5, "card_hours_busy": 1}
+    assert row.items() >= expected.items()
+    assert found(carol("GET", "/own_pod?order=starts.desc")) == [row]
+    assert found(as_user("carol")("GET", "/own_pod")) == found(as_user("eve", "hep")("GET", "/own_pod")) == []
+    refused(carol("POST", "/own_pod", json={"name": "x"}), 405, "no rows can be added")
+    refused(carol("GET", "/own_pod?username=eq.dave"), 400, "one of the columns tenant")
+    with records.connect() as owner:
+        assert owner.execute("SELECT 1 FROM own_pod").fetchall() == []  # whose, nobody has said
+
+
 def test_there_are_no_other_tables_and_methods(as_user: Callable[..., Call]) -> None:
     carol = as_user("carol", "hep")
     for path in ("/pod", "/reader", "/rpc", "/measurement;"):

@@ -1,4 +1,4 @@
-"""Users' measurements over HTTP, as PostgREST has it: `POST /measurement`, `GET /measurement?name=eq.loss`."""
+"""Users' measurements and pods over HTTP, as PostgREST has it: `POST /measurement`, `GET /own_pod?kind=eq.pod`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from accounting import measurements
+from accounting import measurements, reading
 from accounting.collector import log
-from accounting.measurements import Problem
+from accounting.reading import MEASUREMENT, TABLES, Problem
 from accounting.settings import ServeSettings
 from strata_http.tokens import Caller, InvalidToken, IssuerUnavailable, TokenVerifier
 
@@ -33,15 +33,18 @@ def create_app(settings: ServeSettings) -> Starlette:
         run = partial(anyio.to_thread.run_sync, limiter=limiter)
         caller: Caller = await run(verifier.verify, _token(request))
         request.state.username = caller.username
-        if (name := request.path_params["table"]) != measurements.TABLE:
-            raise Problem(404, "PGRST205", f"{name[:80]}: there is no such table", f"/{measurements.TABLE}")
+        name = request.path_params["table"]
+        if (asked := TABLES.get(name)) is None:
+            raise Problem(404, "PGRST205", f"{name[:80]}: there is no such table", f"/{', /'.join(TABLES)}")
         if request.method == "POST":
+            if asked is not MEASUREMENT:
+                raise Problem(405, "PGRST117", f"{name}: no rows can be added", f"POST /{MEASUREMENT.name}")
             body = await _body(request, settings.maximum_bytes)
             rows = await run(measurements.read, body, settings.maximum_rows)
             await run(measurements.insert, settings, caller, rows)
             return Response(status_code=201)
         parameters = request.query_params.multi_items()
-        found = await run(measurements.select, settings, caller, parameters, settings.maximum_rows)
+        found = await run(reading.select, settings, caller, asked, parameters, settings.maximum_rows)
         return Response(found, media_type="application/json")
 
     async def logged(request: Request) -> Response:
@@ -55,7 +58,7 @@ def create_app(settings: ServeSettings) -> Starlette:
 
     async def refused(_: Request, error: Exception) -> Response:
         status, message = (error.status_code, error.detail) if isinstance(error, HTTPException) else (500, "failed")
-        return _problem(Problem(status, "PGRST100", message, "GET or POST /measurement"))
+        return _problem(Problem(status, "PGRST100", message, f"GET /{', /'.join(TABLES)}; POST /{MEASUREMENT.name}"))
 
     routes = [Route("/healthz", alive), Route("/{table}", logged, methods=["GET", "POST"])]
     return Starlette(routes=routes, exception_handlers={HTTPException: refused})
