@@ -13,6 +13,7 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
 from pods.cluster import ERRORS, Cluster
+from pods.idle import IdleGpus
 from pods.reconciler import Reconciler, summary
 from pods.settings import ReconcileSettings
 from pods.status import STATUSES
@@ -72,7 +73,9 @@ def run(settings: ReconcileSettings) -> NoReturn:
 
 
 def _reconcile(reconciler: Reconciler, settings: ReconcileSettings, metrics: Metrics, wake: threading.Event) -> None:
+    idle = IdleGpus(reconciler.connection, settings.prometheus_url, settings.idle_check_seconds)
     while True:
+        idle.check()
         failed = False
         for tenant in settings.tenants.values():
             try:
