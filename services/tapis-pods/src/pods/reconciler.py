@@ -106,7 +106,7 @@ class Reconciler:
                 )
                 self._note(row, "stopped")
         else:
-            self._set(row, **new_run(row))
+            self._set(row, **new_run(row["run"]))
 
     def _begin(self, tenant: Tenant, row: RowMapping, published: Set[Published]) -> None:
         if row["status"] in (status.COMPLETE, status.ERROR):

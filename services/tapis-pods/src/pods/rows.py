@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import Connection, RowMapping, func, null, update
@@ -10,13 +9,13 @@ from sqlalchemy import Connection, RowMapping, func, null, update
 from pods.tables import LOG_ACTION, WITHOUT_INSTANCE, pods
 
 
-def new_run(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Columns of the next run's begin."""
+def new_run(before: int) -> dict[str, Any]:
+    """Columns of the begin of the run after another."""
     return {
         "status_requested": "ON",
         "status": "REQUESTED",
         "status_container": {},
-        "run": row["run"] + 1,
+        "run": before + 1,
         "run_spec": null(),
         "spec": WITHOUT_INSTANCE,
         "start_instance_ts": None,

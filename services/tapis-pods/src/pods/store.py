@@ -52,4 +52,4 @@ async def act(connection: AsyncConnection, pod_id: str, line: str, **columns: An
 
 async def start(connection: AsyncConnection, pod: Any, line: str) -> None:
     """A new run of a stopped pod; its row must be locked."""
-    await act(connection, pod["pod_id"], line, **new_run(pod))
+    await act(connection, pod["pod_id"], line, **new_run(pod["run"]))
