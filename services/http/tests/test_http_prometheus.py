@@ -52,7 +52,7 @@ def server() -> Iterator[Server]:
 def ask(port: int) -> Any:
     # a proxy of the environment has nothing to do with it
     environment = {"http_proxy": "http://127.0.0.1:9", "HTTP_PROXY": "http://127.0.0.1:9"}
-    command = [service_python("http"), "-c", PROGRAM, f"http://127.0.0.1:{port}"]
+    command = [str(service_python("http")), "-c", PROGRAM, f"http://127.0.0.1:{port}"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
