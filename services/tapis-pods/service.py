@@ -13,6 +13,7 @@ from strata.catalogue.needs import (
     Audience,
     Database,
     Metrics,
+    MetricsQuery,
     Need,
     Priority,
     SharedVolume,
@@ -45,6 +46,7 @@ API = ApiPath(
 AUDIENCE = Audience("pods", path="/v3/pods")
 DATABASE = Database("pods")
 METRICS = Metrics(9464)
+MEASURES = MetricsQuery()
 PRIORITY = Priority("platform")
 USER_PRIORITY = Priority("interactive")
 USER_ID = 65532
@@ -164,8 +166,10 @@ def _names(settings: Pods) -> WildcardHostname:
 
 
 def needs(settings: Pods) -> tuple[Need[Any], ...]:
-    """Its path of the API, names of pods, database, tokens, tenants' namespaces, volumes, metrics, priorities."""
-    return (API, _names(settings), DATABASE, AUDIENCE, TENANTS, VOLUMES, METRICS, PRIORITY, USER_PRIORITY)
+    """Its path of the API, names of pods, database, tokens, tenants' namespaces, volumes, metrics, those of pods,
+    priorities."""
+    own = (API, _names(settings), DATABASE, AUDIENCE, TENANTS, VOLUMES)
+    return (*own, METRICS, MEASURES, PRIORITY, USER_PRIORITY)
 
 
 def check(settings: Pods, site: Site, _: Path) -> Iterator[Finding]:
@@ -254,6 +258,7 @@ def values(context: ServiceContext[Pods]) -> Values:
     """
     database, issuer, metrics = context.provide(DATABASE), context.provide(AUDIENCE), context.provide(METRICS)
     certificate = context.site.platform.ingress.certificate
+    server = context.provide(MEASURES)
     found = {"url": issuer.url, "audience": issuer.audience, "jwksUrl": issuer.jwks_url, "ca": issuer.ca}
     return {
         "image": context.image,
@@ -272,6 +277,7 @@ def values(context: ServiceContext[Pods]) -> Values:
             # for http names, it is the entry point's
             "certificateResolver": CERTIFICATE_RESOLVER if certificate.source == "acme" else "",
         },
+        **({"prometheus": {"url": server.url, "port": server.port, "pods": dict(server.pods)}} if server else {}),
         "podAnnotations": dict(metrics.annotations),
         "networkPolicy": {
             "metricsClients": list(metrics.clients),

@@ -29,12 +29,19 @@ from strata_bench.traefik import KINDS
 from strata_bench.waiting import eventually
 
 from .kubelet import Kubelet, running_kubelet
+from .prometheus import Prometheus, running_prometheus
 
 DOMAIN = "pods.lab.strata.test"
 IMAGE = "registry.example.org:5000/site/web"
 TENANTS = [
     {"name": "research", "images": [IMAGE, "registry.example.org:5000/open/"], "millicpu": 8000, "mebibytes": 16384},
-    {"name": "teaching", "images": [IMAGE], "millicpu": 4000, "mebibytes": 4096},
+    {
+        "name": "teaching",
+        "images": [IMAGE],
+        "millicpu": 4000,
+        "mebibytes": 4096,
+        "gpus": {"resource": "nvidia.com/gpu", "maximum": 2},
+    },
 ]
 VERSIONS = Path(__file__).parents[1] / "src" / "pods" / "migrations" / "versions"
 NEWEST = max(file.name.removeprefix("v").partition("_")[0] for file in VERSIONS.glob("v*.py"))
@@ -66,8 +73,26 @@ def issuer() -> Iterator[Issuer]:
 
 
 @pytest.fixture(scope="session")
+def prometheus_server() -> Iterator[Prometheus]:
+    """What both processes ask for measurements."""
+    with running_prometheus() as found:
+        yield found
+
+
+@pytest.fixture
+def prometheus(prometheus_server: Prometheus) -> Iterator[Prometheus]:
+    """The same, which has measured nothing yet."""
+    prometheus_server.reset()
+    yield prometheus_server
+    prometheus_server.reset()
+
+
+@pytest.fixture(scope="session")
 def environment(
-    postgresql: PostgreSQL, accounts: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
+    postgresql: PostgreSQL,
+    accounts: dict[str, Path],
+    prometheus_server: Prometheus,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> dict[str, str]:
     """Of both processes, with a migrated database."""
     assert accounts
@@ -76,7 +101,7 @@ def environment(
     found = postgresql.create_database("pods", "PODS")
     templates = tenants.with_name("templates.json")
     templates.write_text(json.dumps(TEMPLATES))
-    found |= {"PODS_TEMPLATES_FILE": str(templates)}
+    found |= {"PODS_TEMPLATES_FILE": str(templates), "PODS_PROMETHEUS_URL": prometheus_server.url}
     found |= {"PODS_TENANTS_FILE": str(tenants), "PODS_DOMAIN": DOMAIN, "PATH": os.environ["PATH"]}
     command = [str(service_python("tapis-pods")), "-m", "pods", "migrate"]
     for changed in (True, False):
@@ -111,27 +136,41 @@ def accounts(api_server: ApiServer, helm: Helm, tmp_path_factory: pytest.TempPat
     return found
 
 
+StartApi = Callable[..., AbstractContextManager[Service]]
+
+
 @pytest.fixture(scope="session")
-def api(
+def start_api(
     environment: dict[str, str],
     accounts: dict[str, Path],
     issuer: Issuer,
     tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Service]:
+) -> StartApi:
+    """`with start_api(PODS_LOG_LEVEL="debug") as service:`."""
+
+    def start(**own: str) -> AbstractContextManager[Service]:
+        port = free_port()
+        settings = {
+            **environment,
+            "PODS_KUBECONFIG": str(accounts["api"]),
+            "PODS_ISSUER": issuer.url,
+            # the ingress controller of the tests reaches it at this machine's own address
+            "PODS_BIND_ADDRESS": "0.0.0.0",  # noqa: S104
+            "PODS_BIND_PORT": str(port),
+            "PODS_METRICS_PORT": str(free_port()),
+            "PODS_RATE_LIMIT": "100000/minute",
+            **own,
+        }
+        directory = tmp_path_factory.mktemp("api")
+        return running(service_python("tapis-pods"), ["-m", "pods", "serve"], settings, port, directory)
+
+    return start
+
+
+@pytest.fixture(scope="session")
+def api(start_api: StartApi) -> Iterator[Service]:
     """The API."""
-    port = free_port()
-    settings = {
-        **environment,
-        "PODS_KUBECONFIG": str(accounts["api"]),
-        "PODS_ISSUER": issuer.url,
-        # the ingress controller of the tests reaches it at this machine's own address
-        "PODS_BIND_ADDRESS": "0.0.0.0",  # noqa: S104
-        "PODS_BIND_PORT": str(port),
-        "PODS_METRICS_PORT": str(free_port()),
-        "PODS_RATE_LIMIT": "100000/minute",
-    }
-    directory = tmp_path_factory.mktemp("api")
-    with running(service_python("tapis-pods"), ["-m", "pods", "serve"], settings, port, directory) as service:
+    with start_api() as service:
         yield service
 
 
@@ -241,6 +280,7 @@ def start_reconciler(environment: dict[str, str], accounts: dict[str, Path], tmp
     @contextmanager
     def start(resync_seconds: int = 1) -> Iterator[subprocess.Popen[bytes]]:
         own = {"PODS_METRICS_PORT": str(free_port()), "PODS_RESYNC_SECONDS": str(resync_seconds)}
+        own["PODS_IDLE_CHECK_SECONDS"] = "0.5"
         settings = {**environment, "PODS_KUBECONFIG": str(accounts["reconciler"]), **own}
         with (tmp_path / "reconciler.log").open("ab") as log:
             command = [str(service_python("tapis-pods")), "-m", "pods", "reconcile"]

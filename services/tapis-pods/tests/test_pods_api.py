@@ -38,6 +38,7 @@ def test_a_new_pod_has_the_defaults_of_tapis(alice: User) -> None:
     assert (pod["status"], pod["status_requested"], pod["compute_queue"]) == ("REQUESTED", "ON", "research")
     assert pod["resources"] == {
         "cpu_request": 250, "cpu_limit": 2000, "mem_request": 256, "mem_limit": 3072, "gpus": 0,
+        "gpu_minimum_utilization": 0, "gpu_idle_seconds": 3600,
     }  # fmt: skip
     assert pod["networking"] == {
         "default": {"protocol": "http", "port": 5000, "url": "web1.pods.lab.strata.test", "ip_allow_list": []}
@@ -82,6 +83,9 @@ def test_a_new_pod_has_the_defaults_of_tapis(alice: User) -> None:
         ({"resources": {"cpu_request": 100}}, ["body.resources.cpu_request"]),
         ({"resources": {"mem_request": 1024, "mem_limit": 512}}, ["mem_request 1024 is more than mem_limit 512"]),
         ({"resources": {"gpus": 1}}, ["resources.gpus", "quota of tenant research"]),
+        ({"resources": {"gpu_minimum_utilization": 5}}, ["the pod has no GPU; set resources.gpus too"]),
+        ({"resources": {"gpu_minimum_utilization": 101}}, ["body.resources.gpu_minimum_utilization"]),
+        ({"resources": {"gpu_idle_seconds": 599}}, ["body.resources.gpu_idle_seconds"]),
         ({"description": "x" * 255}, ["body.description"]),
         ({"description": "für"}, ["body.description", "ASCII"]),
         ({"time_to_stop_default": 299}, ["body.time_to_stop_default"]),

@@ -33,6 +33,9 @@ networking = {"default": {"protocol": "http", "port": 8000}}
 made = t.pods.create_pod(pod_id="web1", image=image, networking=networking, description="a server",
                          environment_variables={"A": "b"}, resources={"mem_limit": 512}, status_requested="OFF")
 found = {"made": [made.pod_id, made.status, made.networking.default.url, made.resources.mem_limit]}
+chosen = {"gpus": 1, "gpu_minimum_utilization": 5, "gpu_idle_seconds": 900, "mem_limit": 512}
+idle = other.pods.create_pod(pod_id="idle1", image=image, resources=chosen, status_requested="OFF").resources
+found["idle"] = [idle.gpus, idle.gpu_minimum_utilization, idle.gpu_idle_seconds]
 found["list"] = [pod.pod_id for pod in t.pods.list_pods()]
 found["updated"] = t.pods.update_pod(pod_id="web1", description="changed").description
 found["permissions"] = t.pods.set_pod_permission(pod_id="web1", user="bob", level="USER").permissions
@@ -99,6 +102,7 @@ def test_tapipy_reads_it(api: Service, alice: User, user: Callable[..., User]) -
     refused = {key: found.pop(key) for key in REFUSED}
     assert found == {
         "made": ["web1", "STOPPED", "web1.pods.lab.strata.test", 512],
+        "idle": [1, 5, 900],
         "list": ["web1"],
         "updated": "changed",
         "permissions": ["alice:ADMIN", "bob:USER"],

@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 import yaml
 
+from strata.catalogue.needs.metrics_query import query_clients
 from strata.catalogue.needs.shared_volume import volumes
 from strata.catalogue.needs.wildcard_hostname import wildcards
 from strata.catalogue.service import Service
 from strata.models import SiteError, load_site
 from strata_bench.services import service_python
-from strata_services.tapis_pods.service import SERVICE
+from strata_services.tapis_pods.service import MEASURES, SERVICE
 
 ValuesOf = Callable[[Service[Any], Path], dict[str, Any]]
 LabWith = Callable[..., Path]
@@ -190,6 +191,33 @@ def test_each_tenant_has_a_volume_of_its_own_folder(lab_with: LabWith) -> None:
     site = load_site(lab_with(SERVICE))
     found = {(one.namespace, one.path) for one in volumes(site) if one.claim == "pods"}
     assert found == {("strata-system", "/pods"), ("research", "/pods/research"), ("teaching", "/pods/teaching")}
+
+
+def prometheus_of(objects: list[dict[str, Any]]) -> tuple[str, list[dict[str, Any]]]:
+    """The URL that is queried, and the rules of what pods of the service may reach."""
+    (url,) = (item["data"]["PODS_PROMETHEUS_URL"] for item in objects if "PODS_PROMETHEUS_URL" in item.get("data", {}))
+    (policy,) = (item for item in objects if item["kind"] == "NetworkPolicy")
+    return url, policy["spec"]["egress"]
+
+
+def test_pods_are_measured_by_the_sites_prometheus(
+    objects_of: ObjectsOf, lab: Path, context_of: Callable[..., Any]
+) -> None:
+    server = context_of(SERVICE, lab).provide(MEASURES)
+    url, egress = prometheus_of(objects_of(SERVICE, lab))
+    assert url == server.url
+    (rule,) = (rule for rule in egress if rule.get("to") == [server.pods])
+    assert rule["ports"] == [{"port": server.port, "protocol": "TCP"}]
+    assert any(SERVICE.name in str(client) for client in query_clients(load_site(lab)))
+
+
+def test_without_a_prometheus_nothing_leads_to_one(
+    objects_of: ObjectsOf, lab: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("strata.catalogue.site.metrics_server", lambda _: None)
+    url, egress = prometheus_of(objects_of(SERVICE, lab))
+    assert url == ""
+    assert 9090 not in {port["port"] for rule in egress for port in rule["ports"]}
 
 
 def test_only_two_containers_reach_kubernetes_and_only_in_tenants(objects_of: ObjectsOf, lab: Path) -> None:

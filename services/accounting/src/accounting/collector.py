@@ -17,6 +17,7 @@ from accounting.metrics import Metrics
 from accounting.pods import Reader
 from accounting.retention import Retention, apply
 from accounting.store import Connection
+from strata_http.prometheus import NoAnswer
 
 PODS, NODES = "/api/v1/pods", "/api/v1/nodes"
 RETRY_SECONDS = 5.0
@@ -92,7 +93,7 @@ class Collector:
         if self.prometheus_url:
             try:
                 prometheus.record(connection, self.prometheus_url, at)
-            except prometheus.NoAnswer as error:
+            except NoAnswer as error:
                 log("warning", str(error))
         removed = apply(connection, self.retention, at)
         if any(removed.values()):

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
 from datetime import datetime, timedelta
-from typing import Any
-
-import urllib3
 
 from accounting import store
 from accounting.store import Connection
+from strata_http.prometheus import query
 
 SOURCE = "prometheus"
 HOUR = timedelta(hours=1)
@@ -52,10 +48,6 @@ ON CONFLICT (card, hour) DO UPDATE SET node = EXCLUDED.node, joules = EXCLUDED.j
 """
 
 
-class NoAnswer(Exception):
-    """Prometheus does not answer, or refuses; the text says why."""
-
-
 def record(connection: Connection, url: str, now: datetime) -> int:
     """Records each whole hour since the last one; those that are missed stay missing only when Prometheus is.
 
@@ -93,38 +85,21 @@ def record_hour(connection: Connection, url: str, hour: datetime) -> None:
         NoAnswer: nothing was recorded.
     """
     pods: dict[tuple[str, str], dict[str, float]] = {}
-    for name, query in _BY_POD.items():
-        for labels, value in _query(url, query, hour + HOUR):
-            pods.setdefault((labels.get("namespace", ""), labels.get("pod", "")), {})[name] = value
+    for name, expression in _BY_POD.items():
+        for series in query(url, expression, seconds=TIMEOUT_SECONDS, at=hour + HOUR):
+            labels = series.metric
+            pods.setdefault((labels.get("namespace", ""), labels.get("pod", "")), {})[name] = series.value[1]
     rows = [
         {"namespace": namespace, "pod": pod, "hour": hour, "cards_busy": None, **usage}
         for (namespace, pod), usage in sorted(pods.items())
         if {"cpu_seconds", "memory_mean", "memory_peak"} <= usage.keys()
     ]
     energy = [
-        (labels["UUID"], hour, labels.get("Hostname", ""), value / 1000)
-        for labels, value in _query(url, _ENERGY, hour + HOUR)
-        if "UUID" in labels
+        (series.metric["UUID"], hour, series.metric.get("Hostname", ""), series.value[1] / 1000)
+        for series in query(url, _ENERGY, seconds=TIMEOUT_SECONDS, at=hour + HOUR)
+        if "UUID" in series.metric
     ]
     with connection.transaction(), connection.cursor() as cursor:
         cursor.executemany(_UPSERT, rows)
         cursor.executemany(_UPSERT_ENERGY, energy)
         store.write_seen(connection, SOURCE, hour + HOUR)
-
-
-def _query(url: str, query: str, at: datetime) -> Iterator[tuple[dict[str, str], float]]:
-    """Labels and value of each series.
-
-    Raises:
-        NoAnswer.
-    """
-    fields = {"query": query, "time": str(at.timestamp())}
-    try:
-        answer = urllib3.request("GET", f"{url}/api/v1/query", fields=fields, timeout=TIMEOUT_SECONDS, retries=False)
-        body: dict[str, Any] = json.loads(answer.data)
-    except (urllib3.exceptions.HTTPError, ValueError) as error:
-        raise NoAnswer(f"Prometheus {url}: {error}") from None
-    if body.get("status") != "success":
-        raise NoAnswer(f"Prometheus {url}: {body.get('error', answer.status)}")
-    for series in body["data"]["result"]:
-        yield series["metric"], float(series["value"][1])

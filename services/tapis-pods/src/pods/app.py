@@ -7,11 +7,13 @@ from fastapi import FastAPI
 from pods.access import SNAPSHOTS, VOLUMES
 from pods.execution import Executor
 from pods.logs import Reader
+from pods.measures import MeasureReader
 from pods.migrations import MIGRATIONS
 from pods.routes import (
     actions,
     execution,
     images,
+    measures,
     permissions,
     pods,
     snapshots,
@@ -62,6 +64,7 @@ API = Api(
         actions.router,
         permissions.router,
         execution.router,
+        measures.router,
     ),
     public_routers=(status_page.router,),
     documented_routers=FILES.routers,
@@ -76,6 +79,7 @@ def create_app(settings: Settings) -> FastAPI:
     created.state.settings = settings
     created.state.log_reader = Reader(settings.kubeconfig)
     created.state.executor = Executor(settings.kubeconfig)
+    created.state.measure_reader = MeasureReader(settings.prometheus_url)
     return created
 
 

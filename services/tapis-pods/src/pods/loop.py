@@ -12,6 +12,7 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
 from pods.cluster import ERRORS, Cluster
+from pods.idle import IdleGpus
 from pods.reconciler import Reconciler, summary
 from pods.settings import ReconcileSettings
 from pods.status import STATUSES
@@ -72,9 +73,11 @@ def run(settings: ReconcileSettings) -> NoReturn:
 
 
 def _reconcile(reconciler: Reconciler, settings: ReconcileSettings, metrics: Metrics, wakes: Wakes) -> NoReturn:
+    idle = IdleGpus(reconciler.connection, settings.prometheus_url, settings.idle_check_seconds)
     everything = until = time.monotonic()
     while True:
         woken, failed = wakes.take(until), False
+        idle.check()
         for name in woken:
             try:
                 reconciler.compare(settings.tenants[name])

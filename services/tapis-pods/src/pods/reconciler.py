@@ -15,15 +15,16 @@ from typing import Any
 import structlog
 from lightkube.core.exceptions import ApiError
 from lightkube.models.core_v1 import Pod
-from sqlalchemy import Connection, RowMapping, delete, func, null, select, update
+from sqlalchemy import Connection, RowMapping, delete, func, select
 
-from pods import objects, status
+from pods import idle, objects, status
 from pods.cluster import SERVICE, Cluster, OverQuota, Published, Refused
 from pods.objects import run_of
 from pods.routing import Routes
+from pods.rows import change, new_run, note
 from pods.settings import ReconcileSettings, Tenant
 from pods.spec import PodSpec
-from pods.tables import LOG_ACTION, WITHOUT_INSTANCE, pods
+from pods.tables import pods
 
 log = structlog.get_logger(__name__)
 
@@ -97,20 +98,18 @@ class Reconciler:
                 self.connection.execute(delete(pods).where(pods.c.pod_id == row["pod_id"]))
                 log.info("pod deleted", pod=row["pod_id"], tenant=tenant.name)
             elif row["status"] != status.STOPPED:
-                self._set(row, status=status.STOPPED, status_container={}, time_to_stop_ts=None)
+                reason = row["stop_reason"]
+                container = status.container("", reason) if reason else {}
+                self._set(
+                    row,
+                    status=status.STOPPED,
+                    status_container=container,
+                    time_to_stop_ts=None,
+                    gpu_idle_stop_ts=None,
+                )
                 self._note(row, "stopped")
         else:
-            self._set(
-                row,
-                status_requested="ON",
-                status=status.REQUESTED,
-                status_container={},
-                run=row["run"] + 1,
-                run_spec=null(),
-                spec=WITHOUT_INSTANCE,
-                start_instance_ts=None,
-                time_to_stop_ts=None,
-            )
+            self._set(row, **new_run(row["run"]))
 
     def _begin(self, tenant: Tenant, row: RowMapping, published: Set[Published]) -> None:
         if row["status"] in (status.COMPLETE, status.ERROR):
@@ -167,8 +166,9 @@ class Reconciler:
     def _follow(self, tenant: Tenant, row: RowMapping, actual: Pod, published: Set[Published]) -> None:
         ending = row["time_to_stop_ts"]
         if ending is not None and ending <= datetime.now(UTC):
-            if self._set(row, status_requested="OFF"):
-                self._note(row, "time_to_stop reached")
+            reason = "time_to_stop reached"
+            if self._set(row, status_requested="OFF", stop_reason=reason):
+                self._note(row, reason)
             return
         with _stored():
             spec = PodSpec.model_validate(row["run_spec"] or row["spec"])
@@ -177,6 +177,8 @@ class Reconciler:
         self._publish(tenant, row, spec, published, names=observed.status == status.AVAILABLE)
         if observed.status == status.COMPLETE and row["status"] != observed.status:
             self._keep_log(tenant, row, actual)
+        if observed.status == status.AVAILABLE and row["gpu_idle_stop_ts"] is not None:
+            observed.container["message"] = idle.warning(row["gpu_idle_stop_ts"])
         self._observe(row, observed)
 
     def _remove(self, tenant: Tenant, row: RowMapping, actual: Pod) -> None:
@@ -199,18 +201,10 @@ class Reconciler:
 
     def _set(self, row: RowMapping, **columns: Any) -> bool:
         """Writes columns unless the API has changed the request meanwhile; whether it did."""
-        unchanged = (
-            pods.c.pod_id == row["pod_id"],
-            pods.c.run == row["run"],
-            pods.c.status_requested == row["status_requested"],
-            pods.c.deleted == row["deleted"],
-        )
-        changed = {**columns, "update_ts": func.now()}
-        done = self.connection.execute(update(pods).where(*unchanged).values(changed))
-        return done.rowcount == 1
+        return change(self.connection, row, **columns)
 
     def _note(self, row: RowMapping, line: str) -> None:
-        self.connection.execute(LOG_ACTION, {"pod_id": row["pod_id"], "line": line})
+        note(self.connection, row, line)
 
     def _ping(self) -> None:
         """Fails where the lock's connection is gone: another process may be the active one now."""

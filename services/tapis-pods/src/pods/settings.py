@@ -73,6 +73,11 @@ class ClusterSettings(CommonSettings):
         pattern=r"^[a-z0-9.-]+$", max_length=150, description="Pods respond at https://<pod_id>.<domain>."
     )
     kubeconfig: Path | None = Field(default=None, description="File; unset: the pod's service account.")
+    prometheus_url: str = Field(
+        default="",
+        pattern=r"^(https?://\S+)?$",
+        description="Of what measures pods, without /api; empty: nothing does.",
+    )
 
     @model_validator(mode="after")
     def _check_cluster(self) -> Self:
@@ -148,4 +153,7 @@ class ReconcileSettings(DatabaseSettings, ClusterSettings):
     metrics_port: Port | None = Field(default=9464, description="TCP port of /metrics.")
     resync_seconds: Annotated[float, Field(gt=0, le=60)] = Field(
         default=5, description="Longest time between two comparisons of the database with Kubernetes."
+    )
+    idle_check_seconds: Annotated[float, Field(gt=0, le=300)] = Field(
+        default=30, description="Least time between two queries for GPUs that are idle."
     )

@@ -105,6 +105,14 @@ class Resources(_Given):
     mem_request: int = Field(default=256, ge=256, le=12288, description="MiB that are reserved.")
     mem_limit: int = Field(default=3072, ge=256, le=12288, description="Most MiB; counted on the tenant's quota.")
     gpus: int = Field(default=0, ge=0, le=64, description="Whole GPUs.")
+    gpu_minimum_utilization: int = Field(
+        default=0,
+        ge=0,
+        le=100,
+        description="Percent; a pod whose GPUs all stay below it for gpu_idle_seconds is stopped, 10 minutes after a "
+        "warning; 0: never.",
+    )
+    gpu_idle_seconds: int = Field(default=3600, ge=600, le=86400, description="For gpu_minimum_utilization.")
 
     @model_validator(mode="after")
     def _check_order(self) -> Self:

@@ -10,7 +10,8 @@ from sqlalchemy import func, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pods.access import PODS
-from pods.tables import LOG_ACTION, NOTIFY, WITHOUT_INSTANCE, pods
+from pods.rows import new_run
+from pods.tables import LOG_ACTION, NOTIFY, pods
 
 PASSWORD_CHARACTERS = 30
 _ALPHABET = string.ascii_letters + string.digits
@@ -51,16 +52,4 @@ async def act(connection: AsyncConnection, pod_id: str, line: str, **columns: An
 
 async def start(connection: AsyncConnection, pod: Any, line: str) -> None:
     """A new run of a stopped pod; its row must be locked."""
-    await act(
-        connection,
-        pod["pod_id"],
-        line,
-        status_requested="ON",
-        status="REQUESTED",
-        status_container={},
-        run=pod["run"] + 1,
-        run_spec=None,
-        spec=WITHOUT_INSTANCE,
-        start_instance_ts=None,
-        time_to_stop_ts=None,
-    )
+    await act(connection, pod["pod_id"], line, **new_run(pod["run"]))

@@ -48,6 +48,8 @@ pods = Table(
     Column("update_ts", DateTime(timezone=True), nullable=False),
     Column("start_instance_ts", DateTime(timezone=True)),
     Column("time_to_stop_ts", DateTime(timezone=True)),
+    Column("gpu_idle_stop_ts", DateTime(timezone=True)),
+    Column("stop_reason", Text, nullable=False),
 )
 
 permissions = Table(

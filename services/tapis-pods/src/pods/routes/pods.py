@@ -78,6 +78,8 @@ async def check_tenant(connection: AsyncConnection, tenant: Tenant, spec: PodSpe
             raise HTTPException(
                 400, f"resources.{field}: {value} is more than the quota of tenant {tenant.name} allows: {limit}"
             )
+    if resources.gpu_minimum_utilization and not resources.gpus:
+        raise HTTPException(400, "resources.gpu_minimum_utilization: the pod has no GPU; set resources.gpus too")
 
 
 @router.get("", operation_id="list_pods", summary="Pods that you have a permission for")
