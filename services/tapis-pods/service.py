@@ -11,10 +11,12 @@ from pydantic import Field
 from strata.catalogue.needs import (
     ApiPath,
     Audience,
+    Client,
     Database,
     Metrics,
     Need,
     Priority,
+    Secret,
     SharedVolume,
     TenantNamespaces,
     WildcardHostname,
@@ -43,6 +45,9 @@ API = ApiPath(
     paths=("/v3/pods",),
 )
 AUDIENCE = Audience("pods", path="/v3/pods")
+CLIENT = Client("pods-login", hostname=API, redirect_paths=("/v3/pods/auth/callback",), logout_paths=())
+"""Logs people in who open a pod with a login."""
+SESSION_KEY = Secret("pods_session_key", key="session-key")
 DATABASE = Database("pods")
 METRICS = Metrics(9464)
 PRIORITY = Priority("platform")
@@ -164,8 +169,9 @@ def _names(settings: Pods) -> WildcardHostname:
 
 
 def needs(settings: Pods) -> tuple[Need[Any], ...]:
-    """Its path of the API, names of pods, database, tokens, tenants' namespaces, volumes, metrics, priorities."""
-    return (API, _names(settings), DATABASE, AUDIENCE, TENANTS, VOLUMES, METRICS, PRIORITY, USER_PRIORITY)
+    """Its path of the API, names of pods, database, tokens and logins, namespaces, volumes, metrics, priorities."""
+    login = (AUDIENCE, CLIENT, SESSION_KEY)
+    return (API, _names(settings), DATABASE, *login, TENANTS, VOLUMES, METRICS, PRIORITY, USER_PRIORITY)
 
 
 def check(settings: Pods, site: Site, _: Path) -> Iterator[Finding]:
@@ -250,11 +256,19 @@ def values(context: ServiceContext[Pods]) -> Values:
     """Values of helm/tapis-pods.
 
     Raises:
-        UserError: no PostgreSQL server is deployed, or the issuer's CA cannot be read.
+        UserError: no PostgreSQL server is deployed, the external issuer's CA cannot be read, or its URLs are neither
+            set nor to be discovered.
     """
     database, issuer, metrics = context.provide(DATABASE), context.provide(AUDIENCE), context.provide(METRICS)
+    client = context.provide(CLIENT)
     certificate = context.site.platform.ingress.certificate
     found = {"url": issuer.url, "audience": issuer.audience, "jwksUrl": issuer.jwks_url, "ca": issuer.ca}
+    login = {
+        "authorizeUrl": client.public.authorize,
+        "tokenUrl": client.internal.token,
+        "client": {"id": client.id, "existingSecret": client.secret.value},
+        "sessionKey": {"existingSecret": context.provide(SESSION_KEY).value},
+    }
     return {
         "image": context.image,
         "replicas": context.settings.replicas,
@@ -262,6 +276,7 @@ def values(context: ServiceContext[Pods]) -> Values:
         "userPriorityClassName": context.provide(USER_PRIORITY),
         "database": {**database.values, "existingSecret": database.password.value},
         "issuer": {key: value for key, value in found.items() if value is not None},
+        "login": login,
         "tenants": [_tenant(context, tenant) for tenant in context.site.platform.tenants],
         "templates": [_template(context, template) for template in context.settings.templates],
         "domain": context.provide(_names(context.settings)),
@@ -276,7 +291,7 @@ def values(context: ServiceContext[Pods]) -> Values:
         "networkPolicy": {
             "metricsClients": list(metrics.clients),
             "issuerPods": dict(issuer.pods),
-            "egressPorts": sorted(issuer.ports),
+            "egressPorts": sorted({*issuer.ports, *client.ports}),
         },
     }
 

@@ -22,9 +22,10 @@ import yaml
 from strata_bench.api_server import ApiServer
 from strata_bench.helm import Helm
 from strata_bench.https_server import in_background
+from strata_bench.login_issuer import LoginIssuer, running_login_issuer
 from strata_bench.service_processes import Service, running
 from strata_bench.services import PostgreSQL, free_port, service_python
-from strata_bench.token_issuer import Issuer, running_issuer
+from strata_bench.token_issuer import Issuer
 from strata_bench.traefik import KINDS
 from strata_bench.waiting import eventually
 
@@ -58,11 +59,23 @@ SECONDS = 60
 """In which a loaded machine does what takes it half a second."""
 
 
+API_URL = "https://api.lab.strata.test"
+CLIENT_SECRET = "s3cret of the & client"
+
+
 @pytest.fixture(scope="session")
-def issuer() -> Iterator[Issuer]:
-    """An issuer with one key."""
-    with running_issuer("pods") as found:
+def issuer() -> Iterator[LoginIssuer]:
+    """An issuer with one key, and the service's client."""
+    with running_login_issuer(
+        LoginIssuer("pods", "pods-login", CLIENT_SECRET, f"{API_URL}/v3/pods/auth/callback")
+    ) as found:
         yield found
+
+
+@pytest.fixture(scope="session")
+def api_port() -> int:
+    """Of the API, at all addresses of this machine."""
+    return free_port()
 
 
 @pytest.fixture(scope="session")
@@ -116,22 +129,30 @@ def api(
     environment: dict[str, str],
     accounts: dict[str, Path],
     issuer: Issuer,
+    api_port: int,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Service]:
     """The API."""
-    port = free_port()
+    directory = tmp_path_factory.mktemp("api")
+    (directory / "client-secret").write_text(f"{CLIENT_SECRET}\n")
+    (directory / "session-key").write_text("k" * 40)
     settings = {
         **environment,
         "PODS_KUBECONFIG": str(accounts["api"]),
         "PODS_ISSUER": issuer.url,
         # the ingress controller of the tests reaches it at this machine's own address
         "PODS_BIND_ADDRESS": "0.0.0.0",  # noqa: S104
-        "PODS_BIND_PORT": str(port),
+        "PODS_BIND_PORT": str(api_port),
         "PODS_METRICS_PORT": str(free_port()),
         "PODS_RATE_LIMIT": "100000/minute",
+        "PODS_BASE_URL": API_URL,
+        "PODS_AUTHORIZE_URL": f"{issuer.url}/authorize",
+        "PODS_TOKEN_URL": f"{issuer.url}/token",
+        "PODS_CLIENT_ID": "pods-login",
+        "PODS_CLIENT_SECRET_FILE": str(directory / "client-secret"),
+        "PODS_SESSION_KEY_FILE": str(directory / "session-key"),
     }
-    directory = tmp_path_factory.mktemp("api")
-    with running(service_python("tapis-pods"), ["-m", "pods", "serve"], settings, port, directory) as service:
+    with running(service_python("tapis-pods"), ["-m", "pods", "serve"], settings, api_port, directory) as service:
         yield service
 
 
@@ -235,12 +256,15 @@ StartReconciler = Callable[[], AbstractContextManager["subprocess.Popen[bytes]"]
 
 
 @pytest.fixture
-def start_reconciler(environment: dict[str, str], accounts: dict[str, Path], tmp_path: Path) -> StartReconciler:
+def start_reconciler(
+    environment: dict[str, str], accounts: dict[str, Path], api_port: int, tmp_path: Path
+) -> StartReconciler:
     """`with start_reconciler() as process:`."""
 
     @contextmanager
     def start() -> Iterator[subprocess.Popen[bytes]]:
         own = {"PODS_METRICS_PORT": str(free_port()), "PODS_RESYNC_SECONDS": "1"}
+        own |= {"PODS_FORWARD_AUTH_URL": f"http://127.0.0.1:{api_port}/v3/forward-auth"}
         settings = {**environment, "PODS_KUBECONFIG": str(accounts["reconciler"]), **own}
         with (tmp_path / "reconciler.log").open("ab") as log:
             command = [str(service_python("tapis-pods")), "-m", "pods", "reconcile"]
