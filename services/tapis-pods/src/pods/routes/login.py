@@ -37,7 +37,7 @@ STATE_SECONDS = 900
 """From the first request to the end of the login."""
 LONGEST_PATH = 1500
 """Of what a cookie keeps."""
-REQUESTS, LOGINS = "12000/minute", "60/minute"
+REQUESTS, LOGINS = "12000/minute", "600/minute"
 AGAIN = "This login has ended or began in another browser. Open the page again."
 NAVIGATION = {"sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
 

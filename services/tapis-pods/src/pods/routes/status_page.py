@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from html import escape
-from types import MappingProxyType
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import HTMLResponse
@@ -59,9 +58,9 @@ async def show_status(request: Request, connection: Connection) -> HTMLResponse:
     return page(f"This pod {verb} {state}", 503, retry)
 
 
-def page(title: str, status: int, headers: Mapping[str, str] = MappingProxyType({})) -> HTMLResponse:
+def page(title: str, status: int, headers: Mapping[str, str] | None = None) -> HTMLResponse:
     """A page with one line."""
-    return HTMLResponse(PAGE.format(title=escape(title)), status, HEADERS | headers)
+    return HTMLResponse(PAGE.format(title=escape(title)), status, {**HEADERS, **(headers or {})})
 
 
 def parse_host(host: str, domain: str) -> tuple[str, str] | None:
