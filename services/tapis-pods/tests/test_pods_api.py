@@ -40,7 +40,16 @@ def test_a_new_pod_has_the_defaults_of_tapis(alice: User) -> None:
         "cpu_request": 250, "cpu_limit": 2000, "mem_request": 256, "mem_limit": 3072, "gpus": 0,
     }  # fmt: skip
     assert pod["networking"] == {
-        "default": {"protocol": "http", "port": 5000, "url": "web1.pods.lab.strata.test", "ip_allow_list": []}
+        "default": {
+            "protocol": "http",
+            "port": 5000,
+            "url": "web1.pods.lab.strata.test",
+            "ip_allow_list": [],
+            "tapis_auth": False,
+            "tapis_auth_allowed_users": ["*"],
+            "tapis_auth_response_headers": {},
+            "tapis_auth_return_path": "/",
+        }
     }
     assert (pod["time_to_stop_default"], pod["time_to_stop_instance"]) == (43200, None)
     assert alice.pod("web1") == pod
