@@ -59,8 +59,8 @@ def test_a_pod_gets_the_users_name_and_neither_sessions_nor_tokens(
     with serving(ThreadingHTTPServer((ADDRESS, 0), Headers)) as port, start_reconciler():
         alice.create("web1", networking=networking)
         alice.wait("web1", "AVAILABLE")
-        for own in (8000, 8001, 8002):
-            lead_pod("web1", own, port)
+        for target in (8000, 8001, 8002):
+            lead_pod("web1", target, port)
         eventually(lambda: ask(controller, "web1-open")[0] == 200, SECONDS, "the page without a login is there")
         eventually(lambda: ask(controller, "web1")[0] == 401, SECONDS, "the page with one is closed")
         eventually(lambda: ask(controller, "web1-login")[0] == 401, SECONDS, "so is the other")
