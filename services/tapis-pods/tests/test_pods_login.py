@@ -246,6 +246,7 @@ FROM_OUTSIDE: list[dict[str, str]] = [
     {"Sec_Fetch_Site": "same-site", "Sec_Fetch_Mode": "no-cors", "Sec_Fetch_Dest": "image"},
     {"Sec_Fetch_Site": "same-site", "Sec_Fetch_Mode": "navigate", "Sec_Fetch_Dest": "iframe"},
     {"Sec_Fetch_Site": "cross-site", "X_Forwarded_Method": "POST"},
+    {"Sec_Fetch_Site": "same-site", "Sec_Fetch_Mode": "websocket", "Origin": f"https://evil.{DOMAIN}"},
 ]
 
 
