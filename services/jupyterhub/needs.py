@@ -103,7 +103,7 @@ def hostname(settings: JupyterHub) -> Hostname:
 
 def client(settings: JupyterHub) -> Client:
     """Logins at the site's issuer."""
-    return Client("jupyterhub", hostname=settings.hostname, redirect_paths=("/hub/oauth_callback",))
+    return Client("jupyterhub", hostname=hostname(settings), redirect_paths=("/hub/oauth_callback",))
 
 
 def accelerators(profile: Profile) -> Accelerators | None:

@@ -117,14 +117,13 @@ def secret_data(context: ServiceContext[Keycloak]) -> Mapping[str, str]:
 
 def _clients(context: ServiceContext[Keycloak]) -> list[dict[str, object]]:
     """The clients that services need, one for operators and checks, and kubectl's, which is public."""
-    domain = context.site.domain
     found: list[dict[str, object]] = [
         {
             "id": need.name,
             "secret": context.secrets.get(need.secret),
             "audiences": need.token_audiences(context.site),
-            "redirect_urls": need.redirect_urls(domain),
-            "logout_urls": need.logout_urls(domain),
+            "redirect_urls": need.redirect_urls(context.site),
+            "logout_urls": need.logout_urls(context.site),
             "service_account": need.has_service_account,
             "passwords": need.passwords,
         }

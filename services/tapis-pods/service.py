@@ -11,11 +11,13 @@ from pydantic import Field
 from strata.catalogue.needs import (
     ApiPath,
     Audience,
+    Client,
     Database,
     Metrics,
     MetricsQuery,
     Need,
     Priority,
+    Secret,
     SharedVolume,
     TenantNamespaces,
     WildcardHostname,
@@ -44,6 +46,9 @@ API = ApiPath(
     paths=("/v3/pods",),
 )
 AUDIENCE = Audience("pods", path="/v3/pods")
+CLIENT = Client("pods-login", hostname=API, redirect_paths=("/v3/pods/auth/callback",), logout_paths=())
+"""Logs people in who open a pod with a login."""
+SESSION_KEY = Secret("pods_session_key", key="session-key")
 DATABASE = Database("pods")
 METRICS = Metrics(9464)
 MEASURES = MetricsQuery()
@@ -166,9 +171,9 @@ def _names(settings: Pods) -> WildcardHostname:
 
 
 def needs(settings: Pods) -> tuple[Need[Any], ...]:
-    """Its path of the API, names of pods, database, tokens, tenants' namespaces, volumes, metrics, those of pods,
-    priorities."""
-    own = (API, _names(settings), DATABASE, AUDIENCE, TENANTS, VOLUMES)
+    """Its path of the API, names of pods, database, tokens and logins, tenants' namespaces, volumes, metrics, those of
+    pods, priorities."""
+    own = (API, _names(settings), DATABASE, AUDIENCE, CLIENT, SESSION_KEY, TENANTS, VOLUMES)
     return (*own, METRICS, MEASURES, PRIORITY, USER_PRIORITY)
 
 
@@ -254,12 +259,20 @@ def values(context: ServiceContext[Pods]) -> Values:
     """Values of helm/tapis-pods.
 
     Raises:
-        UserError: no PostgreSQL server is deployed, or the issuer's CA cannot be read.
+        UserError: no PostgreSQL server is deployed, the external issuer's CA cannot be read, or its URLs are neither
+            set nor to be discovered.
     """
     database, issuer, metrics = context.provide(DATABASE), context.provide(AUDIENCE), context.provide(METRICS)
+    client = context.provide(CLIENT)
     certificate = context.site.platform.ingress.certificate
     server = context.provide(MEASURES)
     found = {"url": issuer.url, "audience": issuer.audience, "jwksUrl": issuer.jwks_url, "ca": issuer.ca}
+    login = {
+        "authorizeUrl": client.public.authorize,
+        "tokenUrl": client.internal.token,
+        "client": {"id": client.id, "existingSecret": client.secret.value},
+        "sessionKey": {"existingSecret": context.provide(SESSION_KEY).value},
+    }
     return {
         "image": context.image,
         "replicas": context.settings.replicas,
@@ -267,6 +280,7 @@ def values(context: ServiceContext[Pods]) -> Values:
         "userPriorityClassName": context.provide(USER_PRIORITY),
         "database": {**database.values, "existingSecret": database.password.value},
         "issuer": {key: value for key, value in found.items() if value is not None},
+        "login": login,
         "tenants": [_tenant(context, tenant) for tenant in context.site.platform.tenants],
         "templates": [_template(context, template) for template in context.settings.templates],
         "domain": context.provide(_names(context.settings)),
@@ -282,7 +296,7 @@ def values(context: ServiceContext[Pods]) -> Values:
         "networkPolicy": {
             "metricsClients": list(metrics.clients),
             "issuerPods": dict(issuer.pods),
-            "egressPorts": sorted(issuer.ports),
+            "egressPorts": sorted({*issuer.ports, *client.ports}),
         },
     }
 

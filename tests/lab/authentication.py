@@ -207,8 +207,7 @@ def _service_attempts(context: SiteContext, http: requests.Session) -> dict[str,
 
 def _code(own: Issuer, http: requests.Session, client: Client, secret: str) -> bool:
     """The issuer looks at the client's secret before it looks at the code, which is none."""
-    url = next(iter(client.redirect_urls("none.example")), "https://none.example/")
-    data = {"grant_type": "authorization_code", "code": "none", "redirect_uri": url}
+    data = {"grant_type": "authorization_code", "code": "none", "redirect_uri": "https://none.example/"}
     answer = http.post(own.public.token, data=data, auth=(client.name, secret), timeout=60)
     return _answered(answer, yes=400, no=401)
 

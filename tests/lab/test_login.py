@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import hashlib
 import secrets
-import socket
-import ssl
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from urllib.parse import quote
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from selenium.common.exceptions import TimeoutException, WebDriverException
 from selenium.webdriver.common.keys import Keys
 
-from strata.access.https import load_balancer_address, trusted_authorities
 from strata.catalogue.site import issuer
 from strata.inventory.services import PublishedService, published_services
 from strata.site.context import SiteContext
 from strata.verify.waiting import settled
-from strata_bench.browser import Browser, browser
+from strata_bench.browser import Browser
 from strata_services.accounting.service import SERVICE as ACCOUNTING
 from strata_services.htcondor.service import SERVICE as HTCONDOR
 from strata_services.jupyterhub.needs import NAMESPACE
@@ -31,6 +24,7 @@ from strata_services.jupyterhub.service import SERVICE
 
 from .batch import submission
 from .commands import accounted, strata
+from .site_browser import site_browser
 
 Kubectl = Callable[..., str]
 USER = "login-test"
@@ -80,18 +74,8 @@ def password(context: SiteContext, hub: PublishedService, kubectl: Kubectl) -> I
 
 @pytest.fixture
 def window(context: SiteContext, hub: PublishedService) -> Iterator[Browser]:
-    """A browser that finds the site's names and trusts the certificate that the site's CA signed."""
-    address, authorities = load_balancer_address(context), trusted_authorities(context)
-    trusting = ssl.create_default_context(cafile=authorities if isinstance(authorities, str) else None)
-    with (
-        socket.create_connection((address, 443), timeout=30) as plain,
-        trusting.wrap_socket(plain, server_hostname=hub.host) as session,
-    ):
-        certificate = x509.load_der_x509_certificate(session.getpeercert(binary_form=True) or b"")
-    key = certificate.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    domain = context.site.domain
-    rules = f"MAP {domain} {address}, MAP *.{domain} {address}"
-    with browser(hosts=rules, public_key=base64.b64encode(hashlib.sha256(key).digest()).decode()) as opened:
+    """A browser at the site."""
+    with site_browser(context, hub.host) as opened:
         yield opened
 
 

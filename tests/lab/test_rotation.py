@@ -31,8 +31,8 @@ NOT_ATTEMPTED = {
     # accepted inside the cluster only; the contract test of the realm authenticates with it
     *(ADMIN_SECRET.name, ADMIN_SECRET.previous),
     database_secret("change_test"),  # of a database that another test has had removed
-    # nobody presents them: they sign the hub's cookies and encrypt tokens in its database
-    *("jupyterhub_cookie_secret", "jupyterhub_encryption_key"),
+    # nobody presents them: they sign cookies of the hub and of pods' names, and encrypt tokens in the hub's database
+    *("jupyterhub_cookie_secret", "jupyterhub_encryption_key", "pods_session_key"),
 }
 
 

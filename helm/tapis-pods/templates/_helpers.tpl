@@ -72,6 +72,9 @@ volumeMounts:
 {{- if .files }}
   - {name: volumes, mountPath: /var/lib/pods/volumes}
 {{- end }}
+{{- if .login }}
+  - {name: login, mountPath: /etc/pods/login, readOnly: true}
+{{- end }}
 {{- if .kubernetes }}
   - {name: kubernetes, mountPath: /var/run/secrets/kubernetes.io/serviceaccount, readOnly: true}
 {{- end }}
@@ -119,6 +122,17 @@ volumes:
   - name: tenants
     configMap:
       name: {{ include "tapis-pods.tenantsName" . }}
+  # secrets of logins, mounted where they are served only
+  - name: login
+    projected:
+      defaultMode: 0440
+      sources:
+        - secret:
+            name: {{ .Values.login.client.existingSecret.name }}
+            items: [{key: {{ .Values.login.client.existingSecret.key }}, path: client-secret}]
+        - secret:
+            name: {{ .Values.login.sessionKey.existingSecret.name }}
+            items: [{key: {{ .Values.login.sessionKey.existingSecret.key }}, path: session-key}]
   # what a service account's token is mounted with, and only where the container needs it
   - name: kubernetes
     projected:

@@ -14,12 +14,12 @@ import yaml
 
 from strata.catalogue import cluster_login
 from strata.catalogue.discovery import services
-from strata.catalogue.needs import Client
+from strata.catalogue.needs import Client, Hostname
 from strata.catalogue.service import Service, ServiceContext
 from strata_services.keycloak.service import ADMIN_SECRET, CLIENT, CLIENT_SECRET, DATABASE, SERVICE, SIGNING_KEY
 
 Of = Callable[[Service[Any], Path], Any]
-NOTEBOOKS = Client("notebooks", ("ml-hub",), hostname="notebooks", redirect_paths=("/hub/oauth_callback",))
+NOTEBOOKS = Client("notebooks", ("ml-hub",), hostname=Hostname("notebooks"), redirect_paths=("/hub/oauth_callback",))
 
 
 @pytest.fixture(autouse=True)

@@ -22,9 +22,10 @@ import yaml
 from strata_bench.api_server import ApiServer
 from strata_bench.helm import Helm
 from strata_bench.https_server import in_background
+from strata_bench.login_issuer import LoginIssuer, running_login_issuer
 from strata_bench.service_processes import Service, running
 from strata_bench.services import PostgreSQL, free_port, service_python
-from strata_bench.token_issuer import Issuer, running_issuer
+from strata_bench.token_issuer import Issuer
 from strata_bench.traefik import KINDS
 from strata_bench.waiting import eventually
 
@@ -65,11 +66,23 @@ SECONDS = 60
 """In which a loaded machine does what takes it half a second."""
 
 
+API_URL = "https://api.lab.strata.test"
+CLIENT_SECRET = "s3cret of the & client"
+
+
 @pytest.fixture(scope="session")
-def issuer() -> Iterator[Issuer]:
-    """An issuer with one key."""
-    with running_issuer("pods") as found:
+def issuer() -> Iterator[LoginIssuer]:
+    """An issuer with one key, and the service's client."""
+    with running_login_issuer(
+        LoginIssuer("pods", "pods-login", CLIENT_SECRET, f"{API_URL}/v3/pods/auth/callback")
+    ) as found:
         yield found
+
+
+@pytest.fixture(scope="session")
+def api_port() -> int:
+    """Of the API, at all addresses of this machine."""
+    return free_port()
 
 
 @pytest.fixture(scope="session")
@@ -146,10 +159,13 @@ def start_api(
     issuer: Issuer,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> StartApi:
-    """`with start_api(PODS_LOG_LEVEL="debug") as service:`."""
+    """`with start_api(PODS_LOG_LEVEL="debug") as service:`; at a free port unless one is given."""
 
-    def start(**own: str) -> AbstractContextManager[Service]:
-        port = free_port()
+    def start(port: int = 0, **own: str) -> AbstractContextManager[Service]:
+        port = port or free_port()
+        directory = tmp_path_factory.mktemp("api")
+        (directory / "client-secret").write_text(f"{CLIENT_SECRET}\n")
+        (directory / "session-key").write_text("k" * 40)
         settings = {
             **environment,
             "PODS_KUBECONFIG": str(accounts["api"]),
@@ -159,18 +175,23 @@ def start_api(
             "PODS_BIND_PORT": str(port),
             "PODS_METRICS_PORT": str(free_port()),
             "PODS_RATE_LIMIT": "100000/minute",
+            "PODS_BASE_URL": API_URL,
+            "PODS_AUTHORIZE_URL": f"{issuer.url}/authorize",
+            "PODS_TOKEN_URL": f"{issuer.url}/token",
+            "PODS_CLIENT_ID": "pods-login",
+            "PODS_CLIENT_SECRET_FILE": str(directory / "client-secret"),
+            "PODS_SESSION_KEY_FILE": str(directory / "session-key"),
             **own,
         }
-        directory = tmp_path_factory.mktemp("api")
         return running(service_python("tapis-pods"), ["-m", "pods", "serve"], settings, port, directory)
 
     return start
 
 
 @pytest.fixture(scope="session")
-def api(start_api: StartApi) -> Iterator[Service]:
+def api(start_api: StartApi, api_port: int) -> Iterator[Service]:
     """The API."""
-    with start_api() as service:
+    with start_api(api_port) as service:
         yield service
 
 
@@ -274,12 +295,15 @@ StartReconciler = Callable[..., AbstractContextManager["subprocess.Popen[bytes]"
 
 
 @pytest.fixture
-def start_reconciler(environment: dict[str, str], accounts: dict[str, Path], tmp_path: Path) -> StartReconciler:
+def start_reconciler(
+    environment: dict[str, str], accounts: dict[str, Path], api_port: int, tmp_path: Path
+) -> StartReconciler:
     """`with start_reconciler() as process:`; it compares everything each second, or as seldom as asked."""
 
     @contextmanager
     def start(resync_seconds: int = 1) -> Iterator[subprocess.Popen[bytes]]:
         own = {"PODS_METRICS_PORT": str(free_port()), "PODS_RESYNC_SECONDS": str(resync_seconds)}
+        own |= {"PODS_FORWARD_AUTH_URL": f"http://127.0.0.1:{api_port}/v3/forward-auth"}
         own["PODS_IDLE_CHECK_SECONDS"] = "0.5"
         settings = {**environment, "PODS_KUBECONFIG": str(accounts["reconciler"]), **own}
         with (tmp_path / "reconciler.log").open("ab") as log:

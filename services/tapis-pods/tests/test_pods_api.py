@@ -41,7 +41,16 @@ def test_a_new_pod_has_the_defaults_of_tapis(alice: User) -> None:
         "gpu_minimum_utilization": 0, "gpu_idle_seconds": 3600,
     }  # fmt: skip
     assert pod["networking"] == {
-        "default": {"protocol": "http", "port": 5000, "url": "web1.pods.lab.strata.test", "ip_allow_list": []}
+        "default": {
+            "protocol": "http",
+            "port": 5000,
+            "url": "web1.pods.lab.strata.test",
+            "ip_allow_list": [],
+            "tapis_auth": False,
+            "tapis_auth_allowed_users": ["*"],
+            "tapis_auth_response_headers": {},
+            "tapis_auth_return_path": "/",
+        }
     }
     assert (pod["time_to_stop_default"], pod["time_to_stop_instance"]) == (43200, None)
     assert alice.pod("web1") == pod
@@ -69,7 +78,7 @@ def test_a_new_pod_has_the_defaults_of_tapis(alice: User) -> None:
         ({"image": "", "template": "postgres:latest"}, ["there is no template postgres"]),
         ({"volume_mounts": {"/data": {"type": "tapisvolume", "source_id": "v"}}}, ["there is no volume v"]),
         ({"networking": {"default": {"protocol": "udp", "port": 1}}}, ["body.networking.default.protocol"]),
-        ({"networking": {"default": {"port": 80, "tapis_auth": True}}}, ["tapis_auth is not available"]),
+        ({"networking": {"default": {"port": 80, "tapis_ui_uri": "/a"}}}, ["tapis_ui_uri is not available"]),
         ({"networking": {"default": {"ip_allow_list": ["a`) || Host(`b"]}}}, ["ip_allow_list.0", "192.0.2.0/24"]),
         ({"networking": {"default": {"ip_allow_list": ["fe80::1%eth0"]}}}, ["is no address and no network"]),
         ({"networking": {"default": {"ip_allow_list": ["192.0.2.7/24"]}}}, ["write 192.0.2.0/24 for the network"]),

@@ -151,10 +151,10 @@ def test_settings_and_tenants_are_those_that_the_service_reads(objects_of: Objec
     lists = maps["tapis-pods-tenants"]
     program = (
         "import sys; from pydantic import TypeAdapter;"
-        "from pods.settings import FilesSettings, ReconcileSettings, SiteTemplate, Tenant;"
+        "from pods.settings import ApiSettings, FilesSettings, ReconcileSettings, SiteTemplate, Tenant;"
         "TypeAdapter(list[Tenant]).validate_json(sys.stdin.readline());"
         "assert TypeAdapter(list[SiteTemplate]).validate_json(sys.stdin.readline());"
-        "print(*FilesSettings.model_fields, *ReconcileSettings.model_fields)"
+        "print(*ApiSettings.model_fields, *FilesSettings.model_fields, *ReconcileSettings.model_fields)"
     )
     done = subprocess.run(
         [service_python("tapis-pods"), "-c", program],

@@ -94,7 +94,7 @@ def test_two_levels(server: User) -> None:
         ({"image": IMAGE, "status_requested": "ON"}, ["body.pod_definition.status_requested"]),
         ({"compute_queue": "teaching"}, ["body.pod_definition.compute_queue"]),
         ({"template": "none"}, ["there is no template none"]),
-        ({"networking": {"default": {"port": 80, "tapis_auth": True}}}, ["tapis_auth"]),
+        ({"networking": {"default": {"port": 80, "tapis_ui_uri": "/a"}}}, ["tapis_ui_uri"]),
         ({"template": "server", "networking": {"other": {"port": 8001}}}, ["same port"]),
     ],
 )

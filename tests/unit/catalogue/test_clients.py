@@ -14,7 +14,7 @@ import yaml
 
 from strata.catalogue import issuer as issuer_module
 from strata.catalogue.discovery import services
-from strata.catalogue.needs import Client, Database
+from strata.catalogue.needs import ApiPath, Client, Database, Hostname
 from strata.catalogue.needs.client import ClientAccess
 from strata.catalogue.service import ServiceContext
 from strata.catalogue.site import issuer, needed
@@ -24,7 +24,7 @@ from strata.platform.releases import service_context
 
 from ..platform.test_values import SITES, state_of
 
-NOTEBOOKS = Client("notebooks", ("ml-hub",), hostname="notebooks", redirect_paths=("/hub/oauth_callback",))
+NOTEBOOKS = Client("notebooks", ("ml-hub",), hostname=Hostname("notebooks"), redirect_paths=("/hub/oauth_callback",))
 EXTERNAL = "https://login.example.org/realms/ml"
 Publish = Callable[[dict[str, str]], None]
 
@@ -87,12 +87,15 @@ def test_a_client_of_the_site_s_issuer() -> None:
 
 
 def test_logins_go_back_below_the_service_s_name_only() -> None:
-    assert NOTEBOOKS.redirect_urls("lab.strata.test") == ("https://notebooks.lab.strata.test/hub/oauth_callback",)
-    assert NOTEBOOKS.logout_urls("lab.strata.test") == ("https://notebooks.lab.strata.test/",)
+    site = load_site(SITES["lab"])
+    assert NOTEBOOKS.redirect_urls(site) == ("https://notebooks.lab.strata.test/hub/oauth_callback",)
+    assert NOTEBOOKS.logout_urls(site) == ("https://notebooks.lab.strata.test/",)
+    shared = Client("pods", hostname=ApiPath(paths=("/v3/pods",)), redirect_paths=("/v3/pods/auth/callback",))
+    assert shared.redirect_urls(site) == ("https://api.lab.strata.test/v3/pods/auth/callback",)
     assert not NOTEBOOKS.has_service_account
     machine = Client("collector", ("ml-hub",))
     assert machine.has_service_account
-    assert machine.redirect_urls("lab.strata.test") == machine.logout_urls("lab.strata.test") == ()
+    assert machine.redirect_urls(site) == machine.logout_urls(site) == ()
     with pytest.raises(ValueError, match="redirect_paths"):
         Client("notebooks", redirect_paths=("/callback",))
 

@@ -146,7 +146,9 @@ def _condition(table: Table, key: str, value: str) -> tuple[sql.Composable, obje
     try:
         checked = adapter.validate_python(operand)
     except Invalid as error:
-        hint = "for instance 2026-11-23T08:00:00Z; a + in a URL is %2B" if adapter is _TIME else f"another value for {key}"
+        hint = (
+            "for instance 2026-11-23T08:00:00Z; a + in a URL is %2B" if adapter is _TIME else f"another value for {key}"
+        )
         message = error.errors(include_url=False, include_context=False)[0]["msg"]
         raise Problem(400, "22P02", f"{key}: {operand[:80]!r}: {message}", hint) from None
     comparison = sql.SQL(f"{{}} {OPERATORS[operator]} %s")

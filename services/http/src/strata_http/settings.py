@@ -9,6 +9,8 @@ from pydantic import Field, HttpUrl, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 Port = Annotated[int, Field(ge=1, le=65535)]
+SHORTEST_KEY = 32
+"""Characters of a text that keys are derived from."""
 
 
 class CommonSettings(BaseSettings):
@@ -132,6 +134,32 @@ class IssuerSettings(CommonSettings):
     def issuer_claim(self) -> str:
         """The issuer without the slash that URL types add."""
         return str(self.issuer).rstrip("/")
+
+
+class LoginSettings(IssuerSettings):
+    """The client of the issuer with which a service logs browsers in."""
+
+    authorize_url: HttpUrl = Field(description="The issuer's authorization endpoint, for browsers.")
+    token_url: HttpUrl = Field(description="The issuer's token endpoint, as the service reaches it.")
+    client_id: str = Field(description="Client of the issuer for logins by browser.")
+    client_secret_file: Path = Field(description="File with the client's secret; read at each login.")
+    session_key_file: Path = Field(description="File with the text that keys of sessions are derived from.")
+    login_scope: str = Field(default="openid profile groups", description="Scope of logins.")
+
+    @model_validator(mode="after")
+    def _check_login(self) -> Self:
+        self.check_files("client_secret_file", "session_key_file")
+        if len(self.read_session_key()) < SHORTEST_KEY:
+            raise ValueError(f"{self.variable('session_key_file')}: has less than {SHORTEST_KEY} characters")
+        return self
+
+    def read_client_secret(self) -> str:
+        """The secret as it is now."""
+        return self.client_secret_file.read_text().rstrip("\r\n")
+
+    def read_session_key(self) -> str:
+        """The text, the same in all processes of the service."""
+        return self.session_key_file.read_text().rstrip("\r\n")
 
 
 class HttpSettings(IssuerSettings):

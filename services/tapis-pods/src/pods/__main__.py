@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pods.migrations import MIGRATIONS
-from pods.settings import DatabaseSettings, FilesSettings, ReconcileSettings, Settings
+from pods.settings import ApiSettings, DatabaseSettings, FilesSettings, ReconcileSettings
 from strata_http import commands
 from strata_http.commands import read_settings
 from strata_http.database import create_command_engine
@@ -16,7 +16,7 @@ def serve() -> None:
     """Serve the API."""
     from pods.app import create_app  # late: the other commands need no routes
 
-    settings = read_settings(Settings)
+    settings = read_settings(ApiSettings)
     commands.serve(create_app(settings), settings)
 
 

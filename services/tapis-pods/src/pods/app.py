@@ -13,6 +13,7 @@ from pods.routes import (
     actions,
     execution,
     images,
+    login,
     measures,
     permissions,
     pods,
@@ -24,7 +25,7 @@ from pods.routes import (
 )
 from pods.routes.contents import content_routes
 from pods.routes.permissions import permission_routes
-from pods.settings import FilesSettings, Settings
+from pods.settings import ApiSettings, FilesSettings
 from pods.storage import Storage
 from strata_http import app
 from strata_http.app import Api
@@ -66,20 +67,21 @@ API = Api(
         execution.router,
         measures.router,
     ),
-    public_routers=(status_page.router,),
+    public_routers=(status_page.router, login.router),
     documented_routers=FILES.routers,
     migrations=MIGRATIONS,
     errors=ENVELOPE,
 )
 
 
-def create_app(settings: Settings) -> FastAPI:
+def create_app(settings: ApiSettings) -> FastAPI:
     """The API without volumes and snapshots, and the OpenAPI document with them."""
     created = app.create_app(API, settings)
     created.state.settings = settings
     created.state.log_reader = Reader(settings.kubeconfig)
     created.state.executor = Executor(settings.kubeconfig)
     created.state.measure_reader = MeasureReader(settings.prometheus_url)
+    created.state.logins = login.Logins(settings)
     return created
 
 

@@ -146,7 +146,8 @@ class Reconciler:
     ) -> None:
         """Makes the Service and, with `names`, what leads the pod's names to it; removes the rest."""
         service = objects.service(row["pod_id"], row["run"], spec, tenant)
-        routes = Routes(self.settings.domain, self.settings.ingress_class, self.settings.certificate_resolver)
+        own = self.settings
+        routes = Routes(own.domain, own.ingress_class, own.certificate_resolver, own.forward_auth_url)
         manifests = [] if service is None else [service]
         if names:
             with _stored():

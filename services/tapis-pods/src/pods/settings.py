@@ -8,11 +8,11 @@ import json
 from pathlib import Path
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, HttpUrl, TypeAdapter, ValidationError, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from pods.spec import PodDefinition
-from strata_http.settings import CommonSettings, Port, ServeSettings
+from strata_http.settings import CommonSettings, LoginSettings, Port, ServeSettings
 from strata_http.settings import DatabaseSettings as Database
 
 
@@ -97,7 +97,7 @@ class ClusterSettings(CommonSettings):
 
 
 class Settings(DatabaseSettings, ClusterSettings, ServeSettings):
-    """All that `serve` needs."""
+    """What `serve` and `files` need."""
 
     model_config = SettingsConfigDict(env_prefix="PODS_")
 
@@ -120,6 +120,14 @@ class Settings(DatabaseSettings, ClusterSettings, ServeSettings):
             return {}
         found = TypeAdapter(list[SiteTemplate]).validate_json(self.templates_file.read_text())
         return {template.name: template for template in found}
+
+
+class ApiSettings(Settings, LoginSettings):
+    """All that `serve` needs."""
+
+    model_config = SettingsConfigDict(env_prefix="PODS_")
+
+    base_url: HttpUrl = Field(description="URL of the API, as browsers reach it: https://api.example.org.")
 
 
 class FilesSettings(Settings):
@@ -145,6 +153,9 @@ class ReconcileSettings(DatabaseSettings, ClusterSettings):
     ingress_class: str = Field(default="traefik", description="IngressClass of the pods' names.")
     certificate_resolver: str = Field(
         default="", description="Of Traefik, for tcp and postgres names; empty: the default certificate covers them."
+    )
+    forward_auth_url: str = Field(
+        default="", description="Of the API, as Traefik reaches it to ask about requests to pods with a login."
     )
     priority_class: str = Field(default="", description="PriorityClass of the pods; empty: the cluster's default.")
     volumes_claim: str = Field(default="pods", description="PersistentVolumeClaim of a tenant's folder of volumes.")

@@ -16,28 +16,33 @@ from pydantic import (
 )
 
 from pods.mounts import MOST, Mount, completed
-from pods.values import Description, NetworkKey, PodId, Text, VariableName
+from pods.response_headers import HeaderName, HeaderValue, check_names_differ
+from pods.values import Description, NetworkKey, PodId, Text, Username, VariableName
 
 DEFAULT: Final = "default"
 """Key of the networking entry whose name is the pod's."""
 LONGEST_LABEL = 63
 Protocol = Literal["http", "tcp", "postgres", "local_only"]
-LONGEST_ALLOW_LIST = 64
+LONGEST_ALLOW_LIST, MOST_USERS, MOST_HEADERS = 64, 500, 16
+MEMBERS: Final = "*"
+"""In a list of users: all members of the pod's tenant."""
 NOT_SERVED: dict[str, Any] = {
     "cors_allow_credentials": False,
     "cors_allow_headers": [],
     "cors_allow_methods": [],
     "cors_allow_origins": [],
     "cors_max_age": 100,
-    "tapis_auth": False,
-    "tapis_auth_allowed_users": ["*"],
-    "tapis_auth_response_headers": {},
-    "tapis_auth_return_path": "/",
     "tapis_ui_uri": "",
     "tapis_ui_uri_description": "",
     "tapis_ui_uri_redirect": False,
 }
 """Fields of an entry of `networking` that only their defaults are accepted of."""
+LOGIN_DEFAULTS: dict[str, Any] = {
+    "tapis_auth_allowed_users": [MEMBERS],
+    "tapis_auth_response_headers": {},
+    "tapis_auth_return_path": "/",
+}
+"""Defaults of what belongs to a login."""
 
 
 class _Given(BaseModel):
@@ -74,6 +79,23 @@ class Networking(_Given):
         max_length=LONGEST_ALLOW_LIST,
         description="Addresses and networks (192.0.2.0/24) whose clients the name lets in; empty: all.",
     )
+    tapis_auth: bool = Field(default=False, description="Whether the name lets in users who logged in alone; for http.")
+    tapis_auth_allowed_users: list[Literal["*"] | Username] = Field(
+        default_factory=lambda: [MEMBERS],
+        min_length=1,
+        max_length=MOST_USERS,
+        description="Members of the pod's tenant who are let in; `*`: all of them.",
+    )
+    tapis_auth_response_headers: Annotated[dict[HeaderName, HeaderValue], AfterValidator(check_names_differ)] = Field(
+        default_factory=dict,
+        max_length=MOST_HEADERS,
+        description="Headers that the pod gets with each request; <<tapisusername>> is replaced by the user's name.",
+    )
+    tapis_auth_return_path: Annotated[
+        str,
+        StringConstraints(pattern=r"^/([!-.0-\[\]-~][!-\[\]-~]*)?$", max_length=1024),
+        Field(description="Path at the name where a login ends; /: the page that was requested."),
+    ] = "/"
 
     @property
     def published(self) -> bool:
@@ -84,6 +106,15 @@ class Networking(_Given):
     def _check_allow_list(self) -> Self:
         if self.ip_allow_list and not self.published:
             raise ValueError("ip_allow_list is for protocol http, tcp and postgres: no name leads to a local_only port")
+        return self
+
+    @model_validator(mode="after")
+    def _check_login(self) -> Self:
+        if self.tapis_auth and self.protocol != "http":
+            raise ValueError(f"tapis_auth is for protocol http, and this port has {self.protocol}")
+        given = sorted(key for key in self.model_fields_set if key.startswith("tapis_auth_"))
+        if not self.tapis_auth and (useless := [key for key in given if getattr(self, key) != LOGIN_DEFAULTS[key]]):
+            raise ValueError(f"{useless[0]} has no effect without tapis_auth: true; set both")
         return self
 
     @model_validator(mode="before")

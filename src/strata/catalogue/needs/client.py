@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from strata.catalogue.issuer import IssuerEndpoints, endpoints, issuer_findings
 from strata.catalogue.needs.audience import audiences
 from strata.catalogue.needs.base import Need, SecretReference
+from strata.catalogue.needs.hostname import Hostname
 
 if TYPE_CHECKING:
     from strata.catalogue.service import ServiceContext
@@ -42,7 +43,7 @@ class Client(Need[ClientAccess]):
     Args:
         name: the client id.
         audiences: that its tokens are for.
-        hostname: label of the service's Hostname, where people log in.
+        hostname: of the service, where people log in.
         redirect_paths: below that name, where the issuer sends browsers after a login.
         logout_paths: below that name, where the issuer sends browsers after a logout.
         service_account: whether it gets tokens of its own beside logins.
@@ -52,14 +53,14 @@ class Client(Need[ClientAccess]):
 
     name: str
     audiences: tuple[str, ...] = ()
-    hostname: str = ""
+    hostname: Hostname | None = None
     redirect_paths: tuple[str, ...] = ()
     logout_paths: tuple[str, ...] = ("/",)
     service_account: bool = False
     passwords: bool = False
 
     def __post_init__(self) -> None:
-        if self.redirect_paths and not self.hostname:
+        if self.redirect_paths and self.hostname is None:
             raise ValueError(f"client {self.name}: redirect_paths are below a hostname, and there is none")
 
     @property
@@ -76,13 +77,16 @@ class Client(Need[ClientAccess]):
         """What its tokens are for at one site."""
         return audiences(site) if self.passwords else self.audiences
 
-    def redirect_urls(self, domain: str) -> tuple[str, ...]:
+    def redirect_urls(self, site: Site) -> tuple[str, ...]:
         """Where browsers may be sent after a login."""
-        return tuple(f"https://{self.hostname}.{domain}{path}" for path in self.redirect_paths)
+        return self._urls(site, self.redirect_paths)
 
-    def logout_urls(self, domain: str) -> tuple[str, ...]:
+    def logout_urls(self, site: Site) -> tuple[str, ...]:
         """Where browsers may be sent after a logout."""
-        return tuple(f"https://{self.hostname}.{domain}{path}" for path in self.logout_paths if self.redirect_paths)
+        return self._urls(site, self.logout_paths if self.redirect_paths else ())
+
+    def _urls(self, site: Site, paths: tuple[str, ...]) -> tuple[str, ...]:
+        return () if self.hostname is None else tuple(f"https://{self.hostname.host(site)}{path}" for path in paths)
 
     def findings(self, site: Site, key: KeyPath) -> Iterator[Finding]:
         """The site needs an issuer; with an external one, the client's secret comes from the operator."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from html import escape
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import HTMLResponse
@@ -49,11 +51,16 @@ async def show_status(request: Request, connection: Connection) -> HTMLResponse:
         query = query.where(pods.c.pod_id == found[0], pods.c.deleted.is_(False))
         row = (await connection.execute(query)).mappings().one_or_none()
     if row is None or found is None or not _has_name(row, found[1]):
-        return HTMLResponse(PAGE.format(title="There is no pod with this name"), 404, HEADERS)
+        return page("There is no pod with this name", 404)
     state = coarse_state(row["status"], row["status_requested"])
     retry = {"Retry-After": str(RETRY_SECONDS)} if state == "starting" else {}
     verb = "has" if state == "failed" else "is"
-    return HTMLResponse(PAGE.format(title=f"This pod {verb} {state}"), 503, HEADERS | retry)
+    return page(f"This pod {verb} {state}", 503, retry)
+
+
+def page(title: str, status: int, headers: Mapping[str, str] | None = None) -> HTMLResponse:
+    """A page with one line."""
+    return HTMLResponse(PAGE.format(title=escape(title)), status, {**HEADERS, **(headers or {})})
 
 
 def parse_host(host: str, domain: str) -> tuple[str, str] | None:

@@ -1,0 +1,156 @@
+"""An issuer that logs browsers in, and a browser without a screen, for tests of services."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import requests
+
+from strata_bench.https_server import answer_json, in_background
+from strata_bench.token_issuer import Issuer
+
+REDIRECTS = (301, 302, 303, 307, 308)
+
+
+class LoginIssuer(Issuer):
+    """Authorization and token endpoint of one client: codes with PKCE.
+
+    Args:
+        audience: of tokens for a service.
+        client: id of the client.
+        secret: of the client.
+        redirect_url: the only one of the client.
+    """
+
+    def __init__(self, audience: str, client: str, secret: str, redirect_url: str) -> None:
+        super().__init__(audience)
+        self.client, self.secret, self.redirect_url = client, secret, redirect_url
+        self.user: dict[str, Any] = {}
+        """Claims of whoever logs in."""
+        self.changes: dict[str, Any] = {}
+        """Claims of an ID token that are wrong."""
+        self._codes: dict[str, dict[str, str]] = {}
+
+    def answer(self, path: str) -> tuple[int, dict[str, str], Any]:
+        """As any issuer; beside it, /authorize logs the user in."""
+        split = urlsplit(path)
+        if split.path != "/authorize":
+            return super().answer(path)
+        query = dict(parse_qsl(split.query))
+        expected = {"client_id": self.client, "redirect_uri": self.redirect_url, "response_type": "code"}
+        expected |= {"code_challenge_method": "S256"}
+        if not query.items() >= expected.items() or "openid" not in query["scope"].split():
+            return 400, {}, {"error": "invalid_request"}
+        code = secrets.token_urlsafe(8)
+        self._codes[code] = query
+        location = f"{self.redirect_url}?{urlencode({'code': code, 'state': query['state']})}"
+        return 303, {"Location": location}, {}
+
+    def exchange(self, form: Mapping[str, str]) -> tuple[int, Any]:
+        """Status and body of the token endpoint; a code is good once."""
+        query = self._codes.pop(form.get("code", ""), None)
+        if query is None or form.get("redirect_uri") != self.redirect_url:
+            return 400, {"error": "invalid_grant"}
+        if (form.get("client_id"), form.get("client_secret")) != (self.client, self.secret):
+            return 401, {"error": "invalid_client"}
+        digest = hashlib.sha256(form["code_verifier"].encode()).digest()
+        if base64.urlsafe_b64encode(digest).decode().rstrip("=") != query["code_challenge"]:
+            return 400, {"error": "invalid_grant"}
+        claims = {"aud": self.client, "nonce": query["nonce"], **self.user, **self.changes}
+        return 200, {"access_token": self.token(**self.user), "id_token": self.token(**claims)}
+
+
+@contextlib.contextmanager
+def running_login_issuer(issuer: LoginIssuer) -> Iterator[LoginIssuer]:
+    """Answers on loopback; the token endpoint is at /token."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, headers, body = issuer.answer(self.path)
+            answer_json(self, status, body, headers)
+
+        def do_POST(self) -> None:
+            if not issuer.available:
+                answer_json(self, 503, {})
+                return
+            body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            status, answer = issuer.exchange(dict(parse_qsl(body)))
+            answer_json(self, status, answer)
+
+        def log_message(self, format: str, *arguments: Any) -> None:
+            """Quiet."""
+
+    with in_background(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as server:
+        issuer.url = f"http://127.0.0.1:{server.server_port}"
+        yield issuer
+
+
+Route = Callable[[str], tuple[str, dict[str, str]]]
+"""Where a URL leads in a test, and the headers that a proxy adds."""
+
+
+@dataclass
+class Window:
+    """A browser's window: cookies by host, kept and sent as those with the prefix __Host- are.
+
+    Args:
+        route: of the test.
+        cookies: by host.
+    """
+
+    route: Route
+    cookies: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    def send(self, url: str, **headers: str) -> requests.Response:
+        """One GET, as for a page unless the headers are others; an empty header is left out."""
+        host = urlsplit(url).netloc
+        target, added = self.route(url)
+        sent = {"Accept": "text/html", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document", **added}
+        if kept := self.cookies.get(host):
+            sent["Cookie"] = "; ".join(f"{name}={value}" for name, value in kept.items())
+        sent |= {name.replace("_", "-"): value for name, value in headers.items()}
+        kept_headers = {name: value for name, value in sent.items() if value}
+        answer = requests.get(target, headers=kept_headers, allow_redirects=False, timeout=60)
+        for line in answer.raw.headers.getlist("Set-Cookie"):
+            self._keep(host, line)
+        return answer
+
+    def open(self, url: str) -> tuple[str, requests.Response]:
+        """Follows redirects; the last URL and its answer."""
+        for _ in range(12):
+            answer = self.send(url)
+            if answer.status_code not in REDIRECTS:
+                return url, answer
+            url = answer.headers["Location"]
+        raise AssertionError(f"redirects do not end: {url}")
+
+    def follow(self, url: str, until: str) -> str:
+        """Follows redirects up to a URL that begins so, without requesting it."""
+        for _ in range(12):
+            if url.startswith(until):
+                return url
+            answer = self.send(url)
+            assert answer.status_code in REDIRECTS, (url, answer.text)
+            url = answer.headers["Location"]
+        raise AssertionError(f"redirects never come to {until}")
+
+    def _keep(self, host: str, line: str) -> None:
+        first, *attributes = (part.strip() for part in line.split(";"))
+        name, _, value = first.partition("=")
+        found = {part.partition("=")[0].lower(): part.partition("=")[2] for part in attributes}
+        assert name.startswith("__Host-"), line
+        assert {"secure", "httponly"} <= found.keys(), line
+        assert (found["path"], found["samesite"], "domain" in found) == ("/", "lax", False), line
+        kept = self.cookies.setdefault(host, {})
+        if int(found["max-age"]) > 0:
+            kept[name] = value
+        else:
+            kept.pop(name, None)

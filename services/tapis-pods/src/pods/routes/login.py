@@ -1,0 +1,199 @@
+"""The login in front of a pod: what Traefik asks about each request, and the way to the issuer and back.
+
+A browser without a session at the pod's host goes to the API's host, to the issuer, back to the API's host, and with a
+code to the pod's host, where its session begins. Sessions, codes and cookies are for one host each; none of them, and
+no token, is passed on to the pod, whose program may be anyone's.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from typing import Annotated, Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+from fastapi import APIRouter, Depends, HTTPException, Query, Request
+from fastapi.responses import RedirectResponse, Response
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from pods.doors import Door, find_door
+from pods.response_headers import filled
+from pods.routes.pods import settings_of
+from pods.routes.status_page import page, parse_host
+from pods.settings import ApiSettings
+from strata_http.bearer import accept_token
+from strata_http.database import Connection
+from strata_http.login import HEADERS, Login, LoginFailed
+from strata_http.rate_limits import limit_address
+from strata_http.sealing import Sealer
+from strata_http.sessions import PREFIX, Sessions, cookies, kept_claims, other_cookies, set_cookie
+from strata_http.tokens import Caller, IssuerUnavailable
+
+ENTER_PATH = "/.login"
+"""At the pod's own name, the end of a login; never the pod's program's."""
+CALLBACK_PATH = "/pods/auth/callback"
+CODE_SECONDS = 60
+STATE_SECONDS = 900
+"""From the first request to the end of the login."""
+LONGEST_PATH = 1500
+"""Of what a cookie keeps."""
+REQUESTS, LOGINS = "12000/minute", "600/minute"
+AGAIN = "This login has ended or began in another browser. Open the page again."
+NAVIGATION = {"sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+
+router = APIRouter()
+Host = Annotated[str, Query(max_length=255)]
+State = Annotated[str, Query(pattern="^[A-Za-z0-9_-]{16,64}$")]
+
+
+class Logins:
+    """What the routes share.
+
+    Args:
+        settings: of the service.
+    """
+
+    def __init__(self, settings: ApiSettings) -> None:
+        key, base = settings.read_session_key(), str(settings.base_url).rstrip("/")
+        self.login_url = f"{base}/v3/pods/auth/login"
+        self.login = Login(settings, f"{base}/v3{CALLBACK_PATH}")
+        self.sessions = Sessions(key)
+        self.codes, self.states = Sealer(key, "code"), Sealer(key, "state")
+
+
+def logins_of(request: Request) -> Logins:
+    """Of the running service."""
+    found: Logins = request.app.state.logins
+    return found
+
+
+# not below /v3/pods, which the API's own name leads to: Traefik alone reaches it
+@router.get("/forward-auth", include_in_schema=False, dependencies=[Depends(limit_address(REQUESTS))])
+async def decide(
+    request: Request, connection: Connection, token: Annotated[Caller | None, Depends(accept_token)]
+) -> Response:
+    """Whether Traefik passes a request on to a pod: 200 with the headers for it, or what the client gets instead."""
+    logins = logins_of(request)
+    door = await _find(request, connection, request.headers.get("x-forwarded-host", ""))
+    target = urlsplit(request.headers.get("x-forwarded-uri", "/"))
+    if target.path == ENTER_PATH:
+        return _enter(request, logins, door, parse_qs(target.query))
+    caller = token or logins.sessions.find(request, door.session)
+    if caller is None:
+        if _is_navigation(request):
+            return _send_to_login(request, logins, door)
+        detail = "log in by browser at this name, or send a token: Authorization: Bearer …, or X-Tapis-Token: …"
+        raise HTTPException(401, detail, headers={"WWW-Authenticate": 'Bearer realm="pods"'})
+    if token is None and _is_other_sites(request, door.host):
+        raise HTTPException(403, "requests of other sites' pages need a token; a session is not enough")
+    request.state.subject, request.state.username = caller.subject, caller.username
+    if not door.admits(caller):
+        if _is_navigation(request):
+            return page(f"{caller.username} is not among those whom this pod lets in", 403)
+        raise HTTPException(403, f"{caller.username} is not among those whom this pod lets in")
+    return Response(headers=_passed_on(request) | filled(door.entry.tapis_auth_response_headers, caller.username))
+
+
+@router.get("/pods/auth/login", include_in_schema=False, dependencies=[Depends(limit_address(LOGINS))])
+async def begin(request: Request, connection: Connection, host: Host, state: State) -> Response:
+    """From a pod's host to the issuer."""
+    door = await _find(request, connection, host)
+    return logins_of(request).login.begin({"host": door.host, "state": state})
+
+
+@router.get(CALLBACK_PATH, include_in_schema=False, dependencies=[Depends(limit_address(LOGINS))])
+def finish(request: Request) -> Response:
+    """From the issuer to the pod's host, with a code that only the browser that asked can use."""
+    logins = logins_of(request)
+    try:
+        done = logins.login.finish(request)
+    except LoginFailed as error:
+        return page(f"No login: {error}. Open the page again.", 400)
+    except IssuerUnavailable as error:
+        return page(f"No login: {error}. Try again.", 503, {"Retry-After": "10"})
+    host = done.content["host"]
+    content = {"state": done.content["state"], "claims": kept_claims(done.caller)}
+    query = urlencode({"code": logins.codes.seal(host, time.time() + CODE_SECONDS, content)})
+    response = RedirectResponse(f"https://{host}{ENTER_PATH}?{query}", 303, HEADERS)
+    set_cookie(response, done.cookie, "", 0)
+    return response
+
+
+async def _find(request: Request, connection: AsyncConnection, host: str) -> Door:
+    """The port that a host is the name of.
+
+    Raises:
+        HTTPException: 404 where there is none with a login.
+    """
+    domain = settings_of(request).domain
+    named = parse_host(host, domain)
+    door = named and await find_door(connection, domain, *named)
+    if not door:
+        raise HTTPException(404, "there is no pod with a login at this name")
+    return door
+
+
+def _send_to_login(request: Request, logins: Logins, door: Door) -> Response:
+    state, wanted = secrets.token_urlsafe(16), door.entry.tapis_auth_return_path
+    if wanted == "/":
+        wanted = request.headers.get("x-forwarded-uri", "/")
+    if not wanted.startswith("/") or len(wanted) > LONGEST_PATH:
+        wanted = "/"
+    query = urlencode({"host": door.host, "state": state})
+    response = RedirectResponse(f"{logins.login_url}?{query}", 303, HEADERS)
+    sealed = logins.states.seal(door.host, time.time() + STATE_SECONDS, {"state": state, "path": wanted})
+    set_cookie(response, _state_cookie(state), sealed, STATE_SECONDS)
+    return response
+
+
+def _enter(request: Request, logins: Logins, door: Door, query: dict[str, list[str]]) -> Response:
+    """Begins a session at the pod's host, for a code and the cookie that belongs to it."""
+    code = logins.codes.open(door.host, query.get("code", [""])[0])
+    name = _state_cookie(code["state"]) if code else ""
+    opened = (logins.states.open(door.host, value) for found, value in cookies(request) if found == name)
+    kept = next(filter(None, opened), None)
+    if code is None or kept is None or kept["state"] != code["state"]:
+        return page(AGAIN, 400)
+    # the host is ours and the path begins with a slash, so it leads nowhere else
+    response = RedirectResponse(f"https://{door.host}{kept['path']}", 303, HEADERS)
+    logins.sessions.start(response, door.session, Caller(subject=code["claims"]["sub"], claims=code["claims"]))
+    set_cookie(response, name, "", 0)
+    return response
+
+
+def _state_cookie(state: str) -> str:
+    return f"{PREFIX}state-{state}"
+
+
+def _is_navigation(request: Request) -> bool:
+    """Whether a person opens a page; programs and scripts get an error instead of a redirect."""
+    headers = request.headers
+    if headers.get("x-forwarded-method", "GET") not in ("GET", "HEAD"):
+        return False
+    if "sec-fetch-mode" in headers:
+        return headers["sec-fetch-mode"] == "navigate"
+    return "text/html" in headers.get("accept", "")
+
+
+def _is_other_sites(request: Request, host: str) -> bool:
+    """Whether a page of another host sent the request, with the session that the browser adds.
+
+    Pods are one site to a browser, so SameSite does not keep a pod's page from requests to another pod. What remains is
+    to open a page in a window, as by a link.
+    """
+    headers = request.headers
+    if headers.get("origin", f"https://{host}") != f"https://{host}":
+        return True
+    if headers.get("sec-fetch-site", "none") in ("none", "same-origin"):
+        return False
+    linked = all(headers.get(name) == value for name, value in NAVIGATION.items())
+    return not (linked and headers.get("x-forwarded-method") in ("GET", "HEAD"))
+
+
+def _passed_on(request: Request) -> dict[str, Any]:
+    """Of the headers that Traefik withholds, what the pod gets: its own cookies, and no tokens."""
+    found = {"Cookie": other_cookies(request)}
+    authorization = request.headers.getlist("authorization")
+    if len(authorization) == 1 and not authorization[0].lower().lstrip().startswith("bearer"):
+        found["Authorization"] = authorization[0]
+    return {name: value for name, value in found.items() if value}
