@@ -238,7 +238,8 @@ def test_wrong_parameters_are_named(as_user: Callable[..., Call], query: str, te
 
 POD = """
 INSERT INTO pod (uid, tenant, username, kind, namespace, name, node, cpus, memory_bytes, cards, starts, ends)
-VALUES (gen_random_uuid(), %s, %s, 'pod', %s, %s, 'n1', 2, 2147483648, 1, '2026-11-23T08:00:00Z', '2026-11-23T11:00:00Z')
+VALUES (gen_random_uuid(), %s, %s, 'pod', %s, %s, 'n1', 2, 2147483648, 1,
+    '2026-11-23T08:00:00Z', '2026-11-23T11:00:00Z')
 RETURNING uid
 """
 USE = "INSERT INTO pod_usage VALUES (%s, '2026-11-23T08:00:00Z', 1800, 1, 1, 3600)"

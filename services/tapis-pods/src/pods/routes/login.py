@@ -16,7 +16,7 @@ from fastapi import APIRouter, Depends, HTTPException, Query, Request
 from fastapi.responses import RedirectResponse, Response
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from pods.doors import Door, find_door
+from pods.protected_ports import ProtectedPort, find_port
 from pods.response_headers import filled
 from pods.routes.pods import settings_of
 from pods.routes.status_page import page, parse_host
@@ -74,31 +74,31 @@ async def decide(
 ) -> Response:
     """Whether Traefik passes a request on to a pod: 200 with the headers for it, or what the client gets instead."""
     logins = logins_of(request)
-    door = await _find(request, connection, request.headers.get("x-forwarded-host", ""))
+    port = await _find(request, connection, request.headers.get("x-forwarded-host", ""))
     target = urlsplit(request.headers.get("x-forwarded-uri", "/"))
     if target.path == ENTER_PATH:
-        return _enter(request, logins, door, parse_qs(target.query))
-    caller = token or logins.sessions.find(request, door.session)
+        return _enter(request, logins, port, parse_qs(target.query))
+    caller = token or logins.sessions.find(request, port.session)
     if caller is None:
         if _is_navigation(request):
-            return _send_to_login(request, logins, door)
+            return _send_to_login(request, logins, port)
         detail = "log in by browser at this name, or send a token: Authorization: Bearer …, or X-Tapis-Token: …"
         raise HTTPException(401, detail, headers={"WWW-Authenticate": 'Bearer realm="pods"'})
-    if token is None and _is_other_sites(request, door.host):
+    if token is None and _is_other_sites(request, port.host):
         raise HTTPException(403, "requests of other sites' pages need a token; a session is not enough")
     request.state.subject, request.state.username = caller.subject, caller.username
-    if not door.admits(caller):
+    if not port.admits(caller):
         if _is_navigation(request):
             return page(f"{caller.username} is not among those whom this pod lets in", 403)
         raise HTTPException(403, f"{caller.username} is not among those whom this pod lets in")
-    return Response(headers=_passed_on(request) | filled(door.entry.tapis_auth_response_headers, caller.username))
+    return Response(headers=_passed_on(request) | filled(port.entry.tapis_auth_response_headers, caller.username))
 
 
 @router.get("/pods/auth/login", include_in_schema=False, dependencies=[Depends(limit_address(LOGINS))])
 async def begin(request: Request, connection: Connection, host: Host, state: State) -> Response:
     """From a pod's host to the issuer."""
-    door = await _find(request, connection, host)
-    return logins_of(request).login.begin({"host": door.host, "state": state})
+    port = await _find(request, connection, host)
+    return logins_of(request).login.begin({"host": port.host, "state": state})
 
 
 @router.get(CALLBACK_PATH, include_in_schema=False, dependencies=[Depends(limit_address(LOGINS))])
@@ -119,7 +119,7 @@ def finish(request: Request) -> Response:
     return response
 
 
-async def _find(request: Request, connection: AsyncConnection, host: str) -> Door:
+async def _find(request: Request, connection: AsyncConnection, host: str) -> ProtectedPort:
     """The port that a host is the name of.
 
     Raises:
@@ -127,36 +127,36 @@ async def _find(request: Request, connection: AsyncConnection, host: str) -> Doo
     """
     domain = settings_of(request).domain
     named = parse_host(host, domain)
-    door = named and await find_door(connection, domain, *named)
-    if not door:
+    port = named and await find_port(connection, domain, *named)
+    if not port:
         raise HTTPException(404, "there is no pod with a login at this name")
-    return door
+    return port
 
 
-def _send_to_login(request: Request, logins: Logins, door: Door) -> Response:
-    state, wanted = secrets.token_urlsafe(16), door.entry.tapis_auth_return_path
+def _send_to_login(request: Request, logins: Logins, port: ProtectedPort) -> Response:
+    state, wanted = secrets.token_urlsafe(16), port.entry.tapis_auth_return_path
     if wanted == "/":
         wanted = request.headers.get("x-forwarded-uri", "/")
     if not wanted.startswith("/") or len(wanted) > LONGEST_PATH:
         wanted = "/"
-    query = urlencode({"host": door.host, "state": state})
+    query = urlencode({"host": port.host, "state": state})
     response = RedirectResponse(f"{logins.login_url}?{query}", 303, HEADERS)
-    sealed = logins.states.seal(door.host, time.time() + STATE_SECONDS, {"state": state, "path": wanted})
+    sealed = logins.states.seal(port.host, time.time() + STATE_SECONDS, {"state": state, "path": wanted})
     set_cookie(response, _state_cookie(state), sealed, STATE_SECONDS)
     return response
 
 
-def _enter(request: Request, logins: Logins, door: Door, query: dict[str, list[str]]) -> Response:
+def _enter(request: Request, logins: Logins, port: ProtectedPort, query: dict[str, list[str]]) -> Response:
     """Begins a session at the pod's host, for a code and the cookie that belongs to it."""
-    code = logins.codes.open(door.host, query.get("code", [""])[0])
+    code = logins.codes.open(port.host, query.get("code", [""])[0])
     name = _state_cookie(code["state"]) if code else ""
-    opened = (logins.states.open(door.host, value) for found, value in cookies(request) if found == name)
+    opened = (logins.states.open(port.host, value) for found, value in cookies(request) if found == name)
     kept = next(filter(None, opened), None)
     if code is None or kept is None or kept["state"] != code["state"]:
         return page(AGAIN, 400)
     # the host is ours and the path begins with a slash, so it leads nowhere else
-    response = RedirectResponse(f"https://{door.host}{kept['path']}", 303, HEADERS)
-    logins.sessions.start(response, door.session, Caller(subject=code["claims"]["sub"], claims=code["claims"]))
+    response = RedirectResponse(f"https://{port.host}{kept['path']}", 303, HEADERS)
+    logins.sessions.start(response, port.session, Caller(subject=code["claims"]["sub"], claims=code["claims"]))
     set_cookie(response, name, "", 0)
     return response
 

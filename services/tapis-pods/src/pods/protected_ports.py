@@ -13,7 +13,7 @@ from strata_http.tokens import Caller
 
 
 @dataclass(frozen=True)
-class Door:
+class ProtectedPort:
     """A port behind a login.
 
     Args:
@@ -35,7 +35,7 @@ class Door:
         return self.tenant in caller.tenants and not self.allowed_users.isdisjoint({MEMBERS, caller.username})
 
 
-async def find_door(connection: AsyncConnection, domain: str, pod_id: str, key: str) -> Door | None:
+async def find_port(connection: AsyncConnection, domain: str, pod_id: str, key: str) -> ProtectedPort | None:
     """The port by the pod's id and its key in `networking`; None where there is none with a login."""
     query = select(pods.c.tenant, pods.c.spec, pods.c.run_spec, pods.c.creation_ts)
     found = (await connection.execute(query.where(pods.c.pod_id == pod_id, pods.c.deleted.is_(False)))).one_or_none()
@@ -49,7 +49,7 @@ async def find_door(connection: AsyncConnection, domain: str, pod_id: str, key: 
     allowed = entry if now is None or not now.tapis_auth else now
     host = f"{label(pod_id, key)}.{domain}"
     session = f"{host} {found.creation_ts.timestamp()}"
-    return Door(host, session, found.tenant, entry, frozenset(allowed.tapis_auth_allowed_users))
+    return ProtectedPort(host, session, found.tenant, entry, frozenset(allowed.tapis_auth_allowed_users))
 
 
 def _entry(spec: dict[str, object], key: str) -> Networking | None:
