@@ -67,6 +67,8 @@ class Kubelet:
         path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
         if metadata.get("deletionTimestamp"):
             self.request("DELETE", path, {"gracePeriodSeconds": 0, "preconditions": {"uid": metadata["uid"]}})
+        elif pod["spec"].get("schedulingGates"):
+            return
         elif "nodeName" not in pod["spec"]:
             self.created.append((metadata["name"], metadata["uid"]))
             target = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": metadata["name"]}}

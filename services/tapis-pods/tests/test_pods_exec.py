@@ -14,13 +14,12 @@ import yaml
 
 from strata.toolchain import tools_environment
 from strata_bench.api_server import ApiServer
-from strata_bench.service_processes import Service, running
+from strata_bench.service_processes import Service
 from strata_bench.services import PostgreSQL, free_port, service_python
-from strata_bench.token_issuer import Issuer
 from strata_bench.waiting import eventually
 from strata_services.tapis_pods.service import SERVICE
 
-from .conftest import SECONDS, User
+from .conftest import SECONDS, StartApi, User
 from .test_pods_api import assert_refused
 from .test_pods_service import ObjectsOf
 
@@ -28,11 +27,9 @@ MEBIBYTE = 1 << 20
 
 
 @pytest.fixture(scope="module")
-def exec_api(
-    environment: dict[str, str], issuer: Issuer, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Service]:
+def exec_api(start_api: StartApi, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """The API beside a server that runs commands."""
-    directory, port = tmp_path_factory.mktemp("exec"), free_port()
+    directory = tmp_path_factory.mktemp("exec")
     python, program = service_python("tapis-pods"), Path(__file__).with_name("exec_server.py")
     kubernetes = free_port()
     process = subprocess.Popen([python, program, str(kubernetes)])
@@ -53,14 +50,7 @@ def exec_api(
             "users": [name | {"user": {"token": "none"}}],
         }
         (directory / "kubeconfig").write_text(yaml.safe_dump(content))
-        settings = {
-            **environment,
-            "PODS_KUBECONFIG": str(directory / "kubeconfig"),
-            "PODS_ISSUER": issuer.url,
-            "PODS_BIND_PORT": str(port),
-            "PODS_METRICS_PORT": str(free_port()),
-        }
-        with running(python, ["-m", "pods", "serve"], settings, port, directory) as service:
+        with start_api(PODS_KUBECONFIG=str(directory / "kubeconfig")) as service:
             yield service
     finally:
         process.kill()
@@ -190,7 +180,9 @@ def test_a_policy_admits_pods_of_users_alone(
     options = ("-n", "research", "exec")
     for name in ("pods-mine", "jupyter-alice"):
         manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "research"}}
-        file.write_text(yaml.safe_dump({**manifest, "spec": {"containers": [{"name": "main", "image": "none"}]}}))
+        # without a node, whatever gives nodes to pods of other tests
+        spec = {"containers": [{"name": "main", "image": "none"}], "schedulingGates": [{"name": "strata.dev/test"}]}
+        file.write_text(yaml.safe_dump({**manifest, "spec": spec}))
         api_server.kubectl("apply", "--filename", str(file))
     where = ["kubectl", "--kubeconfig", str(accounts["api"]), *options]
 
