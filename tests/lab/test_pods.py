@@ -186,7 +186,7 @@ class Member:
         hosts: Mapping[str, str] = dict.fromkeys(known_names, load_balancer_address(self.context))
         known = {"STRATA_API_URL": url, "STRATA_CA_FILE": ca, "STRATA_USER": self.name, "IMAGE": self.image}
         known |= {"STRATA_PASSWORD": self.password, **variables}
-        done = run_tapipy(script, hosts, seconds=START_SECONDS * 2, **known)
+        done = run_tapipy(script, hosts, **known)
         assert done.returncode == 0, f"{done.stdout}\n{done.stderr}\n{self.log()}"
         return done.stdout
 

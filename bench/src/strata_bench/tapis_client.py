@@ -15,7 +15,7 @@ from strata.site.paths import REPOSITORY
 from strata_bench.services import locked_programs
 
 PROJECT = REPOSITORY / "bench" / "tapipy"
-SECONDS = 120
+SECONDS = 600
 
 
 @functools.cache
@@ -53,14 +53,13 @@ def _is_python(block: str) -> bool:
 
 
 def run_tapipy(
-    script: str, hosts: Mapping[str, str] | None = None, *, seconds: int = SECONDS, **variables: str
+    script: str, hosts: Mapping[str, str] | None = None, **variables: str
 ) -> subprocess.CompletedProcess[str]:
     """Runs a program that may import tapipy.
 
     Args:
         script: Python.
         hosts: name to address, for names that this machine does not resolve.
-        seconds: after which it is ended.
         variables: of its environment, where passwords and tokens belong.
     """
     return subprocess.run(
@@ -71,5 +70,5 @@ def run_tapipy(
         capture_output=True,
         text=True,
         check=False,
-        timeout=seconds,
+        timeout=SECONDS,
     )

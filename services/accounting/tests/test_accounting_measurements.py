@@ -247,8 +247,9 @@ USE = "INSERT INTO pod_usage VALUES (%s, '2026-11-23T08:00:00Z', 1800, 1, 1, 360
 
 def test_a_member_reads_allocation_and_use_of_own_pods_alone(as_user: Callable[..., Call], records: Records) -> None:
     with records.connect() as owner:
-        (carols,) = owner.execute(POD, ("hep", "carol", "hep", "pods-web1")).fetchone() or ()
-        owner.execute(USE, (carols,))
+        carols = owner.execute(POD, ("hep", "carol", "hep", "pods-web1")).fetchone()
+        assert carols is not None
+        owner.execute(USE, carols)
         for tenant, name in (("hep", "dave"), ("bio", "carol"), (None, None)):
             owner.execute(POD, (tenant, name, "other", "pods-other"))
     carol = as_user("carol", "hep")
