@@ -1,6 +1,6 @@
-"""pytest plugin for a run in two parts (docs/testing.md): the tests that need no lab, then, alone, the lab's.
+"""pytest plugin for a run in two parts (docs/testing.md): the tests that need no lab, and, alone, the lab's.
 
-The second part shows the reports of the first in its summary, and runs a failed test of the lab once more at its end.
+The second part's summary has the reports of the first. A failed test of the lab runs once more when its part ends.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from _pytest.terminal import TerminalReporter
 MOST_AGAIN = 5
 """More failures than this are a broken lab, which a second run of each would only take longer to say."""
 FLAKY = "flaky"
+OUTPUTS = "outputs"
+"""Property of the report of a flaky test: the file with the outputs of both runs."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -43,6 +45,15 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(_SecondRun(config, file))
 
 
+def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
+    """Names flaky tests, those of an earlier part too."""
+    if flaky := terminalreporter.stats.get(FLAKY):
+        terminalreporter.write_sep("=", "flaky tests")
+        for report in flaky:
+            file = dict(report.user_properties)[OUTPUTS]
+            terminalreporter.write_line(f"FLAKY {report.nodeid} - failed, then passed; both outputs: {file}")
+
+
 def _reporter(config: pytest.Config) -> TerminalReporter:
     plugin = config.pluginmanager.get_plugin("terminalreporter")
     assert isinstance(plugin, TerminalReporter)
@@ -50,17 +61,20 @@ def _reporter(config: pytest.Config) -> TerminalReporter:
 
 
 class _Recorder:
-    """Writes each report as a line of JSON."""
+    """Writes each report of the summary as a line of JSON."""
 
     def __init__(self, config: pytest.Config, file: Path) -> None:
         self.config, self.file = config, file
         file.unlink(missing_ok=True)
 
-    def pytest_runtest_logreport(self, report: TestReport) -> None:
-        data = self.config.hook.pytest_report_to_serializable(config=self.config, report=report)
-        data.pop("node", None)  # pytest-xdist's worker, no value
-        with self.file.open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps(data) + "\n")
+    def pytest_sessionfinish(self) -> None:
+        with self.file.open("w", encoding="utf-8") as stream:
+            for category, reports in _reporter(self.config).stats.items():
+                for report in reports:
+                    if isinstance(report, TestReport):
+                        data = self.config.hook.pytest_report_to_serializable(config=self.config, report=report)
+                        data.pop("node", None)  # pytest-xdist's worker, no value
+                        stream.write(json.dumps({"category": category, "report": data}) + "\n")
 
 
 class _EarlierPart:
@@ -76,12 +90,12 @@ class _EarlierPart:
         if not self.file.exists():  # the first part had no test
             return
         for line in self.file.read_text(encoding="utf-8").splitlines():
-            data: dict[str, Any] = json.loads(line)
+            found = json.loads(line)
+            data: dict[str, Any] = found["report"]
             if isinstance(data["longrepr"], list):  # of a skipped test: file, line, reason; JSON has no tuples
                 data["longrepr"] = tuple(data["longrepr"])
             report = self.config.hook.pytest_report_from_serializable(config=self.config, data=data)
-            category = self.config.hook.pytest_report_teststatus(report=report, config=self.config)[0]
-            reporter.stats.setdefault(category, []).append(report)
+            reporter.stats.setdefault(found["category"], []).append(report)
 
 
 class _SecondRun:
@@ -130,10 +144,5 @@ class _SecondRun:
                 if report in stats.get(category, ()):
                     stats[category].remove(report)
             session.testsfailed -= 1
+        first[0].user_properties.append((OUTPUTS, str(self.file)))
         stats.setdefault(FLAKY, []).append(first[0])
-
-    def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
-        if flaky := terminalreporter.stats.get(FLAKY):
-            terminalreporter.write_sep("=", "flaky tests")
-            for report in flaky:
-                terminalreporter.write_line(f"FLAKY {report.nodeid} - failed, then passed; both outputs: {self.file}")

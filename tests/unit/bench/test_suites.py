@@ -68,6 +68,16 @@ def test_the_second_summary_has_both_parts_and_names_the_flaky_test(folder: Path
     assert "second run" in outputs
 
 
+def test_the_parts_may_change_places(folder: Path) -> None:
+    first = run(folder, "-m", "lab", "--reports-to", "reports", "--flaky-to", "flaky")
+    second = run(folder, "-n2", "-m", "not lab", "--reports-from", "reports")
+    assert (first.returncode, second.returncode) == (1, 1)
+    last = second.stdout.splitlines()[-1]
+    for count in ("2 failed", "2 passed", "1 skipped", "1 flaky"):
+        assert count in last, second.stdout
+    assert "FLAKY test_some.py::test_lab_is_flaky - failed, then passed; both outputs: flaky" in second.stdout
+
+
 def test_a_run_whose_only_failure_is_flaky_passes(folder: Path) -> None:
     (folder / "unit").write_text("x")
     first, second = both(folder, "-k", "not lab_fails")

@@ -62,6 +62,16 @@ def test_only_its_own_leftovers_fail_a_run(tmp_path: Path, leaves: str) -> None:
     assert done.returncode == (1 if leaves else 0), done.stdout
 
 
+def test_the_tests_that_need_no_lab_run_when_it_is_gone(tmp_path: Path) -> None:
+    repository(tmp_path, "#!/bin/sh\necho lab $* >>calls\n")
+    (tmp_path / "scripts" / "test").write_text('#!/bin/sh\necho test $1 $2 >>calls\necho "= summary of $2 ="\n')
+    done = subprocess.run([tmp_path / ".ci" / "run"], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stdout
+    order = ["lab up", "test --part lab", "lab up --expect-unchanged", "lab destroy --yes", "test --part rest"]
+    assert (tmp_path / "calls").read_text().splitlines() == [*order, "lab destroy --yes"]
+    assert done.stdout.splitlines()[-1] == "= summary of rest ="
+
+
 def test_a_terminated_run_leaves_no_process(tmp_path: Path) -> None:
     repository(tmp_path, LAB)
     with subprocess.Popen(
