@@ -126,10 +126,21 @@ def test_who_left_the_tenant_is_refused_at_the_next_login(
     window = log_in("bob")
     issuer.user = issuer_user
     assert window.open(url)[1].status_code == 403
+
     # the session of a member ends with the member's token
-    window = log_in("bob", "research")
-    issuer.changes = {"exp": int(time.time()) + 2}
-    assert window.open(url)[1].status_code == 200
+    def opens(window: Window) -> bool:
+        try:
+            return window.open(url)[1].status_code == 200
+        except AssertionError:  # redirects do not end where sessions have ended before they are used
+            return False
+
+    for seconds in (2, 15, 60):  # a slow machine needs a longer one
+        window = log_in("bob", "research")
+        issuer.changes = {"exp": int(time.time()) + seconds}
+        if opens(window):
+            break
+    else:
+        pytest.fail("no session of up to 60 s opened the page")
     kept = window.cookies[host("web1")][SESSION]
     while time.time() < issuer.changes["exp"] + 0.1:
         time.sleep(0.2)
