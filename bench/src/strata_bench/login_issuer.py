@@ -8,13 +8,12 @@ import hashlib
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import requests
 
-from strata_bench.https_server import answer_json, in_background
+from strata_bench.service_processes import http_server
 from strata_bench.token_issuer import Issuer
 
 REDIRECTS = (301, 302, 303, 307, 308)
@@ -56,6 +55,8 @@ class LoginIssuer(Issuer):
 
     def exchange(self, form: Mapping[str, str]) -> tuple[int, Any]:
         """Status and body of the token endpoint; a code is good once."""
+        if not self.available:
+            return 503, {}
         query = self._codes.pop(form.get("code", ""), None)
         if query is None or form.get("redirect_uri") != self.redirect_url:
             return 400, {"error": "invalid_grant"}
@@ -71,25 +72,7 @@ class LoginIssuer(Issuer):
 @contextlib.contextmanager
 def running_login_issuer(issuer: LoginIssuer) -> Iterator[LoginIssuer]:
     """Answers on loopback; the token endpoint is at /token."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            status, headers, body = issuer.answer(self.path)
-            answer_json(self, status, body, headers)
-
-        def do_POST(self) -> None:
-            if not issuer.available:
-                answer_json(self, 503, {})
-                return
-            body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-            status, answer = issuer.exchange(dict(parse_qsl(body)))
-            answer_json(self, status, answer)
-
-        def log_message(self, format: str, *arguments: Any) -> None:
-            """Quiet."""
-
-    with in_background(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as server:
-        issuer.url = f"http://127.0.0.1:{server.server_port}"
+    with http_server(issuer.answer, post=issuer.exchange) as issuer.url:
         yield issuer
 
 

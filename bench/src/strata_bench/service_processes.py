@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 import requests
 
@@ -84,14 +85,28 @@ def counted(url: str, count: str) -> str:
 
 @contextlib.contextmanager
 def http_server(
-    answer: Callable[[str], tuple[int, dict[str, str], Any]], tls: ssl.SSLContext | None = None
+    answer: Callable[[str], tuple[int, dict[str, str], Any]],
+    tls: ssl.SSLContext | None = None,
+    post: Callable[[dict[str, str]], tuple[int, Any]] = lambda _: (405, {}),
 ) -> Iterator[str]:
-    """A server on loopback that answers GET with what the function says: status, headers, JSON."""
+    """A server on loopback; its URL.
+
+    Args:
+        answer: to GET, by the path: status, headers, JSON.
+        tls: HTTPS where it is given.
+        post: to POST, by the form: status, JSON.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             status, headers, body = answer(self.path)
-            answer_json(self, status, body, headers)
+            # whoever asked may have waited long enough
+            with contextlib.suppress(ConnectionError):
+                answer_json(self, status, body, headers)
+
+        def do_POST(self) -> None:
+            form = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            answer_json(self, *post(dict(parse_qsl(form))))
 
         def log_message(self, format: str, *arguments: Any) -> None:
             """Says nothing."""

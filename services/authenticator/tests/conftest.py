@@ -7,15 +7,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl
 
 import pytest
 
-from strata_bench.https_server import answer_json, in_background
-from strata_bench.service_processes import Service, running
+from strata_bench.service_processes import Service, http_server, running
 from strata_bench.services import free_port, service_python
 from strata_bench.token_issuer import Issuer, RsaKey, running_issuer
 
@@ -80,18 +77,8 @@ class Login:
 def token_endpoint(issuer: Issuer) -> Iterator[Login]:
     """Answers on loopback."""
     login = Login(issuer)
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-            status, answer = login.answer(dict(parse_qsl(body)))
-            answer_json(self, status, answer)
-
-        def log_message(self, format: str, *arguments: Any) -> None:
-            """Quiet."""
-
-    with in_background(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as server:
-        login.url = f"http://127.0.0.1:{server.server_port}/token"
+    with http_server(lambda _: (405, {}, {}), post=login.answer) as url:
+        login.url = f"{url}/token"
         yield login
 
 

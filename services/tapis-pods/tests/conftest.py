@@ -9,14 +9,12 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-import requests
 import yaml
 
 from strata_bench.api_server import ApiServer
@@ -27,13 +25,12 @@ from strata_bench.service_processes import Service, running
 from strata_bench.services import PostgreSQL, free_port, service_python
 from strata_bench.token_issuer import Issuer
 from strata_bench.traefik import KINDS
-from strata_bench.waiting import eventually
 
 from .kubelet import Kubelet, running_kubelet
 from .prometheus import Prometheus, running_prometheus
+from .users import IMAGE, Owner, User
 
 DOMAIN = "pods.lab.strata.test"
-IMAGE = "registry.example.org:5000/site/web"
 TENANTS = [
     {"name": "research", "images": [IMAGE, "registry.example.org:5000/open/"], "millicpu": 8000, "mebibytes": 16384},
     {
@@ -62,10 +59,6 @@ TEMPLATES = [
 ]
 BESIDE_PODS = "services,ingresses,ingressroutetcps,middlewares.traefik.io,middlewaretcps"
 """Kinds of what the reconciler makes for a pod."""
-SECONDS = 60
-"""In which a loaded machine does what takes it half a second."""
-
-
 API_URL = "https://api.lab.strata.test"
 CLIENT_SECRET = "s3cret of the & client"
 
@@ -284,6 +277,20 @@ def clean(postgresql: PostgreSQL, environment: dict[str, str], api_server: ApiSe
         api_server.kubectl("-n", str(tenant["name"]), "delete", f"pods,{BESIDE_PODS}", "--all", "--now")
 
 
+Change = Callable[[str, str], None]
+
+
+@pytest.fixture
+def change(postgresql: PostgreSQL, environment: dict[str, str]) -> Change:
+    """`change("gpu1", "start_instance_ts = now()")`: columns of a pod, as if time had passed."""
+
+    def run(pod_id: str, columns: str) -> None:
+        statement = f"UPDATE pods SET {columns} WHERE pod_id = '{pod_id}'"  # noqa: S608  # of these tests
+        postgresql.sql(statement, environment["PODS_DATABASE_NAME"])
+
+    return run
+
+
 @pytest.fixture(scope="session")
 def kubelet(api_server: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubelet]:
     """What runs pods."""
@@ -318,42 +325,6 @@ def start_reconciler(
     return start
 
 
-@dataclass(frozen=True)
-class User:
-    """Who calls the API.
-
-    Args:
-        url: of /v3/pods.
-        token: of the issuer.
-    """
-
-    url: str
-    token: str = field(repr=False)
-
-    def __call__(self, method: str, path: str = "", body: Any = None) -> requests.Response:
-        """Sends a request; the body is JSON."""
-        return requests.request(method, self.url + path, json=body, headers={"X-Tapis-Token": self.token}, timeout=60)
-
-    def create(self, pod_id: str, **fields: Any) -> dict[str, Any]:
-        """A new pod."""
-        answer = self("POST", "", {"pod_id": pod_id, "image": IMAGE, **fields})
-        assert answer.status_code == 200, answer.text
-        result: dict[str, Any] = answer.json()["result"]
-        return result
-
-    def pod(self, pod_id: str) -> dict[str, Any]:
-        """A pod."""
-        answer = self("GET", f"/{pod_id}")
-        assert answer.status_code == 200, answer.text
-        result: dict[str, Any] = answer.json()["result"]
-        return result
-
-    def wait(self, pod_id: str, status: str) -> dict[str, Any]:
-        """A pod, once it has a status."""
-        eventually(lambda: self.pod(pod_id)["status"] == status, SECONDS, f"{pod_id} is {status}")
-        return self.pod(pod_id)
-
-
 @pytest.fixture(scope="session")
 def user(api: Service, issuer: Issuer) -> Callable[..., User]:
     """`user("alice", "research")`: a member of tenants, or of their groups: "research/admins"."""
@@ -369,43 +340,6 @@ def user(api: Service, issuer: Issuer) -> Callable[..., User]:
 def alice(user: Callable[..., User], clean: None) -> User:
     """A member of research, without pods."""
     return user("alice", "research")
-
-
-@dataclass(frozen=True)
-class Owner(User):
-    """Who has volumes and snapshots too; `url` is that of the gateway.
-
-    Args:
-        export: the directory of the service.
-        tenant: of the owner.
-    """
-
-    export: Path = field(default=Path(), kw_only=True)
-    tenant: str = field(default="", kw_only=True)
-
-    def volume(self, name: str) -> Path:
-        """A new volume; its directory, as pods see it."""
-        answer = self("POST", "/volumes", {"volume_id": name})
-        assert answer.status_code == 200, answer.text
-        return self.export / self.tenant / "volumes" / name
-
-    def upload(self, volume: str, path: str, content: bytes) -> requests.Response:
-        """Writes a file."""
-        headers = {"X-Tapis-Token": self.token}
-        url = f"{self.url}/volumes/{volume}/upload/{path}"
-        return requests.post(url, files={"file": content}, headers=headers, timeout=60)
-
-    def snapshot(self, name: str, volume: str, path: str = "/", **fields: Any) -> dict[str, Any]:
-        """A new snapshot, once it is made or cannot be."""
-        body = {"snapshot_id": name, "source_volume_id": volume, "source_volume_path": path, **fields}
-        answer = self("POST", "/snapshots", body)
-        assert answer.status_code == 200, answer.text
-        eventually(lambda: self._found(name)["status"] != "CREATING", SECONDS, f"snapshot {name} is made")
-        return self._found(name)
-
-    def _found(self, name: str) -> dict[str, Any]:
-        result: dict[str, Any] = self("GET", f"/snapshots/{name}").json()["result"]
-        return result
 
 
 @pytest.fixture

@@ -8,11 +8,10 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from strata_bench.https_server import answer_json, in_background
+from strata_bench.service_processes import http_server
 
 _IDLE = re.compile(r'max_over_time\(DCGM_FI_DEV_GPU_UTIL\{namespace="([^"]+)", pod="([^"]+)"\}')
 _MEASURE = re.compile(r'"measure", "(\w+)", "", ""\), "over", "(\w+)"')
@@ -44,6 +43,18 @@ class Prometheus:
         self.released.set()
         self.released = threading.Event()
 
+    def answer(self, path: str) -> tuple[int, dict[str, str], Any]:
+        """To a request: status, headers, JSON."""
+        (query,) = parse_qs(urlsplit(path).query)["query"]
+        self.queries.append(query)
+        if self.failing == "hanging":
+            self.released.wait(60)
+        if self.failing == "error":
+            return 503, {}, {"status": "error", "errorType": "timeout", "error": "it took too long"}
+        if self.failing == "html":
+            return 200, {}, "<html>"
+        return 200, {}, {"status": "success", "data": {"resultType": "vector", "result": self.result(query)}}
+
     def result(self, query: str) -> list[Any]:
         """The vector."""
         at = time.time()
@@ -64,26 +75,5 @@ class Prometheus:
 def running_prometheus() -> Iterator[Prometheus]:
     """It, until the end of the block."""
     prometheus = Prometheus()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            (query,) = parse_qs(urlsplit(self.path).query)["query"]
-            prometheus.queries.append(query)
-            if prometheus.failing == "hanging":
-                prometheus.released.wait(60)
-            if prometheus.failing == "error":
-                answer_json(self, 503, {"status": "error", "errorType": "timeout", "error": "it took too long"})
-            elif prometheus.failing == "html":
-                answer_json(self, 200, "<html>")
-            else:
-                data = {"resultType": "vector", "result": prometheus.result(query)}
-                with contextlib.suppress(ConnectionError):
-                    answer_json(self, 200, {"status": "success", "data": data})
-
-        def log_message(self, format: str, *arguments: Any) -> None:
-            """Says nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    prometheus.url = f"http://127.0.0.1:{server.server_port}"
-    with in_background(server):
+    with http_server(prometheus.answer) as prometheus.url:
         yield prometheus

@@ -13,7 +13,7 @@ from strata_bench.service_processes import Service
 from strata_bench.services import PostgreSQL
 from strata_bench.token_issuer import Issuer
 
-from .conftest import IMAGE, User
+from .users import IMAGE, User
 
 SPEC = {"pod_id": "web1", "image": IMAGE}
 

@@ -12,7 +12,7 @@ from strata_bench.http_contract import check_contract
 from strata_bench.service_processes import Service
 from strata_bench.tapis_client import run_tapipy
 
-from .conftest import IMAGE, Owner, User
+from .users import IMAGE, Owner, User
 
 SCRIPT = """
 import json, os

@@ -19,9 +19,10 @@ from strata_bench.services import PostgreSQL, free_port, service_python
 from strata_bench.waiting import eventually
 from strata_services.tapis_pods.service import SERVICE
 
-from .conftest import SECONDS, StartApi, User
+from .conftest import StartApi
 from .test_pods_api import assert_refused
 from .test_pods_service import ObjectsOf
+from .users import SECONDS, User
 
 MEBIBYTE = 1 << 20
 

@@ -7,16 +7,17 @@ from typing import Any
 
 import pytest
 
-from strata_bench.services import PostgreSQL
 from strata_bench.waiting import eventually
 
-from .conftest import SECONDS, StartReconciler, User
+from .conftest import Change, StartReconciler
 from .kubelet import Kubelet
 from .prometheus import Prometheus
+from .users import SECONDS, User
 
 CHOSEN = {"gpus": 1, "gpu_minimum_utilization": 10, "gpu_idle_seconds": 600, "mem_limit": 256}
 WARNING = "its GPUs are idle: the pod is stopped at "
-Change = Callable[[str, str], None]
+HOURS_AGO = "start_instance_ts = now() - interval '2 hours'"
+NOW = "gpu_idle_stop_ts = now()"
 
 
 @pytest.fixture
@@ -25,21 +26,6 @@ def eve(user: Callable[..., User], clean: None, kubelet: Kubelet, prometheus: Pr
     assert kubelet
     assert prometheus
     return user("eve", "teaching")
-
-
-@pytest.fixture
-def change(postgresql: PostgreSQL, environment: dict[str, str]) -> Change:
-    """`change("gpu1", "start_instance_ts = now()")`."""
-
-    def run(pod_id: str, what: str) -> None:
-        changed = f"UPDATE pods SET {what} WHERE pod_id = '{pod_id}'"  # noqa: S608  # of this file
-        postgresql.sql(changed, environment["PODS_DATABASE_NAME"])
-
-    return run
-
-
-HOURS_AGO = "start_instance_ts = now() - interval '2 hours'"
-NOW = "gpu_idle_stop_ts = now()"
 
 
 def message(who: User, pod_id: str) -> str:

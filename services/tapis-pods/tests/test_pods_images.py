@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from .conftest import IMAGE, User
 from .test_pods_api import assert_refused
+from .users import IMAGE, User
 
 OTHER = "docker.io/library/nginx"
 

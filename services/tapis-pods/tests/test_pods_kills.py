@@ -11,9 +11,10 @@ from contextlib import ExitStack
 from strata_bench.api_server import ApiServer
 from strata_bench.waiting import eventually
 
-from .conftest import SECONDS, StartReconciler, User
+from .conftest import StartReconciler
 from .kubelet import Kubelet
 from .test_pods_life import objects
+from .users import SECONDS, User
 
 KILLS = 8
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from strata_bench.api_server import ApiServer
-from strata_bench.services import PostgreSQL
 from strata_bench.waiting import eventually
 
-from .conftest import BESIDE_PODS, DOMAIN, IMAGE, SECONDS, StartReconciler, User
+from .conftest import BESIDE_PODS, DOMAIN, Change, StartReconciler
 from .kubelet import Kubelet
+from .users import IMAGE, SECONDS, User
 
 
 def objects(server: ApiServer, kinds: str, namespace: str = "research") -> list[dict[str, Any]]:
@@ -137,14 +137,12 @@ def test_a_pod_ends_when_its_time_is_over(
     alice: User,
     start_reconciler: StartReconciler,
     kubelet: Kubelet,
-    postgresql: PostgreSQL,
-    environment: dict[str, str],
+    change: Change,
 ) -> None:
     with start_reconciler():
         alice.create("brief", time_to_stop_default=300)
         alice.wait("brief", "AVAILABLE")
-        past = "UPDATE pods SET time_to_stop_ts = now() WHERE pod_id = 'brief'"
-        postgresql.sql(past, environment["PODS_DATABASE_NAME"])
+        change("brief", "time_to_stop_ts = now()")
         alice.wait("brief", "STOPPED")
         actions = alice("GET", "/brief/logs").json()["result"]["action_logs"]
         assert any(line.endswith("time_to_stop reached") for line in actions)

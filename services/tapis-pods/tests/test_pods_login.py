@@ -14,7 +14,8 @@ from strata_bench.login_issuer import LoginIssuer, Window
 from strata_bench.service_processes import Service
 from strata_bench.services import PostgreSQL
 
-from .conftest import API_URL, DOMAIN, IMAGE, User
+from .conftest import API_URL, DOMAIN
+from .users import IMAGE, User
 
 SESSION = "__Host-strata-session"
 ENTER = "/.login"

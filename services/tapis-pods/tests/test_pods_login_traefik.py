@@ -13,10 +13,11 @@ from strata_bench.service_processes import Service
 from strata_bench.traefik import Controller
 from strata_bench.waiting import eventually
 
-from .conftest import API_URL, DOMAIN, SECONDS, StartReconciler, User
+from .conftest import API_URL, DOMAIN, StartReconciler
 from .kubelet import Kubelet
 from .test_pods_login import ENTER, LOGIN, SESSION, log_in, route
 from .test_pods_names import ADDRESS, Lead, ask, controller, lead_pod, serving
+from .users import SECONDS, User
 
 __all__ = ["controller", "lead_pod", "log_in", "route"]
 """Fixtures."""

@@ -9,36 +9,28 @@ from dataclasses import replace
 
 import pytest
 
-from strata_bench.services import PostgreSQL
 from strata_bench.waiting import eventually
 
-from .conftest import SECONDS, StartApi, User
+from .conftest import Change, StartApi
 from .prometheus import Prometheus
 from .test_pods_api import assert_refused
+from .users import SECONDS, User
 
-Begin = Callable[[str, str], None]
 NOTHING = {"newest": None, "mean": None, "maximum": None}
 
 
-@pytest.fixture
-def begin(postgresql: PostgreSQL, environment: dict[str, str]) -> Begin:
-    """`begin("web1", "10 minutes")`: its run began that long ago."""
-
-    def since(pod_id: str, ago: str) -> None:
-        began = f"start_instance_ts = now() - interval '{ago}'"
-        changed = f"UPDATE pods SET {began} WHERE pod_id = '{pod_id}'"  # noqa: S608  # of this file
-        postgresql.sql(changed, environment["PODS_DATABASE_NAME"])
-
-    return since
+def began(ago: str) -> str:
+    """A run began that long ago."""
+    return f"start_instance_ts = now() - interval '{ago}'"
 
 
-def test_a_pod_shows_what_it_uses(alice: User, prometheus: Prometheus, begin: Begin) -> None:
+def test_a_pod_shows_what_it_uses(alice: User, prometheus: Prometheus, change: Change) -> None:
     alice.create("web1")
     assert alice("GET", "/web1/measures").json()["result"] == {
         "seconds": 0, "cpu": NOTHING, "memory": NOTHING, "gpus": [],
     }  # fmt: skip
     assert prometheus.queries == [], "it has not run yet"
-    begin("web1", "10 minutes")
+    change("web1", began("10 minutes"))
     first, second = ({"UUID": f"GPU-{letter}", "modelName": "Tesla V100"} for letter in "ab")
     prometheus.measured = {
         "cpu": [({}, {"newest": "0.25", "mean": "0.5", "maximum": "2"})],
@@ -63,13 +55,13 @@ def test_a_pod_shows_what_it_uses(alice: User, prometheus: Prometheus, begin: Be
     }
     (query,) = prometheus.queries
     assert set(re.findall(r"\{(.*?)\}", query)) == {'namespace="research", pod="pods-web1"'}
-    begin("web1", "3 days")
+    change("web1", began("3 days"))
     assert alice("GET", "/web1/measures").json()["result"]["seconds"] == 3600
 
 
-def test_others_see_no_measures(alice: User, user: Callable[..., User], prometheus: Prometheus, begin: Begin) -> None:
+def test_others_see_no_measures(alice: User, user: Callable[..., User], prometheus: Prometheus, change: Change) -> None:
     alice.create("web1")
-    begin("web1", "10 minutes")
+    change("web1", began("10 minutes"))
     bob = user("bob", "research")
     for other in (bob, user("eve", "teaching")):
         assert_refused(other("GET", "/web1/measures"), 404)
@@ -81,9 +73,9 @@ def test_others_see_no_measures(alice: User, user: Callable[..., User], promethe
 
 
 @pytest.mark.parametrize("failing", ["error", "html"])
-def test_a_prometheus_that_fails_is_said(alice: User, prometheus: Prometheus, begin: Begin, failing: str) -> None:
+def test_a_prometheus_that_fails_is_said(alice: User, prometheus: Prometheus, change: Change, failing: str) -> None:
     alice.create("web1")
-    begin("web1", "10 minutes")
+    change("web1", began("10 minutes"))
     prometheus.failing = failing
     answer = alice("GET", "/web1/measures")
     assert_refused(answer, 503, "Prometheus does not answer; try again")
@@ -91,9 +83,9 @@ def test_a_prometheus_that_fails_is_said(alice: User, prometheus: Prometheus, be
     assert prometheus.url not in answer.text
 
 
-def test_a_prometheus_that_hangs_stops_no_other_request(alice: User, prometheus: Prometheus, begin: Begin) -> None:
+def test_a_prometheus_that_hangs_stops_no_other_request(alice: User, prometheus: Prometheus, change: Change) -> None:
     alice.create("web1")
-    begin("web1", "10 minutes")
+    change("web1", began("10 minutes"))
     prometheus.failing = "hanging"
     many = 12
     with ThreadPoolExecutor(many) as threads:
@@ -105,9 +97,9 @@ def test_a_prometheus_that_hangs_stops_no_other_request(alice: User, prometheus:
             assert_refused(one.result(), 503, "does not answer")
 
 
-def test_a_site_without_prometheus_says_so(alice: User, start_api: StartApi, begin: Begin) -> None:
+def test_a_site_without_prometheus_says_so(alice: User, start_api: StartApi, change: Change) -> None:
     alice.create("web1")
-    begin("web1", "10 minutes")
+    change("web1", began("10 minutes"))
     with start_api(PODS_PROMETHEUS_URL="") as service:
         there = replace(alice, url=f"{service.url}/v3/pods")
         assert_refused(there("GET", "/web1/measures"), 503, "the site has no Prometheus")

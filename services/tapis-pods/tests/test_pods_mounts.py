@@ -9,10 +9,11 @@ import pytest
 
 from strata_bench.api_server import ApiServer
 
-from .conftest import IMAGE, Owner, StartReconciler
+from .conftest import StartReconciler
 from .kubelet import Kubelet
 from .test_pods_api import assert_refused
 from .test_pods_life import objects
+from .users import IMAGE, Owner
 
 OwnerOf = Callable[..., Owner]
 SNAPSHOT = {"type": "tapissnapshot"}

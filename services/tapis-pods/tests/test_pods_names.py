@@ -27,9 +27,10 @@ from strata_bench.traefik import Controller, running_controller
 from strata_bench.waiting import eventually
 from strata_services.tapis_pods.service import SERVICE
 
-from .conftest import BESIDE_PODS, DOMAIN, IMAGE, SECONDS, StartReconciler, User
+from .conftest import BESIDE_PODS, DOMAIN, StartReconciler
 from .kubelet import Kubelet
 from .test_pods_life import objects
+from .users import IMAGE, SECONDS, User
 
 SSL_REQUEST = struct.pack("!II", 8, 80877103)
 ALLOWED, OTHER = "192.0.2.7", "198.51.100.9"

@@ -8,9 +8,10 @@ import pytest
 
 from strata_bench.api_server import ApiServer
 
-from .conftest import StartReconciler, User
+from .conftest import StartReconciler
 from .kubelet import Kubelet
 from .test_pods_life import objects
+from .users import User
 
 
 @pytest.mark.parametrize(

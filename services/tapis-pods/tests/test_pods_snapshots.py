@@ -13,8 +13,9 @@ import requests
 
 from strata_bench.waiting import eventually
 
-from .conftest import SECONDS, Owner, StartFiles
+from .conftest import StartFiles
 from .test_pods_api import assert_refused
+from .users import SECONDS, Owner
 
 OwnerOf = Callable[..., Owner]
 

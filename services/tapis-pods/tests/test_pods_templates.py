@@ -9,8 +9,9 @@ import pytest
 
 from strata_bench.services import PostgreSQL
 
-from .conftest import IMAGE, TEMPLATES, User
+from .conftest import TEMPLATES
 from .test_pods_api import assert_refused
+from .users import IMAGE, User
 
 DEFINITION: dict[str, Any] = {
     "image": IMAGE,

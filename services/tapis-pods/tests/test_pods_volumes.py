@@ -20,8 +20,8 @@ import requests
 from strata_bench.service_processes import Service
 from strata_bench.waiting import eventually
 
-from .conftest import SECONDS, Owner
 from .test_pods_api import assert_refused
+from .users import SECONDS, Owner
 
 OwnerOf = Callable[..., Owner]
 ROOT = os.geteuid() == 0
