@@ -110,9 +110,7 @@ class Window:
         sent |= {name.replace("_", "-"): value for name, value in headers.items()}
         kept_headers = {name: value for name, value in sent.items() if value}
         method = "GET" if form is None else "POST"
-        answer = requests.request(
-            method, target, data=form, headers=kept_headers, allow_redirects=False, timeout=60
-        )
+        answer = requests.request(method, target, data=form, headers=kept_headers, allow_redirects=False, timeout=60)
         for line in answer.raw.headers.getlist("Set-Cookie"):
             self._keep(host, line)
         return answer
