@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from fastapi import FastAPI
 
+from authenticator.exchange import Exchange
 from authenticator.issuer import TokenEndpoint
-from authenticator.routes import authorize, sites, tokens, userinfo
+from authenticator.migrations import MIGRATIONS
+from authenticator.routes import authorize, personal_access_tokens, revoke, sites, tokens, userinfo
 from authenticator.settings import Settings
 from strata_http import app
 from strata_http.app import Api
@@ -16,8 +18,9 @@ API = Api(
     version="3",
     summary="Logins, sites and tenants for clients of the API.",
     path="/v3",
-    routers=(userinfo.router,),
-    public_routers=(sites.router, tokens.router, authorize.router),
+    routers=(userinfo.router, personal_access_tokens.router),
+    public_routers=(sites.router, tokens.router, revoke.router, authorize.router),
+    migrations=MIGRATIONS,
     errors=ENVELOPE,
     document="/v3/oauth2",
 )
@@ -28,4 +31,5 @@ def create_app(settings: Settings) -> FastAPI:
     made = app.create_app(API, settings)
     made.state.settings = settings
     made.state.token_endpoint = TokenEndpoint(settings)
+    made.state.exchange = Exchange(settings, made.state.token_endpoint)
     return made
