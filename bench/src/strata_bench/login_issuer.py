@@ -92,16 +92,27 @@ class Window:
     route: Route
     cookies: dict[str, dict[str, str]] = field(default_factory=dict)
 
-    def send(self, url: str, **headers: str) -> requests.Response:
-        """One GET, as for a page unless the headers are others; an empty header is left out."""
+    def send(self, url: str, form: Mapping[str, str] | None = None, **headers: str) -> requests.Response:
+        """One GET, as for a page unless the headers are others; an empty header is left out.
+
+        Args:
+            url: as a user sees it.
+            form: to POST instead, from a page of the same name unless the header Origin is another.
+            headers: with underscores for hyphens.
+        """
         host = urlsplit(url).netloc
         target, added = self.route(url)
         sent = {"Accept": "text/html", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document", **added}
+        if form is not None:
+            sent["Origin"] = f"{urlsplit(url).scheme}://{host}"
         if kept := self.cookies.get(host):
             sent["Cookie"] = "; ".join(f"{name}={value}" for name, value in kept.items())
         sent |= {name.replace("_", "-"): value for name, value in headers.items()}
         kept_headers = {name: value for name, value in sent.items() if value}
-        answer = requests.get(target, headers=kept_headers, allow_redirects=False, timeout=60)
+        method = "GET" if form is None else "POST"
+        answer = requests.request(
+            method, target, data=form, headers=kept_headers, allow_redirects=False, timeout=60
+        )
         for line in answer.raw.headers.getlist("Set-Cookie"):
             self._keep(host, line)
         return answer

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import structlog
 from fastapi import Depends, FastAPI, Request
-from fastapi.responses import JSONResponse
+from fastapi.responses import Response
 from sqlalchemy import URL, Engine, create_engine, event
 from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
@@ -101,7 +101,7 @@ Transaction = Annotated[AsyncConnection, Depends(_transaction, scope="function")
 """Of a route with several changes that hold together or not at all: committed before the response is sent."""
 
 
-async def _database_down(request: Request, error: Exception) -> JSONResponse:
+async def _database_down(request: Request, error: Exception) -> Response:
     log.error("database unavailable", error=type(error).__name__, reason=str(getattr(error, "orig", error)))
     detail = "the database does not answer; try again"
     return error_response(request, 503, detail, headers={"Retry-After": "5"})

@@ -10,7 +10,7 @@ from typing import Any
 import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
@@ -69,14 +69,17 @@ def error_response(
     *,
     errors: list[InvalidValue] | None = None,
     headers: dict[str, str] | None = None,
-) -> JSONResponse:
-    """One error as a response."""
+) -> Response:
+    """One error as a response: where pages respond, as a page."""
+    if page := getattr(request.state, "error_page", None):
+        made: Response = page(request, status, detail, [f"{one.where}: {one.message}" for one in errors or []], headers)
+        return made
     chosen: ErrorFormat = request.app.state.error_format
     body = chosen.body(request, status, detail, errors or [])
     return JSONResponse(body.model_dump(), status, headers, media_type=chosen.media_type)
 
 
-async def _http_error(request: Request, error: Exception) -> JSONResponse:
+async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     detail = str(error.detail)
     if error.status_code == 404 and detail == HTTPStatus.NOT_FOUND.phrase:
@@ -84,14 +87,14 @@ async def _http_error(request: Request, error: Exception) -> JSONResponse:
     return error_response(request, error.status_code, detail, headers=dict(error.headers or {}))
 
 
-async def _invalid_request(request: Request, error: Exception) -> JSONResponse:
+async def _invalid_request(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     errors = [InvalidValue(where=".".join(str(p) for p in e["loc"]), message=str(e["msg"])) for e in error.errors()]
     chosen: ErrorFormat = request.app.state.error_format
     return error_response(request, chosen.invalid_status, "the request holds values that cannot be", errors=errors)
 
 
-async def _unexpected(request: Request, error: Exception) -> JSONResponse:
+async def _unexpected(request: Request, error: Exception) -> Response:
     # runs outside of the middleware that gives log lines and responses the request's id
     request_id = str(getattr(request.state, "request_id", ""))
     log.error("unexpected error", request_id=request_id, exc_info=error)

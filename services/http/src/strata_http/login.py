@@ -15,7 +15,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
 
@@ -49,11 +49,13 @@ class Finished:
         caller: who logged in, by the ID token.
         content: what `begin` was given.
         cookie: name of the cookie that has served.
+        refresh_token: of the issuer; empty where it gives none.
     """
 
     caller: Caller
     content: dict[str, str]
     cookie: str
+    refresh_token: str = field(default="", repr=False)
 
 
 class Login:
@@ -71,11 +73,12 @@ class Login:
         self._verifier = TokenVerifier(settings.model_copy(update={"audience": settings.client_id}))
         self._tls = ssl.create_default_context(cafile=settings.issuer_ca_file)
 
-    def begin(self, content: Mapping[str, str]) -> RedirectResponse:
+    def begin(self, content: Mapping[str, str], scope: str = "") -> RedirectResponse:
         """Sends the browser to the issuer.
 
         Args:
             content: that `finish` gives back; the browser cannot read or change it.
+            scope: beside that of the settings, `offline_access`.
         """
         state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
         challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).decode().rstrip("=")
@@ -83,7 +86,7 @@ class Login:
             "response_type": "code",
             "client_id": self._settings.client_id,
             "redirect_uri": self._callback_url,
-            "scope": self._settings.login_scope,
+            "scope": f"{self._settings.login_scope} {scope}".rstrip(),
             "state": state,
             "nonce": nonce,
             "code_challenge": challenge,
@@ -121,14 +124,15 @@ class Login:
             "client_id": self._settings.client_id,
             "client_secret": self._settings.read_client_secret(),
         }
+        answer = self._exchange(form)
         try:
-            caller = self._verifier.verify(str(self._exchange(form).get("id_token", "")))
+            caller = self._verifier.verify(str(answer.get("id_token", "")))
         except InvalidToken as error:
             log.error("issuer's ID token does not hold", reason=str(error))
             raise LoginFailed("the issuer's answer does not hold") from error
         if not secrets.compare_digest(str(caller.claims.get("nonce", "")).encode(), kept["nonce"].encode()):
             raise LoginFailed("the issuer's answer is to another login")
-        return Finished(caller, kept["content"], _cookie(state))
+        return Finished(caller, kept["content"], _cookie(state), str(answer.get("refresh_token", "")))
 
     def _exchange(self, form: Mapping[str, str]) -> dict[str, Any]:
         """The token endpoint's answer to a code."""

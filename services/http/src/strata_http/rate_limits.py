@@ -53,7 +53,7 @@ async def limit_caller(request: Request, caller: Annotated[Caller, Depends(requi
         HTTPException: 429 beyond the limit.
     """
     limits: RateLimits = request.app.state.rate_limits
-    await limits.count(limits.calls, "caller", caller.subject, _route(request))
+    await limits.count(limits.calls, "caller", caller.subject, route_of(request))
 
 
 def limit_address(limit: str) -> Callable[[Request], Awaitable[None]]:
@@ -69,7 +69,7 @@ def limit_address(limit: str) -> Callable[[Request], Awaitable[None]]:
 
     async def count(request: Request) -> None:
         limits: RateLimits = request.app.state.rate_limits
-        await limits.count(parsed, "address", _network(client_address(request)), _route(request))
+        await limits.count(parsed, "address", _network(client_address(request)), route_of(request))
 
     return count
 
@@ -81,7 +81,7 @@ async def limit_name(request: Request, limit: str, name: str) -> None:
         HTTPException: 429 beyond the limit.
     """
     limits: RateLimits = request.app.state.rate_limits
-    await limits.count(parse(limit), "name", name, _route(request))
+    await limits.count(parse(limit), "name", name, route_of(request))
 
 
 def install(app: FastAPI, calls: str, trusted_proxies: int) -> None:
@@ -98,5 +98,6 @@ def _network(address: str) -> str:
     return str(ip_network((parsed, 64), strict=False)) if isinstance(parsed, IPv6Address) else address
 
 
-def _route(request: Request) -> str:
+def route_of(request: Request) -> str:
+    """Method and path of its route, as limits count them."""
     return f"{request.method} {request.scope['route'].path}"

@@ -162,6 +162,21 @@ class LoginSettings(IssuerSettings):
         return self.session_key_file.read_text().rstrip("\r\n")
 
 
+class WebSettings(LoginSettings):
+    """Pages for browsers, behind a login."""
+
+    web_url: HttpUrl = Field(description="Where browsers reach the pages, without a path: https://pods.example.org.")
+    logout_url: HttpUrl | None = Field(
+        default=None, description="The issuer's end of a session, for browsers; unset: a logout ends the one here only."
+    )
+    front_page_url: HttpUrl | None = Field(default=None, description="Front page of the site; unset: no link to it.")
+
+    @property
+    def web_origin(self) -> str:
+        """Scheme, name and port, as browsers send it."""
+        return str(self.web_url).rstrip("/")
+
+
 class HttpSettings(IssuerSettings):
     """What `serve` needs of a service without a database."""
 

@@ -1,0 +1,1 @@
+"""Pages for browsers, at a name of their own and behind the site's login."""

@@ -1,0 +1,88 @@
+"""Login and logout of pages."""
+
+from __future__ import annotations
+
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Depends, HTTPException, Request
+from fastapi.responses import RedirectResponse, Response
+from starlette.concurrency import run_in_threadpool
+
+from strata_http import audit
+from strata_http.login import HEADERS, Finished, Login, LoginFailed
+from strata_http.rate_limits import limit_address
+from strata_http.sessions import SESSION, Sessions, set_cookie
+from strata_http.tokens import IssuerUnavailable
+from strata_http.web.rendering import Renderer
+
+CALLBACK_PATH = "/.login/callback"
+"""Where the issuer sends browsers after a login; registered there."""
+LOGGED_OUT_PATH = "/.logout"
+"""Where the issuer sends browsers after a logout; registered there."""
+PAGE = "page"
+"""In the content of a login, where it leads."""
+LONGEST_PAGE = 1500
+"""Of what a cookie keeps, in characters."""
+PER_ADDRESS = "600/minute"
+
+
+def begin(request: Request) -> Response:
+    """Sends the browser to the issuer, and back to the page that it asks for."""
+    login: Login = request.app.state.web_login
+    page = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    return login.begin({PAGE: page if len(page) <= LONGEST_PAGE else "/"})
+
+
+async def finish_login(request: Request) -> Finished:
+    """What a browser comes back from the issuer with.
+
+    Raises:
+        HTTPException: 400 where the login was not completed, 503 where the issuer does not respond.
+    """
+    login: Login = request.app.state.web_login
+    try:
+        return await run_in_threadpool(login.finish, request)
+    except LoginFailed as error:
+        raise HTTPException(400, f"No login: {error}. Open the page again.") from error
+    except IssuerUnavailable as error:
+        raise HTTPException(503, f"No login: {error}. Try again.", headers={"Retry-After": "10"}) from error
+
+
+def start_session(request: Request, response: Response, done: Finished) -> Response:
+    """Adds the session's cookie to a response, and removes the login's."""
+    sessions: Sessions = request.app.state.web_sessions
+    sessions.start(response, request.app.state.web_host, done.caller)
+    set_cookie(response, done.cookie, "", 0)
+    return response
+
+
+def return_to_page(request: Request, done: Finished) -> Response:
+    """Sends the browser to the page that it asked for, with a session."""
+    # the path begins with a slash, since it is that of a request, and the origin is this one
+    response = RedirectResponse(f"{request.app.state.web_origin}{done.content[PAGE]}", 303, HEADERS)
+    return start_session(request, response, done)
+
+
+router = APIRouter(include_in_schema=False, dependencies=[Depends(limit_address(PER_ADDRESS))])
+
+
+@router.post("/.logout")
+async def log_out(request: Request) -> Response:
+    """Ends the session here, and at the issuer."""
+    audit.skip(request)
+    query = {
+        "client_id": request.app.state.web_client_id,
+        "post_logout_redirect_uri": f"{request.app.state.web_origin}{LOGGED_OUT_PATH}",
+    }
+    logout: str = request.app.state.web_logout_url
+    target = f"{logout}{'&' if '?' in logout else '?'}{urlencode(query)}" if logout else LOGGED_OUT_PATH
+    response = RedirectResponse(target, 303, HEADERS)
+    set_cookie(response, SESSION, "", 0)
+    return response
+
+
+@router.get(LOGGED_OUT_PATH)
+async def show_logged_out(request: Request) -> Response:
+    """Where a logout ends."""
+    renderer: Renderer = request.app.state.web_renderer
+    return renderer.page(request, "logged_out.html")

@@ -1,0 +1,120 @@
+"""Adds pages to a service's application, at one name; at its other names, nothing of them responds."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request
+from fastapi.responses import FileResponse, Response
+from starlette.routing import Host
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from strata_http import health
+from strata_http.login import Finished, Login
+from strata_http.rate_limits import limit_address
+from strata_http.sessions import Sessions
+from strata_http.settings import WebSettings
+from strata_http.web import logins
+from strata_http.web.guards import LoginNeeded, check_origin, require_session
+from strata_http.web.rendering import FOLDER, Entry, Renderer
+
+FILES = {"style.css": "text/css", "script.js": "text/javascript", "icon.svg": "image/svg+xml"}
+PER_ADDRESS = "1200/minute"
+
+
+async def _return_to_page(request: Request, done: Finished) -> Response:
+    return logins.return_to_page(request, done)
+
+
+@dataclass(frozen=True)
+class Web:
+    """The pages of one service.
+
+    Args:
+        title: of the service, in users' words.
+        folder: of its templates.
+        routers: its pages; each of them needs a session.
+        menu: links that all pages have.
+        public_routers: pages and other routes that need no session.
+        finish: responds to a browser that comes back from the issuer. Default: leads it to the page that it asked for.
+            Another one must do so for each login whose content has the key `page`.
+    """
+
+    title: str
+    folder: Path
+    routers: Sequence[APIRouter]
+    menu: Sequence[Entry] = ()
+    public_routers: Sequence[APIRouter] = ()
+    finish: Callable[[Request, Finished], Awaitable[Response]] = _return_to_page
+
+
+def install(app: FastAPI, web: Web, settings: WebSettings) -> None:
+    """Adds the pages, with login, logout and style sheet.
+
+    Args:
+        app: of create_app; routes that handle pages find renderer, sessions and login in its state.
+        web: the pages.
+        settings: of the service.
+    """
+    origin = settings.web_origin
+    renderer = Renderer(web.title, web.folder, web.menu, settings)
+    app.state.web_origin, app.state.web_host = origin, urlsplit(origin).netloc
+    app.state.web_login = Login(settings, f"{origin}{logins.CALLBACK_PATH}")
+    app.state.web_sessions = Sessions(settings.read_session_key())
+    app.state.web_renderer = renderer
+    app.state.web_client_id = settings.client_id
+    app.state.web_logout_url = str(settings.logout_url) if settings.logout_url else ""
+
+    @app.exception_handler(LoginNeeded)
+    async def _log_in(request: Request, _: Exception) -> Response:
+        return logins.begin(request)
+
+    pages = APIRouter(redirect_slashes=False, include_in_schema=False, dependencies=[Depends(check_origin)])
+    pages.include_router(logins.router)
+    pages.include_router(_callback(web))
+    # for what watches the name, which has no session
+    pages.include_router(health.create_router(settings.service(), None))
+    for router in web.public_routers:
+        pages.include_router(router)
+    for router in web.routers:
+        pages.include_router(router, dependencies=[Depends(require_session)])
+    pages.include_router(_files())
+    app.router.routes.insert(0, Host(app.state.web_host.partition(":")[0], app=_as_pages(pages, renderer)))
+
+
+def _callback(web: Web) -> APIRouter:
+    router = APIRouter()
+
+    @router.get(logins.CALLBACK_PATH, dependencies=[Depends(limit_address(logins.PER_ADDRESS))])
+    async def finish(request: Request) -> Response:
+        """From the issuer."""
+        return await web.finish(request, await logins.finish_login(request))
+
+    return router
+
+
+def _files() -> APIRouter:
+    """Style sheet, script and icon; anything else is not found."""
+    router = APIRouter(dependencies=[Depends(limit_address(PER_ADDRESS))])
+
+    @router.get("/{path:path}")
+    async def serve(path: str) -> Response:
+        if path not in FILES:
+            raise HTTPException(404, "There is no page at this address.")
+        headers = {"Cache-Control": "max-age=300", "X-Content-Type-Options": "nosniff"}
+        return FileResponse(FOLDER / path, headers=headers, media_type=FILES[path])
+
+    return router
+
+
+def _as_pages(pages: ASGIApp, renderer: Renderer) -> ASGIApp:
+    """Errors at the name of the pages are pages."""
+
+    async def handle(scope: Scope, receive: Receive, send: Send) -> None:
+        scope.setdefault("state", {})["error_page"] = renderer.error
+        await pages(scope, receive, send)
+
+    return handle
