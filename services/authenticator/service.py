@@ -9,6 +9,7 @@ from pydantic import Field
 
 from strata.catalogue.issuer import issuer_url
 from strata.catalogue.needs import ApiPath, Audience, Client, Database, Hostname, Metrics, Need, Priority, Secret
+from strata.catalogue.needs.hostname import front_page_url
 from strata.catalogue.service import Service, ServiceContext, Values
 from strata.catalogue.site import needed
 from strata.models.base import Model, Unit
@@ -28,14 +29,12 @@ AUDIENCE = Audience("authenticator", path="/v3/oauth2/userinfo")
 PASSWORD_CLIENT = Client("authenticator", passwords=True, all_audiences=True)
 SESSION_KEY = Secret("authenticator_session_key", key="session-key")
 DATABASE = Database("authenticator")
-CALLBACK_PATH = "/.login/callback"
-"""Of the pages, where the issuer sends browsers after a login."""
 METRICS = Metrics(9464)
 PRIORITY = Priority("platform")
 
 
 class Authenticator(Model):
-    """Login, sites and tenants for Tapis' clients, at https://<api_hostname>.<domain>/v3, and personal access tokens."""
+    """Login, sites and tenants for Tapis' clients at https://<api_hostname>.<domain>/v3; personal access tokens."""
 
     layer: ClassVar[str] = "platform"
     hostname: Annotated[
@@ -63,7 +62,8 @@ def _login_client(settings: Authenticator) -> Client:
     return Client(
         "authenticator-login",
         hostname=_pages(settings),
-        redirect_paths=(CALLBACK_PATH,),
+        redirect_paths=("/.login/callback",),
+        logout_paths=("/.logout",),
         all_audiences=True,
         offline=True,
     )
@@ -121,7 +121,11 @@ def values(context: ServiceContext[Authenticator]) -> Values:
         },
         "personalAccessTokenDays": context.settings.personal_access_token_days,
         "ingress": ingress,
-        "pages": context.provide(_pages(context.settings)),
+        "web": {
+            **context.provide(_pages(context.settings)),
+            "logoutUrl": login.public.logout,
+            "frontPageUrl": front_page_url(site),
+        },
         "podAnnotations": dict(metrics.annotations),
         "networkPolicy": {
             "metricsClients": list(metrics.clients),

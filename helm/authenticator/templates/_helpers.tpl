@@ -8,7 +8,7 @@
 {{- end -}}
 
 {{- define "authenticator.metricsName" -}}{{ include "authenticator.fullname" . }}-metrics{{- end -}}
-{{- define "authenticator.pagesName" -}}{{ include "authenticator.fullname" . }}-pages{{- end -}}
+{{- define "authenticator.webName" -}}{{ include "authenticator.fullname" . }}-web{{- end -}}
 {{- define "authenticator.settingsName" -}}{{ include "authenticator.fullname" . }}-settings{{- end -}}
 {{- define "authenticator.authoritiesName" -}}{{ include "authenticator.fullname" . }}-authorities{{- end -}}
 

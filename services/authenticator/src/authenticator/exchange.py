@@ -32,7 +32,7 @@ class Exchange:
 
     def __init__(self, settings: Settings, endpoint: TokenEndpoint) -> None:
         self._endpoint = endpoint
-        self._account = f"see your tokens at {settings.pages_url}"
+        self._account = f"see your tokens at {settings.web_origin}"
         self._turns = asyncio.Semaphore(max(1, settings.database_pool_size - KEPT_CONNECTIONS))
 
     async def access_token(self, request: Request, given: TokenRequest, text: str) -> dict[str, Any]:

@@ -128,7 +128,7 @@ class TokenEndpoint:
     def _refused(self, grant: str, status: int, answer: dict[str, Any], *, own: bool) -> HTTPException:
         error, description = str(answer.get("error", "")), str(answer.get("error_description", ""))
         log.info("issuer refused", grant=grant, status=status, error=error)
-        wrong_client, page, tokens = self._is_wrong_client(status, error), self._account, self._settings.pages_url
+        wrong_client, page, tokens = self._is_wrong_client(status, error), self._account, self._settings.web_origin
         if wrong_client and own:
             log.error("the issuer refuses the client of this service", client=self._settings.password_client_id)
             detail = f"logins by password do not work at the moment, tell the operators; {page} logs in by browser"
@@ -144,8 +144,8 @@ class TokenEndpoint:
             detail = "the account must act first, for instance replace a temporary password: log in by browser at"
             return HTTPException(400, f"{detail} {page}, then try again")
         if grant == "password" and error == "invalid_grant":
-            detail = f"user name or password is wrong, or the account is locked: see {page}; for an account with a second"
-            return HTTPException(401, f"{detail} factor, use a personal access token as the password: {tokens}")
+            detail = f"user name or password is wrong, or the account is locked: see {page}. With a second factor,"
+            return HTTPException(401, f"{detail} use a personal access token in place of the password: {tokens}")
         if error == "invalid_grant":
             what = "refresh token" if grant == "refresh_token" else "code"
             return HTTPException(401, f"the {what} has expired, or is another client's: log in again")

@@ -9,7 +9,7 @@ from pydantic import Field, HttpUrl, model_validator
 from pydantic_settings import NoDecode, SettingsConfigDict
 
 from strata_http.settings import DatabaseSettings as Database
-from strata_http.settings import LoginSettings, ServeSettings
+from strata_http.settings import ServeSettings, WebSettings
 
 
 class DatabaseSettings(Database):
@@ -21,8 +21,8 @@ class DatabaseSettings(Database):
     database_user: str = Field(default="authenticator", description="Role that owns the table.")
 
 
-class Settings(DatabaseSettings, ServeSettings, LoginSettings):
-    """All that `serve` needs. The client of LoginSettings logs browsers in and gets personal access tokens."""
+class Settings(DatabaseSettings, ServeSettings, WebSettings):
+    """All that `serve` needs. The client of WebSettings logs browsers in and gets personal access tokens."""
 
     model_config = SettingsConfigDict(env_prefix="AUTHENTICATOR_")
 
@@ -34,7 +34,6 @@ class Settings(DatabaseSettings, ServeSettings, LoginSettings):
         description="Name of the site, which is the id of its Tapis site and tenant."
     )
     base_url: HttpUrl = Field(description="URL of the API, as clients write it: https://api.example.org.")
-    pages_url: HttpUrl = Field(description="URL of the pages for personal access tokens: https://tokens.example.org.")
     services: Annotated[tuple[str, ...], NoDecode] = Field(
         default=("authenticator",), description="Services of the API, separated by commas."
     )
