@@ -16,7 +16,7 @@ REQUESTS = parse("600/minute")
 """Of one user to one route."""
 
 
-class LoginNeeded(Exception):  # noqa: N818  # no error: it leads to the login
+class LoginNeeded(Exception):
     """The request has no session, and its page is to be opened after a login."""
 
 
@@ -46,7 +46,9 @@ async def require_session(request: Request) -> Caller:
     caller = sessions.find(request, request.app.state.web_host)
     if caller is None:
         if request.method not in READING:
-            raise HTTPException(401, "Your session ended before this was sent, so nothing was changed. Open the page again.")
+            raise HTTPException(
+                401, "Your session ended before this was sent, so nothing was changed. Open the page again."
+            )
         if request.headers.get("sec-fetch-mode", "navigate") != "navigate":
             raise HTTPException(401, "the session has ended")
         raise LoginNeeded
