@@ -70,10 +70,10 @@ def _login_client(settings: Authenticator) -> Client:
 
 
 def needs(settings: Authenticator) -> tuple[Need[Any], ...]:
-    """Paths of the API, a name for its pages, the site's tokens, clients that pass on passwords and log people in, a
+    """A name for its pages, paths of the API, the site's tokens, clients that pass on passwords and log people in, a
     database, a key for sessions, metrics, priority."""
     clients = (PASSWORD_CLIENT, _login_client(settings))
-    return (API, _pages(settings), AUDIENCE, *clients, DATABASE, SESSION_KEY, METRICS, PRIORITY)
+    return (_pages(settings), API, AUDIENCE, *clients, DATABASE, SESSION_KEY, METRICS, PRIORITY)
 
 
 def account_url(site: Site) -> str:
