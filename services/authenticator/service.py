@@ -1,4 +1,4 @@
-"""The authenticator: login, sites and tenants of the API, for Tapis' clients."""
+"""The authenticator: login, sites and tenants of the API, for Tapis' clients, and personal access tokens."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from pydantic import Field
 
 from strata.catalogue.issuer import issuer_url
-from strata.catalogue.needs import ApiPath, Audience, Client, Hostname, Metrics, Need, Priority
+from strata.catalogue.needs import ApiPath, Audience, Client, Database, Hostname, Metrics, Need, Priority, Secret
+from strata.catalogue.needs.hostname import front_page_url
 from strata.catalogue.service import Service, ServiceContext, Values
 from strata.catalogue.site import needed
 from strata.models.base import Model, Unit
-from strata.models.types import Count
+from strata.models.types import Count, DnsLabel
 
 if TYPE_CHECKING:
     from strata.models import Site
@@ -25,21 +26,54 @@ API = ApiPath(
     paths=("/v3/oauth2", "/v3/sites", "/v3/tenants"),
 )
 AUDIENCE = Audience("authenticator", path="/v3/oauth2/userinfo")
-CLIENT = Client("authenticator", passwords=True)
+PASSWORD_CLIENT = Client("authenticator", passwords=True, all_audiences=True)
+SESSION_KEY = Secret("authenticator_session_key", key="session-key")
+DATABASE = Database("authenticator")
 METRICS = Metrics(9464)
 PRIORITY = Priority("platform")
 
 
 class Authenticator(Model):
-    """Login, sites and tenants for Tapis' clients, at https://<api_hostname>.<domain>/v3."""
+    """Login, sites and tenants for Tapis' clients at https://<api_hostname>.<domain>/v3; personal access tokens."""
 
     layer: ClassVar[str] = "platform"
+    hostname: Annotated[
+        DnsLabel, Field(description="Users manage their personal access tokens at https://<hostname>.<domain>.")
+    ] = "tokens"
     replicas: Annotated[Count, Unit("pods"), Field(description="Number of pods.")] = 1
+    personal_access_token_days: Annotated[
+        int,
+        Unit("days"),
+        Field(strict=True, ge=1, le=365, description="Longest lifetime of a personal access token."),
+    ] = 365
 
 
-def needs(settings: Authenticator) -> tuple[Need[Any], ...]:  # noqa: ARG001  # the same for all settings
-    """Paths of the API, the site's tokens, a client that passes on passwords, metrics, priority."""
-    return (API, AUDIENCE, CLIENT, METRICS, PRIORITY)
+def _pages(settings: Authenticator) -> Hostname:
+    return Hostname(
+        settings.hostname,
+        "/healthz",
+        title="Access tokens",
+        summary="Tokens for scripts and CI, in place of your password: create, list, revoke.",
+    )
+
+
+def _login_client(settings: Authenticator) -> Client:
+    """Logs people in at the pages, and gets what their personal access tokens seal."""
+    return Client(
+        "authenticator-login",
+        hostname=_pages(settings),
+        redirect_paths=("/.login/callback",),
+        logout_paths=("/.logout",),
+        all_audiences=True,
+        offline=True,
+    )
+
+
+def needs(settings: Authenticator) -> tuple[Need[Any], ...]:
+    """A name for its pages, paths of the API, the site's tokens, clients that pass on passwords and log people in, a
+    database, a key for sessions, metrics, priority."""
+    clients = (PASSWORD_CLIENT, _login_client(settings))
+    return (_pages(settings), API, AUDIENCE, *clients, DATABASE, SESSION_KEY, METRICS, PRIORITY)
 
 
 def account_url(site: Site) -> str:
@@ -52,10 +86,12 @@ def values(context: ServiceContext[Authenticator]) -> Values:
     """Values of helm/authenticator.
 
     Raises:
-        UserError: the external issuer's CA cannot be read, or its URLs are neither set nor to be discovered.
+        UserError: no PostgreSQL server is deployed, the external issuer's CA cannot be read, or its URLs are neither
+            set nor to be discovered.
     """
-    site = context.site
-    access, client = context.provide(AUDIENCE), context.provide(CLIENT)
+    site, database = context.site, context.provide(DATABASE)
+    access, client = context.provide(AUDIENCE), context.provide(PASSWORD_CLIENT)
+    login = context.provide(_login_client(context.settings))
     metrics, ingress = context.provide(METRICS), context.provide(API)
     issuer: Values = {
         "url": access.url,
@@ -68,6 +104,8 @@ def values(context: ServiceContext[Authenticator]) -> Values:
         issuer["jwksUrl"] = access.jwks_url
     if access.ca is not None:
         issuer["ca"] = access.ca
+    if client.internal.revoke:
+        issuer["revokeUrl"] = client.internal.revoke
     return {
         "image": context.image,
         "replicas": context.settings.replicas,
@@ -75,8 +113,19 @@ def values(context: ServiceContext[Authenticator]) -> Values:
         "site": site.name,
         "services": sorted({service.name for service, _ in needed(site, ApiPath)}),
         "issuer": issuer,
-        "client": {"id": client.id, "existingSecret": client.secret.value},
+        "database": {**database.values, "existingSecret": database.password.value},
+        "passwordClient": {"id": client.id, "existingSecret": client.secret.value},
+        "login": {
+            "client": {"id": login.id, "existingSecret": login.secret.value},
+            "sessionKey": {"existingSecret": context.provide(SESSION_KEY).value},
+        },
+        "personalAccessTokenDays": context.settings.personal_access_token_days,
         "ingress": ingress,
+        "web": {
+            **context.provide(_pages(context.settings)),
+            "logoutUrl": login.public.logout,
+            "frontPageUrl": front_page_url(site),
+        },
         "podAnnotations": dict(metrics.annotations),
         "networkPolicy": {
             "metricsClients": list(metrics.clients),

@@ -126,6 +126,7 @@ def _clients(context: ServiceContext[Keycloak]) -> list[dict[str, object]]:
             "logout_urls": need.logout_urls(context.site),
             "service_account": need.has_service_account,
             "passwords": need.passwords,
+            "offline": need.offline,
         }
         for _, need in needed(context.site, Client)
     ]
@@ -153,6 +154,7 @@ def issuer(settings: Keycloak, site: Site) -> Issuer:
             userinfo=f"{at}/userinfo",
             jwks=f"{at}/certs",
             logout=f"{at}/logout",
+            revoke=f"{at}/revoke",
         )
         for at in (
             f"{url}/protocol/openid-connect",

@@ -20,7 +20,7 @@ REDIRECTS = (301, 302, 303, 307, 308)
 
 
 class LoginIssuer(Issuer):
-    """Authorization and token endpoint of one client: codes with PKCE.
+    """Authorization and token endpoint of one client: codes with PKCE, and offline refresh tokens.
 
     Args:
         audience: of tokens for a service.
@@ -36,6 +36,14 @@ class LoginIssuer(Issuer):
         """Claims of whoever logs in."""
         self.changes: dict[str, Any] = {}
         """Claims of an ID token that are wrong."""
+        self.offline: dict[str, dict[str, Any]] = {}
+        """By offline refresh token, the claims of its user."""
+        self.disabled: set[str] = set()
+        """Subjects of users whose tokens are not refreshed."""
+        self.rotates = False
+        """Whether a refresh token is good once."""
+        self.offers_offline = True
+        """Whether the client may have offline refresh tokens."""
         self._codes: dict[str, dict[str, str]] = {}
 
     def answer(self, path: str) -> tuple[int, dict[str, str], Any]:
@@ -57,6 +65,8 @@ class LoginIssuer(Issuer):
         """Status and body of the token endpoint; a code is good once."""
         if not self.available:
             return 503, {}
+        if form.get("grant_type") == "refresh_token":
+            return self._refresh(form)
         query = self._codes.pop(form.get("code", ""), None)
         if query is None or form.get("redirect_uri") != self.redirect_url:
             return 400, {"error": "invalid_grant"}
@@ -66,7 +76,27 @@ class LoginIssuer(Issuer):
         if base64.urlsafe_b64encode(digest).decode().rstrip("=") != query["code_challenge"]:
             return 400, {"error": "invalid_grant"}
         claims = {"aud": self.client, "nonce": query["nonce"], **self.user, **self.changes}
-        return 200, {"access_token": self.token(**self.user), "id_token": self.token(**claims)}
+        tokens = {"access_token": self.token(**self.user), "id_token": self.token(**claims)}
+        if self.offers_offline and "offline_access" in query["scope"].split():
+            tokens["refresh_token"] = self._offline_token(self.user)
+        return 200, tokens
+
+    def _refresh(self, form: Mapping[str, str]) -> tuple[int, Any]:
+        """Of offline refresh tokens alone; the answer has the next one, or the same again."""
+        if (form.get("client_id"), form.get("client_secret")) != (self.client, self.secret):
+            return 401, {"error": "invalid_client"}
+        token = form.get("refresh_token", "")
+        # one of several uses at once gets a token that is good once
+        user = self.offline.pop(token, None) if self.rotates else self.offline.get(token)
+        if user is None or user["sub"] in self.disabled:
+            return 400, {"error": "invalid_grant"}
+        following = self._offline_token(user) if self.rotates else token
+        return 200, {"access_token": self.token(**user), "expires_in": 300, "refresh_token": following}
+
+    def _offline_token(self, user: Mapping[str, Any]) -> str:
+        token = secrets.token_urlsafe(64)
+        self.offline[token] = dict(user)
+        return token
 
 
 @contextlib.contextmanager

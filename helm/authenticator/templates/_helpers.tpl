@@ -8,6 +8,7 @@
 {{- end -}}
 
 {{- define "authenticator.metricsName" -}}{{ include "authenticator.fullname" . }}-metrics{{- end -}}
+{{- define "authenticator.webName" -}}{{ include "authenticator.fullname" . }}-web{{- end -}}
 {{- define "authenticator.settingsName" -}}{{ include "authenticator.fullname" . }}-settings{{- end -}}
 {{- define "authenticator.authoritiesName" -}}{{ include "authenticator.fullname" . }}-authorities{{- end -}}
 
@@ -25,6 +26,27 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 app.kubernetes.io/part-of: strata
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end -}}
+
+{{/* One container of the image; takes (dict "root" $ "name" … "arguments" (list …)). */}}
+{{- define "authenticator.container" -}}
+name: {{ .name }}
+image: {{ printf "%s@%s" .root.Values.image.repository .root.Values.image.digest }}
+imagePullPolicy: IfNotPresent
+args: {{ toJson .arguments }}
+envFrom:
+  - configMapRef:
+      name: {{ include "authenticator.settingsName" .root }}
+securityContext:
+  allowPrivilegeEscalation: false
+  readOnlyRootFilesystem: true
+  capabilities:
+    drop: [ALL]
+resources: {{- toYaml .root.Values.resources | nindent 2 }}
+volumeMounts:
+  - {name: secrets, mountPath: /etc/authenticator/secrets, readOnly: true}
+  - {name: authorities, mountPath: /etc/authenticator/authorities, readOnly: true}
+  - {name: scratch, mountPath: /tmp}
 {{- end -}}
 
 {{/* Of the pod, beside its containers. */}}
@@ -55,12 +77,22 @@ nodeSelector: {{- toYaml . | nindent 2 }}
 tolerations: {{- toYaml . | nindent 2 }}
 {{- end }}
 volumes:
-  - name: client
-    secret:
-      secretName: {{ .Values.client.existingSecret.name }}
+  - name: secrets
+    projected:
       defaultMode: 0440
-      items:
-        - {key: {{ .Values.client.existingSecret.key }}, path: secret}
+      sources:
+        - secret:
+            name: {{ .Values.database.existingSecret.name }}
+            items: [{key: {{ .Values.database.existingSecret.key }}, path: database-password}]
+        - secret:
+            name: {{ .Values.passwordClient.existingSecret.name }}
+            items: [{key: {{ .Values.passwordClient.existingSecret.key }}, path: password-client-secret}]
+        - secret:
+            name: {{ .Values.login.client.existingSecret.name }}
+            items: [{key: {{ .Values.login.client.existingSecret.key }}, path: client-secret}]
+        - secret:
+            name: {{ .Values.login.sessionKey.existingSecret.name }}
+            items: [{key: {{ .Values.login.sessionKey.existingSecret.key }}, path: session-key}]
   - name: authorities
     configMap:
       name: {{ include "authenticator.authoritiesName" . }}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -14,34 +13,10 @@ from strata_bench.service_processes import Service
 from strata_bench.token_issuer import RsaKey
 from strata_bench.waiting import eventually
 
-from .conftest import ACCOUNT, CLIENT_SECRET, PASSWORD, Login, StartAuthenticator
+from .calls import get, password, post, result
+from .conftest import ACCOUNT, CLIENT_SECRET, PASSWORD, WEB, Login, StartAuthenticator
 
-ENVELOPE = {"message", "metadata", "result", "status", "version"}
 FAULTY = {"X-Tapis-Token": "faulty", "Authorization": "Bearer other"}
-_addresses = itertools.count(1)
-
-
-def post(service: Service, body: dict[str, Any], **headers: str) -> requests.Response:
-    """A login, each from an address of its own."""
-    headers = {"X-Forwarded-For": f"192.0.2.{next(_addresses)}", **headers}
-    return requests.post(f"{service.url}/v3/oauth2/tokens", json=body, headers=headers, timeout=60)
-
-
-def password(username: str = "ada", word: str = PASSWORD) -> dict[str, str]:
-    return {"grant_type": "password", "username": username, "password": word}
-
-
-def result(response: requests.Response, status: int = 200) -> Any:
-    assert response.status_code == status, response.text
-    assert response.headers["Content-Type"] == "application/json", "tapipy reads no other"
-    body = response.json()
-    assert body.keys() == ENVELOPE
-    assert body["status"] == ("success" if status < 400 else "error")
-    return body["result"] if status < 400 else body["message"]
-
-
-def get(service: Service, path: str, **headers: str) -> requests.Response:
-    return requests.get(f"{service.url}/v3{path}", headers=headers, timeout=60, allow_redirects=False)
 
 
 def pem(key: RsaKey) -> str:
@@ -137,8 +112,8 @@ def test_refusals_say_what_to_do(authenticator: Service, login: Login) -> None:
     for error in ("unauthorized_client", "unsupported_grant_type"):
         login.broken = 400, {"error": error}
         told = result(post(authenticator, password()), 400)
-        assert "browser" in told
-        assert "access_token" in told
+        assert "personal access token" in told
+        assert WEB in told
 
 
 @pytest.mark.parametrize(
@@ -193,7 +168,7 @@ def test_other_bodies_are_refused(authenticator: Service) -> None:
         assert result(requests.post(url, data=content, headers=headers, timeout=60), status)
 
 
-def test_the_redirect_leads_to_the_issuer_only(authenticator: Service) -> None:
+def test_the_redirect_leads_to_the_issuer_only(authenticator: Service, login: Login) -> None:
     query = (
         "client_id=own&redirect_uri=https://evil.example.org/%3Fa%3D1&state=x%26client_id%3Dother&response_type=code"
         "&code_challenge=abc&code_challenge_method=S256&evil=1"
@@ -201,7 +176,7 @@ def test_the_redirect_leads_to_the_issuer_only(authenticator: Service) -> None:
     response = get(authenticator, f"/oauth2/authorize?{query}", **FAULTY)
     assert response.status_code == 302
     target = urlsplit(response.headers["Location"])
-    assert (target.scheme, target.netloc, target.path) == ("https", "login.example.org", "/auth")
+    assert f"{target.scheme}://{target.netloc}{target.path}" == f"{login.issuer.url}/authorize"
     assert parse_qs(target.query) == {
         "client_id": ["own"],
         "redirect_uri": ["https://evil.example.org/?a=1"],

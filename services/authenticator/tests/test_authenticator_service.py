@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from strata.catalogue.needs.audience import audiences
+from strata.catalogue.needs.hostname import published
 from strata.catalogue.service import Service
 from strata.catalogue.site import issuer
 from strata.models import SiteError, load_site
@@ -44,6 +45,7 @@ def test_the_lab_s_values(lab: Path, values_of: ValuesOf) -> None:
         "audience": "authenticator",
         "authorizeUrl": own.public.authorize,
         "tokenUrl": own.internal.token,
+        "revokeUrl": own.internal.revoke,
         "accountUrl": "https://login.lab.strata.test/realms/strata/account",
         "jwksUrl": own.internal.jwks,
     }
@@ -52,18 +54,36 @@ def test_the_lab_s_values(lab: Path, values_of: ValuesOf) -> None:
     assert values["ingress"]["host"] == "api.lab.strata.test"
     assert values["networkPolicy"]["issuerPods"] == own.pods
     assert values["networkPolicy"]["egressPorts"] == []
-    secret = {"name": "authenticator-secrets", "key": "authenticator_client_secret"}
-    assert values["client"] == {"id": "authenticator", "existingSecret": secret}
+
+    def secret(key: str) -> dict[str, dict[str, str]]:
+        return {"existingSecret": {"name": "authenticator-secrets", "key": key}}
+
+    assert values["passwordClient"] == {"id": "authenticator", **secret("authenticator_client_secret")}
+    assert values["login"] == {
+        "client": {"id": "authenticator-login", **secret("authenticator_login_client_secret")},
+        "sessionKey": secret("session-key"),
+    }
+    assert values["database"].items() >= {"name": "authenticator", **secret("authenticator_database_password")}.items()
+    assert values["web"] == {
+        "host": "tokens.lab.strata.test",
+        "className": "traefik",
+        "logoutUrl": own.public.logout,
+        "frontPageUrl": "https://lab.strata.test/",
+    }
+    assert values["personalAccessTokenDays"] == 365
 
 
-def test_its_client_passes_on_passwords_for_all_services(lab: Path, context_of: Callable[..., Any]) -> None:
-    data = json.loads(context_of(KEYCLOAK, lab).secret_data()["site.json"])
-    (client,) = (one for one in data["clients"] if one["id"] == "authenticator")
-    assert client["passwords"]
-    assert not client["service_account"]
-    assert client["redirect_urls"] == []
-    assert {"authenticator", "ml-hub"} <= set(client["audiences"]) == set(audiences(load_site(lab)))
-    assert [one["id"] for one in data["clients"] if one.get("passwords")] == ["authenticator"]
+def test_its_clients_get_tokens_of_users_for_all_services(lab: Path, context_of: Callable[..., Any]) -> None:
+    clients = {one["id"]: one for one in json.loads(context_of(KEYCLOAK, lab).secret_data()["site.json"])["clients"]}
+    passwords, login = clients["authenticator"], clients["authenticator-login"]
+    for client in (passwords, login):
+        assert not client["service_account"]
+        assert {"authenticator", "ml-hub"} <= set(client["audiences"]) == set(audiences(load_site(lab)))
+    assert (passwords["redirect_urls"], passwords["logout_urls"]) == ([], [])
+    assert login["redirect_urls"] == ["https://tokens.lab.strata.test/.login/callback"]
+    assert login["logout_urls"] == ["https://tokens.lab.strata.test/.logout"]
+    assert [name for name, one in clients.items() if one.get("passwords")] == ["authenticator"]
+    assert [name for name, one in clients.items() if one.get("offline")] == ["authenticator-login"]
 
 
 def test_an_external_issuer(lab: Path, tmp_path: Path, values_of: ValuesOf) -> None:
@@ -74,22 +94,30 @@ def test_an_external_issuer(lab: Path, tmp_path: Path, values_of: ValuesOf) -> N
     with pytest.raises(SiteError, match="authenticator_client_secret"):
         load_site(file)
     content = yaml.safe_load(file.read_text())
-    secret = {"name": "authenticator_client_secret", "source": "environment"}
-    file.write_text(yaml.safe_dump({**content, "secrets": [*content.get("secrets", []), secret]}))
+    names = ("authenticator_client_secret", "authenticator_login_client_secret")
+    secrets = [{"name": name, "source": "environment"} for name in names]
+    file.write_text(yaml.safe_dump({**content, "secrets": [*content.get("secrets", []), *secrets]}))
     values = values_of(SERVICE, file)
+    assert "revokeUrl" not in values["issuer"], "the site file names none"
+    content["platform"]["services"]["external_issuer"]["endpoints"]["revoke"] = "https://ends.example.org:9443/revoke"
+    file.write_text(yaml.safe_dump({**content, "secrets": [*content.get("secrets", []), *secrets]}))
+    values = values_of(SERVICE, file)
+    assert values["issuer"]["revokeUrl"] == "https://ends.example.org:9443/revoke"
     assert values["issuer"]["tokenUrl"] == "https://login.example.org/token"
     assert values["issuer"]["accountUrl"] == account_url(load_site(file)) == EXTERNAL["url"]
-    assert values["networkPolicy"]["egressPorts"] == [443, 8443]
+    assert values["networkPolicy"]["egressPorts"] == [443, 8443, 9443]
 
 
 def test_the_name_of_the_api_is_the_site_s(lab: Path, tmp_path: Path) -> None:
     def named(name: str) -> Path:
         return changed(lab, tmp_path, lambda platform: platform.update({"api_hostname": name}))
 
+    urls = [one.url for one in published(load_site(named("interface"))) if one.key == SERVICE.key]
+    assert urls == ["https://tokens.lab.strata.test/", "https://interface.lab.strata.test/v3/oauth2"]
     planned = plan(load_site(named("interface"))).platform
     assert planned is not None
     addresses = {release.name: release.address for release in planned.releases}
-    assert addresses["authenticator"] == "https://interface.lab.strata.test/v3/oauth2"
+    assert addresses["authenticator"] == urls[0]
     with pytest.raises(SiteError, match=r"api_hostname|ml_hub\.hostname") as raised:
         load_site(named("ml-hub"))
     assert "ml-hub" in str(raised.value)

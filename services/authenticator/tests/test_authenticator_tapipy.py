@@ -59,7 +59,7 @@ def test_tapipy_finds_its_tenant_and_logs_in(authenticator: Service, login: Logi
 
 
 def test_the_documented_lines_work(authenticator: Service, login: Login) -> None:
-    assert login.url
+    assert login.issuer
     variables = {"STRATA_API_URL": authenticator.url, "STRATA_USER": "ada", "STRATA_PASSWORD": PASSWORD}
     done = run_tapipy(documented_lines(), None, **variables)
     assert (done.returncode, done.stdout) == (0, "ada lab\n"), done.stderr

@@ -50,6 +50,7 @@ class Endpoints:
         userinfo: claims of a token's holder.
         jwks: its keys.
         logout: end of the session, for browsers.
+        revoke: end of a token; empty where there is none.
     """
 
     authorize: str
@@ -57,6 +58,7 @@ class Endpoints:
     userinfo: str
     jwks: str
     logout: str
+    revoke: str = ""
 
 
 @dataclass(frozen=True)
@@ -200,7 +202,7 @@ def endpoints(context: ServiceContext[Any]) -> IssuerEndpoints:
         )
     file = None if external.ca_file is None else str(context.site_file.parent / external.ca_file)
     found = _external_endpoints(external, file)
-    ports = outside_ports(external.url, found.token, found.userinfo, found.jwks)
+    ports = outside_ports(external.url, found.token, found.userinfo, found.jwks, found.revoke or None)
     return IssuerEndpoints(issuer=external.url, public=found, internal=found, ca=external_ca(context), ports=ports)
 
 
@@ -213,16 +215,18 @@ def _external_endpoints(external: ExternalIssuer, ca_file: str | None) -> Endpoi
         "jwks": external.jwks_url,
         "logout": given.logout,
     }
+    revoke = given.revoke
     if None in named.values():
         # where there is no end of the session, the issuer's own page is the best that can be shown
         found = {"logout": external.url, **_discover(external.url, ca_file)}
+        revoke = revoke or found.get("revoke")
         named = {key: url or found.get(key) for key, url in named.items()}
     if missing := sorted(key for key, url in named.items() if url is None):
         raise UserError(
             f"{KEY}: {external.url}{DISCOVERY} names no {', '.join(missing)} endpoint",
             fix=f"{KEY}.endpoints: {{{missing[0]}: https://…}}",
         )
-    return Endpoints(**{key: str(url) for key, url in named.items()})
+    return Endpoints(**{key: str(url) for key, url in named.items()}, revoke=revoke or "")
 
 
 @cache
@@ -236,6 +240,7 @@ def _discover(url: str, ca_file: str | None) -> dict[str, str]:
         "userinfo": "userinfo_endpoint",
         "jwks": "jwks_uri",
         "logout": "end_session_endpoint",
+        "revoke": "revocation_endpoint",
     }
     try:
         answer = requests.get(url.rstrip("/") + DISCOVERY, timeout=DISCOVERY_SECONDS, verify=ca_file or True)

@@ -87,6 +87,7 @@ class ExternalIssuerEndpoints(Model):
     token: Annotated[HttpsUrl | None, Field(description="Token endpoint.")] = None
     userinfo: Annotated[HttpsUrl | None, Field(description="UserInfo endpoint.")] = None
     logout: Annotated[HttpsUrl | None, Field(description="Logout endpoint.")] = None
+    revoke: Annotated[HttpsUrl | None, Field(description="Revocation endpoint, optional.")] = None
 
 
 class ExternalIssuer(Model):

@@ -1,25 +1,27 @@
-"""Command line: `authenticator serve`."""
+"""Command line: `authenticator serve | migrate`."""
 
 from __future__ import annotations
 
-from authenticator.settings import Settings
+from authenticator.migrations import MIGRATIONS
+from authenticator.settings import DatabaseSettings, Settings
 from strata_http import commands
 
 cli = commands.create_cli(__doc__)
 
 
-@cli.callback()
-def _commands() -> None:
-    """A command is named even while there is one only, as at other services."""
-
-
 @cli.command()
 def serve() -> None:
-    """Serve the API."""
-    from authenticator.app import create_app  # late: wrong settings are reported without the routes
+    """Serve the API and the pages."""
+    from authenticator.app import create_app  # late: `migrate` needs no routes
 
     settings = commands.read_settings(Settings)
     commands.serve(create_app(settings), settings)
+
+
+@cli.command()
+def migrate() -> None:
+    """Bring the database schema to this release's version; a second run changes nothing."""
+    commands.migrate(commands.read_settings(DatabaseSettings), MIGRATIONS)
 
 
 def main() -> None:

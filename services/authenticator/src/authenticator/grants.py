@@ -1,4 +1,4 @@
-"""Requests for tokens: JSON or a form, with the client's credentials in them or as HTTP Basic."""
+"""Requests about tokens: JSON or a form, with the client's credentials in them or as HTTP Basic."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import base64
 import binascii
 import json
 from dataclasses import dataclass, field
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, TypeVar
 from urllib.parse import parse_qsl
 
 from fastapi import HTTPException, Request
@@ -62,6 +62,17 @@ class TokenRequest(BaseModel):
         }
 
 
+class RevocationRequest(BaseModel):
+    """What a client sends to revoke a token; RFC 7009's token_type_hint is not needed."""
+
+    model_config = ConfigDict(extra="ignore", hide_input_in_errors=True)
+
+    token: Secret
+
+
+BodyT = TypeVar("BodyT", TokenRequest, RevocationRequest)
+
+
 @dataclass(frozen=True)
 class ClientCredentials:
     """A client of the issuer; a public one has no secret."""
@@ -70,21 +81,25 @@ class ClientCredentials:
     secret: str = field(repr=False, default="")
 
 
-def body_schema() -> dict[str, object]:
+def body_schema(kind: type[BaseModel]) -> dict[str, object]:
     """`requestBody` of the OpenAPI document."""
-    schema = TokenRequest.model_json_schema()
-    return {"required": True, "content": {kind: {"schema": schema} for kind in ("application/json", FORM)}}
+    schema = kind.model_json_schema()
+    return {"required": True, "content": {media: {"schema": schema} for media in ("application/json", FORM)}}
 
 
-async def read(request: Request) -> TokenRequest:
+async def read(request: Request, kind: type[BodyT]) -> BodyT:
     """The request's body.
 
+    Args:
+        request: of the caller.
+        kind: what the body must be.
+
     Raises:
-        HTTPException: 413 for a body of more than MAXIMUM_BYTES, 415 for another type.
-        RequestValidationError: it is not what TokenRequest says; without its values.
+        HTTPException: 413 for a body of more than MAXIMUM_BYTES, 415 for another media type.
+        RequestValidationError: it is not what `kind` says; without its values.
     """
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind not in ("application/json", FORM):
+    media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media not in ("application/json", FORM):
         raise HTTPException(415, f"send application/json or {FORM}")
     body = bytearray()
     async for chunk in request.stream():
@@ -92,11 +107,11 @@ async def read(request: Request) -> TokenRequest:
         if len(body) > MAXIMUM_BYTES:
             raise HTTPException(413, f"the body has more than {MAXIMUM_BYTES} bytes")
     try:
-        values = json.loads(body) if kind == "application/json" else _form(body.decode())
+        values = json.loads(body) if media == "application/json" else _form(body.decode())
     except (ValueError, RecursionError):  # not UTF-8 included
-        raise _invalid("body", "is no JSON" if kind == "application/json" else "is no form") from None
+        raise _invalid("body", "is no JSON" if media == "application/json" else "is no form") from None
     try:
-        return TokenRequest.model_validate(values)
+        return kind.model_validate(values)
     except ValidationError as error:
         found = error.errors(include_url=False, include_context=False, include_input=False)
         raise RequestValidationError([{**one, "loc": ("body", *one["loc"])} for one in found]) from None

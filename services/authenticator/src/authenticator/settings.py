@@ -5,14 +5,24 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import Field, HttpUrl, SecretStr, model_validator
+from pydantic import Field, HttpUrl, model_validator
 from pydantic_settings import NoDecode, SettingsConfigDict
 
-from strata_http.settings import HttpSettings
+from strata_http.settings import DatabaseSettings as Database
+from strata_http.settings import ServeSettings, WebSettings
 
 
-class Settings(HttpSettings):
-    """All that `serve` needs."""
+class DatabaseSettings(Database):
+    """Where personal access tokens are stored; all that `migrate` needs."""
+
+    model_config = SettingsConfigDict(env_prefix="AUTHENTICATOR_")
+
+    database_name: str = Field(default="authenticator", description="Name of the database.")
+    database_user: str = Field(default="authenticator", description="Role that owns the table.")
+
+
+class Settings(DatabaseSettings, ServeSettings, WebSettings):
+    """All that `serve` needs. The client of WebSettings logs browsers in and gets personal access tokens."""
 
     model_config = SettingsConfigDict(env_prefix="AUTHENTICATOR_")
 
@@ -27,13 +37,14 @@ class Settings(HttpSettings):
     services: Annotated[tuple[str, ...], NoDecode] = Field(
         default=("authenticator",), description="Services of the API, separated by commas."
     )
-    authorize_url: HttpUrl = Field(description="The issuer's authorization endpoint, for browsers.")
-    token_url: HttpUrl = Field(description="The issuer's token endpoint, as the service reaches it.")
+    revoke_url: HttpUrl | None = Field(
+        default=None, description="The issuer's revocation endpoint, as the service reaches it; unset: it has none."
+    )
     account_url: HttpUrl = Field(description="Page where people log in by browser, and change their passwords.")
-    client_id: str = Field(description="Client of the issuer that may pass on names and passwords.")
-    client_secret: SecretStr | None = Field(default=None, description="Secret of the client.")
-    client_secret_file: Path | None = Field(
-        default=None, description="File with the secret; read at each login, so it may change."
+    password_client_id: str = Field(description="Client of the issuer that may pass on names and passwords.")
+    password_client_secret_file: Path = Field(description="File with its secret; read at each login, so it may change.")
+    personal_access_token_days: Annotated[int, Field(ge=1, le=365)] = Field(
+        default=365, description="Longest lifetime of a personal access token, in days."
     )
 
     @model_validator(mode="before")
@@ -44,11 +55,8 @@ class Settings(HttpSettings):
         return values
 
     @model_validator(mode="after")
-    def _check_client(self) -> Self:
-        if (self.client_secret is None) == (self.client_secret_file is None):
-            one, other = self.variable("client_secret"), self.variable("client_secret_file")
-            raise ValueError(f"set either {one} or {other}")
-        self.check_files("client_secret_file")
+    def _check_password_client(self) -> Self:
+        self.check_files("password_client_secret_file")
         return self
 
     @property
@@ -56,9 +64,6 @@ class Settings(HttpSettings):
         """Of the API, without a slash at its end: clients compare the text."""
         return str(self.base_url).rstrip("/")
 
-    def read_client_secret(self) -> str:
+    def read_password_client_secret(self) -> str:
         """The secret as it is now."""
-        if self.client_secret_file is not None:
-            return self.client_secret_file.read_text().rstrip("\r\n")
-        assert self.client_secret is not None
-        return self.client_secret.get_secret_value()
+        return self.password_client_secret_file.read_text().rstrip("\r\n")

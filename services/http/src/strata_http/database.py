@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from typing import Annotated, Any
 
 import structlog
@@ -85,9 +86,14 @@ Connection = Annotated[AsyncConnection, Depends(_connection, scope="function")]
 """Of a route: a connection of the pool, until the route returns."""
 
 
-async def _transaction(request: Request) -> AsyncIterator[AsyncConnection]:
+def transaction(request: Request) -> AbstractAsyncContextManager[AsyncConnection]:
+    """Several changes that hold together or not at all, where only a part of a route needs the database."""
     engine: AsyncEngine = request.app.state.engine
-    async with engine.execution_options(isolation_level="READ COMMITTED").begin() as connection:
+    return engine.execution_options(isolation_level="READ COMMITTED").begin()
+
+
+async def _transaction(request: Request) -> AsyncIterator[AsyncConnection]:
+    async with transaction(request) as connection:
         yield connection
 
 

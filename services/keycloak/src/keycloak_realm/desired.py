@@ -22,6 +22,7 @@ class Client:
         service_account: whether it gets tokens of its own.
         device: whether people log in with a code on another device.
         passwords: whether it passes on people's names and passwords.
+        offline: whether its logins may ask for refresh tokens that outlive them.
     """
 
     id: str
@@ -33,6 +34,7 @@ class Client:
     service_account: bool = False
     device: bool = False
     passwords: bool = False
+    offline: bool = False
 
     @property
     def has_logins(self) -> bool:

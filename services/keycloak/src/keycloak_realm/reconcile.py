@@ -15,6 +15,8 @@ KEYS = "org.keycloak.keys.KeyProvider"
 MANAGED = "strata.managed"
 """Attribute of clients that Strata keeps."""
 DEFAULT_SCOPES = ("basic", "profile", "email", "groups")
+OFFLINE_SCOPE = "offline_access"
+"""Keycloak's own; it brings the role of the same name, which all users have, into the tokens' scope."""
 UNUSED_CLIENTS = ("admin-cli", "security-admin-console")
 """Of the realm: clients of administrators, who log in to another realm."""
 ACCOUNT_CLIENT = "account-console"
@@ -192,6 +194,7 @@ def representation(client: Client) -> dict[str, Any]:
         scopes.append("service_account")
     if client.has_logins:
         scopes.append(tapis_claims.SCOPE["name"])
+    optional = [*map(audience_scope, client.optional_audiences), *([OFFLINE_SCOPE] if client.offline else [])]
     attributes = {
         MANAGED: "true",
         "post.logout.redirect.uris": "##".join(client.logout_urls),
@@ -217,7 +220,7 @@ def representation(client: Client) -> dict[str, Any]:
         "webOrigins": [],
         "attributes": attributes,
         "defaultClientScopes": sorted(scopes),
-        "optionalClientScopes": sorted(map(audience_scope, client.optional_audiences)),
+        "optionalClientScopes": sorted(optional),
     }
 
 

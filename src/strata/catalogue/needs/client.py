@@ -47,8 +47,10 @@ class Client(Need[ClientAccess]):
         redirect_paths: below that name, where the issuer sends browsers after a login.
         logout_paths: below that name, where the issuer sends browsers after a logout.
         service_account: whether it gets tokens of its own beside logins.
-        passwords: whether it passes on people's names and passwords (resource owner password credentials); the tokens,
-            for all services of the site, are theirs, and it gets none of its own.
+        passwords: whether it passes on people's names and passwords (resource owner password credentials); the tokens
+            are theirs, and it gets none of its own.
+        all_audiences: whether its tokens are for all services of the site, in place of `audiences`.
+        offline: whether it may ask for refresh tokens that outlive the login (scope `offline_access`).
     """
 
     name: str
@@ -58,6 +60,8 @@ class Client(Need[ClientAccess]):
     logout_paths: tuple[str, ...] = ("/",)
     service_account: bool = False
     passwords: bool = False
+    all_audiences: bool = False
+    offline: bool = False
 
     def __post_init__(self) -> None:
         if self.redirect_paths and self.hostname is None:
@@ -75,7 +79,7 @@ class Client(Need[ClientAccess]):
 
     def token_audiences(self, site: Site) -> tuple[str, ...]:
         """What its tokens are for at one site."""
-        return audiences(site) if self.passwords else self.audiences
+        return audiences(site) if self.all_audiences else self.audiences
 
     def redirect_urls(self, site: Site) -> tuple[str, ...]:
         """Where browsers may be sent after a login."""

@@ -1,4 +1,4 @@
-"""Logins: a token of the site's issuer for a password, a refresh token or a code."""
+"""Logins: a token of the site's issuer for a password, a personal access token, a refresh token or a code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel, Field
 
 from authenticator import grants
+from authenticator.exchange import Exchange
 from authenticator.issuer import TokenEndpoint
+from authenticator.personal_tokens import is_personal
 from strata_http.audit import Change, describe
 from strata_http.envelope import ENVELOPE, Envelope, success
 from strata_http.rate_limits import limit_address, limit_name
@@ -57,23 +59,31 @@ class Tokens(BaseModel):
     dependencies=[Depends(limit_address(PER_ADDRESS))],
     responses=ENVELOPE.described(
         {
-            401: "The issuer refuses the name, password, refresh token, code or client.",
+            401: "The name, password, refresh token, code or client is refused, or the personal access token.",
             413: "The body is too long.",
             415: "The body is neither JSON nor a form.",
             503: "The issuer does not answer.",
         }
     ),
-    openapi_extra={"requestBody": grants.body_schema()},
+    openapi_extra={"requestBody": grants.body_schema(grants.TokenRequest)},
 )
 async def create_token(request: Request, response: Response) -> Envelope[Tokens]:
-    """By `grant_type` password, refresh_token or authorization_code. The token is the issuer's, for all services."""
-    given = await grants.read(request)
+    """By `grant_type` password, refresh_token or authorization_code. The token is the issuer's, for all services.
+
+    A personal access token is accepted as `password` or `refresh_token`, and needs no client; the response has no
+    refresh token then.
+    """
+    given = await grants.read(request, grants.TokenRequest)
     client = grants.client_credentials(request, given)
     describe(request, Change("tokens.create", "tokens", username=given.username))
-    if given.username is not None:
-        await limit_name(request, PER_NAME, given.username.lower())
-    endpoint: TokenEndpoint = request.app.state.token_endpoint
-    found = await endpoint.request(given.form(), client)
+    if (personal := _personal(given)) is not None:
+        exchange: Exchange = request.app.state.exchange
+        found = await exchange.access_token(request, given, personal)
+    else:
+        if given.username is not None:
+            await limit_name(request, PER_NAME, given.username.lower())
+        endpoint: TokenEndpoint = request.app.state.token_endpoint
+        found = await endpoint.request(given.form(), client)
     response.headers["Cache-Control"] = "no-store"
     access = str(found["access_token"])
     tokens = Tokens(access_token=AccessToken(access_token=access, **_lifetime(access, found.get("expires_in"))))
@@ -81,6 +91,13 @@ async def create_token(request: Request, response: Response) -> Envelope[Tokens]
         lifetime = _lifetime(refresh, found.get("refresh_expires_in"))
         tokens.refresh_token = RefreshToken(refresh_token=refresh, **lifetime)
     return success(request, "Token created successfully.", tokens)
+
+
+def _personal(given: grants.TokenRequest) -> str | None:
+    """The personal access token of a request that has one."""
+    secret = {"password": given.password, "refresh_token": given.refresh_token}.get(given.grant_type)
+    text = "" if secret is None else secret.get_secret_value()
+    return text if is_personal(text) else None
 
 
 def _lifetime(token: str, seconds: object) -> dict[str, Any]:
