@@ -107,6 +107,23 @@ def test_without_measurements_no_pod_is_stopped(
         assert eve.pod("gpu1")["status_requested"] == "ON"
 
 
+@pytest.mark.nightly
+def test_pods_start_while_prometheus_hangs(
+    eve: User, start_reconciler: StartReconciler, prometheus: Prometheus, change: Change
+) -> None:
+    with start_reconciler():
+        run_idle(eve, "gpu1", prometheus, change)
+        warned(eve, "gpu1")
+        prometheus.failing = "hanging"
+        queried(prometheus, 1)
+        before = len(prometheus.queries)
+        for number in range(6):
+            eve.create(f"web{number}")
+            eve.wait(f"web{number}", "AVAILABLE")
+        # a loop that waits for an answer, 5 s each, begins at least one more query for each pod
+        assert len(prometheus.queries) - before < 6
+
+
 def test_only_pods_that_chose_it_are_judged_and_only_after_their_time(
     eve: User, start_reconciler: StartReconciler, prometheus: Prometheus, change: Change
 ) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import structlog
@@ -22,6 +23,10 @@ STEP_SECONDS = 60
 COVERED = 0.9
 """Part of the steps that must have a sample of each GPU."""
 TIMEOUT_SECONDS = 5.0
+
+Chosen = list[tuple[RowMapping, Resources]]
+Utilization = dict[tuple[str, str], float]
+"""Percent by namespace and name of the Pod."""
 
 log = structlog.get_logger(__name__)
 
@@ -50,28 +55,44 @@ class IdleGpus:
         connection: holds the lock.
         prometheus_url: empty where nothing measures pods.
         seconds: between two queries.
+        answered: called in another thread when `check` has something to do.
     """
 
-    def __init__(self, connection: Connection, prometheus_url: str, seconds: float) -> None:
-        self._connection, self._url, self._seconds = connection, prometheus_url, seconds
+    def __init__(
+        self, connection: Connection, prometheus_url: str, seconds: float, answered: Callable[[], None]
+    ) -> None:
+        self._connection, self._url, self._seconds, self._answered = connection, prometheus_url, seconds, answered
         self._next = time.monotonic()
+        # pods start and stop while Prometheus takes its time
+        self._queries = ThreadPoolExecutor(1, "utilization")
+        self._asked: tuple[Chosen, Future[Utilization]] | None = None
 
     def check(self) -> None:
-        """Warns, calls off and stops; one query for all pods, and none before its time."""
-        if time.monotonic() < self._next:
+        """Warns, calls off and stops; one query for all pods, none before its time, and none is waited for."""
+        if self._asked is None:
+            if time.monotonic() < self._next:
+                return
+            self._next = time.monotonic() + self._seconds
+            chosen, now = self._chosen(), datetime.now(UTC)
+            measured = [(row, one) for row, one in chosen if _whole(row, one, now)]
+            if not self._url or not measured:
+                self._judge_all(chosen, {})
+                return
+            self._asked = chosen, self._queries.submit(self._utilization, measured)
+            self._asked[1].add_done_callback(lambda _: self._answered())
+        chosen, query = self._asked
+        if not query.done():
             return
-        chosen, now = self._chosen(), datetime.now(UTC)
+        self._asked = None
         try:
-            found = self._utilization([(row, one) for row, one in chosen if _whole(row, one, now)])
+            found = query.result()
         except NoAnswer as error:
             # warnings stay; no pod is stopped by this pass
             log.warning("GPUs of pods are not measured", reason=str(error))
-        else:
-            for row, resources in chosen:
-                self._judge(row, resources, found.get((row["tenant"], object_name(row["pod_id"]))), now)
-        self._next = time.monotonic() + self._seconds
+            return
+        self._judge_all(chosen, found)
 
-    def _chosen(self) -> list[tuple[RowMapping, Resources]]:
+    def _chosen(self) -> Chosen:
         """Pods that run with a minimum, or were warned, with their limits as they are now and the GPUs of the run."""
         minimum = pods.c.spec["resources"]["gpu_minimum_utilization"].as_integer()
         statement = select(*pods.columns).where(
@@ -90,17 +111,20 @@ class IdleGpus:
             found.append((row, resources.model_copy(update={"gpus": gpus})))
         return found
 
-    def _utilization(self, chosen: Sequence[tuple[RowMapping, Resources]]) -> dict[tuple[str, str], float]:
-        """Percent by namespace and name of the Pod.
+    def _utilization(self, chosen: Sequence[tuple[RowMapping, Resources]]) -> Utilization:
+        """Of Prometheus, in a thread of its own.
 
         Raises:
             NoAnswer.
         """
-        if not self._url or not chosen:
-            return {}
         parts = [expression(row["tenant"], row["pod_id"], resources) for row, resources in chosen]
         series = query(self._url, " or ".join(parts), seconds=TIMEOUT_SECONDS)
         return {(one.metric.get("namespace", ""), one.metric.get("pod", "")): one.value[1] for one in series}
+
+    def _judge_all(self, chosen: Chosen, utilization: Utilization) -> None:
+        for row, resources in chosen:
+            found = utilization.get((row["tenant"], object_name(row["pod_id"])))
+            self._judge(row, resources, found, datetime.now(UTC))
 
     def _judge(self, row: RowMapping, resources: Resources, utilization: float | None, now: datetime) -> None:
         ending: datetime | None = row["gpu_idle_stop_ts"]

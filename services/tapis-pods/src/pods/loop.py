@@ -73,7 +73,7 @@ def run(settings: ReconcileSettings) -> NoReturn:
 
 
 def _reconcile(reconciler: Reconciler, settings: ReconcileSettings, metrics: Metrics, wakes: Wakes) -> NoReturn:
-    idle = IdleGpus(reconciler.connection, settings.prometheus_url, settings.idle_check_seconds)
+    idle = IdleGpus(reconciler.connection, settings.prometheus_url, settings.idle_check_seconds, lambda: wakes.add(""))
     everything = until = time.monotonic()
     while True:
         woken, failed = wakes.take(until), False
