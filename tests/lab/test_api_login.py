@@ -1,4 +1,4 @@
-"""A member logs in to the API with the unmodified tapipy, and the token opens other services."""
+"""A member logs in to the API with the unmodified tapipy, by password and by personal access token."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import requests
+from selenium.webdriver.common.keys import Keys
 
 from strata.access.https import load_balancer_address, site_session, trusted_authorities
 from strata.catalogue.cluster_login import CLIENT, REDIRECT_URLS
@@ -17,9 +18,12 @@ from strata.catalogue.needs.api_path import api_url
 from strata.inventory.services import published_services
 from strata.site.context import SiteContext
 from strata.verify.tokens import Login, NewUser
+from strata_bench.browser import Browser
 from strata_bench.tapis_client import documented_lines, run_tapipy
 from strata_services.authenticator.service import SERVICE
 from strata_services.ml_hub.service import SERVICE as ML_HUB
+
+from .site_browser import site_browser
 
 SCRIPT = """
 import json, os
@@ -51,6 +55,8 @@ faulty = Tapis(base_url=url, verify=ca, access_token=forged)
 found["faulty"] = [one.tenant_id for one in faulty.tenants.list_tenants()]
 print(json.dumps(found))
 """
+SECONDS = 120.0
+"""The longest wait for one page on a loaded machine."""
 
 
 @dataclass(frozen=True)
@@ -127,3 +133,45 @@ def test_a_member_logs_in_with_tapipy(
     for headers in ({"X-Tapis-Token": found["token"]}, {"Authorization": f"Bearer {found['token']}"}):
         assert http.get(models, headers=headers, timeout=60).status_code == 200
     assert http.get(models, headers={"X-Tapis-Token": "faulty"}, timeout=60).status_code == 401
+
+
+def create_token(window: Browser, pages: str, name: str) -> str:
+    """What the page after the login shows; the browser has a session."""
+    window.visit(pages)
+    window.find("#name", SECONDS).send_keys(name, Keys.ENTER)
+    return window.find("#token", SECONDS).text
+
+
+def test_a_member_replaces_the_password_by_a_token_of_the_browser(
+    context: SiteContext, own_issuer: Issuer, new_user: NewUser, member: Member
+) -> None:
+    assert member, "the site has what the test needs"
+    site = context.site
+    who = Member(context, *new_user(site.platform.tenants[0].name))
+    chosen = secrets.token_urlsafe(16)
+    with site_session(context) as http:
+        Login(CLIENT, REDIRECT_URLS[0]).tokens(http, own_issuer, who.name, who.first, chosen)
+    pages = next(one for one in published_services(site) if one.key == SERVICE.key and one.path == "/")
+    with site_browser(context, pages.host) as window:
+        window.visit(pages.url)
+        window.find("#username", SECONDS).send_keys(who.name)
+        window.find("#password", SECONDS).send_keys(chosen, Keys.ENTER)
+        window.find("#name", SECONDS)
+        first, second = (create_token(window, pages.url, name) for name in ("first", "second"))
+        found = who.found(STRATA_PASSWORD=first)
+        assert (found["user"], found["tenant"]) == (who.name, site.name)
+        assert found["claims"]["groups"] == [f"/tenants/{site.platform.tenants[0].name}"]
+        printed = who.tapipy(documented_lines(), STRATA_PASSWORD=second).splitlines()
+        assert printed[0] == f"{who.name} {site.name}"
+        assert [line.split()[1] for line in printed[1:]] == ["first", "second"]
+
+        window.visit(pages.url)
+        button = window.find('[aria-label="Revoke first"]', SECONDS)
+        button.click()
+        window.wait_until_left(button, SECONDS, "the list stays as it was")
+        window.find('[aria-label="Revoke second"]', SECONDS)
+        assert not [message for message in window.messages() if "favicon" not in message]
+    refused = who.found(FIRST_PASSWORD=first)["temporary"]
+    assert refused[0] == "UnauthorizedError"
+    assert "revoked" in refused[1]
+    assert who.found(STRATA_PASSWORD=second)["user"] == who.name, "the other token of the same login goes on"

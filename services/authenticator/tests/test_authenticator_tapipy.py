@@ -8,7 +8,7 @@ from strata_bench.service_processes import Service
 from strata_bench.tapis_client import documented_lines, run_tapipy
 from strata_bench.token_issuer import RsaKey
 
-from .conftest import PASSWORD, Login
+from .conftest import PASSWORD, Browser, Login
 
 SCRIPT = """
 import json, os
@@ -58,8 +58,18 @@ def test_tapipy_finds_its_tenant_and_logs_in(authenticator: Service, login: Logi
     assert "signature algorithm" in found["refused"]
 
 
-def test_the_documented_lines_work(authenticator: Service, login: Login) -> None:
-    assert login.issuer
+def test_the_documented_lines_work(authenticator: Service, browser: Browser) -> None:
     variables = {"STRATA_API_URL": authenticator.url, "STRATA_USER": "ada", "STRATA_PASSWORD": PASSWORD}
     done = run_tapipy(documented_lines(), None, **variables)
     assert (done.returncode, done.stdout) == (0, "ada lab\n"), done.stderr
+
+
+def test_the_documented_lines_work_with_a_token_in_place_of_the_password(
+    authenticator: Service, browser: Browser
+) -> None:
+    token = browser.create_token("ci")
+    variables = {"STRATA_API_URL": authenticator.url, "STRATA_USER": "ada", "STRATA_PASSWORD": token}
+    done = run_tapipy(documented_lines(), None, **variables)
+    first, listed = done.stdout.splitlines()
+    assert first == "ada lab", done.stderr
+    assert listed.split()[:2] == [token[11:23], "ci"]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import secrets
 import subprocess
+import time
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -31,13 +33,16 @@ pytestmark = pytest.mark.nightly
 HOST = "https://login.lab.strata.test"
 REALM = f"{HOST}/realms/strata"
 AT = f"{REALM}/protocol/openid-connect"
-ENDPOINTS = Endpoints(f"{AT}/auth", f"{AT}/token", f"{AT}/userinfo", f"{AT}/certs", f"{AT}/logout")
+ENDPOINTS = Endpoints(*(f"{AT}/{name}" for name in ("auth", "token", "userinfo", "certs", "logout", "revoke")))
 OWN = Issuer(REALM, ENDPOINTS, ENDPOINTS, CLIENT, "", AUDIENCE_SCOPE, {}, "")
 CALLBACK = "https://notebooks.lab.strata.test/hub/oauth_callback"
 NOTEBOOKS_SECRET = secrets.token_urlsafe(16)
 PASSWORDS_SECRET = secrets.token_urlsafe(16)
 VERIFY_SECRET = secrets.token_urlsafe(16)
 NOTEBOOKS = Login("notebooks", CALLBACK, NOTEBOOKS_SECRET)
+OFFLINE = "openid profile groups offline_access"
+TOKENS_CALLBACK = "https://tokens.lab.strata.test/.login/callback"
+TOKENS = Login("authenticator-login", TOKENS_CALLBACK, secrets.token_urlsafe(16), OFFLINE)
 KUBECTL = Login(cluster_login.CLIENT, cluster_login.REDIRECT_URLS[0])
 TLS = "sslmode=verify-full&sslrootcert=/etc/keycloak/ca.crt"
 START_SECONDS = 600
@@ -158,6 +163,13 @@ def site() -> dict[str, Any]:
             },
             {"id": "notebooks", "secret": NOTEBOOKS_SECRET, "redirect_urls": [CALLBACK], "audiences": ["ml-hub"]},
             {"id": "authenticator", "secret": PASSWORDS_SECRET, "passwords": True, "audiences": ["ml-hub", "other"]},
+            {
+                "id": TOKENS.client,
+                "secret": TOKENS.secret,
+                "redirect_urls": [TOKENS_CALLBACK],
+                "audiences": ["ml-hub", "other"],
+                "offline": True,
+            },
         ],
         "tenants": [
             {
@@ -319,12 +331,53 @@ def test_a_service_passes_on_passwords(restored: Keycloak) -> None:
     assert signing[0]["kid"] == jwt.get_unverified_header(tokens["access_token"])["kid"]
 
 
-def refreshed(http: requests.Session, tokens: Mapping[str, str]) -> dict[str, Any]:
+def refreshed(http: requests.Session, tokens: Mapping[str, str], login: Login = NOTEBOOKS) -> dict[str, Any]:
     """New tokens for old ones, whose refresh token is void then; or the error."""
     form = {"grant_type": "refresh_token", "refresh_token": tokens["refresh_token"]}
-    client = (NOTEBOOKS.client, NOTEBOOKS_SECRET)
+    client = (login.client, login.secret)
     answer: dict[str, Any] = http.post(ENDPOINTS.token, data=form, auth=client, timeout=30).json()
     return answer
+
+
+def test_refresh_tokens_outlive_a_login_for_one_client(restored: Keycloak) -> None:
+    """What personal access tokens rely on: several of one session, groups as they are now, nothing once disabled."""
+    details = {"email": "", "tenants": ["biology"], "principal_investigator_of": []}
+    assert restored.users("add", name="tess", password="for-one-login", **details) == {}
+    http = restored.browser()
+    first = TOKENS.tokens(http, OWN, "tess", "for-one-login", "a-password-of-her-own")
+    second = TOKENS.tokens(http, OWN, "tess", "a-password-of-her-own")
+    assert [claims(one["refresh_token"])["typ"] for one in (first, second)] == ["Offline", "Offline"]
+    assert len({claims(one["refresh_token"])["sid"] for one in (first, second)}) == 1
+    # where it has an end, it is that of the realm's idle time
+    assert claims(second["refresh_token"]).get("exp", math.inf) > time.time() + 365 * 86_400
+    for tokens in (first, second, first):
+        again = refreshed(http, tokens, TOKENS)
+        found = claims(again["access_token"])
+        assert (sorted(found["aud"]), found["groups"]) == (["ml-hub", "other"], ["/tenants/biology"])
+    with pytest.raises(LoginRefused):
+        replace(NOTEBOOKS, scope=OFFLINE).tokens(http, OWN, "tess", "a-password-of-her-own")
+    restored.site["tenants"] = restored.site["tenants"][:1]
+    restored.reconcile()
+    assert "groups" not in claims(refreshed(http, first, TOKENS)["access_token"])
+    assert restored.users("disable", name="tess", dry_run=False) == {}
+    for tokens in (first, second):
+        assert refreshed(http, tokens, TOKENS)["error"] == "invalid_grant"
+    assert restored.users("remove", name="tess") == {}
+
+
+def test_a_refresh_token_of_a_login_by_password_is_revoked(keycloak: Keycloak) -> None:
+    details = {"email": "", "tenants": ["biology"], "principal_investigator_of": []}
+    assert keycloak.users("add", name="ivan", password="for-one-login", **details) == {}
+    http = keycloak.browser()
+    NOTEBOOKS.tokens(http, OWN, "ivan", "for-one-login", "a-password-of-his-own")
+    login = Login("authenticator", "", PASSWORDS_SECRET)
+    form = {"grant_type": "password", "username": "ivan", "password": "a-password-of-his-own", "scope": "openid"}
+    tokens = http.post(ENDPOINTS.token, data=form, auth=(login.client, login.secret), timeout=30).json()
+    assert "access_token" in refreshed(http, tokens, login)
+    for token in (tokens["refresh_token"], tokens["refresh_token"], "unknown"):
+        form = {"token": token, "client_id": login.client, "client_secret": login.secret}
+        assert http.post(ENDPOINTS.revoke, data=form, timeout=30).status_code == 200
+    assert refreshed(http, tokens, login)["error"] == "invalid_grant"
 
 
 def test_rights_end_before_the_tokens(restored: Keycloak) -> None:

@@ -134,4 +134,7 @@ def test_logins_are_by_code_and_pkce_except_where_a_service_passes_on_passwords(
     assert not passwords["standardFlowEnabled"]
     assert not passwords["serviceAccountsEnabled"]
     assert "tapis" in passwords["defaultClientScopes"]
+    offline = representation(Wanted("tokens", "secret", redirect_urls=("https://t.example.org/cb",), offline=True))
+    assert offline["optionalClientScopes"] == ["offline_access"]
+    assert not [one for one in (found, machine, passwords) if "offline_access" in one["optionalClientScopes"]]
     assert machine["serviceAccountsEnabled"]

@@ -149,6 +149,7 @@ def test_its_release_lists_every_service_that_a_person_can_use(
     page = values_of(SERVICE, file)["page"]
     shown = {one["title"]: one.get("url", one.get("command")) for one in page["services"]}
     assert shown == {
+        "Access tokens": "https://tokens.lab.strata.test/",
         "Batch jobs": "condor_submit FILE",
         "Containers (API)": "https://api.lab.strata.test/v3/pods/openapi.json",
         "Kubernetes": "kubectl get pods",

@@ -107,6 +107,7 @@ def test_an_external_issuer_s_urls_are_discovered(tmp_path: Path, discovered: Pu
         "token_endpoint": "https://login.example.org:8443/token",
         "userinfo_endpoint": f"{EXTERNAL}/userinfo",
         "jwks_uri": f"{EXTERNAL}/certs",
+        "revocation_endpoint": "https://login.example.org:9443/revoke",
     }
     discovered(document)
     site_file = external(tmp_path, endpoints={"userinfo": "https://other.example.org/me"})
@@ -114,7 +115,8 @@ def test_an_external_issuer_s_urls_are_discovered(tmp_path: Path, discovered: Pu
     assert access.internal == access.public
     assert access.public.authorize == f"{EXTERNAL}/auth"
     assert access.public.userinfo == "https://other.example.org/me"
-    assert access.ports == (443, 8443)
+    assert access.public.revoke == "https://login.example.org:9443/revoke"
+    assert access.ports == (443, 8443, 9443)
     assert not access.pods
 
 
@@ -129,7 +131,8 @@ def test_an_external_issuer_that_names_too_little_is_told(tmp_path: Path, discov
 def test_settings_alone_do_without_discovery(tmp_path: Path) -> None:
     urls = {key: f"{EXTERNAL}/{key}" for key in ("authorize", "token", "userinfo", "logout")}
     site_file = external(tmp_path, endpoints=urls, jwks_url=f"{EXTERNAL}/certs")
-    assert context_with(NOTEBOOKS, site_file).provide(NOTEBOOKS).public.logout == urls["logout"]
+    found = context_with(NOTEBOOKS, site_file).provide(NOTEBOOKS).public
+    assert (found.logout, found.revoke) == (urls["logout"], ""), "an optional one is not looked for"
 
 
 def test_its_secret_comes_from_the_operator(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ class RevocationRequest(BaseModel):
     token: Secret
 
 
-BodyT = TypeVar("BodyT", TokenRequest, RevocationRequest)
+BodyT = TypeVar("BodyT", bound=BaseModel)
 
 
 @dataclass(frozen=True)

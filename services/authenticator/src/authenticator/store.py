@@ -35,7 +35,7 @@ class Owner:
     username: str
 
 
-async def list_of(connection: AsyncConnection, subject: str) -> Sequence[Row[Any]]:
+async def list_of(connection: AsyncConnection, subject: str) -> Sequence[Row[*tuple[Any, ...]]]:
     """The tokens of a user that have not expired, the oldest first; the others are deleted."""
     await _delete_expired(connection, subject)
     columns = (tokens.c.id, tokens.c.name, tokens.c.created, tokens.c.expires, tokens.c.last_used)
@@ -84,7 +84,7 @@ async def create(
     return made, expires
 
 
-async def lock(connection: AsyncConnection, token_id: str) -> Row[Any] | None:
+async def lock(connection: AsyncConnection, token_id: str) -> Row[*tuple[Any, ...]] | None:
     """The row of a token that has not expired, for this transaction alone; None without one."""
     found = await connection.execute(
         select(tokens).where(tokens.c.id == token_id, tokens.c.expires > func.now()).with_for_update()

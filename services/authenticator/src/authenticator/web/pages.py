@@ -7,7 +7,7 @@ end of that login shows the token; nothing shows it again.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import structlog
 from fastapi import APIRouter, Form, HTTPException, Request
@@ -127,7 +127,7 @@ def lifetimes(request: Request) -> tuple[int, ...]:
     return tuple(days for days in LIFETIMES if days <= longest) or (longest,)
 
 
-def _form(request: Request) -> dict[str, object]:
+def _form(request: Request) -> dict[str, Any]:
     """Values of an empty form."""
     choices = lifetimes(request)
     return {"lifetimes": choices, "name": "", "days": str(choices[min(1, len(choices) - 1)]), "most": store.MAXIMUM}
