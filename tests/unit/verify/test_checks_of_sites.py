@@ -1,0 +1,232 @@
+"""The real checks on sites that are no lab: campus (an existing cloud), tacc (V100), cnaf (mixed servers), metal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import requests
+from keystoneauth1.session import Session
+from tests.unit.verify.site_doubles import V100, Cluster, LocalHost, container_of, context_of, devices
+
+from strata.image_reference import ImageReference
+from strata.models.cloud import Cloud
+from strata.platform.nvidia_device_plugin import PLUGIN_IMAGE
+from strata.site.outputs import CloudOutputs, ImageOutputs
+from strata.toolchain import load_versions
+from strata.verify.cards import flavor_cards
+from strata.verify.checks import test_cloud as cloud_checks
+from strata.verify.checks import test_cluster as cluster_checks
+
+NETWORK_CARD = ("0000:01:00.0", "0x8086", "0x1572", "0x020000")
+DISPLAY = ("0000:00:02.0", "0x1234", "0x1111", "0x030000")
+OTHER_GPU = ("0000:06:00.0", "0x10de", "0xfff0", "0x030200")
+SOUND = ("0000:06:00.1", "0x10de", "0xfff1", "0x040300")
+DIGEST = f"sha256:{'0' * 64}"
+GPU_NODE = "cic-gpu01"
+
+
+def model_of(name: str) -> Cloud:
+    """The cloud of a site."""
+    cloud = context_of(name).site.cloud
+    assert isinstance(cloud, Cloud)
+    return cloud
+
+
+def connection(model: Cloud, **specs: dict[str, str]) -> Any:
+    """A cloud with the site's flavors, some with these extra specs."""
+    flavors = [
+        SimpleNamespace(
+            name=f.name,
+            vcpus=f.vcpus,
+            ram=f.memory.mebibytes,
+            disk=f.disk.gibibytes,
+            extra_specs=specs.get(f.name.replace(".", "_"), {}),
+        )
+        for f in model.flavors
+    ]
+    return SimpleNamespace(compute=SimpleNamespace(flavors=lambda **_: flavors))
+
+
+@pytest.mark.parametrize(
+    "specs",
+    [
+        {"pci_passthrough:alias": "V100:1"},
+        {"resources:CUSTOM_PCI_10DE_1DB4": "1"},
+        {"pci_passthrough:alias": "v100:1", "aggregate_instance_extra_specs:gpu": "true"},
+    ],
+)
+def test_existing_flavors_need_no_aggregate_of_stratas(specs: dict[str, str]) -> None:
+    model = model_of("campus")
+    check = cloud_checks.test_flavors_ask_for_their_cards
+    check(context_of("campus").site, connection(model, gpu_v100_1=specs), model)
+    with pytest.raises(AssertionError, match=r"gpu\.v100\.1"):
+        check(context_of("campus").site, connection(model), model)
+    with pytest.raises(AssertionError, match=r"cpu\.small"):
+        check(context_of("campus").site, connection(model, gpu_v100_1=specs, cpu_small=specs), model)
+
+
+def test_flavors_of_the_site_still_choose_their_aggregate() -> None:
+    model = model_of("tacc")
+    one = {"pci_passthrough:alias": "v100:1", "aggregate_instance_extra_specs:gpu": "v100"}
+    two = one | {"pci_passthrough:alias": "v100:2"}
+    plain = {"aggregate_instance_extra_specs:gpu": "none"}
+    check, site = cloud_checks.test_flavors_ask_for_their_cards, context_of("tacc").site
+    check(site, connection(model, m1_large=plain, g1_v100=one, **{"g1_v100_2": two}), model)
+    with pytest.raises(AssertionError, match=r"m1\.large"):
+        check(site, connection(model, g1_v100=one, **{"g1_v100_2": two}), model)
+
+
+def test_aliases_and_resource_classes_are_counted() -> None:
+    kinds = context_of("tacc").site.accelerators.values()
+    specs = {"pci_passthrough:alias": "V100:2, u50", "resources1:CUSTOM_PCI_10DE_1DB4": "1", "hw:numa_nodes": "1"}
+    assert flavor_cards(specs, kinds) == {"v100": 3, "u50": 1}
+
+
+@pytest.mark.parametrize("cards", [[V100], [OTHER_GPU, SOUND]])
+@pytest.mark.parametrize("name", ["campus", "tacc"])
+def test_a_cpu_instance_with_a_card_fails(name: str, cards: list[tuple[str, str, str, str]], tmp_path: Path) -> None:
+    context, model = context_of(name), model_of(name)
+    plain = LocalHost(devices(tmp_path / "plain", NETWORK_CARD, DISPLAY))
+    check: Any = cloud_checks.test_cpu_instances_see_no_card
+    check(context, model, lambda _: plain)
+    given = LocalHost(devices(tmp_path / "given", NETWORK_CARD, *cards))
+    last = [i.name for i in model.instances if not cloud_checks.flavor_of(model, i).accelerators][-1]
+    with pytest.raises(AssertionError, match=last):
+        check(context, model, lambda host: given if host == last else plain)
+
+
+def test_an_instance_whose_devices_cannot_be_read_fails(tmp_path: Path) -> None:
+    check: Any = cloud_checks.test_cpu_instances_see_no_card
+    with pytest.raises(AssertionError):
+        check(context_of("tacc"), model_of("tacc"), lambda _: LocalHost(tmp_path / "none"))
+
+
+def test_gpus_of_instances_are_told_apart_by_the_driver(tmp_path: Path) -> None:
+    """Two instances of a hypervisor have their card at the same address: each numbers its own devices."""
+    context, model, check = context_of("tacc"), model_of("tacc"), cloud_checks.test_gpu_instances_see_their_cards_only
+    one = devices(tmp_path / "one", V100)
+    two = devices(tmp_path / "two", V100, ("0000:af:00.0", *V100[1:]))
+    servers = {i.name: SimpleNamespace(host_id="same") for i in model.instances}
+
+    def host(name: str, uuid: str) -> Any:
+        return LocalHost(two if name == "cic-gpu03" else one, {"nvidia-smi": f"{uuid}\n"})
+
+    run: Any = check
+    run(context, model, servers, lambda name: host(name, f"GPU-{name}"))
+    with pytest.raises(AssertionError, match="GPU-1"):
+        run(context, model, servers, lambda name: host(name, "GPU-1"))
+    with pytest.raises(AssertionError, match="cic-gpu03"):
+        run(context, model, servers, lambda name: LocalHost(one, {"nvidia-smi": name}))
+
+
+def test_instances_without_cards_may_run_on_hosts_with_cards_where_all_have_some() -> None:
+    model = model_of("cnaf")
+    servers = {
+        i.name: SimpleNamespace(
+            status="ACTIVE",
+            hypervisor_hostname="server-1" if i.flavor in ("core", "t4.4", "rtx5000.5") else "server-2",
+        )
+        for i in model.instances
+    }
+    cloud_checks.test_instances_run_where_they_should(model, servers)
+    servers["alveo-a"].hypervisor_hostname = "server-1"
+    with pytest.raises(AssertionError, match="alveo-a"):
+        cloud_checks.test_instances_run_where_they_should(model, servers)
+
+
+def test_the_api_is_asked_with_the_clouds_ca() -> None:
+    """By the session of clouds.yaml, below the path of the service."""
+    asked: list[tuple[str, Any]] = []
+
+    class Transport(requests.adapters.BaseAdapter):
+        def send(self, request: requests.PreparedRequest, *_: Any, verify: Any = None, **__: Any) -> requests.Response:
+            asked.append((str(request.url), verify))
+            response = requests.Response()
+            response.status_code, response._content, response.request = 300, b'{"versions": [{"id": "v2.1"}]}', request
+            response.url, response.headers["Content-Type"] = str(request.url), "application/json"
+            return response
+
+        def close(self) -> None:
+            """Nothing is open."""
+
+    plain = requests.Session()
+    plain.mount("https://", Transport())
+    session = Session(session=plain, verify="/etc/campus/ca.pem")
+    for url in ("https://cloud.example.org/compute/v2.1/0123", "https://cloud.example.org/compute"):
+        cloud: Any = SimpleNamespace(session=session, endpoint_for=lambda _, url=url: url)
+        cloud_checks.test_api_lists_its_versions(cloud, "compute")
+    assert asked == [("https://cloud.example.org/compute/", "/etc/campus/ca.pem")] * 2
+    missing: Any = SimpleNamespace(session=session, endpoint_for=lambda _: None)
+    with pytest.raises(AssertionError, match="lists no compute"):
+        cloud_checks.test_api_lists_its_versions(missing, "compute")
+
+
+def gpu_pod(cluster: Cluster, tmp_path: Path, sysfs: Path) -> None:
+    """The check of a pod with the GPUs of a node of tacc."""
+    context = context_of("tacc")
+    base = ImageReference(repository="registry.ml.tacc.example.org:5000/strata/pod-base", digest=DIGEST)
+    offered = {GPU_NODE: {"nvidia.com/gpu": 1}}
+    assert tmp_path
+    check: Any = cluster_checks.test_gpu_pod_sees_its_cards
+    images = ImageOutputs(images={"pod-base": base})
+    check(context, cluster, "check", images, offered, lambda _: LocalHost(sysfs))
+
+
+def smi(programs: Path, *lines: str) -> Path:
+    """A program in the place of nvidia-smi."""
+    programs.mkdir(exist_ok=True)
+    (programs / "nvidia-smi").write_text("#!/bin/sh\n" + "".join(f"echo {line}\n" for line in lines))
+    (programs / "nvidia-smi").chmod(0o755)
+    return programs
+
+
+def test_a_pod_asks_the_driver_for_real_gpus(tmp_path: Path) -> None:
+    sysfs = devices(tmp_path / "sysfs", V100)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(AssertionError, match="nvidia-smi in the pod"):
+        gpu_pod(Cluster([], [], tmp_path / "empty"), tmp_path, sysfs)
+    with pytest.raises(AssertionError):
+        gpu_pod(Cluster([], [], smi(tmp_path / "other", "00000000:AF:00.0")), tmp_path, sysfs)
+
+
+def test_images_are_the_sites_or_those_that_its_charts_pin() -> None:
+    site = context_of("tacc").site
+    own = ImageReference(repository=f"registry.{site.domain}:5000/strata/pod-base", digest=DIGEST)
+    images = ImageOutputs(images={"pod-base": own})
+    tag = load_versions().charts["nvidia-device-plugin"].image_tags[PLUGIN_IMAGE]
+    plugin = container_of(f"{PLUGIN_IMAGE}:{tag}", f"{PLUGIN_IMAGE}@sha256:{'1' * 64}", "gpu")
+    ours = container_of(str(own), str(own), "strata-system")
+    users = container_of("docker.io/library/python:3", f"docker.io/library/python@{DIGEST}", "icicle")
+    upstream = container_of("quay.io/calico/node:v3", f"quay.io/calico/node@{DIGEST}")
+    check: Any = cluster_checks.test_images_come_from_the_site
+    check(site, Cluster([], [plugin, ours, users, upstream]), images)
+    for wrong in (
+        container_of(f"{PLUGIN_IMAGE}:v0", f"{PLUGIN_IMAGE}@{DIGEST}", "gpu"),
+        container_of(own.repository, f"{own.repository}@sha256:{'2' * 64}", "strata-system"),
+        container_of("docker.io/library/python:3", f"docker.io/library/python@{DIGEST}", "strata-system"),
+    ):
+        with pytest.raises(AssertionError):
+            check(site, Cluster([], [wrong]), images)
+
+
+def test_cards_of_instances_and_machines() -> None:
+    """Of an instance, nova's flavor counts, and site.yaml where the cloud hides that from members; of a machine, site.yaml."""
+    instance = {"id": "1", "name": GPU_NODE, "address": "10.10.0.9", "flavor": "g1.v100", "roles": ("gpu_node",)}
+    outputs = CloudOutputs.model_validate({"instances": {GPU_NODE: instance}, "networks": {}})
+    for specs, expected in ((None, 1), ({"pci_passthrough:alias": "V100:2"}, 2)):
+        flavor = SimpleNamespace(extra_specs=specs)
+        cloud = SimpleNamespace(compute=SimpleNamespace(get_server=lambda _, f=flavor: SimpleNamespace(flavor=f)))
+        request: Any = SimpleNamespace(getfixturevalue=lambda _, cloud=cloud: cloud)
+        cards = cluster_checks.cards_of.__wrapped__(context_of("tacc").site, outputs, request)
+        assert cards(GPU_NODE) == {"nvidia.com/gpu": expected}
+    machines = cluster_checks.cards_of.__wrapped__(context_of("nautilus").site, None, None)
+    assert machines("calit2-fiona8-1") == {"nvidia.com/gpu": 8}
+    assert machines("calit2-dtn-1") == {}
+
+
+def test_a_site_of_machines_has_nodes_to_check() -> None:
+    machines = cluster_checks.machines.__wrapped__(context_of("metal").site, None)
+    assert {machine.name for machine in machines} == {"control-1", "worker-1", "worker-2"}
