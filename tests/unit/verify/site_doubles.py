@@ -52,9 +52,15 @@ class LocalHost:
 class Cluster:
     """kubectl of a cluster with some nodes and pods, whose pods for checks run here."""
 
-    def __init__(self, nodes: list[dict[str, Any]], pods: list[dict[str, Any]], programs: Path | None = None) -> None:
+    def __init__(
+        self,
+        nodes: list[dict[str, Any]],
+        pods: list[dict[str, Any]],
+        programs: Path | None = None,
+        device_files: Path | None = None,
+    ) -> None:
         self._lists = {"nodes": nodes, "pods": pods}
-        self._programs = programs
+        self._programs, self._device_files = programs, device_files
         self._created: dict[str, dict[str, Any]] = {}
 
     def __call__(self, *arguments: str, input: str | None = None, **_: Any) -> str:
@@ -66,7 +72,8 @@ class Cluster:
         if "logs" in arguments:
             command = self._created[arguments[arguments.index("logs") + 1]]["spec"]["containers"][0]["command"]
             path = f"{self._programs}:/usr/bin:/bin"
-            return subprocess.check_output(command, text=True, env={"PATH": path})
+            here = [word.replace("/dev/nvidia", f"{self._device_files}/nvidia") for word in command]
+            return subprocess.check_output(here, text=True, env={"PATH": path})
         if "delete" in arguments:
             return ""
         if "pod" in arguments:

@@ -164,12 +164,11 @@ def test_the_api_is_asked_with_the_clouds_ca() -> None:
         cloud_checks.test_api_lists_its_versions(missing, "compute")
 
 
-def gpu_pod(cluster: Cluster, tmp_path: Path, sysfs: Path) -> None:
+def gpu_pod(cluster: Cluster, sysfs: Path) -> None:
     """The check of a pod with the GPUs of a node of tacc."""
     context = context_of("tacc")
     base = ImageReference(repository="registry.ml.tacc.example.org:5000/strata/pod-base", digest=DIGEST)
     offered = {GPU_NODE: {"nvidia.com/gpu": 1}}
-    assert tmp_path
     check: Any = cluster_checks.test_gpu_pod_sees_its_cards
     images = ImageOutputs(images={"pod-base": base})
     check(context, cluster, "check", images, offered, lambda _: LocalHost(sysfs))
@@ -184,12 +183,33 @@ def smi(programs: Path, *lines: str) -> Path:
 
 
 def test_a_pod_asks_the_driver_for_real_gpus(tmp_path: Path) -> None:
-    sysfs = devices(tmp_path / "sysfs", V100)
-    (tmp_path / "empty").mkdir()
+    sysfs, files, programs = devices(tmp_path / "sysfs", V100), tmp_path / "dev", tmp_path / "bin"
+    files.mkdir()
+    programs.mkdir()
+    cluster = Cluster([], [], programs, files)
     with pytest.raises(AssertionError, match="nvidia-smi in the pod"):
-        gpu_pod(Cluster([], [], tmp_path / "empty"), tmp_path, sysfs)
+        gpu_pod(cluster, sysfs)
+    smi(programs, "00000000:3B:00.0")
+    with pytest.raises(AssertionError):  # without a device file, no program of the pod opens the GPU
+        gpu_pod(cluster, sysfs)
+    (files / "nvidia0").touch()
+    gpu_pod(cluster, sysfs)
+    smi(programs, "00000000:AF:00.0")
     with pytest.raises(AssertionError):
-        gpu_pod(Cluster([], [], smi(tmp_path / "other", "00000000:AF:00.0")), tmp_path, sysfs)
+        gpu_pod(cluster, sysfs)
+
+
+def test_a_pod_without_gpus_that_sees_a_device_file_fails(tmp_path: Path) -> None:
+    context, files = context_of("tacc"), tmp_path / "dev"
+    files.mkdir()
+    nodes = {"worker-1": {"spec": {}}, GPU_NODE: {"spec": {"taints": [{"key": "nvidia.com/gpu"}]}}}
+    images = ImageOutputs(images={"pod-base": ImageReference(repository="registry/base", digest=DIGEST)})
+    check: Any = cluster_checks.test_cpu_pod_sees_no_card
+    arguments = (context.site, context, Cluster([], [], tmp_path, files), "check", images, (GPU_NODE,), nodes)
+    check(*arguments)
+    (files / "nvidia0").touch()
+    with pytest.raises(AssertionError, match="nvidia0"):
+        check(*arguments)
 
 
 def test_images_are_the_sites_or_those_that_its_charts_pin() -> None:
@@ -213,7 +233,7 @@ def test_images_are_the_sites_or_those_that_its_charts_pin() -> None:
 
 
 def test_cards_of_instances_and_machines() -> None:
-    """Of an instance, nova's flavor counts, and site.yaml where the cloud hides that from members; of a machine, site.yaml."""
+    """By nova's flavor, or by site.yaml where the cloud hides it from members or there is none."""
     instance = {"id": "1", "name": GPU_NODE, "address": "10.10.0.9", "flavor": "g1.v100", "roles": ("gpu_node",)}
     outputs = CloudOutputs.model_validate({"instances": {GPU_NODE: instance}, "networks": {}})
     for specs, expected in ((None, 1), ({"pci_passthrough:alias": "V100:2"}, 2)):
