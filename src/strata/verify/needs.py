@@ -29,6 +29,7 @@ from strata.site.installers import POD_NETWORK, runs_role
 
 needs = pytest.mark.needs
 """`@needs(CLUSTER, TENANTS)`, on a check; `pytestmark = needs(CLOUD)` for all checks of a file."""
+EXTERNAL_TOKEN = "external_issuer_token"  # noqa: S105 the name of a secret, not one
 INAPPLICABLE = pytest.StashKey[bool]()
 """Of a check that was skipped because the site does not declare what it needs."""
 
@@ -166,6 +167,18 @@ def _own_users(site: Site) -> bool:
     return own is not None and own.users is not None
 
 
+def _tokens_for_checks(site: Site) -> bool:
+    """Whether there is a token that services accept: of the site's own issuer, or one that the operator provides."""
+    if site.platform.services.external_issuer is None:
+        return issuer(site) is not None
+    return any(secret.name == EXTERNAL_TOKEN for secret in site.secrets)
+
+
+TOKENS_FOR_CHECKS = Need(
+    f"token for checks; if tokens come from outside, provide one by secrets: [{{name: {EXTERNAL_TOKEN}, source: "
+    "environment}]",
+    _tokens_for_checks,
+)
 OWN_USERS = Need("users in an issuer of its own", _own_users)
 EXTERNAL_ISSUER = Need(
     "platform.services.external_issuer", lambda site: site.platform.services.external_issuer is not None

@@ -27,13 +27,12 @@ from strata.site.context import SiteContext
 from strata.site.outputs import CloudOutputs, ImageOutputs
 from strata.site.paths import SitePaths
 from strata.site.secrets import SecretStore
-from strata.verify.needs import INAPPLICABLE, missing
+from strata.verify.needs import EXTERNAL_TOKEN, INAPPLICABLE, missing
 from strata.verify.tokens import NewUser, client_token
 from strata.verify.waiting import settled
 
 ISSUER_START_SECONDS = 300
 """In which the site's own issuer has answered after its first start, which `up` may not have waited for."""
-EXTERNAL_TOKEN = "external_issuer_token"  # noqa: S105 the name of a secret, not one
 
 if TYPE_CHECKING:
     from openstack.connection import Connection

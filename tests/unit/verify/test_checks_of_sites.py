@@ -236,17 +236,18 @@ def test_cards_of_instances_and_machines() -> None:
     """By nova's flavor, or by site.yaml where the cloud hides it from members or there is none."""
     instance = {"id": "1", "name": GPU_NODE, "address": "10.10.0.9", "flavor": "g1.v100", "roles": ("gpu_node",)}
     outputs = CloudOutputs.model_validate({"instances": {GPU_NODE: instance}, "networks": {}})
+    tacc, nautilus = context_of("tacc").site, context_of("nautilus").site
     for specs, expected in ((None, 1), ({"pci_passthrough:alias": "V100:2"}, 2)):
         flavor = SimpleNamespace(extra_specs=specs)
-        cloud = SimpleNamespace(compute=SimpleNamespace(get_server=lambda _, f=flavor: SimpleNamespace(flavor=f)))
-        request: Any = SimpleNamespace(getfixturevalue=lambda _, cloud=cloud: cloud)
-        cards = cluster_checks.cards_of.__wrapped__(context_of("tacc").site, outputs, request)
-        assert cards(GPU_NODE) == {"nvidia.com/gpu": expected}
-    machines = cluster_checks.cards_of.__wrapped__(context_of("nautilus").site, None, None)
-    assert machines("calit2-fiona8-1") == {"nvidia.com/gpu": 8}
-    assert machines("calit2-dtn-1") == {}
+        cloud: Any = SimpleNamespace(
+            compute=SimpleNamespace(get_server=lambda _, found=flavor: SimpleNamespace(flavor=found))
+        )
+        cards = cluster_checks.cards_on(GPU_NODE, tacc, outputs, lambda cloud=cloud: cloud)  # type: ignore[misc]
+        assert cards == {"nvidia.com/gpu": expected}
+    for name, found in (("calit2-fiona8-1", {"nvidia.com/gpu": 8}), ("calit2-dtn-1", {})):
+        assert cluster_checks.cards_on(name, nautilus, None, pytest.fail) == found
 
 
 def test_a_site_of_machines_has_nodes_to_check() -> None:
-    machines = cluster_checks.machines.__wrapped__(context_of("metal").site, None)
+    machines = cluster_checks.node_hosts(context_of("metal").site, None)
     assert {machine.name for machine in machines} == {"control-1", "worker-1", "worker-2"}

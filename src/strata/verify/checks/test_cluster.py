@@ -102,11 +102,16 @@ print(json.dumps({name: address(name) for name in sys.argv[1:]}))
 """
 
 
+def node_hosts(site: Site, outputs: CloudOutputs | None) -> tuple[SiteHost, ...]:
+    """The hosts that are nodes."""
+    wanted = {"kube_control_plane", "kube_node"}
+    return tuple(h for h in hosts(site, outputs) if wanted.intersection(h.roles))
+
+
 @pytest.fixture(scope="module")
 def machines(site: Site, cloud_outputs: CloudOutputs | None) -> tuple[SiteHost, ...]:
     """The hosts that are nodes."""
-    wanted = {"kube_control_plane", "kube_node"}
-    return tuple(h for h in hosts(site, cloud_outputs) if wanted.intersection(h.roles))
+    return node_hosts(site, cloud_outputs)
 
 
 @pytest.fixture(scope="module")
@@ -144,23 +149,23 @@ def namespace(kubectl: Kubectl) -> Iterator[str]:
     kubectl("delete", "namespace", name, "--wait=false")
 
 
+def cards_on(name: str, site: Site, outputs: CloudOutputs | None, cloud: Callable[[], Connection]) -> dict[str, int]:
+    """Extended resource to cards of a host: by nova's flavor for an instance, by site.yaml for a machine."""
+    instance = outputs.instances.get(name) if outputs else None
+    declared = accelerators_of_nodes(site).get(name, {})
+    if instance is None:
+        return by_resource(site, {kind: number for kind, number in declared.items() if number})
+    specs = cloud().compute.get_server(instance.id).flavor.extra_specs
+    # clouds may hide them from members; the flavor itself is compared with site.yaml (test_cloud)
+    return by_resource(site, declared if specs is None else flavor_cards(specs, site.accelerators.values()))
+
+
 @pytest.fixture(scope="module")
 def cards_of(
     site: Site, cloud_outputs: CloudOutputs | None, request: pytest.FixtureRequest
 ) -> Callable[[str], dict[str, int]]:
-    """Extended resource to cards of a host: by nova's flavor for an instance, by site.yaml for a machine."""
-
-    def count(name: str) -> dict[str, int]:
-        instance = cloud_outputs.instances.get(name) if cloud_outputs else None
-        declared = accelerators_of_nodes(site).get(name, {})
-        if instance is None:
-            return by_resource(site, {kind: number for kind, number in declared.items() if number})
-        cloud: Connection = request.getfixturevalue("cloud")
-        specs = cloud.compute.get_server(instance.id).flavor.extra_specs
-        # clouds may hide them from members; the flavor itself is compared with site.yaml (test_cloud)
-        return by_resource(site, declared if specs is None else flavor_cards(specs, site.accelerators.values()))
-
-    return count
+    """Extended resource to cards, of a host by its name."""
+    return lambda name: cards_on(name, site, cloud_outputs, lambda: request.getfixturevalue("cloud"))
 
 
 @pytest.fixture(scope="module")

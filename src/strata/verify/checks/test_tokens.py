@@ -20,7 +20,7 @@ from strata.catalogue.site import issuer, needed
 from strata.models import Site
 from strata.site.context import SiteContext
 from strata.verify.forgeries import FORGERIES, Signer, site_signer
-from strata.verify.needs import TOKENS, needs
+from strata.verify.needs import TOKENS, TOKENS_FOR_CHECKS, needs
 from strata.verify.waiting import settled
 
 pytestmark = needs(TOKENS)
@@ -93,6 +93,7 @@ def signer(context: SiteContext, site: Site, request: pytest.FixtureRequest) -> 
     return site_signer(request.getfixturevalue("http"), own, context.secrets.get(own.signing_key))
 
 
+@needs(TOKENS_FOR_CHECKS)
 def test_services_accept_the_issuers_tokens(
     endpoints: list[TokenEndpoint], signer: Signer, site: Site, issuer_token: Callable[[str], str]
 ) -> None:
