@@ -150,6 +150,9 @@ def test_a_hypervisor_of_two_kinds_is_in_both_aggregates() -> None:
     cloud_checks.test_aggregates_keep_kinds_apart(found(), model)
     with pytest.raises(AssertionError, match="server-1"):
         cloud_checks.test_aggregates_keep_kinds_apart(found("t4"), model)
+    kinds["server-2"] += ("t4",)
+    with pytest.raises(AssertionError, match="server-2"):
+        cloud_checks.test_aggregates_keep_kinds_apart(found(), model)
 
 
 def test_hypervisors_may_have_more_than_site_yaml_counts_on() -> None:
@@ -186,10 +189,10 @@ def test_the_api_is_asked_with_the_clouds_ca() -> None:
     plain = requests.Session()
     plain.mount("https://", Transport())
     session = Session(session=plain, verify="/etc/campus/ca.pem")
-    for url in ("https://cloud.example.org/compute/v2.1/0123", "https://cloud.example.org/compute"):
+    for url in ("https://v2.example.org/compute/v2.1/0123", "https://v2.example.org/compute"):
         cloud: Any = SimpleNamespace(session=session, endpoint_for=lambda _, url=url: url)
         cloud_checks.test_api_lists_its_versions(cloud, "compute")
-    assert asked == [("https://cloud.example.org/compute/", "/etc/campus/ca.pem")] * 2
+    assert asked == [("https://v2.example.org/compute/", "/etc/campus/ca.pem")] * 2
     missing: Any = SimpleNamespace(session=session, endpoint_for=lambda _: None)
     with pytest.raises(AssertionError, match="lists no compute"):
         cloud_checks.test_api_lists_its_versions(missing, "compute")
