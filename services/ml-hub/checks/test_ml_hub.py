@@ -219,7 +219,9 @@ def test_as_many_pods_as_the_site_says(kubectl: Kubectl, hub_model: MlHub, site:
 
 
 @pytest.fixture(scope="module")
-def sql(site: Site, hub_model: MlHub, cloud_outputs: CloudOutputs, host: Callable[[str], Host]) -> Callable[[str], str]:
+def sql(
+    site: Site, hub_model: MlHub, cloud_outputs: CloudOutputs | None, host: Callable[[str], Host]
+) -> Callable[[str], str]:
     """Asks the model hub's database on its own host, as PostgreSQL's administrator."""
     assert hub_model
     servers = hosts_with("postgresql", site, cloud_outputs)

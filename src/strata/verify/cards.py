@@ -3,47 +3,141 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from strata.models.accelerators import Accelerator
-from strata.provider.base import SIMULATED_CARDS
 
 if TYPE_CHECKING:
     from testinfra.host import Host
 
+ALIAS = "pci_passthrough:alias"
+RESOURCE_CLASS = "CUSTOM_PCI_"
+"""Prefix of the resource class that nova gives PCI devices in placement, before vendor and product."""
+CARD_CLASSES = ("0x03", "0x12")
+"""Beginnings of sysfs' `class`: display controllers, GPUs without outputs among them, and processing accelerators."""
 _POD = """
-import json, os, re, subprocess, sys
-def addresses():
-    if os.path.isdir(sys.argv[1]):
-        return os.listdir(sys.argv[1])
-    query = ["nvidia-smi", "--query-gpu=pci.bus_id", "--format=csv,noheader"]
-    try:
-        listed = subprocess.run(query, capture_output=True, text=True, check=True).stdout
-    except (OSError, subprocess.CalledProcessError):
-        return []
-    # eight digits of the domain, where sysfs has four
-    return [re.sub("^0000(?=[0-9a-f]{4}:)", "", line.strip().lower()) for line in listed.splitlines() if line.strip()]
-given = os.environ.get("NVIDIA_VISIBLE_DEVICES", "")
-print(json.dumps({"variable": "" if given in ("void", "none") else given, "addresses": sorted(addresses())}))
+import glob, json, os, re, subprocess, sys
+query = ["nvidia-smi", "--query-gpu=pci.bus_id", "--format=csv,noheader"]
+try:
+    listed = subprocess.run(query, capture_output=True, text=True)
+    lines, problem = listed.stdout.splitlines() if listed.returncode == 0 else [], ""
+    problem = "" if listed.returncode == 0 else (listed.stdout + listed.stderr).strip()
+except OSError as error:
+    lines, problem = [], str(error)
+# eight digits of the domain, where sysfs has four
+driver = [re.sub("^0000(?=[0-9a-f]{4}:)", "", line.strip().lower()) for line in lines if line.strip()]
+given = {name: value for name, value in os.environ.items() if name.endswith("_VISIBLE_DEVICES")}
+print(json.dumps({
+    "variables": {name: value for name, value in given.items() if value not in ("", "void", "none")},
+    "directories": sorted(name for root in sys.argv[1:] if os.path.isdir(root) for name in os.listdir(root)),
+    "files": sorted(glob.glob("/dev/nvidia[0-9]*")),
+    "driver": sorted(driver),
+    "problem": problem,
+}))
 """
-POD_COMMAND = ["python3", "-c", _POD, SIMULATED_CARDS]
-"""Prints the variable with the devices of a container, and the PCI addresses of the GPUs that it sees."""
 
 
-def host_cards(host: Host, directories: Sequence[str], kinds: Iterable[Accelerator]) -> dict[str, str]:
-    """PCI address to vendor:product of a host's accelerators.
+@dataclass(frozen=True)
+class PodCards:
+    """What a container sees of cards.
+
+    Args:
+        variables: of the environment that name devices, by name.
+        directories: PCI addresses below the directories of cards without hardware.
+        files: device files of NVIDIA's GPUs.
+        driver: PCI addresses that nvidia-smi lists.
+        problem: why nvidia-smi lists none.
+    """
+
+    variables: Mapping[str, str]
+    directories: Sequence[str]
+    files: Sequence[str]
+    driver: Sequence[str]
+    problem: str
+
+    @property
+    def none(self) -> bool:
+        """Whether the container sees no card in any way."""
+        return not (self.variables or self.directories or self.files or self.driver)
+
+
+def pod_command(directories: Iterable[str]) -> list[str]:
+    """The command of a container that prints the fields of PodCards as JSON.
+
+    Args:
+        directories: the provider's; a container has its own view of those below /sys, with every device of the node.
+    """
+    return ["python3", "-c", _POD, *(root for root in directories if not root.startswith("/sys/"))]
+
+
+@dataclass(frozen=True)
+class Device:
+    """A PCI device of a host.
+
+    Args:
+        pci_id: vendor and product, 10de:1db4.
+        code: its class as in sysfs, 0x030200.
+    """
+
+    pci_id: str
+    code: str
+
+
+def host_devices(host: Host, directories: Sequence[str]) -> dict[str, Device]:
+    """PCI address to device of a host.
 
     Args:
         host: over SSH.
         directories: in the form of /sys/bus/pci/devices; the first that exists counts.
-        kinds: those of the site; other PCI devices do not count.
+
+    Raises:
+        AssertionError: none of them exists.
     """
     listing = host.check_output(
-        f"for root in {shlex.join(directories)}; do [ -d $root ] && break; done; cd $root && "
-        "for d in *; do [ -r $d/device ] && echo $d $(cat $d/vendor) $(cat $d/device); done; true"
+        f"for root in {shlex.join(directories)}; do [ -d $root ] && break; done; cd $root || exit 1; "
+        "for d in *; do if [ -r $d/device ]; then echo $d $(cat $d/vendor) $(cat $d/device) $(cat $d/class); fi; done"
     )
-    known = {card.pci_id for card in kinds}
     rows = [line.split() for line in listing.splitlines()]
-    found = {address: f"{vendor[2:]}:{product[2:]}" for address, vendor, product in rows}
-    return {address: card for address, card in found.items() if card in known}
+    return {row[0]: Device(f"{row[1][2:]}:{row[2][2:]}", row[3] if len(row) > 3 else "") for row in rows}
+
+
+def known_cards(devices: Mapping[str, Device], kinds: Iterable[Accelerator]) -> dict[str, str]:
+    """PCI address to vendor:product of the devices that are accelerators of these kinds."""
+    known = {card.pci_id for card in kinds}
+    return {address: device.pci_id for address, device in devices.items() if device.pci_id in known}
+
+
+def any_cards(devices: Mapping[str, Device], kinds: Iterable[Accelerator]) -> dict[str, str]:
+    """As known_cards, with the other cards of the same vendors: the cloud may have kinds that the site does not list.
+    The display of a virtual machine is of another vendor."""
+    kinds = list(kinds)
+    vendors = {card.vendor_id for card in kinds}
+    return known_cards(devices, kinds) | {
+        address: device.pci_id
+        for address, device in devices.items()
+        if device.pci_id.partition(":")[0] in vendors and device.code.startswith(CARD_CLASSES)
+    }
+
+
+def flavor_cards(extra_specs: Mapping[str, str], kinds: Iterable[Accelerator]) -> Counter[str]:
+    """Cards that a flavor of nova requests, by kind, from PCI aliases and resource classes of PCI devices.
+
+    Args:
+        extra_specs: of the flavor.
+        kinds: those of the site; an alias of another name counts as itself.
+    """
+    kinds = list(kinds)
+    by_alias = {card.kind.lower(): card.kind for card in kinds}
+    by_class = {f"{RESOURCE_CLASS}{card.vendor_id}_{card.product_id}".upper(): card.kind for card in kinds}
+    found: Counter[str] = Counter()
+    for entry in filter(None, (one.strip() for one in extra_specs.get(ALIAS, "").split(","))):
+        alias, _, count = entry.partition(":")
+        found[by_alias.get(alias.lower(), alias)] += int(count or 1)
+    for key, value in extra_specs.items():
+        resource, _, name = key.partition(":")
+        if resource.startswith("resources") and name.upper() in by_class:
+            found[by_class[name.upper()]] += int(value)
+    return found

@@ -7,7 +7,7 @@ import os
 import socket
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,12 +27,12 @@ from strata.site.context import SiteContext
 from strata.site.outputs import CloudOutputs, ImageOutputs
 from strata.site.paths import SitePaths
 from strata.site.secrets import SecretStore
+from strata.verify.needs import EXTERNAL_TOKEN, INAPPLICABLE, missing
 from strata.verify.tokens import NewUser, client_token
 from strata.verify.waiting import settled
 
 ISSUER_START_SECONDS = 300
 """In which the site's own issuer has answered after its first start, which `up` may not have waited for."""
-EXTERNAL_TOKEN = "external_issuer_token"  # noqa: S105 the name of a secret, not one
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -47,8 +47,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Registers the mark of the tests that need a running site."""
+    """Registers the mark of the tests that need a running site, and that of what checks need of it."""
     config.addinivalue_line("markers", "lab: needs the running site; set here, never by hand")
+    config.addinivalue_line("markers", "needs(*needs): what a site must declare (strata.verify.needs); else skipped")
 
 
 def needs_site(item: pytest.Item) -> bool:
@@ -65,12 +66,45 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.lab)
 
 
+_CONTEXT = pytest.StashKey[SiteContext]()
+
+
+def _context(config: pytest.Config) -> SiteContext:
+    """The site that a run is about, read once."""
+    if _CONTEXT not in config.stash:
+        name = config.getoption("--strata-site") or os.environ.get("STRATA_TEST_SITE") or "lab"
+        config.stash[_CONTEXT] = SiteContext.load(find_site(str(name)))
+    return config.stash[_CONTEXT]
+
+
+@pytest.hookimpl(tryfirst=True)  # before the fixtures connect to what the site does not have
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skips a check of something that the site does not declare."""
+    if item.get_closest_marker("needs") is None:
+        return
+    site = _context(item.config).site
+    if need := missing(item, site):
+        item.stash[INAPPLICABLE] = True
+        pytest.skip(f"site {site.name} has no {need.what}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A check that says what it needs, has all of it, and skips itself nevertheless has failed."""
+    report = yield
+    if report.skipped and INAPPLICABLE not in item.stash and item.get_closest_marker("needs") is not None:
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        report.outcome = "failed"
+        report.longrepr = f"not checked, although site.yaml declares it: {reason.removeprefix('Skipped: ')}"
+    return report
+
+
 @pytest.fixture(scope="session")
 def context(request: pytest.FixtureRequest) -> SiteContext:
     """The site under proof, the lab unless another is named; skips where it does not run."""
-    name = request.config.getoption("--strata-site") or os.environ.get("STRATA_TEST_SITE") or "lab"
-    found = SiteContext.load(find_site(str(name)))
+    found = _context(request.config)
     if found.cloud_outputs is None and found.site.cloud is not None:
+        name = found.site.name
         pytest.skip(f"site {name} is not up: `strata up {name}`")
     return found
 
@@ -94,12 +128,9 @@ def secrets(context: SiteContext) -> SecretStore:
 
 
 @pytest.fixture(scope="module")
-def cloud_outputs(context: SiteContext) -> CloudOutputs:
-    """What the cloud layer made."""
-    outputs = context.cloud_outputs
-    if outputs is None:
-        pytest.skip(f"site {context.site.name} has no cloud layer")
-    return outputs
+def cloud_outputs(context: SiteContext) -> CloudOutputs | None:
+    """What the cloud layer made; None on a site of machines."""
+    return context.cloud_outputs
 
 
 @pytest.fixture(scope="module")

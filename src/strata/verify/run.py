@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import sys
 import time
+from collections import Counter
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -131,13 +132,26 @@ def run_checks(context: SiteContext, *, quiet: bool = False, keyword: str | None
     return verification
 
 
+def unchecked_areas(verification: Verification) -> list[str]:
+    """The areas of which no check ran, each since the site declares nothing of it."""
+    areas = dict.fromkeys(r.area for r in verification.results)
+    ran = {r.area for r in verification.results if r.state != "skipped"}
+    return [area for area in areas if area not in ran]
+
+
 def print_table(console: Console, verification: Verification) -> None:
-    """One line per area with counts."""
+    """One line per area with counts, then why checks were skipped, and the areas that were not checked at all."""
     table = Table("area", "passed", "failed", "skipped", title=f"verify {verification.site}", title_justify="left")
     for area in dict.fromkeys(r.area for r in verification.results):
         states = [r.state for r in verification.results if r.area == area]
         table.add_row(area, *(str(states.count(s)) for s in ("passed", "failed", "skipped")))
     console.print(table)
+    reasons = Counter(r.reason for r in verification.results if r.state == "skipped")
+    for reason, number in reasons.most_common():
+        console.print(f"skipped {number}: {reason}", markup=False, highlight=False, style="dim", soft_wrap=True)
+    if areas := unchecked_areas(verification):
+        text = f"not checked, since the site does not have it: {', '.join(areas)}"
+        console.print(text, markup=False, highlight=False, style="yellow", soft_wrap=True)
     verdict = "[green]verified[/]" if verification.passed else "[red]not verified[/]"
     console.print(f"{verdict} in {verification.seconds:.0f} s", highlight=False)
 
@@ -147,5 +161,6 @@ def as_json(verification: Verification) -> dict[str, object]:
     return {
         "site": verification.site,
         "passed": verification.passed,
+        "unchecked_areas": unchecked_areas(verification),
         "checks": [asdict(r) for r in verification.results],
     }

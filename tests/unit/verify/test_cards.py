@@ -10,32 +10,23 @@ from pathlib import Path
 
 import pytest
 import testinfra
+from tests.unit.verify.site_doubles import V100, devices
 
 from strata.models import find_site, load_site
 from strata.models.accelerators import CATALOGUE
 from strata.provider import provider_of
-from strata.verify.cards import POD_COMMAND, host_cards
-
-V100 = ("0000:3b:00.0", "0x10de", "0x1db4")
-
-
-def devices(root: Path, *cards: tuple[str, str, str]) -> Path:
-    """A directory in the form of /sys/bus/pci/devices."""
-    for address, vendor, product in cards:
-        (root / address).mkdir(parents=True)
-        (root / address / "vendor").write_text(f"{vendor}\n")
-        (root / address / "device").write_text(f"{product}\n")
-    return root
+from strata.provider.base import SYSFS_CARDS
+from strata.verify.cards import PodCards, host_devices, known_cards, pod_command
 
 
 def test_the_first_directory_that_exists_counts_and_other_devices_do_not(tmp_path: Path) -> None:
     host = testinfra.get_host("local://")
-    network_card = ("0000:01:00.0", "0x8086", "0x1572")
-    sysfs = devices(tmp_path / "sysfs", V100, network_card)
+    sysfs = devices(tmp_path / "sysfs", V100, ("0000:01:00.0", "0x8086", "0x1572", "0x020000"))
     lab = tmp_path / "lab"
-    assert host_cards(host, (str(lab), str(sysfs)), CATALOGUE.values()) == {"0000:3b:00.0": "10de:1db4"}
+    found = host_devices(host, (str(lab), str(sysfs)))
+    assert known_cards(found, CATALOGUE.values()) == {"0000:3b:00.0": "10de:1db4"}
     lab.mkdir()  # an instance that was given no card
-    assert host_cards(host, (str(lab), str(sysfs)), CATALOGUE.values()) == {}
+    assert host_devices(host, (str(lab), str(sysfs))) == {}
 
 
 @pytest.mark.parametrize("site", ["lab", "tacc", "nautilus"])
@@ -44,20 +35,23 @@ def test_a_lab_never_counts_the_hardware_of_its_machine(site: str) -> None:
     assert ("/sys/bus/pci/devices" in directories) == (site != "lab")
 
 
-def seen(directory: Path, programs: Path, given: str) -> dict[str, object]:
+def seen(directory: Path, programs: Path, given: str) -> PodCards:
     """What the program prints in a pod."""
     environment = {"PATH": f"{programs}:{os.environ['PATH']}", "NVIDIA_VISIBLE_DEVICES": given}
-    command = [sys.executable, *POD_COMMAND[1:-1], str(directory)]
-    found: dict[str, object] = json.loads(subprocess.check_output(command, env=environment, text=True))
-    return found
+    command = [sys.executable, *pod_command([str(directory), SYSFS_CARDS])[1:]]
+    return PodCards(**json.loads(subprocess.check_output(command, env=environment, text=True)))
 
 
-def test_a_pod_reads_the_labs_files_or_asks_the_driver(tmp_path: Path) -> None:
+def test_a_pod_reads_the_labs_files_and_asks_the_driver(tmp_path: Path) -> None:
     lab, programs = tmp_path / "lab", tmp_path / "bin"
     programs.mkdir()
-    assert seen(lab, programs, "void") == {"variable": "", "addresses": []}
+    nothing = seen(lab, programs, "void")
+    assert nothing.none
+    assert "nvidia-smi" in nothing.problem
     (programs / "nvidia-smi").write_text("#!/bin/sh\necho 00000000:AF:00.0\necho 00000000:3B:00.0\n")
     (programs / "nvidia-smi").chmod(0o755)
-    assert seen(lab, programs, "GPU-1,GPU-2")["addresses"] == ["0000:3b:00.0", "0000:af:00.0"]
+    found = seen(lab, programs, "GPU-1,GPU-2")
+    assert (found.driver, found.problem, found.none) == (["0000:3b:00.0", "0000:af:00.0"], "", False)
     devices(lab, V100)
-    assert seen(lab, programs, V100[0]) == {"variable": V100[0], "addresses": [V100[0]]}
+    found = seen(lab, programs, V100[0])
+    assert (found.variables, found.directories) == ({"NVIDIA_VISIBLE_DEVICES": V100[0]}, [V100[0]])

@@ -6,13 +6,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-import pytest
-
 from strata.access.backups import ARCHIVE, PROGRAM, ROLE, UNIT, archive_hosts, snapshots
 from strata.access.postgresql_restore import ITEM
 from strata.catalogue.backup_items import backup_items
 from strata.site.context import SiteContext
 from strata.site.hosts import hosts_with
+from strata.verify.needs import ARCHIVED_POSTGRESQL, BACKUPS, needs
 from strata.verify.waiting import settled
 
 if TYPE_CHECKING:
@@ -25,11 +24,10 @@ def wait_for_run(connection: Host) -> None:
     settled(lambda: connection.check_output(state).strip(), lambda found: found != "activating")
 
 
+@needs(BACKUPS)
 def test_backups_are_recent(context: SiteContext, host: Callable[[str], Host]) -> None:
     """Each export and database has a recent backup or waits for its first, and its last snapshot can be restored."""
     found = hosts_with(ROLE, context.site, context.cloud_outputs)
-    if not found:
-        pytest.skip(f"site {context.site.name} has no host with the role {ROLE}")
     for machine in found:
         connection = host(machine.name)
         assert connection.service("strata-backup.timer").is_running, machine.name
@@ -47,11 +45,10 @@ def test_backups_are_recent(context: SiteContext, host: Callable[[str], Host]) -
                 assert "would restore" in connection.check_output(command)
 
 
+@needs(ARCHIVED_POSTGRESQL)
 def test_postgresql_is_archived(context: SiteContext, host: Callable[[str], Host]) -> None:
     """The PostgreSQL primary archives WAL now, its backups are recent, and the last can be restored."""
     servers = archive_hosts(context)
-    if not servers:
-        pytest.skip(f"site {context.site.name} does not archive PostgreSQL")
     roles = {machine.name: host(machine.name).check_output(f"{ARCHIVE.path} role").strip() for machine in servers}
     primaries = [name for name, role in roles.items() if role == "primary"]
     assert len(primaries) == 1, roles

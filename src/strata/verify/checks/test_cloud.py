@@ -2,55 +2,75 @@
 
 from __future__ import annotations
 
+import re
 import secrets
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 import pytest
-import requests
 import testinfra
 
+from strata.cloud.arguments import flavor_arguments
+from strata.cloud.flavor import GPU_KEY, WITHOUT, FlavorArgs
 from strata.models import Site
 from strata.models.cloud import Cloud
 from strata.models.compute import Flavor, Instance
+from strata.platform.nvidia_device_plugin import nvidia_kinds
 from strata.site.context import SiteContext
 from strata.site.outputs import CloudOutputs
-from strata.verify.cards import host_cards
+from strata.verify.cards import any_cards, flavor_cards, host_devices, known_cards
+from strata.verify.needs import (
+    ADMINISTRATOR,
+    AGGREGATES,
+    CARD_INSTANCES,
+    CLOUD,
+    FLAVORS,
+    HYPERVISORS,
+    INSTANCES,
+    OPENSTACK_UNITS,
+    PASSED_CARDS,
+    PLAIN_INSTANCES,
+    needs,
+)
 from strata.verify.waiting import settled
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
     from testinfra.host import Host
 
-SERVICES = ("identity", "placement", "image", "network", "compute")
-SCOPE = "aggregate_instance_extra_specs:gpu"
+pytestmark = needs(CLOUD)
+SERVICES = (
+    "identity",
+    pytest.param("placement", marks=needs(ADMINISTRATOR)),  # a member needs none, and few clouds show it to members
+    "image",
+    "network",
+    "compute",
+)
+VERSION = re.compile(r"(?<!/)/v[0-9][^/]*(/.*)?$")
+"""The end of a service's URL that selects a version of its API."""
 BUILD_SECONDS = 180.0
 RESTART_SECONDS = 120.0
 
 
 @pytest.fixture(scope="module")
 def model(site: Site) -> Cloud:
-    """The cloud as the site file describes it; skips where there is none."""
-    if site.cloud is None:
-        pytest.skip(f"site {site.name} has no cloud")
+    """The cloud as the site file describes it."""
+    assert site.cloud is not None
     return site.cloud
 
 
 @pytest.fixture(scope="module")
-def servers(cloud: Connection, model: Cloud, cloud_outputs: CloudOutputs) -> dict[str, Any]:
+def servers(cloud: Connection, model: Cloud, cloud_outputs: CloudOutputs | None) -> dict[str, Any]:
     """What nova says about each declared instance, by name."""
+    assert cloud_outputs is not None
     return {i.name: cloud.compute.get_server(cloud_outputs.instances[i.name].id) for i in model.instances}
 
 
 @pytest.fixture(scope="module")
 def controller(context: SiteContext, ssh_config: str) -> Host:
-    """The cloud's controller over SSH; skips where others run the cloud."""
-    controllers = context.provider.hosts()
-    if not controllers:
-        pytest.skip(f"the cloud of site {context.site.name} is an existing one, whose controllers are out of reach")
-    return testinfra.get_host(f"ssh://root@{controllers[0].address}", ssh_config=ssh_config)
+    """The cloud's controller over SSH."""
+    return testinfra.get_host(f"ssh://root@{context.provider.hosts()[0].address}", ssh_config=ssh_config)
 
 
 def flavor_of(model: Cloud, instance: Instance) -> Flavor:
@@ -58,17 +78,13 @@ def flavor_of(model: Cloud, instance: Instance) -> Flavor:
     return next(f for f in model.flavors if f.name == instance.flavor)
 
 
-@pytest.fixture
-def cards(context: SiteContext, host: Callable[[str], Host]) -> Callable[[str], dict[str, str]]:
-    """Address to vendor:product of each accelerator that an instance was given, by its name."""
-    return lambda name: host_cards(host(name), context.provider.pci_directories, context.site.accelerators.values())
-
-
 @pytest.mark.parametrize("service", SERVICES)
 def test_api_lists_its_versions(cloud: Connection, service: str) -> None:
     """The API of each OpenStack service responds and lists its versions."""
-    endpoint = urlsplit(str(cloud.session.get_endpoint(service_type=service, interface="public")))
-    answer = requests.get(f"{endpoint.scheme}://{endpoint.netloc}/", timeout=30)
+    endpoint = cloud.endpoint_for(service)
+    assert endpoint, f"the catalog of the cloud lists no {service}"
+    # the session trusts the CA of clouds.yaml
+    answer = cloud.session.get(f"{VERSION.sub('', endpoint.rstrip('/'))}/", authenticated=False, raise_exc=False)
     assert answer.status_code in (200, 300), answer.text[:200]
     versions = answer.json()["versions"]
     versions = versions["values"] if isinstance(versions, dict) else versions
@@ -76,133 +92,149 @@ def test_api_lists_its_versions(cloud: Connection, service: str) -> None:
     assert all(version["id"] for version in versions)
 
 
-@pytest.fixture
-def administered(site: Site, model: Cloud) -> Cloud:
-    """The cloud, of which the credentials show everything."""
-    if not model.administrator:
-        pytest.skip(f"site {site.name} has a member's credentials, to which the cloud shows no hypervisors")
-    return model
-
-
-def test_hypervisors_are_up(cloud: Connection, administered: Cloud) -> None:
-    """Each hypervisor is up and has the CPUs and memory set in site.yaml."""
+@needs(HYPERVISORS)
+def test_hypervisors_are_up(cloud: Connection, model: Cloud) -> None:
+    """Each hypervisor is up and has at least the CPUs and memory set in site.yaml."""
 
     def states() -> dict[str, tuple[str, str]]:
         return {h.name: (h.state, h.status) for h in cloud.compute.hypervisors(details=True)}
 
-    up = {expected.name: ("up", "enabled") for expected in administered.hypervisors}
+    up = {expected.name: ("up", "enabled") for expected in model.hypervisors}
     # nova calls one down whose report is late
     assert up.items() <= settled(states, lambda found: up.items() <= found.items()).items()
     found = {h.name: h for h in cloud.compute.hypervisors(details=True)}
-    for expected in administered.hypervisors:
+    for expected in model.hypervisors:
         hypervisor = found[expected.name]
         inventory = cloud.placement.get(f"/resource_providers/{hypervisor.id}/inventories").json()["inventories"]
-        assert inventory["VCPU"]["total"] == expected.vcpus
-        assert inventory["MEMORY_MB"]["total"] == expected.memory.mebibytes
+        # dedicated CPUs have a class of their own, and a hypervisor of dedicated ones only has no others
+        cpus = sum(inventory[kind]["total"] for kind in ("VCPU", "PCPU") if kind in inventory)
+        assert cpus >= expected.vcpus, f"{expected.name} has {cpus} CPUs, site.yaml counts on {expected.vcpus}"
+        memory, wanted = inventory["MEMORY_MB"]["total"], expected.memory.mebibytes
+        assert memory >= wanted, f"{expected.name} has {memory} MiB, site.yaml counts on {wanted} MiB"
 
 
-def test_aggregates_keep_kinds_apart(cloud: Connection, administered: Cloud) -> None:
-    """Each hypervisor is in the aggregate of its accelerator type, or in the one for none."""
-    kinds = {h: a.metadata["gpu"] for a in cloud.compute.aggregates() if "gpu" in a.metadata for h in a.hosts or []}
-    for hypervisor in administered.hypervisors:
-        assert kinds[hypervisor.name] in (list(hypervisor.accelerators) or ["none"])
+@needs(AGGREGATES)
+def test_aggregates_keep_kinds_apart(cloud: Connection, model: Cloud) -> None:
+    """Each hypervisor is in the aggregates of its accelerator types, or in the one for none."""
+    kinds: dict[str, set[str]] = defaultdict(set)
+    for aggregate in cloud.compute.aggregates():
+        for name in aggregate.hosts or []:
+            kinds[name].update({aggregate.metadata[GPU_KEY]} if GPU_KEY in aggregate.metadata else ())
+    ours = {WITHOUT, *(kind for hypervisor in model.hypervisors for kind in hypervisor.accelerators)}
+    for hypervisor in model.hypervisors:
+        assert kinds[hypervisor.name] & ours == (set(hypervisor.accelerators) or {WITHOUT}), hypervisor.name
 
 
-def test_flavors_ask_for_their_cards(cloud: Connection, model: Cloud) -> None:
-    """Each flavor has its size and requests exactly its accelerators; CPU flavors request hosts without any."""
+@needs(FLAVORS)
+def test_flavors_ask_for_their_cards(site: Site, cloud: Connection, model: Cloud) -> None:
+    """Each flavor has its size and requests exactly its accelerators; of those that Strata creates, CPU flavors request
+    hosts without any, where there are some."""
     found = {f.name: f for f in cloud.compute.flavors(get_extra_specs=True)}
-    for expected in model.flavors:
+    for expected, arguments in zip(model.flavors, flavor_arguments(model), strict=True):
+        assert expected.name in found, f"the cloud shows no flavor {expected.name}"
         flavor = found[expected.name]
         size = (expected.vcpus, expected.memory.mebibytes, expected.disk.gibibytes)
-        assert (flavor.vcpus, flavor.ram, flavor.disk) == size
-        asked = dict(p.split(":") for p in flavor.extra_specs.get("pci_passthrough:alias", "").split(",") if p)
-        assert {kind: int(count) for kind, count in asked.items()} == dict(expected.accelerators)
-        assert flavor.extra_specs[SCOPE] in (list(expected.accelerators) or ["none"])
+        assert (flavor.vcpus, flavor.ram, flavor.disk) == size, expected.name
+        specs = dict(flavor.extra_specs or {})
+        cards = {kind: count for kind, count in expected.accelerators.items() if count}
+        assert dict(flavor_cards(specs, site.accelerators.values())) == cards, expected.name
+        if not expected.existing:  # whoever made the others decides where their instances run
+            assert arguments.extra_specs().items() <= specs.items(), expected.name
 
 
+@needs(INSTANCES)
 def test_instances_run_where_they_should(model: Cloud, servers: dict[str, Any]) -> None:
     """Each declared instance is ACTIVE, on a hypervisor with the accelerators that it requests."""
-    holders = {h.name: set(h.accelerators) for h in model.hypervisors}
+    holders = {h.name: set(h.accelerators) for h in model.hypervisors} if model.administrator else {}
+    apart = {f.name: f.aggregate == WITHOUT and not f.existing for f in flavor_arguments(model)}
     for instance in model.instances:
         server = servers[instance.name]
         assert server.status == "ACTIVE", f"{instance.name}: {server.status} {(server.fault or {}).get('message', '')}"
-        if not model.administrator:
+        if not holders:
             continue  # the cloud does not say where
-        wanted = set(flavor_of(model, instance).accelerators)
-        held = holders[server.hypervisor_hostname]
-        assert wanted <= held, f"{instance.name} runs on {server.hypervisor_hostname}, which has {held or 'no cards'}"
-        if not wanted:
-            assert not held, f"{instance.name} needs no card and runs on {server.hypervisor_hostname}"
+        where = server.hypervisor_hostname
+        assert where in holders, f"{instance.name} runs on {where}, which cloud.hypervisors does not list"
+        wanted, held = set(flavor_of(model, instance).accelerators), holders[where]
+        assert wanted <= held, f"{instance.name} runs on {where}, which has {held or 'no cards'}"
+        if apart[instance.flavor]:
+            assert not held, f"{instance.name} needs no card and runs on {where}"
 
 
+@needs(INSTANCES)
 def test_instances_answer_on_ssh(model: Cloud, host: Callable[[str], Host]) -> None:
     """Each declared instance accepts the operator's SSH key and has the host name set in site.yaml."""
     for instance in model.instances:
         assert host(instance.name).check_output("hostname") == instance.name
 
 
+@needs(CARD_INSTANCES)
 def test_gpu_instances_see_their_cards_only(
-    site: Site, model: Cloud, servers: dict[str, Any], cards: Callable[[str], dict[str, str]]
+    context: SiteContext, model: Cloud, servers: dict[str, Any], host: Callable[[str], Host]
 ) -> None:
     """A GPU instance sees exactly the PCI devices that its flavor requests; no two instances see the same one."""
-    seen: Counter[tuple[str, str]] = Counter()
-    checked = 0
+    kinds, seen = context.site.accelerators, Counter[tuple[str, str]]()
     for instance in model.instances:
         wanted = flavor_of(model, instance).accelerators
         if not wanted:
             continue
-        found = cards(instance.name)
-        expected = Counter({site.accelerators[kind].pci_id: count for kind, count in wanted.items()})
+        found = known_cards(host_devices(host(instance.name), context.provider.pci_directories), kinds.values())
+        expected = Counter({kinds[kind].pci_id: count for kind, count in wanted.items()})
         assert Counter(found.values()) == expected, instance.name
-        seen.update((servers[instance.name].host_id, address) for address in found)
-        checked += 1
-    if not checked:
-        pytest.skip("the site declares no instance with a card")
+        if context.provider.simulates_accelerators:
+            seen.update((servers[instance.name].host_id, address) for address in found)
+        elif "gpu_node" in instance.roles and set(wanted).intersection(nvidia_kinds(context.site)):
+            # an instance numbers its PCI devices itself: only the GPU says which one it is
+            listed = host(instance.name).check_output("nvidia-smi --query-gpu=uuid --format=csv,noheader")
+            seen.update(("uuid", line.strip()) for line in listed.splitlines())
     assert [card for card, holders in seen.items() if holders > 1] == []
 
 
-def test_cpu_instances_see_no_card(model: Cloud, cards: Callable[[str], dict[str, str]]) -> None:
-    """A CPU instance sees no accelerator."""
-    plain = [i for i in model.instances if not flavor_of(model, i).accelerators]
-    if not plain:
-        pytest.skip("the site declares no instance without a card")
-    for instance in plain:
-        assert cards(instance.name) == {}, instance.name
+@needs(PLAIN_INSTANCES)
+def test_cpu_instances_see_no_card(context: SiteContext, model: Cloud, host: Callable[[str], Host]) -> None:
+    """A CPU instance sees no accelerator, neither one of the site's kinds nor another one of their vendors."""
+    for instance in model.instances:
+        if not flavor_of(model, instance).accelerators:
+            devices = host_devices(host(instance.name), context.provider.pci_directories)
+            assert any_cards(devices, context.site.accelerators.values()) == {}, instance.name
 
 
 @pytest.fixture
-def one_too_many(cloud: Connection, administered: Cloud) -> Iterator[Any]:
+def boot_image(context: SiteContext, cloud: Connection, model: Cloud) -> Any:
+    """The image that the first instance boots."""
+    known = context.provider.image_id(model.images[0])  # its name may be that of a later upload too
+    return cloud.image.find_image(known or model.images[0].name, ignore_missing=False)
+
+
+@pytest.fixture
+def one_too_many(cloud: Connection, model: Cloud, boot_image: Any) -> Iterator[Any]:
     """A flavor that requests one accelerator more than is free; removed after the check."""
     used: Counter[str] = Counter()
-    for instance in administered.instances:
-        used.update(flavor_of(administered, instance).accelerators)
+    for instance in model.instances:
+        used.update(flavor_of(model, instance).accelerators)
     total: Counter[str] = Counter()
-    for hypervisor in administered.hypervisors:
+    for hypervisor in model.hypervisors:
         total.update(hypervisor.accelerators)
-    offered = [(f, kind) for f in administered.flavors for kind in f.accelerators if kind in total]
-    if not offered:
-        pytest.skip("the site has no flavor with a card")
-    declared, kind = offered[0]
+    declared, kind = next((f, kind) for f in flavor_arguments(model) for kind in f.accelerators if kind in total)
     name = f"strata-verify-{secrets.token_hex(4)}"
-    # one CPU and little memory: nothing but the cards can be what is missing
-    flavor = cloud.compute.create_flavor(name=name, vcpus=1, ram=64, disk=1)
+    # one CPU, and what the image needs: nothing but the cards can be what is missing
+    disk = max(1, int(boot_image.min_disk or 0), -(-int(boot_image.virtual_size or 0) // 2**30))
+    flavor = cloud.compute.create_flavor(name=name, vcpus=1, ram=max(64, int(boot_image.min_ram or 0)), disk=disk)
     try:
-        specs = {
-            "pci_passthrough:alias": f"{kind}:{total[kind] - used[kind] + 1}",
-            SCOPE: next(iter(declared.accelerators)),
-        }
-        cloud.compute.create_flavor_extra_specs(flavor, specs)
+        # whoever made an existing flavor placed its instances otherwise
+        aggregate = None if declared.existing else declared.aggregate
+        wanted = FlavorArgs(name, 1, 64, 1, {kind: total[kind] - used[kind] + 1}, aggregate)
+        cloud.compute.create_flavor_extra_specs(flavor, wanted.extra_specs())
         yield flavor
     finally:
         cloud.compute.delete_flavor(flavor)
 
 
-def test_one_card_too_many_is_refused(cloud: Connection, model: Cloud, one_too_many: Any) -> None:
+@needs(PASSED_CARDS)
+def test_one_card_too_many_is_refused(cloud: Connection, model: Cloud, boot_image: Any, one_too_many: Any) -> None:
     """An instance that requests one accelerator more than is free fails with nova's reason."""
     network = cloud.network.find_network(model.networks[0].name, ignore_missing=False)
-    image = cloud.image.find_image(model.images[0].name, ignore_missing=False)
     server = cloud.compute.create_server(
-        name=one_too_many.name, flavor_id=one_too_many.id, image_id=image.id, networks=[{"uuid": network.id}]
+        name=one_too_many.name, flavor_id=one_too_many.id, image_id=boot_image.id, networks=[{"uuid": network.id}]
     )
     try:
         ended = settled(
@@ -217,6 +249,7 @@ def test_one_card_too_many_is_refused(cloud: Connection, model: Cloud, one_too_m
         cloud.compute.wait_for_delete(server, interval=1, wait=int(BUILD_SECONDS))
 
 
+@needs(OPENSTACK_UNITS)
 def test_services_are_units(controller: Host, model: Cloud) -> None:
     """Each OpenStack service is an active systemd unit that restarts on failure and logs to the journal."""
     units = ["keystone", "placement", "glance", "neutron", "neutron-rpc-server", "nova-api", "nova-conductor"]
@@ -234,6 +267,7 @@ def test_services_are_units(controller: Host, model: Cloud) -> None:
     assert wrong == {}
 
 
+@needs(OPENSTACK_UNITS)
 def test_killed_service_comes_back(controller: Host) -> None:
     """systemd restarts an OpenStack service that was killed."""
     unit = "neutron-rpc-server.service"

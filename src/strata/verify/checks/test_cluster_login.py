@@ -19,10 +19,12 @@ from strata.catalogue.issuer import Issuer, tenant_group
 from strata.models import Site
 from strata.site.context import SiteContext
 from strata.site.outputs import write_private
+from strata.verify.needs import CLUSTER, OWN_ISSUER, OWN_USERS, TENANTS, needs
 from strata.verify.pods import Kubectl
 from strata.verify.tokens import Login, NewUser
 from strata.verify.waiting import settled
 
+pytestmark = needs(CLUSTER, OWN_ISSUER)
 LEARN_SECONDS = 180.0
 """In which the API server has the keys of an issuer that just started; it asks every 10 s."""
 PASSWORD = secrets.token_hex(16)
@@ -35,8 +37,6 @@ def member(
     context: SiteContext, site: Site, own_issuer: Issuer, new_user: NewUser, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[str, As]]:
     """A member of the first tenant who logged in: the user's name, and `kubectl` as that user."""
-    if site.cluster is None or not site.platform.tenants:
-        pytest.skip(f"site {site.name} has no cluster or no tenants")
     directory = tmp_path_factory.mktemp("login")
     name, first = new_user(site.platform.tenants[0].name)
     with site_session(context) as browser:
@@ -59,6 +59,7 @@ def member(
         Path(directory, file).unlink()
 
 
+@needs(TENANTS, OWN_USERS)
 def test_a_member_is_known_to_the_cluster(member: tuple[str, As], site: Site) -> None:
     """kubectl with a user's login has the user's name and tenants, and no group of Kubernetes beside that of all
     authenticated users."""
@@ -68,6 +69,7 @@ def test_a_member_is_known_to_the_cluster(member: tuple[str, As], site: Site) ->
     assert sorted(found["groups"]) == [user_group(tenant_group(site.platform.tenants[0].name)), "system:authenticated"]
 
 
+@needs(TENANTS, OWN_USERS)
 def test_a_member_works_in_the_tenants_namespace(member: tuple[str, As], site: Site) -> None:
     """A tenant's member may run pods and read logs in the tenant's namespace, but not open it, raise its quota or take
     a name or an address of the site."""
@@ -82,6 +84,7 @@ def test_a_member_works_in_the_tenants_namespace(member: tuple[str, As], site: S
     assert "external IPs is denied" in said
 
 
+@needs(TENANTS, OWN_USERS)
 def test_a_member_reads_nothing_else(member: tuple[str, As], kubectl: Kubectl, site: Site) -> None:
     """A tenant's member reads nothing in any other namespace, and nothing of the cluster."""
     own = site.platform.tenants[0].name
@@ -95,10 +98,8 @@ def test_a_member_reads_nothing_else(member: tuple[str, As], kubectl: Kubectl, s
     assert said.count("Error from server (Forbidden)") == 4, said
 
 
-def test_a_login_needs_no_browser_beside_kubectl(own_issuer: Issuer, site: Site, http: requests.Session) -> None:
+def test_a_login_needs_no_browser_beside_kubectl(own_issuer: Issuer, http: requests.Session) -> None:
     """The issuer gives kubectl a code to log in with on another device."""
-    if site.cluster is None:
-        pytest.skip(f"site {site.name} has no cluster")
     document = http.get(f"{own_issuer.url}/.well-known/openid-configuration", timeout=30).json()
     form = {"client_id": CLIENT, "scope": "openid"}
     answer = http.post(document["device_authorization_endpoint"], data=form, timeout=30)

@@ -11,6 +11,7 @@ import pytest
 from strata.models import Site
 from strata.site.hosts import hosts_with
 from strata.site.outputs import CloudOutputs
+from strata.verify.needs import needs, role
 
 if TYPE_CHECKING:
     from testinfra.host import Host
@@ -45,15 +46,13 @@ $own stat --format='mode %A' "$file"
 """
 
 
+@needs(role("data_transfer"))
 def test_downloads_arrive_at_transfer_nodes(
     site: Site, request: pytest.FixtureRequest, host: Callable[[str], Host]
 ) -> None:
     """Each transfer node downloads a file into its folder; the folder's group can read it then."""
     outputs: CloudOutputs | None = request.getfixturevalue("context").cloud_outputs
-    found = hosts_with("data_transfer", site, outputs)
-    if not found:
-        pytest.skip(f"site {site.name} has no host with the role data_transfer")
-    for machine in found:
+    for machine in hosts_with("data_transfer", site, outputs):
         output = host(machine.name).check_output(f"bash -c {shlex.quote(SCRIPT)}")
         assert "complete" in output, f"{machine.name}: {output}"
         assert "mode -rw-r-----" in output, f"{machine.name}: {output}"

@@ -11,6 +11,7 @@ import requests
 
 from strata.models import Site
 from strata.models.platform import ExternalIssuer
+from strata.verify.needs import EXTERNAL_ISSUER, needs
 
 if TYPE_CHECKING:
     from strata.site.context import SiteContext
@@ -20,11 +21,11 @@ if TYPE_CHECKING:
 def external_issuer(site: Site) -> ExternalIssuer:
     """The entry in site.yaml of an issuer outside of the site."""
     issuer = site.platform.services.external_issuer
-    if issuer is None:
-        pytest.skip(f"site {site.name} has no platform.services.external_issuer")
+    assert issuer is not None
     return issuer
 
 
+@needs(EXTERNAL_ISSUER)
 def test_external_issuer_publishes_keys(external_issuer: ExternalIssuer, context: SiteContext) -> None:
     """The external issuer has the identity set in site.yaml and publishes its signing keys."""
     session = requests.Session()

@@ -32,11 +32,22 @@ from strata.models.hypervisors import passthrough
 from strata.roles import kernel_names, units_of
 from strata.roles import port as role_port
 from strata.site.context import SiteContext
-from strata.site.hosts import LOAD_BALANCER, address_of, hosts, hosts_with, replicated_postgresql, running_roles
+from strata.site.hosts import LOAD_BALANCER, address_of, hosts, hosts_with, running_roles
 from strata.site.hosts import Host as SiteHost
 from strata.site.outputs import CloudOutputs
 from strata.site.paths import SitePaths
 from strata.site.secrets import SecretStore
+from strata.verify.needs import (
+    CLUSTER,
+    DATABASES,
+    KINE,
+    NFS_CLIENTS,
+    PASSTHROUGH,
+    REPLICATED_POSTGRESQL,
+    VIRTUAL_ADDRESS,
+    needs,
+    role,
+)
 from strata.verify.waiting import settled
 
 if TYPE_CHECKING:
@@ -64,16 +75,9 @@ def everyone(site: Site, request: pytest.FixtureRequest) -> tuple[SiteHost, ...]
 
 @pytest.fixture(scope="module")
 def only(site: Site, request: pytest.FixtureRequest) -> Callable[[str], SiteHost]:
-    """`only("postgresql")` → the first host that has the role; skips where there is none."""
+    """`only("postgresql")` → the first host that has the role."""
     outputs: CloudOutputs | None = request.getfixturevalue("context").cloud_outputs
-
-    def find(role: str) -> SiteHost:
-        found = hosts_with(role, site, outputs)
-        if not found:
-            pytest.skip(f"site {site.name} has no host with the role {role}")
-        return found[0]
-
-    return find
+    return lambda name: hosts_with(name, site, outputs)[0]
 
 
 def test_names_of_the_site_resolve_on_every_host(
@@ -159,14 +163,14 @@ def _certificates(text: str) -> set[bytes]:
     return set(context.get_ca_certs(binary_form=True))
 
 
+@needs(role("nfs_server"), NFS_CLIENTS)
 def test_nfs_client_writes_and_reads(
     site: Site, only: Callable[[str], SiteHost], everyone: tuple[SiteHost, ...], host: Callable[[str], Host]
 ) -> None:
     """An NFS client writes a file and reads it back; the server stores it on disk, not owned by root."""
     server = only("nfs_server")
     allowed = [h for h in everyone if set(NFS_ROLES) & set(h.roles)]
-    if site.hosts.nfs is None or not allowed:
-        pytest.skip("the site exports nothing, or to no host of its own")
+    assert site.hosts.nfs is not None
     client = host(next((h for h in allowed if h.name != server.name), server).name)
     for export in site.hosts.nfs.exports:
         if export.read_only:
@@ -220,6 +224,7 @@ def database_port(
         yield lambda database: by("kine" if database == KINE_DATABASE else SERVICE_ROLES[0])
 
 
+@needs(role("postgresql"), DATABASES)
 def test_postgresql_answers_over_verified_tls(
     site: Site,
     only: Callable[[str], SiteHost],
@@ -261,12 +266,11 @@ def test_postgresql_answers_over_verified_tls(
             connect(database, "not the password")
 
 
+@needs(REPLICATED_POSTGRESQL)
 def test_patroni_replicates_synchronously(
     site: Site, only: Callable[[str], SiteHost], host: Callable[[str], Host], context: SiteContext
 ) -> None:
     """One of several PostgreSQL servers is the primary, one has every acknowledged write, all are up"""
-    if not replicated_postgresql(site):
-        pytest.skip(f"site {site.name} has not several PostgreSQL servers")
     command = "patronictl --config-file /etc/patroni/config.yml list --format json"
     members = json.loads(host(only("postgresql").name).check_output(command))
     assert {member["Member"] for member in members} == {
@@ -277,12 +281,12 @@ def test_patroni_replicates_synchronously(
     assert (roles.count("Leader"), roles.count("Sync Standby")) == (1, 1), members
 
 
+@needs(VIRTUAL_ADDRESS)
 def test_one_load_balancer_has_the_virtual_address(
     site: Site, everyone: tuple[SiteHost, ...], host: Callable[[str], Host]
 ) -> None:
     """The virtual address is on exactly one load balancer, and keepalived runs on all of them"""
-    if site.hosts.load_balancer is None:
-        pytest.skip(f"site {site.name} has no hosts.load_balancer")
+    assert site.hosts.load_balancer is not None
     address = site.hosts.load_balancer.virtual_address
     balancers = [host(h.name) for h in everyone if LOAD_BALANCER in h.roles]
     assert all(balancer.service("keepalived").is_running for balancer in balancers)
@@ -291,6 +295,7 @@ def test_one_load_balancer_has_the_virtual_address(
     assert len([line for line in found.values() if line]) == 1, f"{address} is on several load balancers: {found}"
 
 
+@needs(role("postgresql"), DATABASES)
 def test_postgresql_refuses_plain_connections(
     site: Site, secrets: SecretStore, database_port: Callable[[str], int]
 ) -> None:
@@ -308,11 +313,10 @@ def test_postgresql_refuses_plain_connections(
         )
 
 
+@needs(PASSTHROUGH)
 def test_hypervisors_hand_out_their_accelerators(site: Site, host: Callable[[str], Host]) -> None:
     """On every hypervisor, all of its accelerators are bound to vfio-pci, each in an IOMMU group."""
     hypervisors = passthrough(site)
-    if not hypervisors:
-        pytest.skip(f"site {site.name} has no host with the role pci_passthrough")
     script = (
         "cd /sys/bus/pci/devices; for d in *; do "
         "echo $(cat $d/vendor $d/device) $(readlink -e $d/driver || echo /none) "
@@ -329,6 +333,7 @@ def test_hypervisors_hand_out_their_accelerators(site: Site, host: Callable[[str
             assert bound[site.accelerators[kind].pci_id] >= count, f"{name}: {kind}, of {dict(bound)}"
 
 
+@needs(role("kine"), CLUSTER, KINE)
 def test_kine_answers_only_to_the_sites_certificates(
     site: Site, only: Callable[[str], SiteHost], secrets: SecretStore, context: SiteContext
 ) -> None:
@@ -354,6 +359,7 @@ def _etcd_status(site: Site, port: int, credentials: grpc.ChannelCredentials) ->
     return answer
 
 
+@needs(role("registry"))
 def test_registry_asks_for_a_password(site: Site, only: Callable[[str], SiteHost], secrets: SecretStore) -> None:
     """The registry serves pulls to nodes and pushes to the operator, each at its own port, and rejects others."""
     server = only("registry")

@@ -16,26 +16,23 @@ from strata.catalogue.needs.hostname import INGRESS_CLASS, INGRESS_NAMESPACE
 from strata.inventory.services import PublishedService, published_services
 from strata.site.context import SiteContext
 from strata.site.hosts import ingress_nodes
+from strata.verify.needs import CLUSTER, ROUTES, SEVERAL_CONTROLLERS, needs, role
 from strata.verify.pods import Kubectl
 from strata.verify.waiting import settled
+
+pytestmark = needs(CLUSTER, role("load_balancer"))
 
 
 @pytest.fixture(scope="module")
 def address(context: SiteContext) -> str:
     """Address of the load balancer."""
-    try:
-        return load_balancer_address(context)
-    except LookupError:
-        pytest.skip(f"site {context.site.name} has no host with the role load_balancer")
+    return load_balancer_address(context)
 
 
 @pytest.fixture(scope="module")
 def service(context: SiteContext) -> PublishedService:
     """A service that routes can lead to."""
-    found = [s for s in published_services(context.site) if s.health_path]
-    if not found:
-        pytest.skip(f"site {context.site.name} publishes no service")
-    return found[0]
+    return next(s for s in published_services(context.site) if s.health_path)
 
 
 @pytest.fixture
@@ -62,6 +59,7 @@ def route(context: SiteContext, kubectl: Kubectl, service: PublishedService) -> 
     kubectl("delete", "ingress", label, "--namespace", namespace, "--ignore-not-found")
 
 
+@needs(ROUTES)
 def test_a_new_route_leads_to_its_service(route: str, service: PublishedService, http: requests.Session) -> None:
     """A new Ingress is reachable over HTTPS at its host name, without `up`."""
 
@@ -86,6 +84,7 @@ def test_plain_http_is_redirected(context: SiteContext, address: str) -> None:
     assert response.headers["Location"] == f"https://any.{context.site.domain}/a?b=c"
 
 
+@needs(ROUTES)
 def test_http2_is_offered(context: SiteContext, address: str, service: PublishedService) -> None:
     """Clients can negotiate HTTP/2."""
     authorities = trusted_authorities(context)
@@ -99,13 +98,12 @@ def test_http2_is_offered(context: SiteContext, address: str, service: Published
         assert session.selected_alpn_protocol() == "h2"
 
 
+@needs(SEVERAL_CONTROLLERS)
 def test_controller_runs_on_every_node_of_the_load_balancer(
     context: SiteContext, address: str, kubectl: Kubectl
 ) -> None:
     """An ingress controller pod is ready on each node that the load balancer forwards to."""
     assert address
-    if context.site.platform.ingress.certificate.source == "acme":
-        pytest.skip("with certificates by ACME the controller is one pod")
 
     def ready() -> set[str]:
         pods = json.loads(kubectl("get", "pods", "--namespace", INGRESS_NAMESPACE, "--output", "json"))["items"]

@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 from typing import Any, get_args
 
-import pytest
-
 from strata.catalogue.needs.priority import Level
 from strata.models import Site
+from strata.verify.needs import CLUSTER, TENANTS, needs
 from strata.verify.pods import Kubectl
 
+pytestmark = needs(CLUSTER)
 
-def test_batch_gives_way_to_interactive_and_platform(kubectl: Kubectl, site: Site) -> None:
+
+def test_batch_gives_way_to_interactive_and_platform(kubectl: Kubectl) -> None:
     """The classes platform, interactive and batch are in this order, and batch never preempts."""
-    if site.cluster is None:
-        pytest.skip(f"site {site.name} has no cluster")
     items = json.loads(kubectl("get", "priorityclasses", "--output=json"))["items"]
     found: dict[str, Any] = {item["metadata"]["name"]: item for item in items}
     ordered = [found[level]["value"] for level in get_args(Level)]
@@ -24,10 +23,9 @@ def test_batch_gives_way_to_interactive_and_platform(kubectl: Kubectl, site: Sit
     assert policies == ["PreemptLowerPriority", "PreemptLowerPriority", "Never"]
 
 
+@needs(TENANTS)
 def test_tenants_cannot_take_the_platforms_priority(kubectl: Kubectl, site: Site) -> None:
     """The API server refuses pods of a tenant in the priority classes of services and of Kubernetes itself."""
-    if not site.platform.tenants:
-        pytest.skip(f"site {site.name} has no tenants")
     container = {"name": "main", "image": "none"}
     where = ("--namespace", site.platform.tenants[0].name, "--dry-run=server", "--filename=-")
     for name in ("platform", "system-node-critical", "interactive"):

@@ -8,6 +8,7 @@ import ssl
 import time
 from typing import Any
 
+import certifi
 import pytest
 
 from strata.catalogue.discovery import services
@@ -19,20 +20,35 @@ from strata.models import Site
 from strata.site.hosts import outside_of
 from strata.site.outputs import CloudOutputs, ImageOutputs
 from strata.site.paths import SitePaths
+from strata.verify.needs import CLUSTER, NAMESPACES, SITE_CERTIFICATES, Need, needs, role
 from strata.verify.pods import Kubectl, running_pods
 
+pytestmark = needs(CLUSTER)
 
-@pytest.mark.parametrize("key", [service.key for service in services()])
+
+def of_service(service: Service[Any]) -> Need:
+    """The service, with a host name."""
+    return Need(
+        f"platform.services.{service.key} with a host name",
+        lambda site: any(one.key == service.key for one in published(site)),
+    )
+
+
+def with_image(service: Service[Any]) -> Need:
+    """The service, with an image of its own."""
+    return Need(
+        f"pods of {service.name} with an image of their own",
+        lambda site: service.of(site) is not None and bool(service.image_folders),
+    )
+
+
+@needs(role("load_balancer"), SITE_CERTIFICATES)
+@pytest.mark.parametrize("key", [pytest.param(service.key, marks=needs(of_service(service))) for service in services()])
 def test_names_have_certificates_of_the_site(
-    key: str, site: Site, paths: SitePaths, cloud_outputs: CloudOutputs
+    key: str, site: Site, paths: SitePaths, cloud_outputs: CloudOutputs | None
 ) -> None:
     """Each service is reachable on port 443 with the wildcard certificate of the site's CA."""
-    source = site.platform.ingress.certificate.source
-    if source != "site":
-        pytest.skip(f"site {site.name} has platform.ingress.certificate.source: {source}")
-    entry = next((one for one in published(site) if one.key == key), None)
-    if entry is None:
-        pytest.skip(f"site {site.name} publishes no platform.services.{key}")
+    entry = next(one for one in published(site) if one.key == key)
     address = outside_of("load_balancer", site, cloud_outputs)
     assert address is not None, "no host has the role load_balancer"
     name = entry.host
@@ -48,19 +64,21 @@ def test_names_have_certificates_of_the_site(
         ("DNS", covered) for covered in (site.domain, f"*.{site.domain}", *wildcards(site))
     }
     assert ssl.cert_time_to_seconds(str(certificate["notAfter"])) > time.time() + 7 * 86400
+    # public CAs only: the deployment host itself may trust the site's
     with (
         socket.create_connection((address, 443), timeout=30) as plain,
         pytest.raises(ssl.SSLCertVerificationError),
-        ssl.create_default_context().wrap_socket(plain, server_hostname=name),
+        ssl.create_default_context(cafile=certifi.where()).wrap_socket(plain, server_hostname=name),
     ):
         pytest.fail("the certificate is trusted without the site's authority")
 
 
-@pytest.mark.parametrize("service", services(), ids=lambda service: service.name)
+@pytest.mark.parametrize(
+    "service",
+    [pytest.param(service, marks=needs(with_image(service)), id=service.name) for service in services()],
+)
 def test_pods_run_the_pushed_image(kubectl: Kubectl, images: ImageOutputs, site: Site, service: Service[Any]) -> None:
     """Each service's pods run the images that were pushed, by digest."""
-    if service.of(site) is None or not service.image_folders:
-        pytest.skip(f"site {site.name} has no pods of {service.name} with an image of their own")
     # pods that a chart adds may run other images of the registry, for instance pause
     pushed = {str(image): image.digest for image in images.images.values()}
     for pod in running_pods(kubectl, service.name, service.namespace_of(site)):
@@ -69,11 +87,10 @@ def test_pods_run_the_pushed_image(kubectl: Kubectl, images: ImageOutputs, site:
             assert status["imageID"].endswith(tuple(pushed.values())), status["imageID"]
 
 
+@needs(NAMESPACES)
 def test_namespaces_of_services_are_closed(kubectl: Kubectl, site: Site) -> None:
     """Namespaces of services reject pods above their security level, and deny all connections by default."""
     found = namespaces(site)
-    if not found:
-        pytest.skip(f"no service of site {site.name} has a namespace of its own")
     container = {"name": "main", "image": "none", "securityContext": {"privileged": True}}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "check"}, "spec": {"containers": [container]}}
     for namespace in found:

@@ -14,10 +14,12 @@ from strata.roles import port
 from strata.site.hosts import Host as SiteHost
 from strata.site.hosts import hosts_with
 from strata.site.outputs import CloudOutputs
+from strata.verify.needs import needs, role
 
 if TYPE_CHECKING:
     from testinfra.host import Host
 
+pytestmark = needs(role("slurm_controller"))
 USER = "daemon"
 """An account of every Debian without rights of its own; root may not submit jobs."""
 SECONDS = 120
@@ -28,12 +30,9 @@ VERSION = {"12": "v0.0.38", "13": "v0.0.42"}
 
 @pytest.fixture(scope="module")
 def controller(site: Site, request: pytest.FixtureRequest) -> SiteHost:
-    """The host of slurmctld; skips where there is none."""
+    """The host of slurmctld."""
     outputs: CloudOutputs | None = request.getfixturevalue("context").cloud_outputs
-    found = hosts_with("slurm_controller", site, outputs)
-    if not found:
-        pytest.skip(f"site {site.name} has no host with the role slurm_controller")
-    return found[0]
+    return hosts_with("slurm_controller", site, outputs)[0]
 
 
 def test_slurm_runs_jobs_on_every_node(site: Site, controller: SiteHost, host: Callable[[str], Host]) -> None:

@@ -20,8 +20,10 @@ from strata.catalogue.site import issuer, needed
 from strata.models import Site
 from strata.site.context import SiteContext
 from strata.verify.forgeries import FORGERIES, Signer, site_signer
+from strata.verify.needs import TOKENS, TOKENS_FOR_CHECKS, needs
 from strata.verify.waiting import settled
 
+pytestmark = needs(TOKENS)
 LEARN_SECONDS = 180.0
 """In which a service has the keys of an issuer that just started; the API server asks every 10 s."""
 
@@ -57,8 +59,6 @@ def endpoints(
     context: SiteContext, site: Site, http: requests.Session, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[list[TokenEndpoint]]:
     """Every service of the site that takes tokens."""
-    if issuer_url(site) is None:
-        pytest.skip(f"site {site.name} has no issuer of tokens")
     external = site.platform.services.external_issuer
     hosts = {service.name: need.host(site) for service, need in needed(site, Hostname)}
     found = [
@@ -93,6 +93,7 @@ def signer(context: SiteContext, site: Site, request: pytest.FixtureRequest) -> 
     return site_signer(request.getfixturevalue("http"), own, context.secrets.get(own.signing_key))
 
 
+@needs(TOKENS_FOR_CHECKS)
 def test_services_accept_the_issuers_tokens(
     endpoints: list[TokenEndpoint], signer: Signer, site: Site, issuer_token: Callable[[str], str]
 ) -> None:

@@ -16,8 +16,10 @@ from strata.models import Site
 from strata.site.hosts import hosts_with
 from strata.site.outputs import CloudOutputs, ImageOutputs
 from strata.verify import pods
+from strata.verify.needs import CLUSTER, TENANT_VOLUMES, VOLUMES, needs
 from strata.verify.pods import Kubectl, PodRequest
 
+pytestmark = needs(CLUSTER, VOLUMES)
 TOLERATE_ALL = [{"operator": "Exists"}]
 NOBODY = 65534
 WRITE = """
@@ -37,15 +39,16 @@ os.remove(sys.argv[1])
 
 @pytest.fixture(scope="module")
 def writable(site: Site) -> tuple[MountedVolume, ...]:
-    """The volumes that pods may write; skips where the site has none."""
-    found = tuple(volume for volume in volumes(site) if not volume.read_only)
-    if not found:
-        pytest.skip(f"site {site.name} has no volumes on its NFS server")
-    return found
+    """The volumes that pods may write."""
+    return tuple(volume for volume in volumes(site) if not volume.read_only)
 
 
 def test_volume_is_shared_between_nodes(
-    site: Site, cloud_outputs: CloudOutputs, kubectl: Kubectl, images: ImageOutputs, writable: tuple[MountedVolume, ...]
+    site: Site,
+    cloud_outputs: CloudOutputs | None,
+    kubectl: Kubectl,
+    images: ImageOutputs,
+    writable: tuple[MountedVolume, ...],
 ) -> None:
     """A pod reads on another node what a pod wrote, byte for byte, in every volume"""
     nodes = [host.name for host in hosts_with("kube_node", site, cloud_outputs)]
@@ -83,15 +86,14 @@ def test_volume_is_shared_between_nodes(
         assert written == read, f"{names} from {nodes[0]} to {nodes[-1]}"
 
 
+@needs(TENANT_VOLUMES)
 def test_pods_cannot_name_an_nfs_server(
     site: Site, kubectl: Kubectl, images: ImageOutputs, writable: tuple[MountedVolume, ...]
 ) -> None:
     """A pod that mounts an export by itself, as any user, is rejected at creation"""
     # where Pod Security allows NFS volumes
     tenants = {tenant.name for tenant in site.platform.tenants}
-    namespace = next((volume.namespace for volume in writable if volume.namespace in tenants), None)
-    if namespace is None:
-        pytest.skip(f"no tenant of site {site.name} has a volume")
+    namespace = next(volume.namespace for volume in writable if volume.namespace in tenants)
     name = f"verify-inline-{secrets.token_hex(3)}"
     manifest = PodRequest(name, images.images["pod-base"], ["true"]).manifest()
     manifest["spec"]["volumes"] = [{"name": "any", "nfs": {"server": f"nfs.{site.domain}", "path": "/"}}]
