@@ -11,6 +11,7 @@ import requests
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from strata.catalogue.needs.api_path import api_url
+from strata.catalogue.site import issuer
 from strata.models import Site
 from strata.verify.api import Api, envelope
 from strata.verify.pods import Kubectl
@@ -69,6 +70,19 @@ def test_a_token_names_its_holder(api: Api, issuer_token: Callable[[str], str]) 
     """The API names the holder of a token of the site's issuer."""
     token = issuer_token(AUDIENCE.name)
     assert envelope(api.get("/v3/oauth2/userinfo", token))["result"]["username"]
+
+
+def test_the_pages_lead_to_the_login(site: Site, settings: Authenticator, http: requests.Session) -> None:
+    """The pages for personal access tokens lead to the issuer, which lets their client ask for lasting logins."""
+    answer = http.get(f"https://{settings.hostname}.{site.domain}/", allow_redirects=False, timeout=30)
+    assert answer.status_code == requests.codes.see_other, answer.text
+    own = issuer(site)
+    if own is None:
+        pytest.skip(f"site {site.name} has an external issuer, which may redirect its visitors")
+    target = answer.headers["Location"]
+    assert target.startswith(f"{own.public.authorize}?")
+    page = http.get(target.replace("scope=", "scope=offline_access+"), allow_redirects=False, timeout=30)
+    assert page.status_code == requests.codes.ok, f"{page.status_code}: {page.headers.get('Location')}"
 
 
 def test_as_many_pods_as_the_site_says(kubectl: Kubectl, settings: Authenticator, site: Site) -> None:
