@@ -130,7 +130,8 @@ def releases(site: Site) -> tuple[Release, ...]:
     gpus = [plugin] if nvidia_device_plugin.nvidia_kinds(site) else []
     own = [_namespace_release(namespace) for namespace in namespaces(site)]
     tenants = [_tenant_release(site, t) for t in site.platform.tenants]
-    addresses = {one.key: one.url for one in published(site)}
+    # of a service with several names, the first, which is the one for users' browsers
+    addresses = {one.key: one.url for one in reversed(published(site))}
     upstream = [_upstream_release(service, need) for service, need in needed(site, UpstreamChart)]
     services = [_service_release(service, site, addresses.get(service.key)) for service in installed(site)]
     storage = _volumes_release(site, [*own, *tenants])

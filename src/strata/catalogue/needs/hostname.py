@@ -67,6 +67,14 @@ class Hostname(Need[dict[str, str]]):
         return {"host": self.host(context.site), "className": INGRESS_CLASS}
 
 
+def front_page_url(site: Site) -> str:
+    """Of the site's front page; empty at a site without one."""
+    from strata.catalogue.site import needed
+
+    has_one = any(need.label_at(site) == "" for _, need in needed(site, Hostname))
+    return f"https://{site.domain}/" if has_one else ""
+
+
 @dataclass(frozen=True)
 class PublishedService:
     """A service at the load balancer.
