@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -16,8 +16,10 @@ from strata_bench.services import PostgreSQL
 
 from .conftest import DOMAIN, WEB_URL
 from .users import IMAGE, User
+from .web_users import SESSION, log_in, route
 
-SESSION = "__Host-strata-session"
+__all__ = ["log_in", "route"]
+"""Fixtures."""
 ENTER = "/.login"
 LOGIN = {"port": 8000, "tapis_auth": True}
 
@@ -25,34 +27,6 @@ LOGIN = {"port": 8000, "tapis_auth": True}
 def host(name: str) -> str:
     """Of a pod."""
     return f"{name}.{DOMAIN}"
-
-
-@pytest.fixture
-def route(api: Service) -> Callable[[str], tuple[str, dict[str, str]]]:
-    """What Traefik does: requests to pods' names are the API's to decide, as the middleware asks."""
-
-    def of(url: str) -> tuple[str, dict[str, str]]:
-        split = urlsplit(url)
-        if split.netloc.endswith(f".{DOMAIN}"):
-            target = f"{split.path or '/'}{'?' if split.query else ''}{split.query}"
-            added = {"X-Forwarded-Host": split.netloc, "X-Forwarded-Method": "GET", "X-Forwarded-Uri": target}
-            return f"{api.url}/v3/forward-auth", added
-        return (url.replace(WEB_URL, api.url), {"Host": DOMAIN}) if split.netloc == DOMAIN else (url, {})
-
-    return of
-
-
-@pytest.fixture
-def log_in(issuer: LoginIssuer, route: Callable[[str], tuple[str, dict[str, str]]]) -> Iterator[Callable[..., Window]]:
-    """`log_in("alice", "research")`: a browser whose user is known at the issuer; no session yet."""
-
-    def of(name: str, *tenants: str) -> Window:
-        groups = [f"/tenants/{tenant}" for tenant in tenants]
-        issuer.user = {"sub": f"id-{name}", "preferred_username": name, "groups": groups}
-        return Window(route)
-
-    yield of
-    issuer.user, issuer.changes = {}, {}
 
 
 @pytest.fixture

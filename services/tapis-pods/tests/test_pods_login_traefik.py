@@ -15,9 +15,10 @@ from strata_bench.waiting import eventually
 
 from .conftest import DOMAIN, WEB_URL, StartReconciler
 from .kubelet import Kubelet
-from .test_pods_login import ENTER, LOGIN, SESSION, log_in, route
+from .test_pods_login import ENTER, LOGIN
 from .test_pods_names import ADDRESS, Lead, ask, controller, lead_pod, serving
 from .users import SECONDS, User
+from .web_users import SESSION, log_in, route
 
 __all__ = ["controller", "lead_pod", "log_in", "route"]
 """Fixtures."""

@@ -113,7 +113,7 @@ def _form(
 ) -> Response:
     tenants = own_tenants(settings_of(request), caller)
     shown: dict[str, Any] = {
-        "template": template,
+        "reference": template,
         "form": PodForm(template, tag),
         "values": values,
         "tenants": tenants,

@@ -51,7 +51,7 @@ async def _page(
         refusal.status if refusal else 200,
         row=row,
         spec=PodSpec.model_validate(row["spec"]),
-        template=row["spec"].get("template", "").partition("@")[0].removesuffix(":latest"),
+        reference=row["spec"].get("template", "").partition("@")[0].removesuffix(":latest"),
         state=state_of(row),
         addresses=addresses(row, settings_of(request).domain),
         level=level,
