@@ -154,11 +154,16 @@ class PodTemplate(Model):
 
 
 class Pods(Model):
-    """Containers of users at https://<pod>.<hostname>.<domain>, by pages at https://<hostname>.<domain> and Tapis' Pods API at
-    https://<api_hostname>.<domain>/v3/pods."""
+    """Containers of users at https://<pod>.<hostname>.<domain>, by pages at https://<hostname>.<domain> and by
+    Tapis' Pods API at https://<api_hostname>.<domain>/v3/pods."""
 
     layer: ClassVar[str] = "platform"
-    hostname: Annotated[DnsLabel, Field(description="Pods respond at https://<pod>.<hostname>.<domain>, their pages at https://<hostname>.<domain>.")] = "pods"
+    hostname: Annotated[
+        DnsLabel,
+        Field(
+            description="Pods respond at https://<pod>.<hostname>.<domain>, their pages at https://<hostname>.<domain>."
+        ),
+    ] = "pods"
     replicas: Annotated[Count, Unit("pods"), Field(description="Number of pods of the API.")] = 1
     images: Annotated[
         tuple[PodImages, ...], Field(description="Images that users may run. Default: none, so no pod can be made.")
@@ -190,8 +195,8 @@ def _client(settings: Pods) -> Client:
 
 
 def needs(settings: Pods) -> tuple[Need[Any], ...]:
-    """Its pages, its path of the API, names of pods, database, tokens and logins, tenants' namespaces, volumes, metrics,
-    those of pods, priorities."""
+    """Its pages, its path of the API, names of pods, database, tokens and logins, tenants' namespaces, volumes,
+    metrics, those of pods, priorities."""
     names = (_pages(settings), API, _names(settings))
     own = (*names, DATABASE, AUDIENCE, _client(settings), SESSION_KEY, TENANTS, VOLUMES)
     return (*own, METRICS, MEASURES, PRIORITY, USER_PRIORITY)

@@ -67,9 +67,7 @@ CLIENT_SECRET = "s3cret of the & client"
 @pytest.fixture(scope="session")
 def issuer() -> Iterator[LoginIssuer]:
     """An issuer with one key, and the service's client."""
-    with running_login_issuer(
-        LoginIssuer("pods", "pods-login", CLIENT_SECRET, f"{WEB_URL}/.login/callback")
-    ) as found:
+    with running_login_issuer(LoginIssuer("pods", "pods-login", CLIENT_SECRET, f"{WEB_URL}/.login/callback")) as found:
         yield found
 
 

@@ -188,7 +188,9 @@ def test_nothing_that_users_and_pods_write_is_markup(window: Window, alice: User
     assert refused.status_code == 400
     alice.create("web1", description=MARKUP, status_requested="OFF", environment_variables={"A": MARKUP})
     message = '{"message": "<script>alert(1)</script>"}'
-    change("web1", f"log = '<script>alert(1)</script>\x1b[31mred\x1b[0m', log_run = run, status_container = '{message}'")
+    change(
+        "web1", f"log = '<script>alert(1)</script>\x1b[31mred\x1b[0m', log_run = run, status_container = '{message}'"
+    )
     pages = [refused, *(window.send(f"{WEB_URL}{path}") for path in ("/", "/pods/web1", "/pods/web1/log"))]
     for page in pages:
         assert "<script>alert" not in page.text

@@ -138,7 +138,9 @@ def test_a_pod_from_its_template_to_its_deletion_by_keyboard(
         check(window, "4-refused", width)
         assert window.run("return document.getElementById('login').checked")
         reach(window, "name")
-        ActionChains(window.driver).key_down(Keys.CONTROL).send_keys("a").key_up(Keys.CONTROL).send_keys("web1").perform()
+        ActionChains(window.driver).key_down(Keys.CONTROL).send_keys("a").key_up(Keys.CONTROL).send_keys(
+            "web1"
+        ).perform()
         press(window, "Create", "web1")
         assert alice.pod("web1")["environment_variables"]["GREETING"] == "hello"
         eventually(lambda: "Running" in window.find("#state", SECONDS).text, SECONDS, "the page follows the pod")

@@ -58,9 +58,7 @@ class Sharing:
         await self.shared.grant(connection, name, given.user, given.level)
         await self.note(connection, name, f"{caller.username} gave {given.user} {given.level}")
 
-    async def take(
-        self, request: Request, caller: Caller, name: str, user: str, connection: AsyncConnection
-    ) -> None:
+    async def take(self, request: Request, caller: Caller, name: str, user: str, connection: AsyncConnection) -> None:
         """Removes a permission.
 
         Raises:

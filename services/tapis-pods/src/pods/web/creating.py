@@ -53,10 +53,10 @@ async def show_templates(request: Request, visitor: Visitor, connection: Connect
     settings = settings_of(request)
     found = (await list_templates(request, visitor, connection)).result
     tags: dict[str, Tag] = {}
-    # the oldest first, so that the newest stays; `latest` wins over others
+    # the newest first, but LATEST before all others
     own = await list_tags(connection, [one.template_id for one in found])
-    for tag in sorted(reversed(own), key=lambda tag: tag.tag == LATEST):
-        tags[tag.template_id] = tag
+    for tag in sorted(own, key=lambda tag: tag.tag != LATEST):
+        tags.setdefault(tag.template_id, tag)
     tags |= {name: site_tag(template) for name, template in settings.templates.items()}
     cards = [
         Card(
