@@ -14,7 +14,7 @@ from pods.routes.templates import list_templates
 from pods.settings import Settings, Tenant
 from pods.templates import LATEST, Tag, find_reference, list_tags, site_tag
 from pods.web.attempts import Refusal, attempt
-from pods.web.pod_form import Fields, FormError, PodForm, first_values
+from pods.web.pod_form import Fields, FormError, PodForm, first_values, in_words
 from pods.web.rendering import go_to, render
 from strata_http.database import Connection, Transaction
 from strata_http.tokens import Caller
@@ -118,6 +118,6 @@ def _form(
         "values": values,
         "tenants": tenants,
         "most_gpus": max((one.gpus.maximum for one in tenants if one.gpus), default=0),
-        "messages": refusal.messages if refusal else (),
+        "messages": [in_words(one) for one in refusal.messages] if refusal else (),
     }
     return render(request, "new.html", refusal.status if refusal else 200, **shown)

@@ -26,6 +26,10 @@ LABELS = {
 """Of the form's fields, by those of the API."""
 
 
+API_FIELDS = {"pod_id": "Name", "compute_queue": "Project", "resources.gpus": "GPUs"}
+"""That refusals of the API begin with."""
+
+
 class Fields(BaseModel):
     """What the form sends, as it is written, so that the form can be shown again with it."""
 
@@ -115,6 +119,12 @@ def first_values(tag: Tag, tenants: Sequence[Tenant]) -> Fields:
         gpus=str(spec.resources.gpus),
         hours=f"{seconds / SECONDS_PER_HOUR:g}" if seconds > 0 else "0",
     )
+
+
+def in_words(refusal: str) -> str:
+    """A refusal of the API, with the form's word for the field."""
+    field, colon, rest = refusal.partition(": ")
+    return f"{API_FIELDS.get(field, field)}{colon}{rest}"
 
 
 def parse_variables(text: str) -> dict[str, str]:
