@@ -150,6 +150,7 @@ def test_its_release_lists_every_service_that_a_person_can_use(
     shown = {one["title"]: one.get("url", one.get("command")) for one in page["services"]}
     assert shown == {
         "Batch jobs": "condor_submit FILE",
+        "Containers": "https://pods.lab.strata.test/",
         "Containers (API)": "https://api.lab.strata.test/v3/pods/openapi.json",
         "Kubernetes": "kubectl get pods",
         "Measurements": 'curl --header "Authorization: Bearer $TOKEN" https://accounting.lab.strata.test/measurement',

@@ -13,13 +13,13 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 import pytest
 import yaml
 
 from strata.catalogue.discovery import services
 from strata.catalogue.needs import Priority, TenantNamespaces, UpstreamChart
+from strata.catalogue.needs.hostname import published
 from strata.catalogue.service import FINGERPRINT_KEY, Service, Values
 from strata.platform.releases import PlatformState, Release, releases, service_context
 from strata.site.outputs import ImageOutputs
@@ -257,11 +257,11 @@ def test_its_ingress_has_its_name_and_leads_to_its_pods(case: Case) -> None:
     found = objects(case.release.name)
     ingresses = [item["spec"] for item in found if item["kind"] == "Ingress"]
     rules = [rule for spec in ingresses for rule in spec["rules"]]
-    address = urlsplit(case.release.address or "")
-    assert {rule["host"] for rule in rules} == ({address.hostname} if address.hostname else set())
+    names = [one for one in published(case.state.site) if one.key == case.service.key and case.release.address]
+    assert {rule["host"] for rule in rules} == {one.host for one in names}
     # the address at a name that services share has a path of this one
-    paths = {path["path"] for rule in rules for path in rule["http"]["paths"]}
-    assert address.path in {"", "/", *paths}
+    paths = {(rule["host"], path["path"]) for rule in rules for path in rule["http"]["paths"]}
+    assert {(one.host, one.path) for one in names if one.path != "/"} <= paths
     assert {spec["ingressClassName"] for spec in ingresses} <= {"traefik"}
     by_name = {item["metadata"]["name"]: item["spec"] for item in found if item["kind"] == "Service"}
     assert not [name for name, spec in by_name.items() if spec.get("type", "ClusterIP") != "ClusterIP"]
