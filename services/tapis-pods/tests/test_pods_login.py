@@ -247,7 +247,7 @@ def test_pages_of_other_hosts_cannot_use_a_session(
     url = pod("web1")
     window = log_in("bob", "research")
     window.open(url)
-    assert window.send(url, **headers).status_code == 403
+    assert window.send(url, None, **headers).status_code == 403
     assert window.send(url, Origin=url, Sec_Fetch_Site="same-origin", X_Forwarded_Method="POST").status_code == 200
     assert window.send(url, Sec_Fetch_Site="cross-site").status_code == 200, "a link"
 

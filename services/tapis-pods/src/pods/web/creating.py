@@ -52,22 +52,21 @@ async def show_templates(request: Request, visitor: Visitor, connection: Connect
     """Templates to choose from."""
     settings = settings_of(request)
     found = (await list_templates(request, visitor, connection)).result
-    tags: dict[str, Tag] = {}
+    tags = {name: site_tag(template) for name, template in settings.templates.items()}
     # the newest first, but LATEST before all others
     own = await list_tags(connection, [one.template_id for one in found])
-    for tag in sorted(own, key=lambda tag: tag.tag != LATEST):
-        tags.setdefault(tag.template_id, tag)
-    tags |= {name: site_tag(template) for name, template in settings.templates.items()}
+    for one in sorted(own, key=lambda tag: tag.tag != LATEST):
+        tags.setdefault(one.template_id, one)
     cards = [
         Card(
-            one.template_id if tag.tag == LATEST else f"{one.template_id}:{tag.tag}",
-            one.template_id,
-            one.description,
+            template.template_id if tag.tag == LATEST else f"{template.template_id}:{tag.tag}",
+            template.template_id,
+            template.description,
             str(tag.pod_definition.get("image", "")),
-            one.archive_message,
+            template.archive_message,
         )
-        for one in found
-        if (tag := tags.get(one.template_id)) is not None
+        for template in found
+        if (tag := tags.get(template.template_id)) is not None
     ]
     return render(request, "templates.html", cards=cards, tenants=own_tenants(settings, visitor))
 
