@@ -180,6 +180,7 @@ def test_the_last_admin_stays(window: Window, alice: User) -> None:
         assert "<h1>Sharing of web1</h1>" in answer.text
     wrong = post(window, "/pods/web1/sharing", {"user": MARKUP, "level": "READ"})
     assert (wrong.status_code, MARKUP in wrong.text, "write the name" in wrong.text) == (400, False, True)
+    assert post(window, "/pods/web1/sharing/remove", {"user": "a\0"}).status_code == 400
     assert alice("GET", "/web1/permissions").json()["result"]["permissions"] == ["alice:ADMIN"]
 
 

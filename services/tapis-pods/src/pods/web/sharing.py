@@ -13,6 +13,7 @@ from pods.access import LEVELS, PODS
 from pods.routes.permissions import PODS_SHARING
 from pods.routes.pods import PodName
 from pods.routes.shapes import SetPermission
+from pods.values import Text
 from pods.web.attempts import Refusal, attempt
 from pods.web.rendering import go_to, render
 from strata_http.database import Connection, Transaction
@@ -58,7 +59,7 @@ async def give(
 
 @router.post("/pods/{pod_id}/sharing/remove")
 async def take(
-    request: Request, visitor: Visitor, pod_id: PodName, connection: Transaction, user: Annotated[str, Form()] = ""
+    request: Request, visitor: Visitor, pod_id: PodName, connection: Transaction, user: Annotated[Text, Form()] = ""
 ) -> Response:
     """Needs ADMIN."""
     refusal = await attempt(connection, PODS_SHARING.take(request, visitor, pod_id, user, connection))
