@@ -13,6 +13,7 @@ from strata.catalogue.needs import (
     Audience,
     Client,
     Database,
+    Hostname,
     Metrics,
     MetricsQuery,
     Need,
@@ -23,7 +24,7 @@ from strata.catalogue.needs import (
     WildcardHostname,
 )
 from strata.catalogue.needs.accelerators import toleration
-from strata.catalogue.needs.hostname import CERTIFICATE_RESOLVER, INGRESS_CLASS, INGRESS_CONTROLLER
+from strata.catalogue.needs.hostname import CERTIFICATE_RESOLVER, INGRESS_CLASS, INGRESS_CONTROLLER, front_page_url
 from strata.catalogue.service import SYSTEM_NAMESPACE, Service, ServiceContext, Values
 from strata.models.base import Model, Unit
 from strata.models.finding import Finding, duplicates
@@ -46,8 +47,6 @@ API = ApiPath(
     paths=("/v3/pods",),
 )
 AUDIENCE = Audience("pods", path="/v3/pods")
-CLIENT = Client("pods-login", hostname=API, redirect_paths=("/v3/pods/auth/callback",), logout_paths=())
-"""Logs people in who open a pod with a login."""
 SESSION_KEY = Secret("pods_session_key", key="session-key")
 DATABASE = Database("pods")
 METRICS = Metrics(9464)
@@ -155,10 +154,16 @@ class PodTemplate(Model):
 
 
 class Pods(Model):
-    """Containers of users at https://<pod>.<hostname>.<domain>, by Tapis' Pods API at https://<api_hostname>.<domain>/v3/pods."""
+    """Containers of users at https://<pod>.<hostname>.<domain>, by pages at https://<hostname>.<domain> and by
+    Tapis' Pods API at https://<api_hostname>.<domain>/v3/pods."""
 
     layer: ClassVar[str] = "platform"
-    hostname: Annotated[DnsLabel, Field(description="Pods respond at https://<pod>.<hostname>.<domain>.")] = "pods"
+    hostname: Annotated[
+        DnsLabel,
+        Field(
+            description="Pods respond at https://<pod>.<hostname>.<domain>, their pages at https://<hostname>.<domain>."
+        ),
+    ] = "pods"
     replicas: Annotated[Count, Unit("pods"), Field(description="Number of pods of the API.")] = 1
     images: Annotated[
         tuple[PodImages, ...], Field(description="Images that users may run. Default: none, so no pod can be made.")
@@ -170,10 +175,30 @@ def _names(settings: Pods) -> WildcardHostname:
     return WildcardHostname(settings.hostname)
 
 
+def _pages(settings: Pods) -> Hostname:
+    return Hostname(
+        settings.hostname,
+        "/healthz",
+        title="Containers",
+        summary="Your own containers, each with a name and HTTPS: create one from a template, open, stop and share it.",
+    )
+
+
+def _client(settings: Pods) -> Client:
+    """Logs people in who use the pages, or open a pod with a login."""
+    return Client(
+        "pods-login",
+        hostname=_pages(settings),
+        redirect_paths=("/.login/callback",),
+        logout_paths=("/.logout",),
+    )
+
+
 def needs(settings: Pods) -> tuple[Need[Any], ...]:
-    """Its path of the API, names of pods, database, tokens and logins, tenants' namespaces, volumes, metrics, those of
-    pods, priorities."""
-    own = (API, _names(settings), DATABASE, AUDIENCE, CLIENT, SESSION_KEY, TENANTS, VOLUMES)
+    """Its pages, its path of the API, names of pods, database, tokens and logins, tenants' namespaces, volumes,
+    metrics, those of pods, priorities."""
+    names = (_pages(settings), API, _names(settings))
+    own = (*names, DATABASE, AUDIENCE, _client(settings), SESSION_KEY, TENANTS, VOLUMES)
     return (*own, METRICS, MEASURES, PRIORITY, USER_PRIORITY)
 
 
@@ -263,7 +288,7 @@ def values(context: ServiceContext[Pods]) -> Values:
             set nor to be discovered.
     """
     database, issuer, metrics = context.provide(DATABASE), context.provide(AUDIENCE), context.provide(METRICS)
-    client = context.provide(CLIENT)
+    client = context.provide(_client(context.settings))
     certificate = context.site.platform.ingress.certificate
     server = context.provide(MEASURES)
     found = {"url": issuer.url, "audience": issuer.audience, "jwksUrl": issuer.jwks_url, "ca": issuer.ca}
@@ -290,6 +315,11 @@ def values(context: ServiceContext[Pods]) -> Values:
             "className": INGRESS_CLASS,
             # for http names, it is the entry point's
             "certificateResolver": CERTIFICATE_RESOLVER if certificate.source == "acme" else "",
+        },
+        "web": {
+            "host": context.provide(_pages(context.settings))["host"],
+            "logoutUrl": client.public.logout,
+            "frontPageUrl": front_page_url(context.site),
         },
         **({"prometheus": {"url": server.url, "port": server.port, "pods": dict(server.pods)}} if server else {}),
         "podAnnotations": dict(metrics.annotations),

@@ -12,6 +12,7 @@
 {{- define "tapis-pods.authoritiesName" -}}{{ include "tapis-pods.fullname" . }}-authorities{{- end -}}
 {{- define "tapis-pods.tenantsName" -}}{{ include "tapis-pods.fullname" . }}-tenants{{- end -}}
 {{- define "tapis-pods.statusPageName" -}}{{ include "tapis-pods.fullname" . }}-status-page{{- end -}}
+{{- define "tapis-pods.webName" -}}{{ include "tapis-pods.fullname" . }}-web{{- end -}}
 {{- define "tapis-pods.reconcilerName" -}}{{ include "tapis-pods.fullname" . }}-reconciler{{- end -}}
 
 {{- define "tapis-pods.filesName" -}}{{ include "tapis-pods.fullname" . }}-files{{- end -}}

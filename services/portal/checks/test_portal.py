@@ -21,7 +21,7 @@ NAMES = {
     "keycloak": ("Your account",),
     "ml_hub": ("Models (API)",),
     "object_storage": ("Object storage",),
-    "tapis_pods": ("Containers (API)",),
+    "tapis_pods": ("Containers", "Containers (API)"),
 }
 """Of services that users can use, by key."""
 

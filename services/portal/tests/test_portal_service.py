@@ -151,6 +151,7 @@ def test_its_release_lists_every_service_that_a_person_can_use(
     assert shown == {
         "Access tokens": "https://tokens.lab.strata.test/",
         "Batch jobs": "condor_submit FILE",
+        "Containers": "https://pods.lab.strata.test/",
         "Containers (API)": "https://api.lab.strata.test/v3/pods/openapi.json",
         "Kubernetes": "kubectl get pods",
         "Measurements": 'curl --header "Authorization: Bearer $TOKEN" https://accounting.lab.strata.test/measurement',

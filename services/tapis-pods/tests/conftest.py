@@ -59,16 +59,15 @@ TEMPLATES = [
 ]
 BESIDE_PODS = "services,ingresses,ingressroutetcps,middlewares.traefik.io,middlewaretcps"
 """Kinds of what the reconciler makes for a pod."""
-API_URL = "https://api.lab.strata.test"
+WEB_URL = f"https://{DOMAIN}"
+LOGOUT_URL = "https://login.lab.strata.test/logout"
 CLIENT_SECRET = "s3cret of the & client"
 
 
 @pytest.fixture(scope="session")
 def issuer() -> Iterator[LoginIssuer]:
     """An issuer with one key, and the service's client."""
-    with running_login_issuer(
-        LoginIssuer("pods", "pods-login", CLIENT_SECRET, f"{API_URL}/v3/pods/auth/callback")
-    ) as found:
+    with running_login_issuer(LoginIssuer("pods", "pods-login", CLIENT_SECRET, f"{WEB_URL}/.login/callback")) as found:
         yield found
 
 
@@ -168,7 +167,8 @@ def start_api(
             "PODS_BIND_PORT": str(port),
             "PODS_METRICS_PORT": str(free_port()),
             "PODS_RATE_LIMIT": "100000/minute",
-            "PODS_BASE_URL": API_URL,
+            "PODS_WEB_URL": WEB_URL,
+            "PODS_LOGOUT_URL": LOGOUT_URL,
             "PODS_AUTHORIZE_URL": f"{issuer.url}/authorize",
             "PODS_TOKEN_URL": f"{issuer.url}/token",
             "PODS_CLIENT_ID": "pods-login",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -14,10 +14,12 @@ from strata_bench.login_issuer import LoginIssuer, Window
 from strata_bench.service_processes import Service
 from strata_bench.services import PostgreSQL
 
-from .conftest import API_URL, DOMAIN
+from .conftest import DOMAIN, WEB_URL
 from .users import IMAGE, User
+from .web_users import SESSION, log_in, route
 
-SESSION = "__Host-strata-session"
+__all__ = ["log_in", "route"]
+"""Fixtures."""
 ENTER = "/.login"
 LOGIN = {"port": 8000, "tapis_auth": True}
 
@@ -25,34 +27,6 @@ LOGIN = {"port": 8000, "tapis_auth": True}
 def host(name: str) -> str:
     """Of a pod."""
     return f"{name}.{DOMAIN}"
-
-
-@pytest.fixture
-def route(api: Service) -> Callable[[str], tuple[str, dict[str, str]]]:
-    """What Traefik does: requests to pods' names are the API's to decide, as the middleware asks."""
-
-    def of(url: str) -> tuple[str, dict[str, str]]:
-        split = urlsplit(url)
-        if split.netloc.endswith(f".{DOMAIN}"):
-            target = f"{split.path or '/'}{'?' if split.query else ''}{split.query}"
-            added = {"X-Forwarded-Host": split.netloc, "X-Forwarded-Method": "GET", "X-Forwarded-Uri": target}
-            return f"{api.url}/v3/forward-auth", added
-        return url.replace(API_URL, api.url), {}
-
-    return of
-
-
-@pytest.fixture
-def log_in(issuer: LoginIssuer, route: Callable[[str], tuple[str, dict[str, str]]]) -> Iterator[Callable[..., Window]]:
-    """`log_in("alice", "research")`: a browser whose user is known at the issuer; no session yet."""
-
-    def of(name: str, *tenants: str) -> Window:
-        groups = [f"/tenants/{tenant}" for tenant in tenants]
-        issuer.user = {"sub": f"id-{name}", "preferred_username": name, "groups": groups}
-        return Window(route)
-
-    yield of
-    issuer.user, issuer.changes = {}, {}
 
 
 @pytest.fixture
@@ -73,6 +47,12 @@ def ask(api: Service, name: str, **headers: str) -> requests.Response:
     return requests.get(f"{api.url}/v3/forward-auth", headers=sent, allow_redirects=False, timeout=60)
 
 
+def begin(api: Service, query: dict[str, str]) -> requests.Response:
+    """Of a login at the pages' host, where a pod's host sends browsers."""
+    url = f"{api.url}/.login/pod"
+    return requests.get(url, query, headers={"Host": DOMAIN}, allow_redirects=False, timeout=60)
+
+
 def test_a_browser_logs_in_and_comes_back_to_its_page(
     pod: Callable[..., str], log_in: Callable[..., Window], api: Service
 ) -> None:
@@ -83,7 +63,7 @@ def test_a_browser_logs_in_and_comes_back_to_its_page(
     assert (found, answer.status_code, answer.content) == (page, 200, b"")
     assert (answer.headers["X-User"], answer.headers["X-Kind"]) == ("bob", "of bob")
     assert window.cookies[host("web1")].keys() == {SESSION}, "one cookie, for one host"
-    assert not window.cookies.get(urlsplit(API_URL).netloc), "none is left at the API's host"
+    assert not window.cookies.get(DOMAIN), "none is left at the pages' host"
 
     answer = window.send(page, Cookie=f"theirs=1; {SESSION}={window.cookies[host('web1')][SESSION]}; more=2")
     assert answer.headers["Cookie"] == "theirs=1; more=2"
@@ -191,7 +171,7 @@ def test_a_state_that_is_not_the_browsers_begins_no_session(
 ) -> None:
     url = pod("web1")
     window = log_in("bob", "research")
-    back = window.follow(url, f"{API_URL}/v3/pods/auth/callback")
+    back = window.follow(url, f"{WEB_URL}/.login/callback")
     assert Window(window.route).send(back).status_code == 400
     forged = back.replace("state=", "state=x")
     assert (window.send(forged).status_code, "Set-Cookie" in window.send(forged).headers) == (400, False)
@@ -221,13 +201,11 @@ def test_logins_are_for_pods_with_a_login_only(pod: Callable[..., str], alice: U
     pod("web1")
     alice.create("open", networking={"default": {"port": 80}}, status_requested="OFF")
     query = {"host": name, "state": "a" * 22}
-    answer = requests.get(f"{api.url}/v3/pods/auth/login", query, allow_redirects=False, timeout=60)
-    assert answer.status_code == 404, answer.headers
+    assert begin(api, query).status_code == 404
     assert ask(api, "x", X_Forwarded_Host=name).status_code == 404
     for state in ("short", "a" * 65, "a;b" * 8, "a\r\n" * 8):
         query = {"host": host("web1"), "state": state}
-        answer = requests.get(f"{api.url}/v3/pods/auth/login", query, allow_redirects=False, timeout=60)
-        assert answer.status_code == 400
+        assert begin(api, query).status_code == 400
 
 
 def test_programs_show_a_token_that_the_pod_never_gets(
@@ -269,7 +247,7 @@ def test_pages_of_other_hosts_cannot_use_a_session(
     url = pod("web1")
     window = log_in("bob", "research")
     window.open(url)
-    assert window.send(url, **headers).status_code == 403
+    assert window.send(url, None, **headers).status_code == 403
     assert window.send(url, Origin=url, Sec_Fetch_Site="same-origin", X_Forwarded_Method="POST").status_code == 200
     assert window.send(url, Sec_Fetch_Site="cross-site").status_code == 200, "a link"
 

@@ -13,11 +13,12 @@ from strata_bench.service_processes import Service
 from strata_bench.traefik import Controller
 from strata_bench.waiting import eventually
 
-from .conftest import API_URL, DOMAIN, StartReconciler
+from .conftest import DOMAIN, WEB_URL, StartReconciler
 from .kubelet import Kubelet
-from .test_pods_login import ENTER, LOGIN, SESSION, log_in, route
+from .test_pods_login import ENTER, LOGIN
 from .test_pods_names import ADDRESS, Lead, ask, controller, lead_pod, serving
 from .users import SECONDS, User
+from .web_users import SESSION, log_in, route
 
 __all__ = ["controller", "lead_pod", "log_in", "route"]
 """Fixtures."""
@@ -68,7 +69,7 @@ def test_a_pod_gets_the_users_name_and_neither_sessions_nor_tokens(
         assert ask(controller, "web1", "198.51.100.9")[0] == 403, "the list of addresses comes first"
 
         status, headers, _ = ask(controller, "web1", "", "GET", "/a?b=c", "Accept: text/html")
-        assert (status, headers["location"].startswith(f"{API_URL}/v3/pods/auth/login?")) == (303, True)
+        assert (status, headers["location"].startswith(f"{WEB_URL}/.login/pod?")) == (303, True)
         assert "; Secure" in headers["set-cookie"]
         assert ask(controller, "web1", "", "GET", f"{ENTER}?code=x")[0] == 400, "never the program's path"
         forged = ("X-Forwarded-Host: web1-open." + DOMAIN, "X-Forwarded-Uri: /x", "X-Forwarded-Method: OPTIONS")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -12,10 +13,13 @@ from typing import Any
 import pytest
 import yaml
 
+from strata.catalogue.needs import Client
+from strata.catalogue.needs.hostname import published
 from strata.catalogue.needs.metrics_query import query_clients
 from strata.catalogue.needs.shared_volume import volumes
 from strata.catalogue.needs.wildcard_hostname import wildcards
 from strata.catalogue.service import Service
+from strata.catalogue.site import needed
 from strata.models import SiteError, load_site
 from strata_bench.services import service_python
 from strata_services.tapis_pods.service import MEASURES, SERVICE
@@ -53,6 +57,29 @@ def test_tenants_have_their_quota_images_and_gpus(values_of: ValuesOf, lab_with:
 def test_the_certificate_covers_the_names_of_pods(lab_with: LabWith) -> None:
     site = load_site(lab_with(SERVICE, hostname="containers"))
     assert wildcards(site) == ("*.containers.lab.strata.test",)
+
+
+def test_the_pages_have_the_name_that_those_of_pods_end_with(
+    objects_of: ObjectsOf, values_of: ValuesOf, lab_with: LabWith
+) -> None:
+    file = lab_with(SERVICE, hostname="containers")
+    name = "containers.lab.strata.test"
+    web = values_of(SERVICE, file)["web"]
+    assert (web["host"], web["frontPageUrl"]) == (name, "https://lab.strata.test/")
+    objects = objects_of(SERVICE, file)
+    (rule,) = next(item["spec"]["rules"] for item in objects if item["metadata"]["name"] == "tapis-pods-web")
+    assert (rule["host"], [path["path"] for path in rule["http"]["paths"]]) == (name, ["/"])
+    site = load_site(file)
+    (client,) = (need for service, need in needed(site, Client) if service is SERVICE)
+    assert client.redirect_urls(site) == (f"https://{name}/.login/callback",)
+    assert client.logout_urls(site) == (f"https://{name}/.logout",)
+    found = [one for one in published(site) if one.key == SERVICE.key]
+    assert [one.url for one in found] == [f"https://{name}/", "https://api.lab.strata.test/v3/pods"]
+
+
+def test_another_service_cannot_have_the_name_of_the_pages(lab_with: LabWith) -> None:
+    with pytest.raises(SiteError, match="duplicate"):
+        load_site(lab_with(SERVICE, hostname="ml-hub"))
 
 
 @pytest.mark.parametrize(
@@ -130,6 +157,7 @@ def test_names_without_a_pod_lead_to_the_page_alone(objects_of: ObjectsOf, lab: 
     assert route["priority"] == 1
     assert route["middlewares"] == [{"name": "tapis-pods-status-page"}]
     assert found["Middleware", "tapis-pods-status-page"] == {"replacePath": {"path": "/v3/status-page"}}
+    assert not re.fullmatch(route["match"][len("HostRegexp(`") : -2], "pods.lab.strata.test"), "that of the pages"
     published = [path["path"] for rule in found["Ingress", "tapis-pods"]["rules"] for path in rule["http"]["paths"]]
     assert published == ["/v3/pods", "/v3/pods/volumes", "/v3/pods/snapshots"]
 
@@ -178,8 +206,8 @@ def test_volumes_are_mounted_where_they_are_served(objects_of: ObjectsOf, lab: P
                 if "volumes" in {mount["name"] for mount in container["volumeMounts"]}:
                     mounted[tuple(container["args"])] = claims
     assert mounted == {("files",): [{"claimName": "pods"}]}
-    (ingress,) = (item for item in found if item["kind"] == "Ingress")
-    paths = ingress["spec"]["rules"][0]["http"]["paths"]
+    ingresses = {item["metadata"]["name"]: item for item in found if item["kind"] == "Ingress"}
+    paths = ingresses["tapis-pods"]["spec"]["rules"][0]["http"]["paths"]
     assert {one["path"]: one["backend"]["service"]["name"] for one in paths} == {
         "/v3/pods": "tapis-pods",
         "/v3/pods/volumes": "tapis-pods-files",

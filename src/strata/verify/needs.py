@@ -149,7 +149,7 @@ SEVERAL_CONTROLLERS = Need(
 )
 
 DATABASES = Need("databases", lambda site: bool(databases(site)))
-REPLICATED_POSTGRESQL = Need("several PostgreSQL servers", replicated_postgresql)
+REPLICATED_POSTGRESQL = Need("second PostgreSQL server", replicated_postgresql)
 ARCHIVED_POSTGRESQL = Need("archive of PostgreSQL (hosts.backup.postgresql)", archived_postgresql)
 BACKUPS = role(BACKUP)
 NFS_CLIENTS = Need(

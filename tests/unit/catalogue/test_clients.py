@@ -90,8 +90,8 @@ def test_logins_go_back_below_the_service_s_name_only() -> None:
     site = load_site(SITES["lab"])
     assert NOTEBOOKS.redirect_urls(site) == ("https://notebooks.lab.strata.test/hub/oauth_callback",)
     assert NOTEBOOKS.logout_urls(site) == ("https://notebooks.lab.strata.test/",)
-    shared = Client("pods", hostname=ApiPath(paths=("/v3/pods",)), redirect_paths=("/v3/pods/auth/callback",))
-    assert shared.redirect_urls(site) == ("https://api.lab.strata.test/v3/pods/auth/callback",)
+    shared = Client("pods", hostname=ApiPath(paths=("/v3/pods",)), redirect_paths=("/v3/pods/callback",))
+    assert shared.redirect_urls(site) == ("https://api.lab.strata.test/v3/pods/callback",)
     assert not NOTEBOOKS.has_service_account
     machine = Client("collector", ("ml-hub",))
     assert machine.has_service_account

@@ -51,7 +51,7 @@ class Shared:
         """
         query = select(*self.table.columns).where(self._key(self.table) == name, *self._present())
         row = (await connection.execute(query.with_for_update() if change else query)).mappings().one_or_none()
-        found = row and await self._level(connection, name, caller.username)
+        found = row and await self.level(connection, name, caller.username)
         if row is None or not found or row["tenant"] not in caller.tenants:
             raise HTTPException(404, f"there is no {self.kind} {name}, or you have no permission for it")
         if LEVELS.index(found) < LEVELS.index(level):
@@ -114,21 +114,22 @@ class Shared:
         if (await connection.execute(delete(self.permissions).where(*own))).rowcount == 0:
             raise HTTPException(404, f"{self.kind} {name}: {username} has no permission")
 
-    def _key(self, table: Table) -> Any:
-        return table.c[f"{self.kind}_id"]
-
-    def _present(self) -> Sequence[ColumnElement[bool]]:
-        return (self.table.c.deleted.is_(False),) if "deleted" in self.table.c else ()
-
-    async def _level(self, connection: AsyncConnection, name: str, username: str) -> Level | None:
+    async def level(self, connection: AsyncConnection, name: str, username: str) -> Level | None:
+        """Of a user, whatever their tenants; None without a permission."""
         own = (self._key(self.permissions) == name, self.permissions.c.username == username)
         level: Level | None = (
             await connection.execute(select(self.permissions.c.level).where(*own))
         ).scalar_one_or_none()
         return level
 
+    def _key(self, table: Table) -> Any:
+        return table.c[f"{self.kind}_id"]
+
+    def _present(self) -> Sequence[ColumnElement[bool]]:
+        return (self.table.c.deleted.is_(False),) if "deleted" in self.table.c else ()
+
     async def _keep_an_admin(self, connection: AsyncConnection, name: str, username: str) -> None:
-        if await self._level(connection, name, username) != "ADMIN":
+        if await self.level(connection, name, username) != "ADMIN":
             return
         admins = (self._key(self.permissions) == name, self.permissions.c.level == "ADMIN")
         query = select(func.count()).select_from(self.permissions).where(*admins)

@@ -24,12 +24,14 @@ from pods.routes import (
     volumes,
 )
 from pods.routes.contents import content_routes
-from pods.routes.permissions import permission_routes
+from pods.routes.permissions import Sharing, permission_routes
 from pods.settings import ApiSettings, FilesSettings
 from pods.storage import Storage
+from pods.web.site import WEB
 from strata_http import app
 from strata_http.app import Api
 from strata_http.envelope import ENVELOPE
+from strata_http.web.mount import install
 
 VERSION = "1.9.0"
 FILES = Api(
@@ -42,10 +44,10 @@ FILES = Api(
         volumes.router,
         upload.router,
         content_routes(VOLUMES, volumes.router.prefix),
-        permission_routes(VOLUMES, volumes.router.prefix),
+        permission_routes(Sharing(VOLUMES, volumes.router.prefix)),
         snapshots.router,
         content_routes(SNAPSHOTS, snapshots.router.prefix),
-        permission_routes(SNAPSHOTS, snapshots.router.prefix),
+        permission_routes(Sharing(SNAPSHOTS, snapshots.router.prefix)),
     ),
     migrations=MIGRATIONS,
     errors=ENVELOPE,
@@ -75,13 +77,14 @@ API = Api(
 
 
 def create_app(settings: ApiSettings) -> FastAPI:
-    """The API without volumes and snapshots, and the OpenAPI document with them."""
+    """The API without volumes and snapshots, the OpenAPI document with them, and the pages at their own name."""
     created = app.create_app(API, settings)
     created.state.settings = settings
     created.state.log_reader = Reader(settings.kubeconfig)
     created.state.executor = Executor(settings.kubeconfig)
     created.state.measure_reader = MeasureReader(settings.prometheus_url)
     created.state.logins = login.Logins(settings)
+    install(created, WEB, settings)
     return created
 
 

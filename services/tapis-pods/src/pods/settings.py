@@ -8,11 +8,11 @@ import json
 from pathlib import Path
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, HttpUrl, TypeAdapter, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from pods.spec import PodDefinition
-from strata_http.settings import CommonSettings, LoginSettings, Port, ServeSettings
+from strata_http.settings import CommonSettings, Port, ServeSettings, WebSettings
 from strata_http.settings import DatabaseSettings as Database
 
 
@@ -122,12 +122,10 @@ class Settings(DatabaseSettings, ClusterSettings, ServeSettings):
         return {template.name: template for template in found}
 
 
-class ApiSettings(Settings, LoginSettings):
+class ApiSettings(Settings, WebSettings):
     """All that `serve` needs."""
 
     model_config = SettingsConfigDict(env_prefix="PODS_")
-
-    base_url: HttpUrl = Field(description="URL of the API, as browsers reach it: https://api.example.org.")
 
 
 class FilesSettings(Settings):

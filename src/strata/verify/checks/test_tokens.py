@@ -15,7 +15,7 @@ from strata.access.https import named_session
 from strata.access.login import api_server
 from strata.catalogue.cluster_login import CLIENT
 from strata.catalogue.issuer import USERNAME_CLAIM, issuer_url
-from strata.catalogue.needs import Audience, Hostname
+from strata.catalogue.needs import ApiPath, Audience, Hostname
 from strata.catalogue.site import issuer, needed
 from strata.models import Site
 from strata.site.context import SiteContext
@@ -60,7 +60,9 @@ def endpoints(
 ) -> Iterator[list[TokenEndpoint]]:
     """Every service of the site that takes tokens."""
     external = site.platform.services.external_issuer
-    hosts = {service.name: need.host(site) for service, need in needed(site, Hostname)}
+    # a service with pages at a name of their own accepts tokens at the API's
+    words = (Hostname, ApiPath)
+    hosts = {service.name: need.host(site) for word in words for service, need in needed(site, word)}
     found = [
         TokenEndpoint(
             service.name,

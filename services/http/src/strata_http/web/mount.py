@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,7 +83,10 @@ def install(app: FastAPI, web: Web, settings: WebSettings) -> None:
     for router in web.routers:
         pages.include_router(router, dependencies=[Depends(require_session)])
     pages.include_router(_files())
-    app.router.routes.insert(0, Host(app.state.web_host.partition(":")[0], app=_as_pages(pages, renderer)))
+    route = Host(app.state.web_host.partition(":")[0], app=_as_pages(pages, renderer))
+    # ingress controllers lead the name with a dot at its end here too, and what is only the API's must not respond
+    route.host_regex = re.compile(rf"{re.escape(route.host)}\.?\Z")
+    app.router.routes.insert(0, route)
 
 
 def _callback(web: Web) -> APIRouter:

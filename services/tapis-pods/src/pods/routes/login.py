@@ -1,7 +1,7 @@
 """The login in front of a pod: what Traefik asks about each request, and the way to the issuer and back.
 
-A browser without a session at the pod's host goes to the API's host, to the issuer, back to the API's host, and with a
-code to the pod's host, where its session begins. Sessions, codes and cookies are for one host each; none of them, and
+A browser without a session at the pod's host goes to the pages' host, to the issuer, back to the pages' host, and with
+a code to the pod's host, where its session begins. Sessions, codes and cookies are for one host each; none of them, and
 no token, is passed on to the pod, whose program may be anyone's.
 """
 
@@ -23,15 +23,19 @@ from pods.routes.status_page import page, parse_host
 from pods.settings import ApiSettings
 from strata_http.bearer import accept_token
 from strata_http.database import Connection
-from strata_http.login import HEADERS, Login, LoginFailed
+from strata_http.login import HEADERS, Finished, Login
 from strata_http.rate_limits import limit_address
 from strata_http.sealing import Sealer
 from strata_http.sessions import PREFIX, Sessions, cookies, kept_claims, other_cookies, set_cookie
-from strata_http.tokens import Caller, IssuerUnavailable
+from strata_http.tokens import Caller
+from strata_http.web.logins import PAGE, return_to_page
 
 ENTER_PATH = "/.login"
 """At the pod's own name, the end of a login; never the pod's program's."""
-CALLBACK_PATH = "/pods/auth/callback"
+BEGIN_PATH = "/.login/pod"
+"""At the pages' name, the begin of a login in front of a pod."""
+HOST = "host"
+"""In the content of a login in front of a pod, the pod's host."""
 CODE_SECONDS = 60
 STATE_SECONDS = 900
 """From the first request to the end of the login."""
@@ -42,6 +46,8 @@ AGAIN = "This login has ended or began in another browser. Open the page again."
 NAVIGATION = {"sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
 
 router = APIRouter()
+browser_router = APIRouter()
+"""At the pages' name."""
 Host = Annotated[str, Query(max_length=255)]
 State = Annotated[str, Query(pattern="^[A-Za-z0-9_-]{16,64}$")]
 
@@ -54,9 +60,8 @@ class Logins:
     """
 
     def __init__(self, settings: ApiSettings) -> None:
-        key, base = settings.read_session_key(), str(settings.base_url).rstrip("/")
-        self.login_url = f"{base}/v3/pods/auth/login"
-        self.login = Login(settings, f"{base}/v3{CALLBACK_PATH}")
+        key = settings.read_session_key()
+        self.begin_url = f"{settings.web_origin}{BEGIN_PATH}"
         self.sessions = Sessions(key)
         self.codes, self.states = Sealer(key, "code"), Sealer(key, "state")
 
@@ -94,26 +99,22 @@ async def decide(
     return Response(headers=_passed_on(request) | filled(port.entry.tapis_auth_response_headers, caller.username))
 
 
-@router.get("/pods/auth/login", include_in_schema=False, dependencies=[Depends(limit_address(LOGINS))])
+@browser_router.get(BEGIN_PATH, dependencies=[Depends(limit_address(LOGINS))])
 async def begin(request: Request, connection: Connection, host: Host, state: State) -> Response:
     """From a pod's host to the issuer."""
     port = await _find(request, connection, host)
-    return logins_of(request).login.begin({"host": port.host, "state": state})
+    login: Login = request.app.state.web_login
+    return login.begin({HOST: port.host, "state": state})
 
 
-@router.get(CALLBACK_PATH, include_in_schema=False, dependencies=[Depends(limit_address(LOGINS))])
-def finish(request: Request) -> Response:
-    """From the issuer to the pod's host, with a code that only the browser that asked can use."""
-    logins = logins_of(request)
-    try:
-        done = logins.login.finish(request)
-    except LoginFailed as error:
-        return page(f"No login: {error}. Open the page again.", 400)
-    except IssuerUnavailable as error:
-        return page(f"No login: {error}. Try again.", 503, {"Retry-After": "10"})
-    host = done.content["host"]
+async def finish(request: Request, done: Finished) -> Response:
+    """From the issuer to the page that was asked for, or to a pod's host with a code that only the browser that asked
+    can use."""
+    if PAGE in done.content:
+        return return_to_page(request, done)
+    host = done.content[HOST]
     content = {"state": done.content["state"], "claims": kept_claims(done.caller)}
-    query = urlencode({"code": logins.codes.seal(host, time.time() + CODE_SECONDS, content)})
+    query = urlencode({"code": logins_of(request).codes.seal(host, time.time() + CODE_SECONDS, content)})
     response = RedirectResponse(f"https://{host}{ENTER_PATH}?{query}", 303, HEADERS)
     set_cookie(response, done.cookie, "", 0)
     return response
@@ -140,7 +141,7 @@ def _send_to_login(request: Request, logins: Logins, port: ProtectedPort) -> Res
     if not wanted.startswith("/") or len(wanted) > LONGEST_PATH:
         wanted = "/"
     query = urlencode({"host": port.host, "state": state})
-    response = RedirectResponse(f"{logins.login_url}?{query}", 303, HEADERS)
+    response = RedirectResponse(f"{logins.begin_url}?{query}", 303, HEADERS)
     sealed = logins.states.seal(port.host, time.time() + STATE_SECONDS, {"state": state, "path": wanted})
     set_cookie(response, _state_cookie(state), sealed, STATE_SECONDS)
     return response

@@ -11,7 +11,7 @@ from sqlalchemy import delete, func, update
 
 from pods import store, tables, templates
 from pods.access import PODS, Person
-from pods.routes.permissions import permission_routes
+from pods.routes.permissions import Sharing, permission_routes
 from pods.routes.pods import IN_USE, MISSING, PodName, choose_tenant, settings_of
 from pods.routes.shapes import PodResult, pod_result
 from pods.settings import SiteTemplate
@@ -24,7 +24,7 @@ from strata_http.envelope import Envelope, success
 
 PREFIX = "/pods/templates"
 router = APIRouter(prefix="/pods", tags=["templates"])
-permissions = permission_routes(TEMPLATES, PREFIX)
+permissions = permission_routes(Sharing(TEMPLATES, PREFIX))
 TemplateName = Annotated[Text, Path(min_length=1, max_length=64, description="Name of the template.")]
 TagPath = Annotated[Text, Path(min_length=1, max_length=200, description="tag or tag@timestamp")]
 Full = Annotated[bool, Query(description="Show pod_definition of each tag.")]
