@@ -215,7 +215,7 @@ def test_the_page_of_a_pod_cannot_send_forms(window: Window, alice: User, origin
         assert post(window, path, form, Origin=origin).status_code == 403
     assert alice.pod("web1")["status_requested"] == "OFF"
     assert alice("GET", "/web1/permissions").json()["result"]["permissions"] == ["alice:ADMIN"]
-    assert api.logged(event="audit", action="POST /pods/{pod_id}/delete")["outcome"] == "denied"
+    assert api.logged(event="audit", action="POST /pods/{pod_id}/delete", outcome="denied")
 
 
 def test_a_cookie_that_a_pod_can_set_is_no_session(window: Window, log_in: LogIn, alice: User) -> None:
