@@ -8,6 +8,7 @@ import hashlib
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -16,6 +17,8 @@ import requests
 from strata_bench.service_processes import http_server
 from strata_bench.token_issuer import Issuer
 
+SESSION_KEY = "k" * 40
+"""Of services in tests."""
 REDIRECTS = (301, 302, 303, 307, 308)
 
 
@@ -45,6 +48,26 @@ class LoginIssuer(Issuer):
         self.offers_offline = True
         """Whether the client may have offline refresh tokens."""
         self._codes: dict[str, dict[str, str]] = {}
+
+    def login_settings(self, prefix: str, directory: Path) -> dict[str, str]:
+        """Environment of a service that logs browsers in here.
+
+        Args:
+            prefix: of its settings, without the underscore.
+            directory: for the files that some of them name.
+        """
+        secret, key = directory / "client-secret", directory / "session-key"
+        secret.write_text(f"{self.secret}\n")
+        key.write_text(SESSION_KEY)
+        settings = {
+            "ISSUER": self.url,
+            "AUTHORIZE_URL": f"{self.url}/authorize",
+            "TOKEN_URL": f"{self.url}/token",
+            "CLIENT_ID": self.client,
+            "CLIENT_SECRET_FILE": str(secret),
+            "SESSION_KEY_FILE": str(key),
+        }
+        return {f"{prefix}_{name}": value for name, value in settings.items()}
 
     def answer(self, path: str) -> tuple[int, dict[str, str], Any]:
         """As any issuer; beside it, /authorize logs the user in."""

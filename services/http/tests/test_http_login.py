@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from strata_bench.login_issuer import LoginIssuer, Window, running_login_issuer
+from strata_bench.login_issuer import SESSION_KEY, LoginIssuer, Window, running_login_issuer
 from strata_bench.service_processes import Service, running
 from strata_bench.services import free_port, service_python
 
@@ -26,18 +26,11 @@ USER = {"sub": "1", "preferred_username": "ada", "groups": ["/tenants/hep", "/st
 def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LoginIssuer, Service]]:
     """The issuer and the service."""
     directory: Path = tmp_path_factory.mktemp("logins")
-    (directory / "secret").write_text(f"{SECRET}\n")
-    (directory / "key").write_text("k" * 40)
     port = free_port()
     with running_login_issuer(LoginIssuer("example", "example", SECRET, CALLBACK)) as issuer:
         settings = {
             **CODE,
-            "EXAMPLE_ISSUER": issuer.url,
-            "EXAMPLE_AUTHORIZE_URL": f"{issuer.url}/authorize",
-            "EXAMPLE_TOKEN_URL": f"{issuer.url}/token",
-            "EXAMPLE_CLIENT_ID": "example",
-            "EXAMPLE_CLIENT_SECRET_FILE": str(directory / "secret"),
-            "EXAMPLE_SESSION_KEY_FILE": str(directory / "key"),
+            **issuer.login_settings("EXAMPLE", directory),
             "EXAMPLE_BIND_PORT": str(port),
             "EXAMPLE_METRICS_PORT": str(free_port()),
         }
@@ -81,7 +74,7 @@ def test_a_login_begins_a_session_of_one_host(window: Window, service: Service) 
     assert window.send(f"{APP}/v1/me?host=other.example.org").status_code == 401
     answer = window.send(f"{APP}/v1/me", Cookie=f"a=b; {SESSION}={cookie}; c=d; __Host-strata-x=1")
     assert answer.json()["cookies"] == "a=b; c=d"
-    for text in (cookie, SECRET, "k" * 40):
+    for text in (cookie, SECRET, SESSION_KEY):
         assert text not in service.log
 
 

@@ -27,22 +27,15 @@ LOGOUT = "https://login.example.org/logout"
 def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LoginIssuer, Service]]:
     """The issuer and the service."""
     directory: Path = tmp_path_factory.mktemp("web")
-    (directory / "secret").write_text(f"{SECRET}\n")
-    (directory / "key").write_text("k" * 40)
     port = free_port()
     with running_login_issuer(LoginIssuer("example", "notes", SECRET, f"{APP}/.login/callback")) as issuer:
         issuer.user = dict(USER)
         settings = {
             **CODE,
-            "EXAMPLE_ISSUER": issuer.url,
-            "EXAMPLE_AUTHORIZE_URL": f"{issuer.url}/authorize",
-            "EXAMPLE_TOKEN_URL": f"{issuer.url}/token",
+            **issuer.login_settings("EXAMPLE", directory),
             "EXAMPLE_LOGOUT_URL": LOGOUT,
             "EXAMPLE_FRONT_PAGE_URL": "https://example.org",
             "EXAMPLE_WEB_URL": APP,
-            "EXAMPLE_CLIENT_ID": "notes",
-            "EXAMPLE_CLIENT_SECRET_FILE": str(directory / "secret"),
-            "EXAMPLE_SESSION_KEY_FILE": str(directory / "key"),
             "EXAMPLE_BIND_PORT": str(port),
             "EXAMPLE_METRICS_PORT": str(free_port()),
         }

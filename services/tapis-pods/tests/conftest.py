@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 import yaml
@@ -26,6 +23,7 @@ from strata_bench.services import PostgreSQL, free_port, service_python
 from strata_bench.token_issuer import Issuer
 from strata_bench.traefik import KINDS
 
+from .forwarding import forwarding
 from .kubelet import Kubelet, running_kubelet
 from .prometheus import Prometheus, running_prometheus
 from .users import IMAGE, Owner, User
@@ -148,7 +146,7 @@ StartApi = Callable[..., AbstractContextManager[Service]]
 def start_api(
     environment: dict[str, str],
     accounts: dict[str, Path],
-    issuer: Issuer,
+    issuer: LoginIssuer,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> StartApi:
     """`with start_api(PODS_LOG_LEVEL="debug") as service:`; at a free port unless one is given."""
@@ -156,12 +154,10 @@ def start_api(
     def start(port: int = 0, **own: str) -> AbstractContextManager[Service]:
         port = port or free_port()
         directory = tmp_path_factory.mktemp("api")
-        (directory / "client-secret").write_text(f"{CLIENT_SECRET}\n")
-        (directory / "session-key").write_text("k" * 40)
         settings = {
             **environment,
             "PODS_KUBECONFIG": str(accounts["api"]),
-            "PODS_ISSUER": issuer.url,
+            **issuer.login_settings("PODS", directory),
             # the ingress controller of the tests reaches it at this machine's own address
             "PODS_BIND_ADDRESS": "0.0.0.0",  # noqa: S104
             "PODS_BIND_PORT": str(port),
@@ -169,11 +165,6 @@ def start_api(
             "PODS_RATE_LIMIT": "100000/minute",
             "PODS_WEB_URL": WEB_URL,
             "PODS_LOGOUT_URL": LOGOUT_URL,
-            "PODS_AUTHORIZE_URL": f"{issuer.url}/authorize",
-            "PODS_TOKEN_URL": f"{issuer.url}/token",
-            "PODS_CLIENT_ID": "pods-login",
-            "PODS_CLIENT_SECRET_FILE": str(directory / "client-secret"),
-            "PODS_SESSION_KEY_FILE": str(directory / "session-key"),
             **own,
         }
         return running(service_python("tapis-pods"), ["-m", "pods", "serve"], settings, port, directory)
@@ -240,31 +231,8 @@ def files(start_files: StartFiles) -> Iterator[Service]:
 def gateway(api: Service, files: Service) -> Iterator[str]:
     """One URL for both, as the Ingress of the chart has it."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def forward(self) -> None:
-            length = int(self.headers.get("Content-Length") or 0)
-            body = self.rfile.read(length)
-            target = files if self.path.startswith(FILES_PATHS) else api
-            connection = http.client.HTTPConnection(urlsplit(target.url).netloc, timeout=60)
-            kept = {key: value for key, value in self.headers.items() if key.lower() not in ("host", "connection")}
-            connection.request(self.command, self.path, body, kept)
-            answer = connection.getresponse()
-            content = answer.read()
-            self.send_response(answer.status)
-            for key, value in answer.getheaders():
-                if key.lower() not in ("transfer-encoding", "content-length", "connection", "date"):
-                    self.send_header(key, value)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-            connection.close()
-
-        def log_message(self, format: str, *arguments: Any) -> None:
-            """Says nothing."""
-
-    for method in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "QUERY"):
-        setattr(Handler, f"do_{method}", Handler.forward)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    handler = forwarding(lambda path: files.url if path.startswith(FILES_PATHS) else api.url, "host", "connection")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     with in_background(server):
         yield f"http://127.0.0.1:{server.server_port}"
 

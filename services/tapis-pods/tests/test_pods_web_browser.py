@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import http.client
 import os
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 from cryptography import x509
@@ -25,6 +21,7 @@ from strata_bench.service_processes import Service
 from strata_bench.waiting import eventually
 
 from .conftest import DOMAIN, WEB_URL, StartReconciler
+from .forwarding import forwarding
 from .kubelet import Kubelet
 from .users import SECONDS, User
 
@@ -43,30 +40,8 @@ return [found.id, found.tagName, found.getAttribute("aria-label") ?? found.textC
 def window(api: Service, issuer: LoginIssuer, tmp_path: Path) -> Iterator[Browser]:
     """Chromium, with the ingress controller's part done by a proxy; alice is known at the issuer."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def forward(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            connection = http.client.HTTPConnection(urlsplit(api.url).netloc, timeout=60)
-            kept = {key: value for key, value in self.headers.items() if key.lower() != "connection"}
-            connection.request(self.command, self.path, body, kept)
-            answer = connection.getresponse()
-            content = answer.read()
-            self.send_response(answer.status)
-            for key, value in answer.getheaders():
-                if key.lower() not in ("transfer-encoding", "content-length", "connection", "date"):
-                    self.send_header(key, value)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-            connection.close()
-
-        do_GET = do_POST = forward
-
-        def log_message(self, format: str, *arguments: Any) -> None:
-            """Says nothing."""
-
     issuer.user = {"sub": "id-alice", "preferred_username": "alice", "groups": ["/tenants/research"]}
-    with https_server(Handler, tmp_path, [DOMAIN]) as server:
+    with https_server(forwarding(lambda _: api.url, "connection"), tmp_path, [DOMAIN]) as server:
         certificate = x509.load_pem_x509_certificate((tmp_path / "tls.pem").read_bytes())
         key = certificate.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
         rules = f"MAP {DOMAIN} 127.0.0.1:{server.port}, EXCLUDE 127.0.0.1"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from fastapi import APIRouter, Form
-from fastapi.responses import RedirectResponse, Response
+from fastapi.responses import Response
 from pydantic_settings import SettingsConfigDict
 from starlette.requests import Request
 
@@ -16,6 +16,7 @@ from strata_http.settings import HttpSettings, WebSettings
 from strata_http.web.guards import Visitor
 from strata_http.web.mount import Web, install
 from strata_http.web.rendering import Entry
+from strata_http.web.responses import go_to, render
 
 router = APIRouter()
 api = APIRouter()
@@ -40,15 +41,14 @@ def list_notes() -> list[str]:
 @router.get("/notes")
 def show(request: Request, _: Visitor) -> Response:
     """All notes."""
-    page: Response = request.app.state.web_renderer.page(request, "notes.html", notes=NOTES)
-    return page
+    return render(request, "notes.html", notes=NOTES)
 
 
 @router.post("/notes")
 def add(visitor: Visitor, text: Annotated[str, Form(max_length=20)]) -> Response:
     """One more."""
     NOTES.append(f"{visitor.username}: {text}")
-    return RedirectResponse("/notes", 303)
+    return go_to("/notes")
 
 
 @router.get("/broken")

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import structlog
 from fastapi import APIRouter, Form, HTTPException, Request
-from fastapi.responses import RedirectResponse, Response
+from fastapi.responses import Response
 
 from authenticator import store
 from authenticator.exchange import target_of
@@ -19,11 +19,12 @@ from authenticator.settings import Settings
 from strata_http import audit
 from strata_http.audit import Change, describe
 from strata_http.database import Connection, transaction
-from strata_http.login import Finished, Login
+from strata_http.login import Finished
 from strata_http.web import logins
 from strata_http.web.guards import Visitor
 from strata_http.web.mount import Web
-from strata_http.web.rendering import Renderer
+from strata_http.web.responses import go_to, render
+from strata_http.web.state import state_of
 
 LIFETIMES = (7, 30, 90, 365)
 """Days to choose from, up to the site's limit."""
@@ -43,7 +44,7 @@ TypedDays = Annotated[str, Form(alias="days")]
 async def show(request: Request, visitor: Visitor, connection: Connection) -> Response:
     """The list and the form."""
     rows = await store.list_of(connection, visitor.subject)
-    return _render(request).page(request, "tokens.html", tokens=rows, problem="", **_form(request))
+    return render(request, "tokens.html", tokens=rows, problem="", **_form(request))
 
 
 @router.post("/tokens")
@@ -62,9 +63,8 @@ async def begin(
     if problem:
         rows = await store.list_of(connection, visitor.subject)
         typed = _form(request) | {"name": name, "days": days}
-        return _render(request).page(request, "tokens.html", 400, tokens=rows, problem=problem, **typed)
-    login: Login = request.app.state.web_login
-    return login.begin({NAME: name, DAYS: days, SUBJECT: visitor.subject}, scope=OFFLINE_SCOPE)
+        return render(request, "tokens.html", 400, tokens=rows, problem=problem, **typed)
+    return state_of(request).login.begin({NAME: name, DAYS: days, SUBJECT: visitor.subject}, scope=OFFLINE_SCOPE)
 
 
 @router.post("/tokens/{token_id}/revoke")
@@ -73,7 +73,7 @@ async def revoke(request: Request, visitor: Visitor, connection: Connection, tok
     describe(request, Change("personal-access-tokens.delete", target_of(token_id)))
     if not await store.remove(connection, token_id, visitor.subject):
         raise HTTPException(404, "You have no such token. It may have been revoked already, or have expired.")
-    return RedirectResponse("/", 303)
+    return go_to("/")
 
 
 async def finish(request: Request, done: Finished) -> Response:
@@ -106,9 +106,7 @@ async def _create(request: Request, done: Finished) -> Response:
         raise HTTPException(409, f"No token was created: {error}") from error
     describe(request, Change(CREATE, target_of(made.id)))
     settings: Settings = request.app.state.settings
-    return _render(request).page(
-        request, "created.html", 201, name=name, expires=expires, token=made.text, api=settings.tenant_url
-    )
+    return render(request, "created.html", 201, name=name, expires=expires, token=made.text, api=settings.tenant_url)
 
 
 def _problem(request: Request, name: str, days: str) -> str:
@@ -131,11 +129,6 @@ def _form(request: Request) -> dict[str, Any]:
     """Values of an empty form."""
     choices = lifetimes(request)
     return {"lifetimes": choices, "name": "", "days": str(choices[min(1, len(choices) - 1)]), "most": store.MAXIMUM}
-
-
-def _render(request: Request) -> Renderer:
-    found: Renderer = request.app.state.web_renderer
-    return found
 
 
 PAGES = Web("Access tokens", Path(__file__).with_name("templates"), (router,), finish=finish)

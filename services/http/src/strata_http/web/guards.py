@@ -8,8 +8,8 @@ from fastapi import Depends, HTTPException, Request
 from limits import parse
 
 from strata_http.rate_limits import RateLimits, route_of
-from strata_http.sessions import Sessions
 from strata_http.tokens import Caller
+from strata_http.web.state import state_of
 
 READING = frozenset({"GET", "HEAD"})
 REQUESTS = parse("600/minute")
@@ -30,7 +30,7 @@ def check_origin(request: Request) -> None:
     """
     if request.method in READING:
         return
-    own: str = request.app.state.web_origin
+    own = state_of(request).origin
     if request.headers.getlist("origin") != [own]:
         raise HTTPException(403, f"forms of other sites are not accepted; open {own}")
 
@@ -42,8 +42,8 @@ async def require_session(request: Request) -> Caller:
         LoginNeeded: a browser opens a page without a session.
         HTTPException: 401 for any other request without a session, 429 beyond the limit.
     """
-    sessions: Sessions = request.app.state.web_sessions
-    caller = sessions.find(request, request.app.state.web_host)
+    state = state_of(request)
+    caller = state.sessions.find(request, state.host)
     if caller is None:
         if request.method not in READING:
             raise HTTPException(

@@ -9,11 +9,12 @@ from fastapi.responses import RedirectResponse, Response
 from starlette.concurrency import run_in_threadpool
 
 from strata_http import audit
-from strata_http.login import HEADERS, Finished, Login, LoginFailed
+from strata_http.login import HEADERS, Finished, LoginFailed
 from strata_http.rate_limits import limit_address
-from strata_http.sessions import SESSION, Sessions, set_cookie
+from strata_http.sessions import SESSION, set_cookie
 from strata_http.tokens import IssuerUnavailable
-from strata_http.web.rendering import Renderer
+from strata_http.web.responses import render
+from strata_http.web.state import state_of
 
 CALLBACK_PATH = "/.login/callback"
 """Where the issuer sends browsers after a login; registered there."""
@@ -28,9 +29,8 @@ PER_ADDRESS = "600/minute"
 
 def begin(request: Request) -> Response:
     """Sends the browser to the issuer, and back to the page that it asks for."""
-    login: Login = request.app.state.web_login
     page = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-    return login.begin({PAGE: page if len(page) <= LONGEST_PAGE else "/"})
+    return state_of(request).login.begin({PAGE: page if len(page) <= LONGEST_PAGE else "/"})
 
 
 async def finish_login(request: Request) -> Finished:
@@ -39,9 +39,8 @@ async def finish_login(request: Request) -> Finished:
     Raises:
         HTTPException: 400 where the login was not completed, 503 where the issuer does not respond.
     """
-    login: Login = request.app.state.web_login
     try:
-        return await run_in_threadpool(login.finish, request)
+        return await run_in_threadpool(state_of(request).login.finish, request)
     except LoginFailed as error:
         raise HTTPException(400, f"No login: {error}. Open the page again.") from error
     except IssuerUnavailable as error:
@@ -50,8 +49,8 @@ async def finish_login(request: Request) -> Finished:
 
 def start_session(request: Request, response: Response, done: Finished) -> Response:
     """Adds the session's cookie to a response, and removes the login's."""
-    sessions: Sessions = request.app.state.web_sessions
-    sessions.start(response, request.app.state.web_host, done.caller)
+    state = state_of(request)
+    state.sessions.start(response, state.host, done.caller)
     set_cookie(response, done.cookie, "", 0)
     return response
 
@@ -59,7 +58,7 @@ def start_session(request: Request, response: Response, done: Finished) -> Respo
 def return_to_page(request: Request, done: Finished) -> Response:
     """Sends the browser to the page that it asked for, with a session."""
     # the path begins with a slash, since it is that of a request, and the origin is this one
-    response = RedirectResponse(f"{request.app.state.web_origin}{done.content[PAGE]}", 303, HEADERS)
+    response = RedirectResponse(f"{state_of(request).origin}{done.content[PAGE]}", 303, HEADERS)
     return start_session(request, response, done)
 
 
@@ -70,11 +69,12 @@ router = APIRouter(include_in_schema=False, dependencies=[Depends(limit_address(
 async def log_out(request: Request) -> Response:
     """Ends the session here, and at the issuer."""
     audit.skip(request)
+    state = state_of(request)
     query = {
-        "client_id": request.app.state.web_client_id,
-        "post_logout_redirect_uri": f"{request.app.state.web_origin}{LOGGED_OUT_PATH}",
+        "client_id": state.settings.client_id,
+        "post_logout_redirect_uri": f"{state.origin}{LOGGED_OUT_PATH}",
     }
-    logout: str = request.app.state.web_logout_url
+    logout = str(state.settings.logout_url or "")
     target = f"{logout}{'&' if '?' in logout else '?'}{urlencode(query)}" if logout else LOGGED_OUT_PATH
     response = RedirectResponse(target, 303, HEADERS)
     set_cookie(response, SESSION, "", 0)
@@ -84,5 +84,4 @@ async def log_out(request: Request) -> Response:
 @router.get(LOGGED_OUT_PATH)
 async def show_logged_out(request: Request) -> Response:
     """Where a logout ends."""
-    renderer: Renderer = request.app.state.web_renderer
-    return renderer.page(request, "logged_out.html")
+    return render(request, "logged_out.html")

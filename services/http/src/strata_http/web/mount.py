@@ -6,7 +6,6 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request
 from fastapi.responses import FileResponse, Response
@@ -21,6 +20,7 @@ from strata_http.settings import WebSettings
 from strata_http.web import logins
 from strata_http.web.guards import LoginNeeded, check_origin, require_session
 from strata_http.web.rendering import FOLDER, Entry, Renderer
+from strata_http.web.state import State
 
 FILES = {"style.css": "text/css", "script.js": "text/javascript", "icon.svg": "image/svg+xml"}
 PER_ADDRESS = "1200/minute"
@@ -56,18 +56,14 @@ def install(app: FastAPI, web: Web, settings: WebSettings) -> None:
     """Adds the pages, with login, logout and style sheet.
 
     Args:
-        app: of create_app; routes that handle pages find renderer, sessions and login in its state.
+        app: of create_app.
         web: the pages.
         settings: of the service.
     """
-    origin = settings.web_origin
+    login = Login(settings, f"{settings.web_origin}{logins.CALLBACK_PATH}")
     renderer = Renderer(web.title, web.folder, web.menu, settings)
-    app.state.web_origin, app.state.web_host = origin, urlsplit(origin).netloc
-    app.state.web_login = Login(settings, f"{origin}{logins.CALLBACK_PATH}")
-    app.state.web_sessions = Sessions(settings.read_session_key())
-    app.state.web_renderer = renderer
-    app.state.web_client_id = settings.client_id
-    app.state.web_logout_url = str(settings.logout_url) if settings.logout_url else ""
+    state = State(settings, renderer, login, Sessions(settings.read_session_key()))
+    app.state.web = state
 
     @app.exception_handler(LoginNeeded)
     async def _log_in(request: Request, _: Exception) -> Response:
@@ -83,7 +79,7 @@ def install(app: FastAPI, web: Web, settings: WebSettings) -> None:
     for router in web.routers:
         pages.include_router(router, dependencies=[Depends(require_session)])
     pages.include_router(_files())
-    route = Host(app.state.web_host.partition(":")[0], app=_as_pages(pages, renderer))
+    route = Host(state.host.partition(":")[0], app=_as_pages(pages, renderer))
     # ingress controllers lead the name with a dot at its end here too, and what is only the API's must not respond
     route.host_regex = re.compile(rf"{re.escape(route.host)}\.?\Z")
     app.router.routes.insert(0, route)

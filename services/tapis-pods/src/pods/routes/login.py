@@ -23,12 +23,13 @@ from pods.routes.status_page import page, parse_host
 from pods.settings import ApiSettings
 from strata_http.bearer import accept_token
 from strata_http.database import Connection
-from strata_http.login import HEADERS, Finished, Login
+from strata_http.login import HEADERS, Finished
 from strata_http.rate_limits import limit_address
 from strata_http.sealing import Sealer
 from strata_http.sessions import PREFIX, Sessions, cookies, kept_claims, other_cookies, set_cookie
 from strata_http.tokens import Caller
 from strata_http.web.logins import PAGE, return_to_page
+from strata_http.web.state import state_of
 
 ENTER_PATH = "/.login"
 """At the pod's own name, the end of a login; never the pod's program's."""
@@ -103,8 +104,7 @@ async def decide(
 async def begin(request: Request, connection: Connection, host: Host, state: State) -> Response:
     """From a pod's host to the issuer."""
     port = await _find(request, connection, host)
-    login: Login = request.app.state.web_login
-    return login.begin({HOST: port.host, "state": state})
+    return state_of(request).login.begin({HOST: port.host, "state": state})
 
 
 async def finish(request: Request, done: Finished) -> Response:

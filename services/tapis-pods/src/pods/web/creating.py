@@ -15,10 +15,10 @@ from pods.settings import Settings, Tenant
 from pods.templates import LATEST, Tag, find_reference, list_tags, site_tag
 from pods.web.attempts import Refusal, attempt
 from pods.web.pod_form import Fields, FormError, PodForm, first_values, in_words
-from pods.web.rendering import go_to, render
 from strata_http.database import Connection, Transaction
 from strata_http.tokens import Caller
 from strata_http.web.guards import Visitor
+from strata_http.web.responses import go_to, render
 
 router = APIRouter()
 

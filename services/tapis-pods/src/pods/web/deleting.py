@@ -7,9 +7,9 @@ from fastapi.responses import Response
 
 from pods.access import PODS
 from pods.routes.pods import PodName, delete_pod
-from pods.web.rendering import go_to, render
 from strata_http.database import Connection, Transaction
 from strata_http.web.guards import Visitor
+from strata_http.web.responses import go_to, render
 
 router = APIRouter()
 

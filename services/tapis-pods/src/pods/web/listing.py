@@ -8,10 +8,10 @@ from fastapi.responses import Response
 from pods.access import PODS
 from pods.routes.pods import settings_of
 from pods.web.addresses import addresses
-from pods.web.rendering import render
 from pods.web.states import state_of
 from strata_http.database import Connection
 from strata_http.web.guards import Visitor
+from strata_http.web.responses import render
 
 router = APIRouter()
 

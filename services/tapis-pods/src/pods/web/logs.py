@@ -10,9 +10,9 @@ from fastapi.responses import PlainTextResponse, Response
 from pods.access import PODS
 from pods.routes.actions import get_pod_logs
 from pods.routes.pods import PodName
-from pods.web.rendering import render
 from strata_http.database import Connection
 from strata_http.web.guards import Visitor
+from strata_http.web.responses import render
 
 router = APIRouter()
 LONGEST = 256 * 1024

@@ -11,11 +11,11 @@ from pods.routes.pods import PodName, set_status, settings_of
 from pods.spec import PodSpec
 from pods.web.addresses import addresses
 from pods.web.attempts import Refusal, attempt
-from pods.web.rendering import go_to, render
 from pods.web.states import can_start, can_stop, state_of
 from strata_http.database import Connection, Transaction
 from strata_http.tokens import Caller
 from strata_http.web.guards import Visitor
+from strata_http.web.responses import go_to, render
 
 router = APIRouter()
 ACTIONS = {"start": "ON", "stop": "OFF", "restart": "RESTART"}

@@ -15,10 +15,10 @@ from pods.routes.pods import PodName
 from pods.routes.shapes import SetPermission
 from pods.values import Text
 from pods.web.attempts import Refusal, attempt
-from pods.web.rendering import go_to, render
 from strata_http.database import Connection, Transaction
 from strata_http.tokens import Caller
 from strata_http.web.guards import Visitor
+from strata_http.web.responses import go_to, render
 
 router = APIRouter()
 MEANINGS = {

@@ -1,0 +1,46 @@
+"""What the pages of a service share, in the state of its application."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from fastapi import Request
+
+from strata_http.login import Login
+from strata_http.sessions import Sessions
+from strata_http.settings import WebSettings
+from strata_http.web.rendering import Renderer
+
+
+@dataclass(frozen=True)
+class State:
+    """Of the pages of one service.
+
+    Args:
+        settings: of the service.
+        renderer: of its pages.
+        login: at the issuer.
+        sessions: of its name.
+    """
+
+    settings: WebSettings
+    renderer: Renderer
+    login: Login
+    sessions: Sessions
+
+    @property
+    def origin(self) -> str:
+        """Scheme, name and port."""
+        return self.settings.web_origin
+
+    @property
+    def host(self) -> str:
+        """Name and port, which sessions are for."""
+        return urlsplit(self.origin).netloc
+
+
+def state_of(request: Request) -> State:
+    """Of the running service."""
+    found: State = request.app.state.web
+    return found
