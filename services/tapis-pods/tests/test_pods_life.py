@@ -177,6 +177,25 @@ def test_what_is_lost_in_kubernetes_comes_back_and_what_is_strange_goes(
         eventually(lambda: not objects(api_server, "ingressroutetcps"), SECONDS, "the stray route is gone")
 
 
+def test_the_log_of_a_pod_that_a_drain_deletes_is_kept(
+    alice: User, start_reconciler: StartReconciler, kubelet: Kubelet, api_server: ApiServer
+) -> None:
+    hello = "hello from research/pods-web1/main\n"
+    with start_reconciler():
+        alice.create("web1")
+        alice.wait("web1", "AVAILABLE")
+        kubelet.busy.set()
+        api_server.kubectl("-n", "research", "delete", "pod", "pods-web1", "--wait=false")
+        moving = alice.wait("web1", "CREATING")
+        assert moving["status_container"]["message"] == "the pod is moving"
+        kubelet.busy.clear()
+        alice.wait("web1", "AVAILABLE")
+        assert alice("GET", "/web1/logs").json()["result"]["logs"] == f"{hello}--- run 1 ---\n{hello}"
+        assert alice("GET", "/web1/stop").status_code == 200
+        alice.wait("web1", "STOPPED")
+        assert alice("GET", "/web1/logs").json()["result"]["logs"] == hello
+
+
 def test_a_name_leads_to_a_container_that_runs_only(
     alice: User, start_reconciler: StartReconciler, kubelet: Kubelet, api_server: ApiServer
 ) -> None:

@@ -21,7 +21,8 @@ RUN_ANNOTATION = "strata.dev/run"
 USER_ANNOTATION = "strata.dev/user"
 """Whose use accounting records."""
 CONTAINER = "main"
-GRACE_SECONDS = 3
+GRACE_SECONDS = 2
+"""From SIGTERM to SIGKILL. Many programs ignore SIGTERM as the first process; the kubelet takes about 2 s more."""
 Manifest = dict[str, Any]
 
 

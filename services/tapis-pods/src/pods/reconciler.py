@@ -74,8 +74,7 @@ class Reconciler:
             # of a run before, whose end was not awaited; or a member's own pod, by the same name
             self._remove(tenant, row, actual)
         elif actual.metadata and actual.metadata.deletionTimestamp:
-            # by a drain or a member: it is made again as soon as it is gone
-            self._observe(row, status.Observed(status.CREATING, status.container("Pending", "the pod is moving")))
+            self._move(tenant, row)
         else:
             self._follow(tenant, row, actual, published)
 
@@ -181,6 +180,14 @@ class Reconciler:
         if observed.status == status.AVAILABLE and row["gpu_idle_stop_ts"] is not None:
             observed.container["message"] = idle.warning(row["gpu_idle_stop_ts"])
         self._observe(row, observed)
+
+    def _move(self, tenant: Tenant, row: RowMapping) -> None:
+        """Waits for the end of a Pod that a drain or a member deletes: it is made again as soon as it is gone."""
+        moving = status.Observed(status.CREATING, status.container("Pending", "the pod is moving"))
+        if row["status_container"] != moving.container and (text := self.cluster.log(tenant.name, row["pod_id"])):
+            # the run goes on, and the log of its end follows
+            self._set(row, log=text)
+        self._observe(row, moving)
 
     def _remove(self, tenant: Tenant, row: RowMapping, actual: Pod) -> None:
         if not (actual.metadata and actual.metadata.deletionTimestamp):
