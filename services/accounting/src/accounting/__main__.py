@@ -19,6 +19,7 @@ from accounting.migrations import migrate
 from accounting.pods import Reader
 from accounting.retention import Retention
 from accounting.settings import DatabaseSettings, JobSettings, ServeSettings, Settings
+from strata_http import logs, server
 
 DATABASE_SECONDS = 120.0
 """How long `migrate` waits for the database."""
@@ -98,22 +99,10 @@ def _jobs(settings: JobSettings) -> None:
 
 
 def _serve(settings: ServeSettings) -> None:
-    import uvicorn  # late: the other commands need no web server
-
-    from accounting.rest import create_app
-    from strata_http import logs
+    from accounting.rest import create_app  # late: the other commands need no routes
 
     logs.configure(settings.log_level)
-    uvicorn.run(
-        create_app(settings),
-        host=settings.bind_address,
-        port=settings.bind_port,
-        log_config=None,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=20,
-    )
+    server.serve(create_app(settings), settings)
 
 
 def _names(text: str) -> frozenset[str]:

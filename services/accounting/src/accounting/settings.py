@@ -9,25 +9,19 @@ import psycopg
 from pydantic import Field
 from pydantic_settings import NoDecode, SettingsConfigDict
 
-from strata_http.settings import CommonSettings, IssuerSettings
+from strata_http import settings
+from strata_http.settings import BindSettings, IssuerSettings
 
 Names = Annotated[str, NoDecode]
 
 
-class DatabaseSettings(CommonSettings):
+class DatabaseSettings(settings.DatabaseSettings):
     """Where the records are kept; all that `migrate` needs."""
 
     model_config = SettingsConfigDict(env_prefix="ACCOUNTING_")
 
-    database_host: str = Field(description="Name or address of the PostgreSQL server, as its certificate has it.")
-    database_port: Annotated[int, Field(ge=1, le=65535)] = Field(default=5432, description="TCP port of PostgreSQL.")
     database_name: str = Field(default="accounting", description="Name of the database.")
     database_user: str = Field(default="accounting", description="Role that owns the database.")
-    database_password_file: Path = Field(description="File with its password; read at each new connection.")
-    database_ca_file: Path | None = Field(default=None, description="PEM file of the CA that signed the server.")
-    database_tls: Literal["verify-full", "disable"] = Field(
-        default="verify-full", description="`disable` is for a database on loopback only."
-    )
 
     def connect(self) -> psycopg.Connection[tuple[object, ...]]:
         """A connection in autocommit mode.
@@ -40,7 +34,7 @@ class DatabaseSettings(CommonSettings):
             port=self.database_port,
             dbname=self.database_name,
             user=self.database_user,
-            password=self.database_password_file.read_text().rstrip("\r\n"),
+            password=self.read_database_password(),
             sslmode=self.database_tls,
             sslrootcert=str(self.database_ca_file) if self.database_ca_file else None,
             connect_timeout=5,
@@ -60,13 +54,11 @@ class JobSettings(DatabaseSettings):
     jobs_alive_file: Path = Field(default=Path("/tmp/jobs"), description="Touched after each reading.")  # noqa: S108  # the pod's own
 
 
-class ServeSettings(DatabaseSettings, IssuerSettings):
+class ServeSettings(DatabaseSettings, IssuerSettings, BindSettings):
     """All that `serve` needs."""
 
     model_config = SettingsConfigDict(env_prefix="ACCOUNTING_")
 
-    bind_address: str = Field(default="127.0.0.1", description="Address to listen on.")
-    bind_port: Annotated[int, Field(ge=1, le=65535)] = Field(default=8080, description="TCP port to listen on.")
     audience: str = Field(default="accounting", description="What the `aud` claim of a token must hold.")
     maximum_bytes: Annotated[int, Field(ge=1)] = Field(default=1_000_000, description="Of the body of a request.")
     maximum_rows: Annotated[int, Field(ge=1)] = Field(default=1000, description="Of a request or an answer.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from authenticator.migrations import MIGRATIONS
 from authenticator.settings import DatabaseSettings, Settings
-from strata_http import commands
+from strata_http import commands, server
 
 cli = commands.create_cli(__doc__)
 
@@ -15,7 +15,7 @@ def serve() -> None:
     from authenticator.app import create_app  # late: `migrate` needs no routes
 
     settings = commands.read_settings(Settings)
-    commands.serve(create_app(settings), settings)
+    server.serve(create_app(settings), settings)
 
 
 @cli.command()

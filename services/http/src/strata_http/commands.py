@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import typer
 from pydantic import ValidationError
@@ -15,10 +15,7 @@ from sqlalchemy.exc import DBAPIError
 from strata_http import logs
 from strata_http.database import create_command_engine
 from strata_http.migrations import Migrations
-from strata_http.settings import CommonSettings, DatabaseSettings, HttpSettings
-
-if TYPE_CHECKING:
-    from fastapi import FastAPI
+from strata_http.settings import CommonSettings, DatabaseSettings
 
 AnySettings = TypeVar("AnySettings", bound=CommonSettings)
 
@@ -60,23 +57,6 @@ def database_errors(settings: DatabaseSettings) -> Iterator[None]:
     except DBAPIError as error:
         where = f"{settings.database_user}@{settings.database_host}:{settings.database_port}/{settings.database_name}"
         raise fail(f"PostgreSQL {where}: {str(error.orig).strip()}") from error
-
-
-def serve(app: FastAPI, settings: HttpSettings) -> None:
-    """Serves until the process is told to end."""
-    import uvicorn  # late: the other commands need no web server
-
-    uvicorn.run(
-        app,
-        host=settings.bind_address,
-        port=settings.bind_port,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        # it would believe X-Forwarded-For of any client on loopback; strata_http.addresses reads it
-        proxy_headers=False,
-        timeout_graceful_shutdown=20,
-    )
 
 
 def migrate(settings: DatabaseSettings, migrations: Migrations) -> None:

@@ -177,11 +177,16 @@ class WebSettings(LoginSettings):
         return str(self.web_url).rstrip("/")
 
 
-class HttpSettings(IssuerSettings):
-    """What `serve` needs of a service without a database."""
+class BindSettings(CommonSettings):
+    """Where a server listens."""
 
     bind_address: str = Field(default="127.0.0.1", description="Address to listen on.")
     bind_port: Port = Field(default=8080, description="TCP port of the API.")
+
+
+class HttpSettings(IssuerSettings, BindSettings):
+    """What `serve` needs of a service without a database."""
+
     metrics_port: Port | None = Field(
         default=9464, description="TCP port of /metrics, apart from the API so that no proxy publishes it."
     )

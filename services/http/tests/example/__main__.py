@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, HTTPException, Path, Request
 from pydantic_settings import SettingsConfigDict
 from sqlalchemy import text
 
-from strata_http import commands
+from strata_http import commands, server
 from strata_http.addresses import client_address
 from strata_http.app import Api, create_app
 from strata_http.audit import Change, describe
@@ -91,7 +91,7 @@ def serve() -> None:
     """Serve the API."""
     settings = commands.read_settings(Settings)
     api = Api("Example", "1", "An example.", "/v1", (router,), MIGRATIONS, public_routers=(public,))
-    commands.serve(create_app(api, settings), settings)
+    server.serve(create_app(api, settings), settings)
 
 
 @cli.command()

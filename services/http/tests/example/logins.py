@@ -6,7 +6,7 @@ from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import RedirectResponse, Response
 from pydantic_settings import SettingsConfigDict
 
-from strata_http import commands
+from strata_http import commands, server
 from strata_http.app import Api, create_app
 from strata_http.login import Login, LoginFailed
 from strata_http.sessions import Sessions, other_cookies, set_cookie
@@ -64,4 +64,4 @@ if __name__ == "__main__":
     app = create_app(Api("Logins", "1", "An example.", "/v1", (), public_routers=(router,)), settings)
     app.state.login = Login(settings, f"https://{HOST}/v1/callback")
     app.state.sessions = Sessions(settings.read_session_key())
-    commands.serve(app, settings)
+    server.serve(app, settings)

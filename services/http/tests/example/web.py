@@ -10,7 +10,7 @@ from fastapi.responses import Response
 from pydantic_settings import SettingsConfigDict
 from starlette.requests import Request
 
-from strata_http import commands
+from strata_http import commands, server
 from strata_http.app import Api, create_app
 from strata_http.settings import HttpSettings, WebSettings
 from strata_http.web.guards import Visitor
@@ -61,4 +61,4 @@ if __name__ == "__main__":
     settings = commands.read_settings(Settings)
     app = create_app(Api("Notes", "1", "An example.", "/v1", (api,)), settings)
     install(app, Web("Notes", Path(__file__).with_name("templates"), (router,), (Entry("All", "/notes"),)), settings)
-    commands.serve(app, settings)
+    server.serve(app, settings)

@@ -13,7 +13,7 @@ from ml_hub.load import load as load_records
 from ml_hub.migrations import MIGRATIONS
 from ml_hub.settings import DatabaseSettings, Settings
 from ml_hub.sources import CatalogueError, read_file, read_hub
-from strata_http import commands
+from strata_http import commands, server
 from strata_http.commands import database_errors, fail, read_settings
 from strata_http.database import create_command_engine
 
@@ -26,7 +26,7 @@ def serve() -> None:
     from ml_hub.app import create_app  # late: the other commands need no routes
 
     settings = read_settings(Settings)
-    commands.serve(create_app(settings), settings)
+    server.serve(create_app(settings), settings)
 
 
 @cli.command()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pods.migrations import MIGRATIONS
 from pods.settings import ApiSettings, DatabaseSettings, FilesSettings, ReconcileSettings
-from strata_http import commands
+from strata_http import commands, server
 from strata_http.commands import read_settings
 from strata_http.database import create_command_engine
 
@@ -17,7 +17,7 @@ def serve() -> None:
     from pods.app import create_app  # late: the other commands need no routes
 
     settings = read_settings(ApiSettings)
-    commands.serve(create_app(settings), settings)
+    server.serve(create_app(settings), settings)
 
 
 @cli.command()
@@ -34,7 +34,7 @@ def files() -> None:
     os.umask(UMASK)
     engine = create_command_engine(settings)
     files_worker.start(engine, Storage(settings.volumes_path), settings.tenants)
-    commands.serve(create_files_app(settings), settings)
+    server.serve(create_files_app(settings), settings)
 
 
 @cli.command()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strata_http import commands
+from strata_http import commands, server
 
 from example_service.migrations import MIGRATIONS
 from example_service.settings import DatabaseSettings, Settings
@@ -16,7 +16,7 @@ def serve() -> None:
     from example_service.app import create_app  # late: `migrate` needs no routes
 
     settings = commands.read_settings(Settings)
-    commands.serve(create_app(settings), settings)
+    server.serve(create_app(settings), settings)
 
 
 @cli.command()
