@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 from collections.abc import Callable
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
+
+import pytest
+import websocket
 
 from strata_bench.login_issuer import LoginIssuer, Window
 from strata_bench.service_processes import Service
@@ -16,7 +22,7 @@ from strata_bench.waiting import eventually
 from .conftest import DOMAIN, WEB_URL, StartReconciler
 from .kubelet import Kubelet
 from .test_pods_login import ENTER, LOGIN
-from .test_pods_names import ADDRESS, Lead, ask, controller, lead_pod, serving
+from .test_pods_names import ADDRESS, Lead, ask, connect, controller, lead_pod, serving
 from .users import SECONDS, User
 from .web_users import SESSION, log_in, route
 
@@ -33,6 +39,35 @@ class Headers(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+    def log_message(self, format: str, *arguments: Any) -> None:
+        """Says nothing."""
+
+
+class Greeter(BaseHTTPRequestHandler):
+    """A WebSocket whose first message has the user's name, and whose second one the client's message."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        if "Sec-WebSocket-Key" not in self.headers:
+            self.send_error(426)
+            return
+        # RFC 6455, sections 4.2.2 and 5.2
+        key = self.headers["Sec-WebSocket-Key"] + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+        accepted = base64.b64encode(hashlib.sha1(key.encode(), usedforsecurity=False).digest()).decode()
+        self.send_response(101)
+        for header in (("Upgrade", "websocket"), ("Connection", "Upgrade"), ("Sec-WebSocket-Accept", accepted)):
+            self.send_header(*header)
+        self.end_headers()
+        self._send(self.headers.get("X-User", "nobody").encode())
+        _, length, *mask = self.rfile.read(6)
+        text = self.rfile.read(length & 0x7F)
+        self._send(bytes(byte ^ mask[index % 4] for index, byte in enumerate(text)))
+        self.close_connection = True
+
+    def _send(self, text: bytes) -> None:
+        self.wfile.write(bytes((0x81, len(text))) + text)
 
     def log_message(self, format: str, *arguments: Any) -> None:
         """Says nothing."""
@@ -97,3 +132,29 @@ def test_a_pod_gets_the_users_name_and_neither_sessions_nor_tokens(
         assert ask(controller, "web1-login", "", "GET", "/", f"Cookie: {session}")[0] == 401
         assert received(controller, "web1-open", "X-User: anyone")["x-user"] == ["anyone"]
         assert urlsplit(api.url).port
+
+
+def test_a_websocket_opens_behind_the_login(
+    alice: User, start_reconciler: StartReconciler, kubelet: Kubelet, controller: Controller, lead_pod: Lead,
+    log_in: Callable[..., Window],
+) -> None:  # fmt: skip
+    networking = {"default": LOGIN | {"tapis_auth_response_headers": {"X-User": "<<tapisusername>>"}}}
+    with serving(ThreadingHTTPServer((ADDRESS, 0), Greeter)) as port, start_reconciler():
+        alice.create("web1", networking=networking)
+        alice.wait("web1", "AVAILABLE")
+        lead_pod("web1", 8000, port)
+        eventually(lambda: ask(controller, "web1")[0] == 401, SECONDS, "the page is closed")
+
+        def opened(**options: str) -> websocket.WebSocket:
+            connection = connect(controller, "web1")
+            return websocket.create_connection(f"wss://web1.{DOMAIN}/", socket=connection, timeout=SECONDS, **options)
+
+        with pytest.raises(websocket.WebSocketBadStatusException) as refused:
+            opened(cookie="theirs=1")
+        assert refused.value.status_code == 401
+        window = log_in("bob", "research")
+        window.open(f"https://web1.{DOMAIN}/")
+        with closing(opened(cookie=f"{SESSION}={window.cookies[f'web1.{DOMAIN}'][SESSION]}")) as channel:
+            assert channel.recv() == "bob"
+            channel.send("hello")
+            assert channel.recv() == "hello"
