@@ -14,7 +14,6 @@ from strata.models.cloud import Cloud
 if TYPE_CHECKING:
     from openstack.connection import Connection
 
-ALIAS = "pci_passthrough:alias"
 NEUTRON = ("network", "subnet", "port", "router", "floatingip", "security_group", "security_group_rule")
 """Resources whose quota matters, as neutron calls them."""
 GIB = 2**30
@@ -28,13 +27,13 @@ class FoundFlavor:
         vcpus: virtual CPUs.
         memory_mib: memory in MiB.
         disk_gib: root disk in GiB.
-        accelerators: PCI alias to number of devices.
+        extra_specs: those that the credentials may see.
     """
 
     vcpus: int
     memory_mib: int
     disk_gib: int
-    accelerators: Mapping[str, int]
+    extra_specs: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -160,7 +159,7 @@ def find_objects(
         roles=frozenset(str(name) for name in access.role_names),
         flavors={
             str(flavor.name): FoundFlavor(
-                int(flavor.vcpus), int(flavor.ram), int(flavor.disk), accelerators(dict(flavor.extra_specs or {}))
+                int(flavor.vcpus), int(flavor.ram), int(flavor.disk), dict(flavor.extra_specs or {})
             )
             for flavor in (connection.compute.flavors(get_extra_specs=True) if _existing_flavors(cloud) else ())
         },
@@ -183,15 +182,6 @@ def find_objects(
         taken=tuple(_taken(connection, {k: v for k, v in (names or {}).items() if cinder or k != "volume"})),
         storage=_storage(connection) if cinder else None,
     )
-
-
-def accelerators(extra_specs: Mapping[str, str]) -> dict[str, int]:
-    """PCI alias to number of devices, of `pci_passthrough:alias`: "v100:1,u50:2"."""
-    found: dict[str, int] = {}
-    for entry in filter(None, extra_specs.get(ALIAS, "").split(",")):
-        alias, _, count = entry.strip().partition(":")
-        found[alias] = found.get(alias, 0) + int(count or 1)
-    return found
 
 
 def external_networks(objects: CloudObjects, name_or_id: str) -> list[FoundNetwork]:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from strata.access.openstack import connect
 from strata.cloud.arguments import virtual_address_arguments
 from strata.cloud.clouds_file import entries
+from strata.cloud.flavor_cards import flavor_cards
 from strata.cloud.ports import security_group_arguments
 from strata.engine.cloud_objects import (
     CloudObjects,
@@ -20,6 +21,8 @@ from strata.engine.cloud_objects import (
 )
 from strata.engine.volumes import check_sizes, check_storage, deployed_volumes, volume_needs
 from strata.errors import UserError
+from strata.models.accelerator_kinds import spelled
+from strata.models.accelerators import Accelerator
 from strata.models.cloud import Cloud
 from strata.models.compute import Flavor, Image
 from strata.models.document import read_document
@@ -84,7 +87,7 @@ def check_existing_cloud(context: SiteContext, progress: Progress, *, adopting: 
     made = deployed(context)
     present = {name for kind, name in made if kind == "Instance"} | set(adopting or ())
     images, findings = choose_images(cloud, objects, known.images, present)
-    findings += check_objects(cloud, objects)
+    findings += check_objects(cloud, context.site.accelerators, objects)
     findings += check_disks(cloud, objects, images, present)
     findings += check_storage(cloud, objects.storage, volumes)
     if adopting is None and not objects.taken:
@@ -186,8 +189,14 @@ def _first_line(error: Exception) -> str:
     return lines[0][:200] if lines else type(error).__name__
 
 
-def check_objects(cloud: Cloud, objects: CloudObjects) -> Iterator[Finding]:
-    """Project, flavors and networks against the site file."""
+def check_objects(cloud: Cloud, kinds: Mapping[str, Accelerator], objects: CloudObjects) -> Iterator[Finding]:
+    """Project, flavors and networks against the site file.
+
+    Args:
+        cloud: of the site.
+        kinds: of accelerators, by name.
+        objects: what the cloud has.
+    """
     if cloud.project.existing and objects.project != cloud.project.name:
         why = f"the credentials are for the project {objects.project}"
         yield Finding(("cloud", "project", "name"), why, f"{objects.project}, or credentials of {cloud.project.name}")
@@ -196,7 +205,7 @@ def check_objects(cloud: Cloud, objects: CloudObjects) -> Iterator[Finding]:
         yield Finding(("cloud", "administrator"), why, "credentials of an administrator, or existing objects only")
     for index, flavor in enumerate(cloud.flavors):
         if flavor.existing:
-            yield from _flavor(flavor, objects.flavors, ("cloud", "flavors", index))
+            yield from check_flavor(flavor, kinds, objects.flavors, ("cloud", "flavors", index))
     for index, network in enumerate(cloud.networks):
         if network.existing:
             path: KeyPath = ("cloud", "networks", index)
@@ -231,7 +240,10 @@ def _not_one(path: KeyPath, noun: str, ids: list[str], listed: str) -> Finding:
     return Finding(path, f"{len(ids)} objects of the kind {noun} have this name: {', '.join(ids)}", fix)
 
 
-def _flavor(flavor: Flavor, known: Mapping[str, FoundFlavor], path: KeyPath) -> Iterator[Finding]:
+def check_flavor(
+    flavor: Flavor, kinds: Mapping[str, Accelerator], known: Mapping[str, FoundFlavor], path: KeyPath
+) -> Iterator[Finding]:
+    """An existing flavor against the site file."""
     found = known.get(flavor.name)
     if found is None:
         why = "the cloud has no such flavor, or not for this project"
@@ -244,13 +256,38 @@ def _flavor(flavor: Flavor, known: Mapping[str, FoundFlavor], path: KeyPath) -> 
     ):
         if wanted != actual:
             yield Finding((*path, key), f"the cloud's flavor has {actual}{unit}", f"{key}: {actual}{unit}")
-    wanted_cards = {kind.lower(): count for kind, count in flavor.accelerators.items() if count}
-    actual_cards = {alias.lower(): count for alias, count in found.accelerators.items()}
-    if wanted_cards != actual_cards:
-        cards = ", ".join(f"{alias}: {count}" for alias, count in sorted(found.accelerators.items()))
+    yield from _cards(flavor, kinds, flavor_cards(found.extra_specs, kinds.values(), flavor.aliases), path)
+
+
+def _cards(
+    flavor: Flavor, kinds: Mapping[str, Accelerator], found: Mapping[str, int], path: KeyPath
+) -> Iterator[Finding]:
+    """The cards of an existing flavor, by kind or else by PCI alias, against the site file."""
+    expected = {kind: count for kind, count in flavor.accelerators.items() if count}
+    if expected == found:
+        return
+    if not found:
         key_path = (*path, "accelerators") if flavor.accelerators else (*path, "name")
-        why = f"the cloud's flavor has {f'the PCI aliases {cards}' if cards else 'no PCI alias'}"
-        yield Finding(key_path, why, f"accelerators: {{{cards}}}, or another flavor" if cards else "another flavor")
+        yield Finding(key_path, "the cloud's flavor has no PCI alias and no resource class of cards", "another flavor")
+        return
+    # the cloud's own names of kinds; a site that lists the cards already says which kind each of them is
+    missing = expected.keys() - found.keys()
+    descriptions = {kind: card.description for kind, card in kinds.items()}
+    aliases: dict[str, str | None] = {}
+    for alias, count in found.items():
+        if alias not in kinds:
+            same = [kind for kind in missing if expected[kind] == count]
+            kind = same[0] if len(same) == 1 else spelled(alias, descriptions)
+            aliases[alias] = None if kind in found or kind in aliases.values() else kind
+    listed = ", ".join(f"{name}: {count}" for name, count in sorted(found.items()))
+    own = ", ".join(f"{kind}: {alias}" for alias, kind in sorted(aliases.items()) if kind)
+    cards = ", ".join(f"{aliases.get(name) or name}: {count}" for name, count in sorted(found.items()))
+    key_path = (*path, "accelerators") if flavor.accelerators else (*path, "name")
+    if unknown := sorted(alias for alias, kind in aliases.items() if kind is None):
+        fix = f"the kind of its cards in accelerators, and aliases: {{KIND: {unknown[0]}}}, or another flavor"
+    else:
+        fix = f"accelerators: {{{cards}}}{f', aliases: {{{own}}}' if own else ''}, or another flavor"
+    yield Finding(key_path, f"the cloud's flavor has the cards {listed}", fix)
 
 
 def choose_images(

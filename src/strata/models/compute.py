@@ -8,7 +8,7 @@ from uuid import UUID
 from pydantic import Field, StrictBool, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
 
-from strata.models.accelerator_kinds import AcceleratorCounts
+from strata.models.accelerator_kinds import AcceleratorCounts, AcceleratorKind
 from strata.models.base import Model, Unit
 from strata.models.hosts import Role
 from strata.models.types import Count, DnsLabel, IPAddress, ResourceName, Size
@@ -84,6 +84,10 @@ class Flavor(Model):
     accelerators: Annotated[
         AcceleratorCounts, Unit("cards"), Field(description="Cards passed through to the instance, by kind.")
     ] = Field(default_factory=dict)
+    aliases: Annotated[
+        dict[AcceleratorKind, ResourceName],
+        Field(description="existing: the cloud's PCI alias of a kind, where it is not the kind's name."),
+    ] = Field(default_factory=dict)
     dedicated_cpus: Annotated[
         StrictBool, Field(description="Whether each virtual CPU is pinned to a dedicated CPU of the hypervisor.")
     ] = False
@@ -107,6 +111,16 @@ class Flavor(Model):
     def _whole_units(self) -> Self:
         self.memory.require_whole("memory", "MiB", 20)
         self.disk.require_whole("disk", "GiB", 20, least=0)
+        return self
+
+    @model_validator(mode="after")
+    def _aliases_of_existing(self) -> Self:
+        if self.aliases and not self.existing:
+            why = "is for an existing flavor; flavors that Strata creates use the kind's name"
+            raise PydanticCustomError("aliases", "{why}", {"key": "aliases", "why": why, "fix": "remove aliases"})
+        if other := sorted(self.aliases.keys() - self.accelerators.keys()):
+            why, fix = f"names {', '.join(other)}, and accelerators does not", "name the same kinds in both"
+            raise PydanticCustomError("aliases", "{why}", {"key": "aliases", "why": why, "fix": fix})
         return self
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -13,9 +12,6 @@ from strata.models.accelerators import Accelerator
 if TYPE_CHECKING:
     from testinfra.host import Host
 
-ALIAS = "pci_passthrough:alias"
-RESOURCE_CLASS = "CUSTOM_PCI_"
-"""Prefix of the resource class that nova gives PCI devices in placement, before vendor and product."""
 CARD_CLASSES = ("0x03", "0x12")
 """Beginnings of sysfs' `class`: display controllers, GPUs without outputs among them, and processing accelerators."""
 _POD = """
@@ -120,24 +116,3 @@ def any_cards(devices: Mapping[str, Device], kinds: Iterable[Accelerator]) -> di
         for address, device in devices.items()
         if device.pci_id.partition(":")[0] in vendors and device.code.startswith(CARD_CLASSES)
     }
-
-
-def flavor_cards(extra_specs: Mapping[str, str], kinds: Iterable[Accelerator]) -> Counter[str]:
-    """Cards that a flavor of nova requests, by kind, from PCI aliases and resource classes of PCI devices.
-
-    Args:
-        extra_specs: of the flavor.
-        kinds: those of the site; an alias of another name counts as itself.
-    """
-    kinds = list(kinds)
-    by_alias = {card.kind.lower(): card.kind for card in kinds}
-    by_class = {f"{RESOURCE_CLASS}{card.vendor_id}_{card.product_id}".upper(): card.kind for card in kinds}
-    found: Counter[str] = Counter()
-    for entry in filter(None, (one.strip() for one in extra_specs.get(ALIAS, "").split(","))):
-        alias, _, count = entry.partition(":")
-        found[by_alias.get(alias.lower(), alias)] += int(count or 1)
-    for key, value in extra_specs.items():
-        resource, _, name = key.partition(":")
-        if resource.startswith("resources") and name.upper() in by_class:
-            found[by_class[name.upper()]] += int(value)
-    return found

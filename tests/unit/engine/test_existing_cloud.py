@@ -8,7 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 
+from strata.cloud.flavor_cards import ALIAS
 from strata.engine import existing_cloud
 from strata.engine.cloud_objects import (
     Allowance,
@@ -18,13 +20,14 @@ from strata.engine.cloud_objects import (
     FoundNetwork,
     FoundStorage,
     TakenName,
-    accelerators,
 )
 from strata.engine.volumes import check_sizes, check_storage, require_volumes_kept, volume_needs
 from strata.errors import UserError
 from strata.models import find_site
+from strata.models.accelerators import CATALOGUE
 from strata.models.cloud import Cloud
-from strata.models.compute import ServerGroup
+from strata.models.compute import Flavor, ServerGroup
+from strata.models.finding import Finding
 from strata.models.problems import SiteError
 from strata.models.types import Size
 from strata.models.volumes import BootVolume, Volume
@@ -41,7 +44,7 @@ CLOUD = CloudObjects(
     roles=frozenset({"member", "reader"}),
     flavors={
         "cpu.small": FoundFlavor(2, 2048, 20, {}),
-        "gpu.v100.1": FoundFlavor(4, 4096, 20, {"v100": 1}),
+        "gpu.v100.1": FoundFlavor(4, 4096, 20, {ALIAS: "v100:1"}),
     },
     images=(FoundImage("image-1", "debian-12", frozenset({MD5}), "2026-01-01"),),
     external=(FoundNetwork("net-1", "public"),),
@@ -89,14 +92,14 @@ def test_a_cloud_in_order_passes_and_its_image_is_recorded(
             "has 4",
         ),
         (
-            replace(CLOUD, flavors={**CLOUD.flavors, "gpu.v100.1": FoundFlavor(4, 4096, 20, {"a100": 1})}),
+            replace(CLOUD, flavors={**CLOUD.flavors, "gpu.v100.1": FoundFlavor(4, 4096, 20, {ALIAS: "a100:1"})}),
             "cloud.flavors[1].accelerators",
-            "PCI aliases a100: 1",
+            "cards a100: 1",
         ),
         (
-            replace(CLOUD, flavors={**CLOUD.flavors, "cpu.small": FoundFlavor(2, 2048, 20, {"v100": 1})}),
+            replace(CLOUD, flavors={**CLOUD.flavors, "cpu.small": FoundFlavor(2, 2048, 20, {ALIAS: "v100:1"})}),
             "cloud.flavors[0].name",
-            "PCI aliases v100: 1",
+            "cards v100: 1",
         ),
         (replace(CLOUD, images=()), "cloud.images[0].name", "no such image"),
         (
@@ -129,14 +132,51 @@ def test_each_difference_names_its_key_and_records_nothing(
     assert ExistingObjects.load(context.paths) is None
 
 
+@pytest.mark.parametrize(
+    ("specs", "accelerators", "fixed"),
+    [
+        ({ALIAS: "v100_32:1"}, "{v100-32gb: 1}", "accelerators: {v100-32gb: 1}, aliases: {v100-32gb: v100_32}"),
+        (
+            {ALIAS: "gpu:2,x:1"},
+            "{v100: 2, u50: 1}",
+            "accelerators: {v100: 2, u50: 1}, aliases: {v100: gpu, u50: x}",
+        ),
+        ({ALIAS: "Tesla-V100:2"}, "{}", "accelerators: {v100: 2}, aliases: {v100: Tesla-V100}"),
+        ({"resources:CUSTOM_PCI_10DE_1DB4": "2"}, "{v100: 1}", "accelerators: {v100: 2}"),
+        ({ALIAS: "a100:1"}, "{v100: 1}", "accelerators: {a100: 1}"),
+    ],
+)
+def test_the_fix_of_a_flavors_cards_is_right_when_it_is_applied(
+    specs: dict[str, str], accelerators: str, fixed: str
+) -> None:
+    size = "name: gpu, existing: true, vcpus: 4, memory: 4 GiB, disk: 20 GiB"
+    known, kinds = {"gpu": FoundFlavor(4, 4096, 20, specs)}, CATALOGUE
+
+    def findings(cards: str) -> list[Finding]:
+        flavor = Flavor.model_validate(yaml.safe_load(f"{{{size}, {cards}}}"))
+        return list(existing_cloud.check_flavor(flavor, kinds, known, ("cloud", "flavors", 0)))
+
+    (finding,) = findings(f"accelerators: {accelerators}")
+    assert finding.fix == f"{fixed}, or another flavor"
+    assert findings(fixed) == []
+
+
+def test_an_alias_of_an_unknown_kind_is_named_in_the_fix() -> None:
+    known = {"gpu": FoundFlavor(4, 4096, 20, {ALIAS: "accelerator-x:1"})}
+    flavor = Flavor.model_validate({"name": "gpu", "existing": True, "vcpus": 4, "memory": "4 GiB", "disk": "20 GiB"})
+    (finding,) = existing_cloud.check_flavor(flavor, CATALOGUE, known, ("cloud", "flavors", 0))
+    assert "aliases: {KIND: accelerator-x}" in finding.fix
+
+
 def test_zones_and_server_groups_are_checked(context: SiteContext) -> None:
     cloud = model(context)
     zoned = cloud.instances[0].model_copy(update={"availability_zone": "az1"})
     cloud = cloud.model_copy(update={"instances": (zoned,), "server_groups": (ServerGroup(name="control"),)})
-    (finding,) = existing_cloud.check_objects(cloud, replace(CLOUD, zones=frozenset({"az2"})))
+    kinds = context.site.accelerators
+    (finding,) = existing_cloud.check_objects(cloud, kinds, replace(CLOUD, zones=frozenset({"az2"})))
     assert dotted(finding.path) == "cloud.instances[0].availability_zone"
     assert "az2" in finding.fix
-    assert list(existing_cloud.check_objects(cloud, replace(CLOUD, zones=frozenset({"az1"})))) == []
+    assert list(existing_cloud.check_objects(cloud, kinds, replace(CLOUD, zones=frozenset({"az1"})))) == []
     wanted = existing_cloud.needs(context, cloud, Counter())
     full = replace(CLOUD, quota={"server_group": Allowance(10, 10)})
     assert [f.why for f in existing_cloud.check_quota(wanted, full)] == [
@@ -340,8 +380,3 @@ def test_refused_credentials_name_the_entry(
     with pytest.raises(SiteError, match=r"cloud\.credentials: .*keystone refuses the entry campus") as raised:
         existing_cloud.check_existing_cloud(context, Silent())
     assert "application credential may have expired" in str(raised.value.fix)
-
-
-def test_aliases_of_a_flavor() -> None:
-    assert accelerators({"pci_passthrough:alias": "v100:1, u50:2"}) == {"v100": 1, "u50": 2}
-    assert accelerators({"hw:cpu_policy": "dedicated"}) == {}

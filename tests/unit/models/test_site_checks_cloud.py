@@ -19,7 +19,22 @@ MACHINE = "hosts:\n  machines: [{name: m1, address: 10.244.3.4, roles: [kube_nod
 NO_NOTEBOOKS = (LAB[LAB.index("    jupyterhub:\n") :], "")
 """Takes a service away, whose needs would be reported too."""
 
+CARDS = "disk: 20 GiB, accelerators: {v100: 2}}"
 CASES: dict[str, Mistake] = {
+    "PCI alias of a flavor that Strata creates": (
+        [(CARDS, f"{CARDS[:-1]}, aliases: {{v100: tesla}}}}")],
+        "cloud.flavors[2].aliases",
+        "for an existing flavor",
+        "remove aliases",
+        "{v100: tesla}",
+    ),
+    "PCI alias of a kind that the flavor has no cards of": (
+        [(CARDS, f"{CARDS[:-1]}, existing: true, aliases: {{a100: tesla}}}}")],
+        "cloud.flavors[2].aliases",
+        "names a100, and accelerators does not",
+        "the same kinds in both",
+        "{a100: tesla}",
+    ),
     "network without prefix": (
         [("cidr: 10.77.0.0/24", "cidr: 10.77.0.0")],
         "cloud.networks[0].cidr",

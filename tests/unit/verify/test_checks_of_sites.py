@@ -11,12 +11,12 @@ import requests
 from keystoneauth1.session import Session
 from tests.unit.verify.site_doubles import V100, Cluster, LocalHost, container_of, context_of, devices
 
+from strata.cloud.flavor_cards import flavor_cards
 from strata.image_reference import ImageReference
 from strata.models.cloud import Cloud
 from strata.platform.nvidia_device_plugin import PLUGIN_IMAGE
 from strata.site.outputs import CloudOutputs, ImageOutputs
 from strata.toolchain import load_versions
-from strata.verify.cards import flavor_cards
 from strata.verify.checks import test_cloud as cloud_checks
 from strata.verify.checks import test_cluster as cluster_checks
 
@@ -82,7 +82,8 @@ def test_flavors_of_the_site_still_choose_their_aggregate() -> None:
 def test_aliases_and_resource_classes_are_counted() -> None:
     kinds = context_of("tacc").site.accelerators.values()
     specs = {"pci_passthrough:alias": "V100:2, u50", "resources1:CUSTOM_PCI_10DE_1DB4": "1", "hw:numa_nodes": "1"}
-    assert flavor_cards(specs, kinds) == {"v100": 3, "u50": 1}
+    assert flavor_cards(specs, kinds, {}) == {"v100": 3, "u50": 1}
+    assert flavor_cards(specs, kinds, {"u250": "U50"}) == {"v100": 3, "u250": 1}
 
 
 @pytest.mark.parametrize("cards", [[V100], [OTHER_GPU, SOUND]])

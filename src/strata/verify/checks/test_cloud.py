@@ -13,13 +13,14 @@ import testinfra
 
 from strata.cloud.arguments import flavor_arguments
 from strata.cloud.flavor import GPU_KEY, WITHOUT, FlavorArgs
+from strata.cloud.flavor_cards import flavor_cards
 from strata.models import Site
 from strata.models.cloud import Cloud
 from strata.models.compute import Flavor, Instance
 from strata.platform.nvidia_device_plugin import nvidia_kinds
 from strata.site.context import SiteContext
 from strata.site.outputs import CloudOutputs
-from strata.verify.cards import any_cards, flavor_cards, host_devices, known_cards
+from strata.verify.cards import any_cards, host_devices, known_cards
 from strata.verify.needs import (
     ADMINISTRATOR,
     AGGREGATES,
@@ -137,7 +138,7 @@ def test_flavors_ask_for_their_cards(site: Site, cloud: Connection, model: Cloud
         assert (flavor.vcpus, flavor.ram, flavor.disk) == size, expected.name
         specs = dict(flavor.extra_specs or {})
         cards = {kind: count for kind, count in expected.accelerators.items() if count}
-        assert dict(flavor_cards(specs, site.accelerators.values())) == cards, expected.name
+        assert dict(flavor_cards(specs, site.accelerators.values(), expected.aliases)) == cards, expected.name
         if not expected.existing:  # whoever made the others decides where their instances run
             assert arguments.extra_specs().items() <= specs.items(), expected.name
 

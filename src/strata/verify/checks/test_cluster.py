@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from strata.catalogue.needs.database import KINE_DATABASE
+from strata.cloud.flavor_cards import flavor_cards
 from strata.inventory.clients import pod_services
 from strata.inventory.kubernetes import endpoint, registry_name
 from strata.inventory.ports import DATASTORE, INGRESS
@@ -31,7 +32,7 @@ from strata.site.installers import builds_kubernetes_images
 from strata.site.outputs import CloudOutputs, ImageOutputs
 from strata.toolchain import load_versions
 from strata.verify import pods
-from strata.verify.cards import PodCards, flavor_cards, host_devices, known_cards, pod_command
+from strata.verify.cards import PodCards, host_devices, known_cards, pod_command
 from strata.verify.needs import (
     CLUSTER,
     GPU_NODES,
@@ -155,9 +156,12 @@ def cards_on(name: str, site: Site, outputs: CloudOutputs | None, cloud: Callabl
     declared = accelerators_of_nodes(site).get(name, {})
     if instance is None:
         return by_resource(site, {kind: number for kind, number in declared.items() if number})
-    specs = cloud().compute.get_server(instance.id).flavor.extra_specs
-    # clouds may hide them from members; the flavor itself is compared with site.yaml (test_cloud)
-    return by_resource(site, declared if specs is None else flavor_cards(specs, site.accelerators.values()))
+    flavor = cloud().compute.get_server(instance.id).flavor
+    if flavor.extra_specs is None:
+        # clouds may hide them from members; the flavor itself is compared with site.yaml (test_cloud)
+        return by_resource(site, declared)
+    aliases = next((f.aliases for f in site.cloud.flavors if f.name == instance.flavor), {}) if site.cloud else {}
+    return by_resource(site, flavor_cards(flavor.extra_specs, site.accelerators.values(), aliases))
 
 
 @pytest.fixture(scope="module")
