@@ -145,16 +145,16 @@ def test_a_websocket_opens_behind_the_login(
         lead_pod("web1", 8000, port)
         eventually(lambda: ask(controller, "web1")[0] == 401, SECONDS, "the page is closed")
 
-        def opened(**options: str) -> websocket.WebSocket:
-            connection = connect(controller, "web1")
-            return websocket.create_connection(f"wss://web1.{DOMAIN}/", socket=connection, timeout=SECONDS, **options)
+        def opened(cookie: str) -> websocket.WebSocket:
+            connection, url = connect(controller, "web1"), f"wss://web1.{DOMAIN}/"
+            return websocket.create_connection(url, socket=connection, timeout=SECONDS, cookie=cookie)
 
         with pytest.raises(websocket.WebSocketBadStatusException) as refused:
-            opened(cookie="theirs=1")
+            opened("theirs=1")
         assert refused.value.status_code == 401
         window = log_in("bob", "research")
         window.open(f"https://web1.{DOMAIN}/")
-        with closing(opened(cookie=f"{SESSION}={window.cookies[f'web1.{DOMAIN}'][SESSION]}")) as channel:
+        with closing(opened(f"{SESSION}={window.cookies[f'web1.{DOMAIN}'][SESSION]}")) as channel:
             assert channel.recv() == "bob"
             channel.send("hello")
             assert channel.recv() == "hello"
