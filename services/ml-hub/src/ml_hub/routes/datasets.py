@@ -76,7 +76,12 @@ async def list_by_language(
     return await _respond(request, connection, chosen.with_values(language=language_name), page)
 
 
-@router.get("/datasets/size-categories/{category}", summary="Datasets of a size", response_model_exclude_none=True)
+@router.get(
+    "/datasets/size-categories/{category}",
+    summary="Datasets of a size",
+    response_model_exclude_none=True,
+    operation_id="list_by_size_with_hyphen",
+)
 @router.get("/datasets/size_categories/{category}", summary="Datasets of a size", response_model_exclude_none=True)
 async def list_by_size(
     request: Request, connection: Connection, chosen: Filter, page: PageQuery, category: InPath
