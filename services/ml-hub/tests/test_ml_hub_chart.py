@@ -223,9 +223,16 @@ def test_network_policy_lets_in_what_is_served(helm: Helm, values: Values) -> No
 def test_network_policy_names_its_peers(helm: Helm, values: Values) -> None:
     values["database"]["host"] = "10.77.0.11"
     clients = [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "traefik"}}}]
-    values["networkPolicy"] = {"clients": clients, "issuerPods": {"app": "issuer"}, "egressPorts": []}
+    mirror = {"to": [{"podSelector": {"matchLabels": {"app": "mirror"}}}], "ports": [{"port": 8081, "protocol": "TCP"}]}
+    values["networkPolicy"] = {
+        "clients": clients,
+        "issuerPods": {"app": "issuer"},
+        "egressPorts": [],
+        "egress": [mirror],
+    }
     policy = helm.template(CHART, values)["NetworkPolicy", CHART]["spec"]
     assert [rule["from"] for rule in policy["ingress"]] == [clients]
+    assert policy["egress"].pop() == mirror
     dns, database, issuer = (rule["to"] for rule in policy["egress"])
     assert dns[0]["podSelector"] == {"matchLabels": {"k8s-app": "kube-dns"}}
     assert database == [{"ipBlock": {"cidr": "10.77.0.11/32"}}]
