@@ -96,15 +96,20 @@ def ids(response: requests.Response) -> list[str]:
     return list(envelope(response)["result"])
 
 
+def of(record: dict[str, Any], field: str) -> list[Any]:
+    """The values of a field, which may be a list."""
+    value = record.get(field)
+    return value if isinstance(value, list) else [value]
+
+
 def having(records: Records, field: str, value: str) -> list[str]:
-    """Ids of the first 100 whose field is the value, or a list with it."""
-    found = [r["id"] for r in records if value in (r[field] if isinstance(r.get(field), list) else [r.get(field)])]
-    return found[:100]
+    """Ids of the first 100 whose field has the value."""
+    return [record["id"] for record in records if value in of(record, field)][:100]
 
 
 def a_value(records: Records, field: str) -> str:
     """One that the field has."""
-    return next(v for r in records for v in (r[field] if isinstance(r.get(field), list) else [r.get(field)]) if v)
+    return str(next(value for record in records for value in of(record, field) if value))
 
 
 def assert_error(response: requests.Response, status: int) -> None:
@@ -256,9 +261,7 @@ def test_hub_counts_names(get: Get, models: Records, path: str, field: str) -> N
     counts = envelope(get(path))["result"]
     assert counts
     for name, count in counts.items():
-        assert count == sum(name in (m[field] if isinstance(m.get(field), list) else [m.get(field)]) for m in models), (
-            name
-        )
+        assert count == sum(name in of(m, field) for m in models), name
 
 
 def test_hub_describes_itself(hub: Api) -> None:

@@ -40,13 +40,18 @@ UNLISTED = "our-group/tiny-t5"
 """At the hub, and not in the catalogue."""
 
 
-def json_answer(content: object) -> tuple[int, dict[str, str], bytes]:
-    """Status, headers, body."""
+Answer = tuple[int, dict[str, str], bytes]
+"""Status, headers, body."""
+MISSING: Answer = (404, {}, b'{"error": "Repository not found"}')
+
+
+def json_answer(content: object) -> Answer:
+    """JSON."""
     return 200, {"Content-Type": "application/json"}, json.dumps(content).encode()
 
 
-def text_answer(text: str) -> tuple[int, dict[str, str], bytes]:
-    """Status, headers, body."""
+def text_answer(text: str) -> Answer:
+    """Text."""
     return 200, {"Content-Type": "text/plain"}, text.encode()
 
 
@@ -56,20 +61,15 @@ class FakeHub:
 
     Args:
         url: where it responds, once it is started.
-        answers: by path: status, headers, body.
+        answers: by path.
         asked: in order, with what the client sent as Authorization.
-        paused: while it is set, it holds its answers back.
+        down: while it is set, it fails.
     """
 
     url: str = ""
-    answers: dict[str, tuple[int, dict[str, str], bytes]] = field(default_factory=dict)
+    answers: dict[str, Answer] = field(default_factory=dict)
     asked: list[tuple[str, str | None]] = field(default_factory=list)
     down: threading.Event = field(default_factory=threading.Event)
-
-    @property
-    def paths(self) -> list[str]:
-        """That were asked for."""
-        return [path for path, _ in self.asked]
 
 
 def furnished() -> FakeHub:
@@ -93,8 +93,8 @@ def running_hub(hub: FakeHub) -> Iterator[FakeHub]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             hub.asked.append((self.path, self.headers.get("Authorization")))
-            missing = (404, {}, b'{"error": "Repository not found"}')
-            status, headers, body = (502, {}, b"") if hub.down.is_set() else hub.answers.get(self.path, missing)
+            failed: Answer = (502, {}, b"")
+            status, headers, body = failed if hub.down.is_set() else hub.answers.get(self.path, MISSING)
             self.send_response(status)
             for name, value in {**headers, "Content-Length": str(len(body))}.items():
                 self.send_header(name, value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -36,7 +37,8 @@ const api = (kind, apiKey) => {
   console.log(JSON.stringify(found));
 })();
 """
-LISTS = {
+Holds = Callable[[dict[str, Any]], bool]
+LISTS: dict[str, tuple[str, dict[str, str], Holds]] = {
     "listModels": ("models", {}, lambda _: True),
     "listModelsByAuthor": ("models", {"authorId": "google"}, lambda r: r["author"] == "google"),
     "listModelsByTask": ("models", {"taskType": "translation"}, lambda r: r["pipeline_tag"] == "translation"),

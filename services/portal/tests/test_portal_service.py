@@ -175,8 +175,8 @@ def test_its_release_lists_every_service_that_a_person_can_use(
     assert rule == {"from": list(SCRAPERS), "ports": [{"port": "metrics", "protocol": "TCP"}]}
     names = [(service, need.title) for service, need in needed(load_site(file), Hostname)]
     # one name of a service with several is enough
-    shown = {service.key for service, title in names if title}
-    assert {service.key for service, _ in names} - shown == {SERVICE.key}
+    titled = {service.key for service, title in names if title}
+    assert {service.key for service, _ in names} - titled == {SERVICE.key}
     (egress,) = objects["NetworkPolicy"]["spec"]["egress"]
     assert egress["ports"] == [{"port": 443, "protocol": "TCP"}]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import TypeGuard
 from urllib.parse import quote
 
 REVISION = "main"
@@ -17,7 +18,7 @@ def is_repository(name: str) -> bool:
     return _REPOSITORY.fullmatch(name) is not None and ".." not in name
 
 
-def is_file(name: object) -> bool:
+def is_file(name: object) -> TypeGuard[str]:
     """Whether a repository may hold a file of that name, below its own folder."""
     if not isinstance(name, str) or not 0 < len(name) <= LONGEST_FILE_NAME or not name.isprintable():
         return False

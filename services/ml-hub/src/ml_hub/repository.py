@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from types import SimpleNamespace
 from typing import Any
 
@@ -110,18 +111,20 @@ async def find(request: Request, kind: Kind, repository: str) -> Repository:
     """
     async with request.app.state.engine.connect() as connection:
         row = await queries.get_entry(connection, CATALOGUE[kind], repository)
+    known = None if row is None else dict(row)
     try:
         found = await read_hub(request, kind, repository, "info")
-    except HTTPException:
-        if row is None:
+    except HTTPException as error:
+        if known is None:
             raise
-        return Repository(kind, repository, row, metadata={"source": "catalogue", "stale": True})
+        silent = error.status_code == HTTPStatus.SERVICE_UNAVAILABLE
+        return Repository(kind, repository, known, metadata={"source": "catalogue", "stale": silent})
     if found is None or found.content is None:
-        if row is None:
+        if known is None:
             one = SINGULAR[kind]
             raise HTTPException(404, f"there is no {one} {repository!r}; /v3/ml-hub/{kind}?search= finds its name")
-        return Repository(kind, repository, row)
-    entry = row if row is not None else _record(kind, repository, found.content)
+        return Repository(kind, repository, known)
+    entry = known if known is not None else _record(kind, repository, found.content)
     return Repository(kind, repository, entry, found.content, found.described)
 
 
