@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 import requests
 
+from strata.site.secrets import pki
 from strata.verify.api import envelope
+from strata_bench.service_processes import http_server
 from strata_bench.services import PostgreSQL
 from strata_bench.token_issuer import Issuer
 
@@ -132,6 +137,27 @@ def test_what_was_read_is_not_read_again_and_outlives_the_hub(serve: Serve, fake
         assert {body["metadata"]["stale"] for body in later} == {True}
         # one request found it down: the others did not wait for it
         assert len(fake.asked) == asked + 1
+
+
+def test_users_who_ask_at_once_share_one_read(serve: Serve, fake: FakeHub) -> None:
+    with serve() as get, ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: result(get(f"/models/{MODEL}"))["sha"], range(8)))
+    assert found == [SHA] * 8
+    assert len(fake.asked) == 1
+
+
+def test_the_hub_s_certificate_is_verified(serve: Serve, tmp_path: Path) -> None:
+    authority, key = pki.create_authority("mirror")
+    certificate = pki.issue(authority, key, "hub", [], ["127.0.0.1"])
+    for name, text in (("ca", authority), ("server", certificate.certificate + certificate.private_key)):
+        (tmp_path / f"{name}.pem").write_text(text)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(tmp_path / "server.pem")
+    with http_server(lambda _: (200, {}, INFO), tls) as url:
+        with serve(endpoint=url) as get:
+            assert envelope(get(f"/models/{MODEL}"))["metadata"]["source"] == "catalogue"
+        with serve(endpoint=url, ca_file=str(tmp_path / "ca.pem")) as get:
+            assert result(get(f"/models/{MODEL}"))["sha"] == SHA
 
 
 def test_a_hub_that_is_down_leaves_the_catalogue(serve: Serve, fake: FakeHub) -> None:

@@ -75,10 +75,11 @@ class Endpoint:
         return None if content is None else read_text(content)
 
     async def _read(self, path: str, largest: int) -> bytes | None:
-        if time.monotonic() < self._paused_until:
-            raise EndpointUnavailable(f"{self._url} did not respond a moment ago")
         try:
-            async with self._turns, asyncio.timeout(self._seconds), self._client() as http:
+            # the time to wait for a turn is the user's too
+            async with asyncio.timeout(self._seconds), self._turns, self._client() as http:
+                if time.monotonic() < self._paused_until:
+                    raise EndpointUnavailable(f"{self._url} did not respond a moment ago")
                 return await self._followed(http, path, largest)
         except (httpx2.HTTPError, TimeoutError) as error:
             raise self._failed(str(error) or type(error).__name__) from error

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
+from weakref import WeakValueDictionary
 
 import structlog
-from sqlalchemy import and_, delete, func, select
+from sqlalchemy import and_, delete, func, select, tuple_
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
@@ -55,6 +57,7 @@ class Hub:
         self._endpoint = Endpoint(settings) if settings.hub_endpoint else None
         self._fresh = timedelta(seconds=settings.hub_fresh_seconds)
         self._bytes = settings.hub_cache_bytes
+        self._locks: WeakValueDictionary[tuple[Kind, str, Part], asyncio.Lock] = WeakValueDictionary()
         self.public_url = f"{settings.hub_public_url or settings.hub_endpoint or ''}".rstrip("/")
         """In links for users, without a slash at its end; empty without a hub."""
 
@@ -75,22 +78,35 @@ class Hub:
         """
         if self._endpoint is None or not is_repository(repository):
             return None
-        async with engine.connect() as connection:
-            stored = await _stored(connection, kind, repository, part)
-        if stored is not None and datetime.now(UTC) - stored.at < self._fresh:
+        stored = await self._stored_one(engine, kind, repository, part)
+        if stored is not None and not stored.stale:
             return stored
-        read = self._endpoint.info if part == "info" else self._endpoint.card
-        try:
-            content = await read(kind, repository)
-        except EndpointUnavailable as error:
-            log.warning("hub unavailable", repository=repository, part=part, reason=str(error))
-            if stored is None:
-                raise
-            return Fetched(stored.content, stored.at, stale=True)
+        lock = self._locks.setdefault((kind, repository, part), asyncio.Lock())
+        async with lock:
+            # another request may have read it while this one waited
+            stored = await self._stored_one(engine, kind, repository, part)
+            if stored is not None and not stored.stale:
+                return stored
+            read = self._endpoint.info if part == "info" else self._endpoint.card
+            try:
+                content = await read(kind, repository)
+            except EndpointUnavailable as error:
+                log.warning("hub unavailable", repository=repository, part=part, reason=str(error))
+                if stored is None:
+                    raise
+                return stored
+            async with engine.connect() as connection:
+                await _store(connection, kind, repository, part, content)
+                await _prune(connection, self._bytes)
+            return Fetched(content, datetime.now(UTC))
+
+    async def _stored_one(self, engine: AsyncEngine, kind: Kind, repository: str, part: Part) -> Fetched | None:
+        """What is stored, stale if it is older than it should be."""
         async with engine.connect() as connection:
-            await _store(connection, kind, repository, part, content)
-            await _prune(connection, self._bytes)
-        return Fetched(content, datetime.now(UTC))
+            found = await _stored(connection, kind, repository, part)
+        if found is None:
+            return None
+        return replace(found, stale=datetime.now(UTC) - found.at >= self._fresh)
 
 
 def _key(kind: Kind, repository: str, part: Part) -> dict[str, str]:
@@ -118,4 +134,6 @@ async def _prune(connection: AsyncConnection, limit: int) -> None:
     newest = func.sum(fetched.c.size).over(order_by=(fetched.c.fetched_at.desc(), *key)).label("bytes")
     summed = select(*key, newest).subquery()
     same = and_(*(column == summed.c[column.name] for column in key))
-    await connection.execute(delete(fetched).where(same, summed.c.bytes > limit))
+    # of two replicas that prune, one leaves the other's rows alone, in place of a deadlock
+    beyond = select(*key).join(summed, same).where(summed.c.bytes > limit).with_for_update(of=fetched, skip_locked=True)
+    await connection.execute(delete(fetched).where(tuple_(*key).in_(beyond)))
