@@ -23,9 +23,23 @@ REQUESTS = 100
 """Of each route, in each run."""
 CLIENTS = 10
 """At once."""
+FILTERS = {
+    "/models": {
+        "authors": "author",
+        "tasks": "pipeline_tag",
+        "libraries": "library_name",
+        "languages": "languages",
+        "trained_datasets": "datasets",
+    },
+    "/datasets": {
+        "authors": "author",
+        "tasks": "task_categories",
+        "languages": "languages",
+        "size_categories": "size_categories",
+    },
+}
+"""By list: last part of each filter's path, and the field that it filters by."""
 LISTED = "/models"
-FILTERS = {"authors": "author", "tasks": "pipeline_tag", "libraries": "library_name"}
-LIST_FILTERS = {"languages": "languages", "trained_datasets": "datasets"}
 TIMEOUT = 30.0
 
 
@@ -87,18 +101,27 @@ class _Hub:
 
     def paths(self) -> dict[str, str]:
         """A path of each route, with values that the catalogue has."""
+        found = {f"/{name}": f"/{name}" for name in ("authors", "tasks", "libraries", "languages")}
         with self.session() as http:
-            first = http.get(self._url + LISTED, timeout=TIMEOUT).json()["items"][0]["id"]
-            model = http.get(f"{self._url}{LISTED}/{first}", timeout=TIMEOUT).json()
-        values = {name: model[field] for name, field in FILTERS.items()}
-        values |= {name: next(iter(model[field]), None) for name, field in LIST_FILTERS.items()}
-        return {
-            LISTED: LISTED,
-            f"{LISTED}/MODEL": f"{LISTED}/{first}",
-            f"{LISTED}/search/WORDS": f"{LISTED}/search/{first.rpartition('/')[2]}",
-            **{f"{LISTED}/{name}/NAME": f"{LISTED}/{name}/{value}" for name, value in values.items() if value},
-            **{f"/{name}": f"/{name}" for name in ("authors", "tasks", "libraries", "languages")},
-        }
+            for listed in FILTERS:
+                found |= self._paths_below(http, listed)
+        return found
+
+    def _paths_below(self, http: Session, listed: str) -> dict[str, str]:
+        """Those of models or of datasets; a catalogue without any has the list alone."""
+        found = {listed: listed}
+        first = next(iter(http.get(self._url + listed, timeout=TIMEOUT).json()["result"].items()), None)
+        if first is None:
+            return found
+        name, entry = first
+        found[f"{listed}/NAME"] = f"{listed}/{name}"
+        found[f"{listed}/search/WORDS"] = f"{listed}/search/{name.rpartition('/')[2]}"
+        for route, field in FILTERS[listed].items():
+            value = entry.get(field)
+            value = next(iter(value), None) if isinstance(value, list) else value
+            if value:
+                found[f"{listed}/{route}/NAME"] = f"{listed}/{route}/{value}"
+        return found
 
 
 BENCHMARKS = (

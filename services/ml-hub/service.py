@@ -1,4 +1,4 @@
-"""The ML Hub: a catalogue of models behind tokens."""
+"""The ML Hub: a catalogue of models and datasets behind tokens."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 from urllib.parse import urlsplit
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
-from strata.catalogue.needs import Audience, Database, Hostname, Metrics, Need, Priority
+from strata.catalogue.needs import ApiPath, Audience, Database, Hostname, Metrics, Need, Priority
 from strata.catalogue.service import Service, ServiceContext, Values
 from strata.models.base import Model, Unit
 from strata.models.files import is_file
@@ -28,29 +28,35 @@ DATABASE = Database("ml_hub")
 AUDIENCE = Audience("ml-hub", path="/v3/ml-hub/models")
 METRICS = Metrics(9464)
 PRIORITY = Priority("platform")
+API = ApiPath(health_path="/v3/ml-hub/openapi.json", paths=("/v3/ml-hub",))
+PUBLIC_HUB = "https://huggingface.co"
 CATALOGUE_KEY: KeyPath = ("platform", "services", "ml_hub", "catalogue", "file")
 MAXIMUM_CHARACTERS = 1_000_000
 """A ConfigMap holds no more."""
 
 
 class Catalogue(Model):
-    """Source of the ML Hub's models; exactly one key."""
+    """Source of the ML Hub's models and datasets: `file` or `hugging_face`; `endpoint` has their cards and files."""
 
     layer: ClassVar[str] = "platform"
     file: Annotated[SiteFile | None, Field(description="JSON file, relative to the site file.")] = None
     hugging_face: Annotated[
         Count | None,
-        Unit("models"),
-        Field(description="Number of models to load from the Hugging Face API, the most downloaded first."),
+        Unit("models and datasets, of each"),
+        Field(description="Number of models, and of datasets, to load from the endpoint, the most downloaded first."),
     ] = None
     endpoint: Annotated[
-        HttpsUrl | None, Field(description="With hugging_face: URL of a mirror of the API. Default: the public one.")
+        HttpsUrl | None,
+        Field(
+            description="URL of a Hugging Face API, from which cards and names of files are read. Default: with "
+            "hugging_face, the public one; with file, none, so that there are no cards and files."
+        ),
     ] = None
     ca_file: Annotated[
         SiteFile | None,
         Field(
-            description="With hugging_face: PEM file of the CA of the endpoint's certificate, relative to the site "
-            "file. Default: public CAs."
+            description="With endpoint: PEM file of the CA of its certificate, relative to the site file. "
+            "Default: public CAs."
         ),
     ] = None
 
@@ -62,24 +68,30 @@ class Catalogue(Model):
                 "needs exactly one of file and hugging_face",
                 {"fix": "for instance {file: catalogue.json}"},
             )
-        if self.file is not None and (self.endpoint, self.ca_file) != (None, None):
-            message = "endpoint and ca_file are for hugging_face, and the source is a file"
-            raise PydanticCustomError("catalogue_source", message, {"fix": "remove them"})
+        if self.ca_file is not None and self.endpoint is None:
+            message = "ca_file is that of an endpoint's certificate, and there is no endpoint"
+            raise PydanticCustomError("catalogue_ca", message, {"fix": "name the endpoint, or remove ca_file"})
         return self
 
     @property
-    def hub_port(self) -> int:
-        """TCP port of the Hugging Face API."""
-        return urlsplit(self.endpoint or "").port or 443
+    def hub(self) -> str | None:
+        """URL of the Hugging Face API; None: there is none."""
+        return self.endpoint or (PUBLIC_HUB if self.hugging_face is not None else None)
+
+    @property
+    def hub_ports(self) -> list[int]:
+        """TCP ports that pods reach the Hugging Face API at."""
+        return [] if self.hub is None else [urlsplit(self.hub).port or 443]
 
 
 class MlHub(Model):
-    """Searchable catalogue of models, the ML Hub API, at https://<hostname>.<domain>/v3/ml-hub."""
+    """Searchable catalogue of models and datasets, the ML Hub API, at https://<hostname>.<domain>/v3/ml-hub and
+    https://<api_hostname>.<domain>/v3/ml-hub."""
 
     layer: ClassVar[str] = "platform"
     hostname: Annotated[DnsLabel, Field(description="Responds at https://<hostname>.<domain>.")] = "ml-hub"
     replicas: Annotated[Count, Unit("pods"), Field(description="Number of pods.")] = 1
-    catalogue: Annotated[Catalogue, Field(description="Source of the models.")]
+    catalogue: Annotated[Catalogue, Field(description="Source of the models and datasets.")]
 
 
 def _hostname(settings: MlHub) -> Hostname:
@@ -87,23 +99,23 @@ def _hostname(settings: MlHub) -> Hostname:
         settings.hostname,
         "/healthz",
         title="Models (API)",
-        summary="A catalogue of machine-learning models, searched by programs with a token of your login.",
+        summary="A catalogue of machine-learning models and datasets, searched by programs with a token of your login.",
         start_path="/v3/ml-hub/openapi.json",
     )
 
 
 def needs(settings: MlHub) -> tuple[Need[Any], ...]:
-    """Its database, the site's tokens, a name, metrics, priority."""
-    return (DATABASE, AUDIENCE, METRICS, PRIORITY, _hostname(settings))
+    """Its database, the site's tokens, a name, a path of the API, metrics, priority."""
+    return (DATABASE, AUDIENCE, METRICS, PRIORITY, _hostname(settings), API)
 
 
 def check(settings: MlHub, _: Site, directory: Path) -> Iterator[Finding]:
     """The catalogue's file is there and is a catalogue; the endpoint's CA is one."""
-    if settings.catalogue.file is None:
-        if settings.catalogue.ca_file is not None:
-            from strata.models.checks.services import certificates_file  # it imports the services
+    if settings.catalogue.ca_file is not None:
+        from strata.models.checks.services import certificates_file  # it imports the services
 
-            yield from certificates_file((*CATALOGUE_KEY[:-1], "ca_file"), directory / settings.catalogue.ca_file)
+        yield from certificates_file((*CATALOGUE_KEY[:-1], "ca_file"), directory / settings.catalogue.ca_file)
+    if settings.catalogue.file is None:
         return
     file = directory / settings.catalogue.file
     if not is_file(file):
@@ -115,7 +127,7 @@ def check(settings: MlHub, _: Site, directory: Path) -> Iterator[Finding]:
     except OSError as error:
         yield Finding(CATALOGUE_KEY, f"{file} cannot be read: {error.strerror}", "a readable JSON file")
     except ValueError as error:
-        fix = 'a JSON list of models: [{"id": "google/flan-t5-large", …}]'
+        fix = 'JSON: {"models": [{"id": "google/flan-t5-large", …}], "datasets": [{"id": "rajpurkar/squad", …}]}'
         yield Finding(CATALOGUE_KEY, f"{file}: {error}", fix)
 
 
@@ -136,12 +148,13 @@ def values(context: ServiceContext[MlHub]) -> Values:
         "database": {**database.values, "existingSecret": database.password.value},
         "issuer": {"url": issuer.url, "audience": issuer.audience},
         "catalogue": _catalogue(context),
-        "ingress": context.provide(_hostname(hub)),
+        "hub": _hub(context),
+        "ingress": {**context.provide(_hostname(hub)), "api": context.provide(API)},
         "podAnnotations": dict(metrics.annotations),
         "networkPolicy": {
             "metricsClients": list(metrics.clients),
             "issuerPods": dict(issuer.pods),
-            "egressPorts": sorted({*issuer.ports, *([hub.catalogue.hub_port] if hub.catalogue.file is None else [])}),
+            "egressPorts": sorted({*issuer.ports, *hub.catalogue.hub_ports}),
         },
     }
     if issuer.jwks_url is not None:
@@ -154,20 +167,24 @@ def values(context: ServiceContext[MlHub]) -> Values:
 def _catalogue(context: ServiceContext[MlHub]) -> Values:
     catalogue = context.settings.catalogue
     if catalogue.file is None:
-        found: Values = {"source": "hub", "limit": catalogue.hugging_face}
-        if catalogue.endpoint is not None:
-            found["endpoint"] = catalogue.endpoint
-        if catalogue.ca_file is not None:
-            found["ca"] = context.read(dotted((*CATALOGUE_KEY[:-1], "ca_file")), Path(catalogue.ca_file))
-        return found
+        return {"source": "hub", "limit": catalogue.hugging_face}
     return {"source": "file", "text": context.read(dotted(CATALOGUE_KEY), Path(catalogue.file))}
+
+
+def _hub(context: ServiceContext[MlHub]) -> Values:
+    catalogue = context.settings.catalogue
+    found: Values = {} if catalogue.hub is None else {"url": catalogue.hub}
+    if catalogue.ca_file is not None:
+        found["ca"] = context.read(dotted((*CATALOGUE_KEY[:-1], "ca_file")), Path(catalogue.ca_file))
+    return found
 
 
 def check_catalogue(file: Path) -> None:
     """Refuses a file that the hub would refuse.
 
     Args:
-        file: a JSON list of models, each with the fields of `ml_hub.records.ModelRecord` and an id of its own.
+        file: JSON as `ml_hub.records.entries` describes it; each entry has the fields of its record, and an id of its
+            own.
 
     Raises:
         OSError: it is not there or cannot be read.
@@ -182,27 +199,30 @@ def check_catalogue(file: Path) -> None:
     if len(text) > MAXIMUM_CHARACTERS:
         raise ValueError(f"has more than {MAXIMUM_CHARACTERS:,} characters, the most that a ConfigMap holds")
     try:
-        models = json.loads(text, parse_constant=_refuse)
+        content = json.loads(text, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"is no JSON: {error}") from None
-    if not isinstance(models, list):
-        raise ValueError("must hold a list of models")
     # by its name in the service's folder: the package ml_hub is installed in the service's own environment
-    record = importlib.import_module(f"{__package__}.src.ml_hub.records").ModelRecord
+    records = importlib.import_module(f"{__package__}.src.ml_hub.records")
+    for kind, listed in records.entries(content).items():
+        _check_entries(kind, listed, records.KINDS[kind])
+
+
+def _check_entries(kind: str, listed: list[Any], record: type[BaseModel]) -> None:
     seen: set[str] = set()
-    for number, model in enumerate(models):
-        identifier = model.get("id") if isinstance(model, dict) else None
+    for number, entry in enumerate(listed):
+        identifier = entry.get("id") if isinstance(entry, dict) else None
         if not isinstance(identifier, str) or not identifier:
-            raise ValueError(f"entry {number} has no id")
+            raise ValueError(f"{kind}: entry {number} has no id")
         if identifier in seen:
-            raise ValueError(f"entry {number}: duplicate id {identifier[:80]!r}")
+            raise ValueError(f"{kind}: entry {number}: duplicate id {identifier[:80]!r}")
         seen.add(identifier)
         try:
-            record.model_validate(model)
+            record.model_validate(entry)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             key = ".".join(map(str, first["loc"]))
-            label = f"entry {number} ({identifier[:80]!r})"
+            label = f"{kind}: entry {number} ({identifier[:80]!r})"
             raise ValueError(f"{label}: {key}: {first['msg']}, is {first['input']!r:.80}") from None
 
 

@@ -128,7 +128,7 @@ def test_a_member_logs_in_with_tapipy(
     assert expected.items() <= found["claims"].items()
     assert member.tapipy(documented_lines(), STRATA_PASSWORD=chosen) == f"{member.name} {site.name}\n"
 
-    (hub,) = (one.url for one in published_services(site) if one.key == ML_HUB.key)
+    hub = next(one.url for one in published_services(site) if one.key == ML_HUB.key)
     models = f"{hub}v3/ml-hub/models"
     for headers in ({"X-Tapis-Token": found["token"]}, {"Authorization": f"Bearer {found['token']}"}):
         assert http.get(models, headers=headers, timeout=60).status_code == 200

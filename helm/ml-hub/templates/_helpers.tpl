@@ -106,11 +106,11 @@ volumes:
 {{/* Spec of a Job that loads the catalogue of a hub. */}}
 {{- define "ml-hub.load" -}}
 {{- $arguments := list "load" "--hub" "--limit" (.Values.catalogue.limit | int | toString) -}}
-{{- with .Values.catalogue.endpoint }}
+{{- with .Values.hub.url }}
 {{- $arguments = concat $arguments (list "--endpoint" .) -}}
 {{- end -}}
 {{- $environment := list -}}
-{{- if .Values.catalogue.ca }}
+{{- if .Values.hub.ca }}
 {{- $environment = list (dict "name" "SSL_CERT_FILE" "value" "/etc/ml-hub/authorities/hub.pem") -}}
 {{- end -}}
 {{- $load := dict "root" . "name" "load" "arguments" $arguments "environment" $environment -}}

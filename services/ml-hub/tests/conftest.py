@@ -82,11 +82,21 @@ def hub(start_hub: StartHub, hub_environment: dict[str, str], metrics_url: str) 
         yield service
 
 
+def _listed(kind: str) -> list[dict[str, Any]]:
+    records: list[dict[str, Any]] = json.loads(CATALOGUE.read_text())[kind]
+    return sorted(records, key=lambda r: (-r["downloads"], r["id"]))
+
+
 @pytest.fixture(scope="session")
 def catalogue() -> list[dict[str, Any]]:
     """The lab's models, most downloaded first."""
-    records: list[dict[str, Any]] = json.loads(CATALOGUE.read_text())
-    return sorted(records, key=lambda r: (-r["downloads"], r["id"]))
+    return _listed("models")
+
+
+@pytest.fixture(scope="session")
+def datasets() -> list[dict[str, Any]]:
+    """The lab's datasets, most downloaded first."""
+    return _listed("datasets")
 
 
 @pytest.fixture

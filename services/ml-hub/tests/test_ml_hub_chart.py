@@ -60,7 +60,7 @@ def load_job(objects: Objects) -> dict[str, Any]:
 
 
 def hub_mode(values: Values) -> Values:
-    return {**values, "catalogue": {"source": "hub", "limit": 50000, "endpoint": "https://hub.example.org"}}
+    return {**values, "catalogue": {"source": "hub", "limit": 50000}, "hub": {"url": "https://hub.example.org"}}
 
 
 def test_pods_of_a_hub_s_catalogue_meet_the_restricted_standard(helm: Helm, values: Values) -> None:
@@ -92,7 +92,7 @@ def test_selectors_find_the_pods_and_nothing_else(helm: Helm, values: Values) ->
 
 def test_ingress_leads_to_the_pods(helm: Helm, values: Values) -> None:
     objects = helm.template(CHART, values)
-    (own,) = (s for s in published(load_site(find_site("lab"))) if s.key == "ml_hub")
+    (own,) = (s for s in published(load_site(find_site("lab"))) if s.key == "ml_hub" and s.path == "/")
     (port,) = objects["Service", CHART]["spec"]["ports"]
     assert objects["Service", CHART]["spec"]["type"] == "ClusterIP"
     assert port["port"] == 8080
@@ -104,6 +104,14 @@ def test_ingress_leads_to_the_pods(helm: Helm, values: Values) -> None:
     backend = {"service": {"name": CHART, "port": {"name": port["name"]}}}
     assert rule["http"]["paths"] == [{"path": "/", "pathType": "Prefix", "backend": backend}]
     assert "ingressClassName" not in objects["Ingress", CHART]["spec"]
+
+
+def test_paths_of_the_api_lead_to_the_pods(helm: Helm, values: Values) -> None:
+    values["ingress"]["api"] = {"host": "api.lab.strata.test", "className": "traefik", "paths": ["/v3/ml-hub"]}
+    own, api = helm.template(CHART, values)["Ingress", CHART]["spec"]["rules"]
+    backend = own["http"]["paths"][0]["backend"]
+    assert api["host"] == "api.lab.strata.test"
+    assert api["http"]["paths"] == [{"path": "/v3/ml-hub", "pathType": "Prefix", "backend": backend}]
 
 
 def test_metrics_have_no_ingress(helm: Helm, values: Values) -> None:
@@ -126,6 +134,7 @@ def test_settings_are_those_that_the_service_reads(helm: Helm, values: Values) -
         "jwksUrl": "http://keycloak.platform-services.svc:8080/certs",
         "ca": values["database"]["ca"],
     }
+    values["hub"] = {"url": "https://hub.example.org", "publicUrl": "https://h.org", "ca": values["database"]["ca"]}
     data = helm.template(CHART, values)["ConfigMap", "ml-hub-settings"]["data"]
     fields = setting_names()
     assert {name.removeprefix("ML_HUB_").lower() for name in data} <= fields
@@ -186,15 +195,16 @@ def test_a_hub_that_does_not_respond_stops_no_release(helm: Helm, values: Values
     assert load_job(helm.template(CHART, values))["metadata"]["name"] != second["metadata"]["name"]
 
 
-def test_the_ca_of_a_mirror_is_for_its_load_only(helm: Helm, values: Values, authority: str) -> None:
+def test_the_ca_of_a_mirror_is_for_the_mirror_only(helm: Helm, values: Values, authority: str) -> None:
     values = hub_mode(values)
-    values["catalogue"]["ca"] = authority
+    values["hub"]["ca"] = authority
     objects = helm.template(CHART, values)
     assert objects["ConfigMap", "ml-hub-authorities"]["data"]["hub.pem"] == authority
     (container,) = load_job(objects)["spec"]["template"]["spec"]["containers"]
     assert container["env"] == [{"name": "SSL_CERT_FILE", "value": "/etc/ml-hub/authorities/hub.pem"}]
     (server,) = objects["Deployment", CHART]["spec"]["template"]["spec"]["containers"]
     assert "env" not in server
+    assert objects["ConfigMap", "ml-hub-settings"]["data"]["ML_HUB_HUB_CA_FILE"] == "/etc/ml-hub/authorities/hub.pem"
 
 
 def test_network_policy_lets_in_what_is_served(helm: Helm, values: Values) -> None:
@@ -213,9 +223,16 @@ def test_network_policy_lets_in_what_is_served(helm: Helm, values: Values) -> No
 def test_network_policy_names_its_peers(helm: Helm, values: Values) -> None:
     values["database"]["host"] = "10.77.0.11"
     clients = [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "traefik"}}}]
-    values["networkPolicy"] = {"clients": clients, "issuerPods": {"app": "issuer"}, "egressPorts": []}
+    mirror = {"to": [{"podSelector": {"matchLabels": {"app": "mirror"}}}], "ports": [{"port": 8081, "protocol": "TCP"}]}
+    values["networkPolicy"] = {
+        "clients": clients,
+        "issuerPods": {"app": "issuer"},
+        "egressPorts": [],
+        "egress": [mirror],
+    }
     policy = helm.template(CHART, values)["NetworkPolicy", CHART]["spec"]
     assert [rule["from"] for rule in policy["ingress"]] == [clients]
+    assert policy["egress"].pop() == mirror
     dns, database, issuer = (rule["to"] for rule in policy["egress"])
     assert dns[0]["podSelector"] == {"matchLabels": {"k8s-app": "kube-dns"}}
     assert database == [{"ipBlock": {"cidr": "10.77.0.11/32"}}]

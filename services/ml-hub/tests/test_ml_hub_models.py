@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 import requests
 
+from strata.verify.api import envelope
 from strata_bench.service_processes import Service, counted
 
 Get = Callable[..., requests.Response]
@@ -16,25 +18,22 @@ Catalogue = list[dict[str, Any]]
 
 
 def ids(response: requests.Response) -> list[str]:
-    assert response.status_code == 200, response.text
-    return [item["id"] for item in response.json()["items"]]
+    return list(envelope(response)["result"])
 
 
-def assert_problem(response: requests.Response, status: int) -> dict[str, Any]:
-    assert response.status_code == status, response.text
-    assert response.headers["Content-Type"] == "application/problem+json"
-    problem: dict[str, Any] = response.json()
-    assert problem.keys() == {"type", "title", "status", "detail", "instance", "request_id", "errors"}
-    assert problem["status"] == status
-    assert problem["request_id"] == response.headers["X-Request-ID"]
-    return problem
+def assert_error(response: requests.Response, status: int) -> Any:
+    """Its message."""
+    body = envelope(response, status)
+    assert body["metadata"]["request_id"] == response.headers["X-Request-ID"]
+    assert body["result"] is None
+    return body["message"]
 
 
 def test_top_100_by_downloads(get: Get, catalogue: Catalogue) -> None:
     response = get("/models")
     assert len(catalogue) > 100
     assert ids(response) == [record["id"] for record in catalogue[:100]]
-    assert response.json()["next_cursor"]
+    assert response.json()["metadata"].keys() == {"count", "next_cursor"}
 
 
 def test_cursors_walk_through_every_model_once(get: Get, catalogue: Catalogue) -> None:
@@ -43,9 +42,9 @@ def test_cursors_walk_through_every_model_once(get: Get, catalogue: Catalogue) -
     for _ in range(10):
         response = get("/models", **parameters)
         found += ids(response)
-        if response.json()["next_cursor"] is None:
+        if "next_cursor" not in response.json()["metadata"]:
             break
-        parameters["cursor"] = response.json()["next_cursor"]
+        parameters["cursor"] = response.json()["metadata"]["next_cursor"]
     assert found == [record["id"] for record in catalogue]
 
 
@@ -87,6 +86,7 @@ def test_filters_narrow_each_other(get: Get, catalogue: Catalogue) -> None:
 )
 def test_search_finds_words_that_begin_so(get: Get, query: str, expected: str) -> None:
     assert expected in ids(get(f"/models/search/{query}"))
+    assert expected in ids(get(f"/search/{query}/models"))
     assert expected in ids(get("/models", search=query))
 
 
@@ -101,25 +101,55 @@ def test_search_takes_any_text(get: Get, query: str) -> None:
 def test_nothing_found_is_an_empty_list(get: Get, path: str) -> None:
     response = get(f"/models/{path}")
     assert ids(response) == []
-    assert response.json()["next_cursor"] is None
+    assert response.json()["metadata"] == {"count": 0}
+
+
+def test_an_entry_of_a_list_has_what_is_known(get: Get, catalogue: Catalogue) -> None:
+    record = catalogue[0]
+    found = envelope(get("/models", limit=1))["result"][record["id"]]
+    assert {"model_id": record["id"], **{k: v for k, v in record.items() if k != "id"}}.items() <= found.items()
+    # what no type of the clients may be null is left out
+    assert found.keys() - record.keys() == {"model_id", "disabled", "gated", "private"}
 
 
 @pytest.mark.parametrize("model_id", ["google/flan-t5-large", "Voicelab/vlt5-base-keywords", "grammarly/coedit-large"])
 def test_one_model(get: Get, catalogue: Catalogue, model_id: str) -> None:
     (record,) = [r for r in catalogue if r["id"] == model_id]
-    found = get(f"/models/{model_id}").json()
-    assert record.items() <= found.items()
-    assert found.keys() - record.keys() == {"loaded_at"}
+    for path in (model_id, model_id.replace("/", "%2F")):
+        body = envelope(get(f"/models/{path}"))
+        assert {k: v for k, v in record.items() if k != "id"}.items() <= body["result"].items()
+        assert body["result"]["model_id"] == model_id
+        assert body["metadata"] == {"source": "catalogue"}
 
 
-def test_an_encoded_slash_is_a_slash(get: Get) -> None:
-    assert get("/models/google%2Fflan-t5-large").json()["id"] == "google/flan-t5-large"
-
-
-@pytest.mark.parametrize("model_id", ["nobody/none", "gpt-none", "google/flan-t5-large/inference", "ü/模型", "a b"])
+@pytest.mark.parametrize("model_id", ["nobody/none", "gpt-none", "google/flan-t5-large/more", "ü/模型", "a b", ".."])
 def test_unknown_models_are_404(get: Get, model_id: str) -> None:
-    problem = assert_problem(get(f"/models/{model_id}"), 404)
-    assert model_id in problem["detail"]
+    assert model_id in assert_error(get(f"/models/{quote(model_id, safe='').replace('.', '%2E')}"), 404)
+
+
+@pytest.mark.parametrize(
+    ("model_id", "possible", "loader"),
+    [
+        ("google/flan-t5-large", True, "AutoModelForSeq2SeqLM"),
+        ("sentence-transformers/all-MiniLM-L6-v2", True, "AutoModel"),
+        ("timm/mobilenetv3_small_100.lamb_in1k", False, None),
+    ],
+)
+def test_inference_is_possible_or_not(get: Get, model_id: str, possible: bool, loader: str | None) -> None:
+    for path in (model_id, model_id.replace("/", "%2F")):
+        body = envelope(get(f"/models/{path}/inference"), 404)
+        assert body["result"]["model_id"] == model_id
+        assert body["result"]["inference_server_possible"] is possible
+        assert body["result"]["transformers_info"]["auto_model"] == loader
+        assert ("could be provisioned" in body["message"]) is possible
+
+
+def test_inference_of_an_unknown_model_is_404(get: Get) -> None:
+    assert "nobody/none" in assert_error(get("/models/nobody/none/inference"), 404)
+
+
+def test_a_search_may_end_with_inference(get: Get) -> None:
+    assert ids(get("/models/search/inference")) == ids(get("/models", search="inference"))
 
 
 @pytest.mark.parametrize(
@@ -137,12 +167,12 @@ def test_unknown_models_are_404(get: Get, model_id: str) -> None:
     ],
 )
 def test_wrong_values_are_named(get: Get, parameters: dict[str, Any], where: str) -> None:
-    problem = assert_problem(get("/models", **parameters), 422)
-    assert [error["where"] for error in problem["errors"]] == [where]
+    (message,) = assert_error(get("/models", **parameters), 400)
+    assert message.startswith(f"{where}: ")
 
 
 def test_a_nul_character_in_a_path_is_refused(get: Get) -> None:
-    assert_problem(get("/models/a%00b"), 422)
+    assert_error(get("/models/a%00b"), 400)
 
 
 @pytest.mark.parametrize(
@@ -156,31 +186,36 @@ def test_a_nul_character_in_a_path_is_refused(get: Get) -> None:
 )
 def test_names_with_counts(get: Get, catalogue: Catalogue, path: str, values: Callable[[Any], list[str]]) -> None:
     counts = Counter(v for record in catalogue for v in values(record) if v is not None)
-    expected = [{"name": n, "count": c} for n, c in sorted(counts.items(), key=lambda x: (-x[1], x[0]))]
-    first = get(path, limit=3).json()
-    assert first["items"] == expected[:3]
-    rest = get(path, cursor=first["next_cursor"]).json()
-    assert rest["items"] == expected[3:103]
+    expected = sorted(counts.items(), key=lambda x: (-x[1], x[0]))
+    first = envelope(get(path, limit=3))
+    assert list(first["result"].items()) == expected[:3]
+    rest = envelope(get(path, cursor=first["metadata"]["next_cursor"]))
+    assert list(rest["result"].items()) == expected[3:103]
 
 
 def test_paths_and_methods_that_do_not_exist(get: Get, hub: Service) -> None:
-    assert_problem(get("/nothing"), 404)
-    assert_problem(requests.post(f"{hub.url}/v3/ml-hub/models", timeout=60), 405)
+    assert "openapi.json" in assert_error(get("/nothing"), 404)
+    assert_error(requests.post(f"{hub.url}/v3/ml-hub/models", timeout=60), 405)
 
 
 def test_openapi_document_describes_what_is_served(hub: Service) -> None:
     document = requests.get(f"{hub.url}/v3/ml-hub/openapi.json", timeout=60).json()
     below = {path.removeprefix("/v3/ml-hub") for path in document["paths"]}
     assert below >= {
-        "/models", "/models/{model_id}", "/models/authors/{author_id}", "/models/search/{query}",
-        "/models/tasks/{task_type}", "/models/trained_datasets/{dataset_id}", "/models/libraries/{library_name}",
-        "/models/languages/{language_name}", "/authors", "/tasks", "/libraries", "/languages",
+        "/models", "/models/{model_id}", "/models/{model_id}/inference", "/models/authors/{author_id}",
+        "/models/search/{query}", "/search/{query}/models", "/models/tasks/{task_type}",
+        "/models/trained_datasets/{dataset_id}", "/models/libraries/{library_name}",
+        "/models/languages/{language_name}", "/download_model/{model_id}", "/model_card/{model_id}",
+        "/datasets", "/datasets/{dataset_id}", "/datasets/authors/{author_id}", "/datasets/search/{query}",
+        "/datasets/tasks/{task_type}", "/datasets/languages/{language_name}", "/datasets/size_categories/{category}",
+        "/datasets/size-categories/{category}", "/download_dataset/{dataset_id}", "/dataset_card/{dataset_id}",
+        "/authors", "/tasks", "/libraries", "/languages",
     }  # fmt: skip
     for path, methods in document["paths"].items():
         if path.startswith("/v3/ml-hub"):
             assert methods["get"]["security"], path
-            error = methods["get"]["responses"]["401"]["content"]["application/problem+json"]["schema"]
-            assert error == {"$ref": "#/components/schemas/Problem"}, path
+            error = methods["get"]["responses"]["401"]["content"]["application/json"]["schema"]
+            assert error == {"$ref": "#/components/schemas/ErrorEnvelope"}, path
     text = str(document)
     for name in {part.split("'")[0] for part in text.split("#/components/schemas/")[1:]}:
         assert name in document["components"]["schemas"]

@@ -40,6 +40,11 @@ def test_the_lab_s_values(lab: Path, values_of: ValuesOf) -> None:
     assert own is not None
     assert values["issuer"]["url"] == own.url
     assert values["issuer"]["audience"] == "ml-hub"
+    assert values["hub"] == {}
+    assert (values["ingress"]["host"], values["ingress"]["api"]["host"]) == (
+        "ml-hub.lab.strata.test",
+        "api.lab.strata.test",
+    )
 
 
 def test_an_external_issuer(lab: Path, tmp_path: Path, values_of: ValuesOf) -> None:
@@ -60,17 +65,42 @@ def test_an_external_issuer_by_discovery_needs_its_url_only(lab: Path, tmp_path:
     assert values_of(SERVICE, file)["issuer"] == {"url": EXTERNAL["url"], "audience": "ml-hub"}
 
 
-def test_a_mirror_of_the_hub(lab: Path, tmp_path: Path, values_of: ValuesOf) -> None:
-    file = with_external_issuer(lab, tmp_path)
-    catalogue = {"hugging_face": 10, "endpoint": "https://hub.example.org:9443/mirror", "ca_file": "issuer.pem"}
+def with_catalogue(lab: Path, directory: Path, catalogue: dict[str, Any]) -> Path:
+    file = with_external_issuer(lab, directory)
     content = yaml.safe_load(file.read_text())
     content["platform"]["services"]["ml_hub"]["catalogue"] = catalogue
     file.write_text(yaml.safe_dump(content))
+    return file
+
+
+def test_a_mirror_of_the_hub(lab: Path, tmp_path: Path, values_of: ValuesOf) -> None:
+    catalogue = {"hugging_face": 10, "endpoint": "https://hub.example.org:9443/mirror", "ca_file": "issuer.pem"}
+    file = with_catalogue(lab, tmp_path, catalogue)
     values = values_of(SERVICE, file)
-    assert values["catalogue"] == {"source": "hub", "limit": 10, "endpoint": catalogue["endpoint"], "ca": PEM}
+    assert values["catalogue"] == {"source": "hub", "limit": 10}
+    assert values["hub"] == {"url": catalogue["endpoint"], "ca": PEM}
     assert values["networkPolicy"]["egressPorts"] == [443, 8443, 9443]
     (tmp_path / "issuer.pem").write_text("no certificate")
     with pytest.raises(SiteError, match=r"ml_hub\.catalogue\.ca_file: .* holds no certificate in PEM form"):
+        load_site(file)
+
+
+def test_a_file_and_the_hub_that_has_its_cards(lab: Path, tmp_path: Path, values_of: ValuesOf) -> None:
+    catalogue = {"file": "catalogue.json", "endpoint": "https://hub.example.org:9443"}
+    values = values_of(SERVICE, with_catalogue(lab, tmp_path, catalogue))
+    assert values["catalogue"]["source"] == "file"
+    assert values["hub"] == {"url": "https://hub.example.org:9443"}
+    assert values["networkPolicy"]["egressPorts"] == [443, 8443, 9443]
+
+
+def test_the_public_hub_is_that_of_a_catalogue_without_a_file(lab: Path, tmp_path: Path, values_of: ValuesOf) -> None:
+    values = values_of(SERVICE, with_catalogue(lab, tmp_path, {"hugging_face": 10}))
+    assert values["hub"] == {"url": "https://huggingface.co"}
+
+
+def test_a_ca_without_an_endpoint_is_refused(lab: Path, tmp_path: Path) -> None:
+    file = with_catalogue(lab, tmp_path, {"hugging_face": 10, "ca_file": "issuer.pem"})
+    with pytest.raises(SiteError, match="there is no endpoint"):
         load_site(file)
 
 
@@ -85,9 +115,14 @@ def test_a_catalogue_that_is_gone_is_named(lab: Path, tmp_path: Path, context_of
 CATALOGUES = {
     "empty": (b"", "is no JSON"),
     "cut off": (b'[{"id": "a"}', "is no JSON"),
-    "object": (b"{}", "must hold a list"),
+    "object": (b'{"modells": []}', "must hold a list of models, or an object"),
+    "no list": (b'{"datasets": {}}', "datasets must be a list, is dict"),
+    "negative likes of a dataset": (
+        b'{"datasets": [{"id": "a", "likes": -1}]}',
+        "datasets: entry 0 ('a'): likes: Input",
+    ),
     "number": (b"1", "must hold a list"),
-    "texts": (b'["a"]', "entry 0 has no id"),
+    "texts": (b'["a"]', "models: entry 0 has no id"),
     "without id": (b'[{"id": "a"}, {"name": "b"}]', "entry 1 has no id"),
     "twice": (b'[{"id": "a"}, {"id": "a"}]', "entry 1: duplicate id 'a'"),
     "negative": (b'[{"id": "a", "downloads": -1}]', "entry 0 ('a'): downloads: Input should be greater than"),
@@ -116,4 +151,4 @@ def test_a_wrong_catalogue_is_reported_at_the_key_that_names_it(case: str, lab: 
     (problem,) = caught.value.problems
     assert problem.key == "platform.services.ml_hub.catalogue.file"
     assert why in problem.why
-    assert "JSON list of models" in problem.fix
+    assert '"datasets"' in problem.fix

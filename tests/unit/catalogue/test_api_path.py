@@ -11,7 +11,7 @@ import pytest
 from strata.catalogue.discovery import services
 from strata.catalogue.needs import ApiPath
 from strata.catalogue.needs.api_path import api_url
-from strata.catalogue.needs.hostname import published
+from strata.catalogue.needs.hostname import Hostname, published
 from strata.models import find_site, load_site
 from strata.models.checks import names
 
@@ -20,7 +20,7 @@ PODS = ApiPath(health_path="/v3/pods/openapi.json", paths=("/v3/pods",))
 
 def test_two_services_share_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
     def needs(settings: Any) -> tuple[Any, ...]:
-        return (PODS, *(need for need in own(settings) if type(need).__name__ != "Hostname"))
+        return (PODS, *(need for need in own(settings) if not isinstance(need, Hostname)))
 
     (hub,) = (service for service in services() if service.key == "ml_hub")
     own = hub.needs

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from fastapi import FastAPI
 
+from ml_hub.hub import Hub
 from ml_hub.migrations import MIGRATIONS
-from ml_hub.routes import models, names
+from ml_hub.routes import content, datasets, inference, models, names
 from ml_hub.settings import Settings
 from strata_http import app
 from strata_http.app import Api
+from strata_http.envelope import ENVELOPE
 
 API = Api(
     title="ML Hub",
     version="3",
-    summary="Discover machine-learning models.",
+    summary="Discover machine-learning models and datasets.",
     path="/v3/ml-hub",
-    routers=(models.router, names.router),
+    routers=(models.router, inference.router, models.one_router, datasets.router, content.router, names.router),
     migrations=MIGRATIONS,
+    errors=ENVELOPE,
 )
 
 
 def create_app(settings: Settings) -> FastAPI:
     """The API."""
-    return app.create_app(API, settings)
+    made = app.create_app(API, settings)
+    made.state.hub = Hub(settings)
+    return made

@@ -1,25 +1,38 @@
-"""Writes records into the table; a second run with the same records changes nothing."""
+"""Writes records into the tables; a second run with the same records changes nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
-from sqlalchemy import Boolean, Connection, Engine, Text, all_, delete, func, literal, literal_column, or_, select
+from sqlalchemy import (
+    Boolean,
+    Connection,
+    Engine,
+    Table,
+    Text,
+    all_,
+    delete,
+    func,
+    literal,
+    literal_column,
+    or_,
+    select,
+)
 from sqlalchemy.dialects.postgresql import ARRAY, insert
 
-from ml_hub.records import ModelRecord
-from ml_hub.tables import models
+from ml_hub.records import Record
+from ml_hub.tables import CATALOGUE
 from strata_http import migrations
 
 BATCH = 500
-"""Rows per statement; with 14 values each well below PostgreSQL's limit of 65,535."""
+"""Rows per statement; with 20 values each well below PostgreSQL's limit of 65,535."""
 
 
 @dataclass(frozen=True)
 class LoadCounts:
-    """What a load did, in rows; `total` is what the table holds after it."""
+    """What a load did to one table, in rows; `total` is what the table holds after it."""
 
     inserted: int
     updated: int
@@ -28,20 +41,20 @@ class LoadCounts:
     total: int
 
 
-def _batches(records: Iterable[ModelRecord]) -> Iterator[list[ModelRecord]]:
+def _batches(records: Iterable[Record]) -> Iterator[list[Record]]:
     iterator = iter(records)
     while batch := list(islice(iterator, BATCH)):
         yield batch
 
 
-def _upsert(connection: Connection, batch: list[ModelRecord]) -> tuple[int, int]:
+def _upsert(connection: Connection, table: Table, batch: list[Record]) -> tuple[int, int]:
     """Rows inserted and rows updated."""
-    statement = insert(models).values([record.row() for record in batch])
-    written = [c.name for c in models.columns if c.computed is None and c.name not in ("id", "loaded_at")]
+    statement = insert(table).values([record.row() for record in batch])
+    written = [c.name for c in table.columns if c.computed is None and c.name not in ("id", "loaded_at")]
     new = statement.excluded
-    changed = or_(*(models.c[name].is_distinct_from(new[name]) for name in written))
+    changed = or_(*(table.c[name].is_distinct_from(new[name]) for name in written))
     upsert = statement.on_conflict_do_update(
-        index_elements=[models.c.id],
+        index_elements=[table.c.id],
         set_={name: new[name] for name in written} | {"loaded_at": func.now()},
         where=changed,
     )
@@ -51,24 +64,31 @@ def _upsert(connection: Connection, batch: list[ModelRecord]) -> tuple[int, int]
     return inserted, len(rows) - inserted
 
 
-def load(engine: Engine, records: Iterable[ModelRecord], *, prune: bool = False) -> LoadCounts:
+def _load(connection: Connection, table: Table, records: Iterable[Record], *, prune: bool) -> LoadCounts:
+    inserted = updated = seen = removed = 0
+    kept: list[str] = []
+    for batch in _batches(records):
+        new, changed = _upsert(connection, table, batch)
+        inserted, updated, seen = inserted + new, updated + changed, seen + len(batch)
+        if prune:
+            kept += [record.id for record in batch]
+    if prune:
+        removed = connection.execute(delete(table).where(table.c.id != all_(literal(kept, ARRAY(Text))))).rowcount
+    total = connection.execute(select(func.count()).select_from(table)).scalar_one()
+    return LoadCounts(inserted, updated, seen - inserted - updated, removed, total)
+
+
+def load(engine: Engine, records: Mapping[str, Iterable[Record]], *, prune: bool = False) -> dict[str, LoadCounts]:
     """Inserts new records and updates changed ones, in one transaction.
 
     Args:
         engine: of `create_command_engine`.
-        records: with unique ids.
-        prune: remove every model that is not among the records.
+        records: with unique ids, by the name of their table.
+        prune: remove every row that is not among the records.
+
+    Returns:
+        What was done, by the name of the table.
     """
-    inserted = updated = seen = removed = 0
-    kept: list[str] = []
     with engine.begin() as connection:
         migrations.lock(connection)
-        for batch in _batches(records):
-            new, changed = _upsert(connection, batch)
-            inserted, updated, seen = inserted + new, updated + changed, seen + len(batch)
-            if prune:
-                kept += [record.id for record in batch]
-        if prune:
-            removed = connection.execute(delete(models).where(models.c.id != all_(literal(kept, ARRAY(Text))))).rowcount
-        total = connection.execute(select(func.count()).select_from(models)).scalar_one()
-    return LoadCounts(inserted, updated, seen - inserted - updated, removed, total)
+        return {name: _load(connection, CATALOGUE[name], found, prune=prune) for name, found in records.items()}

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import Field, HttpUrl, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from strata_http.settings import DatabaseSettings as Database
@@ -24,3 +27,31 @@ class Settings(DatabaseSettings, ServeSettings):
     model_config = SettingsConfigDict(env_prefix="ML_HUB_")
 
     audience: str = Field(default="ml-hub", description="What the `aud` claim of a token must hold.")
+    hub_endpoint: HttpUrl | None = Field(
+        default=None,
+        description="URL of the Hugging Face API that details, cards and file names are read from; unset: the "
+        "catalogue alone.",
+    )
+    hub_public_url: HttpUrl | None = Field(
+        default=None, description="URL of the hub in links for users; unset: that of the endpoint."
+    )
+    hub_ca_file: Path | None = Field(
+        default=None, description="PEM file of the CA that signed the endpoint's server; unset: the system's."
+    )
+    hub_timeout_seconds: Annotated[float, Field(gt=0, le=60)] = Field(
+        default=10, description="Limit for a request to the endpoint."
+    )
+    hub_pause_seconds: Annotated[float, Field(ge=0, le=3600)] = Field(
+        default=30, description="How long no request is sent to an endpoint that did not respond."
+    )
+    hub_fresh_seconds: Annotated[float, Field(ge=0)] = Field(
+        default=600, description="How long what was read is used before it is read again."
+    )
+    hub_cache_bytes: Annotated[int, Field(ge=1)] = Field(
+        default=256 * 2**20, description="Limit for what is stored of the hub; the oldest leaves first."
+    )
+
+    @model_validator(mode="after")
+    def _check_hub(self) -> Self:
+        self.check_files("hub_ca_file")
+        return self

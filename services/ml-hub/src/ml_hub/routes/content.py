@@ -1,0 +1,99 @@
+"""Cards and files of models and datasets, which the site's hub has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, HTTPException, Request
+
+from ml_hub.hub import Kind
+from ml_hub.repository import SINGULAR, Repository, find, hub_of, read_hub
+from ml_hub.routes.lists import InPath
+from ml_hub.routes.shapes import DatasetCard, DatasetDownload, ModelCard, ModelDownload
+from strata_http.envelope import ENVELOPE, Envelope, success
+
+router = APIRouter(tags=["content"])
+MISSING = ENVELOPE.described({404: "There is no such name, or the site's hub does not have it."})
+GATED = ENVELOPE.described({403: "The hub gives it only to accounts that were granted access."})
+
+
+def _without_hub(request: Request, kind: Kind, repository: str, what: str) -> HTTPException:
+    """404 for what the hub alone has."""
+    one = SINGULAR[kind]
+    if hub_of(request).public_url:
+        return HTTPException(404, f"the hub has no {what} of the {one} {repository!r}")
+    return HTTPException(
+        404, f"this site has no hub, so it has no {what} of the {one} {repository!r}; the catalogue holds its metadata"
+    )
+
+
+async def _download(request: Request, kind: Kind, repository: str) -> tuple[Repository, dict[str, Any]]:
+    found = await find(request, kind, repository)
+    if found.files is None:
+        if found.metadata.get("stale"):
+            detail = f"the hub does not respond, and {repository!r} was not read before; try again"
+            raise HTTPException(503, detail, headers={"Retry-After": "30"})
+        raise _without_hub(request, kind, repository, "files")
+    values = {
+        "sha": found.sha,
+        "created_at": found.entry["created_at"],
+        "last_modified": found.entry["last_modified"],
+        "download_links": found.links(hub_of(request).public_url),
+    }
+    return found, values
+
+
+async def _card(request: Request, kind: Kind, repository: str) -> tuple[dict[str, Any], str, dict[str, Any]]:
+    """Metadata of the card, its Markdown, and where they are from."""
+    found = await find(request, kind, repository)
+    card = await read_hub(request, kind, repository, "card")
+    if card is None or card.content is None:
+        raise _without_hub(request, kind, repository, "card")
+    return found.mapping("cardData") or {}, _body(card.content), card.described
+
+
+def _body(card: str) -> str:
+    """The Markdown below the metadata, which are YAML between two lines of three dashes."""
+    lines = card.replace("\r\n", "\n").removeprefix("\ufeff").split("\n")
+    if lines[0].rstrip() != "---":
+        return card
+    end = next((number for number, line in enumerate(lines[1:], 1) if line.rstrip() == "---"), None)
+    return card if end is None else "\n".join(lines[end + 1 :]).lstrip("\n")
+
+
+@router.get(
+    "/download_model/{model_id:path}",
+    summary="Links to a model's files",
+    response_model_exclude_none=True,
+    responses=MISSING,
+)
+async def download_model(request: Request, model_id: InPath) -> Envelope[ModelDownload]:
+    """The files of the newest commit, at the site's hub."""
+    found, values = await _download(request, "models", model_id)
+    return success(request, "files listed", ModelDownload(model_id=model_id, **values), **found.metadata)
+
+
+@router.get(
+    "/download_dataset/{dataset_id:path}",
+    summary="Links to a dataset's files",
+    response_model_exclude_none=True,
+    responses=MISSING,
+)
+async def download_dataset(request: Request, dataset_id: InPath) -> Envelope[DatasetDownload]:
+    """The files of the newest commit, at the site's hub."""
+    found, values = await _download(request, "datasets", dataset_id)
+    return success(request, "files listed", DatasetDownload(dataset_id=dataset_id, **values), **found.metadata)
+
+
+@router.get("/model_card/{model_id:path}", summary="A model's card", responses={**MISSING, **GATED})
+async def model_card(request: Request, model_id: InPath) -> Envelope[ModelCard]:
+    """What its authors wrote of it."""
+    metadata, text, source = await _card(request, "models", model_id)
+    return success(request, "card found", ModelCard(model_metadata=metadata, model_card=text), **source)
+
+
+@router.get("/dataset_card/{dataset_id:path}", summary="A dataset's card", responses={**MISSING, **GATED})
+async def dataset_card(request: Request, dataset_id: InPath) -> Envelope[DatasetCard]:
+    """What its authors wrote of it."""
+    metadata, text, source = await _card(request, "datasets", dataset_id)
+    return success(request, "card found", DatasetCard(dataset_metadata=metadata, dataset_card=text), **source)
