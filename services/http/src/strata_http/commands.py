@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -62,11 +63,17 @@ def database_errors(settings: DatabaseSettings) -> Iterator[None]:
         raise fail(f"PostgreSQL {where}: {str(error.orig).strip()}") from error
 
 
-def serve(app: FastAPI, settings: HttpSettings) -> None:
-    """Serves until the process is told to end."""
+def serve(app: FastAPI, settings: HttpSettings, *ports: int) -> None:
+    """Serves until the process is told to end.
+
+    Args:
+        app: the application; `scope["server"]` has the port that a request came to.
+        settings: address and port.
+        ports: TCP ports beside that of the settings.
+    """
     import uvicorn  # late: the other commands need no web server
 
-    uvicorn.run(
+    configuration = uvicorn.Config(
         app,
         host=settings.bind_address,
         port=settings.bind_port,
@@ -77,6 +84,14 @@ def serve(app: FastAPI, settings: HttpSettings) -> None:
         proxy_headers=False,
         timeout_graceful_shutdown=20,
     )
+    sockets = [_listen(settings.bind_address, port) for port in (settings.bind_port, *ports)] if ports else None
+    uvicorn.Server(configuration).run(sockets)
+
+
+def _listen(address: str, port: int) -> socket.socket:
+    """A socket that accepts connections."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    return socket.create_server((address, port), family=family, backlog=2048)
 
 
 def migrate(settings: DatabaseSettings, migrations: Migrations) -> None:
