@@ -19,15 +19,11 @@ router = APIRouter(tags=["account"])
 @router.get(
     "/api/whoami-v2",
     summary="The caller",
+    response_model=dict[str, Any],
     responses=HUB_ERRORS.described({403: "The Hub refuses the token.", 504: "The Hub does not answer."}),
 )
-async def show_caller(mirror: TheMirror, who: Who) -> dict[str, Any]:
+async def show_caller(mirror: TheMirror, who: Who) -> Response:
     """With a token of the site: its user and tenants. With a token of the Hub alone: what the Hub says."""
-    response = await _show(mirror, who)
-    return response  # type: ignore[return-value]  # a response as it is; the annotation is the document's
-
-
-async def _show(mirror: TheMirror, who: Who) -> Response:
     if who.caller is not None:
         return json_response(_user(who.caller))
     if who.hub_token is None:

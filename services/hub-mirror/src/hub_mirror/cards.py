@@ -47,7 +47,7 @@ LARGEST_BODY = 2**20
 MOST_PATHS = 1000
 OWN_CURSOR = "site:"
 """Begins the cursor of a page of tenants' repositories, which come before the upstream's."""
-NO_FILTER = frozenset({"search", "author", "sort", "direction", "limit", "full", "config", "cardData", "expand", "cursor", "fetch_config"})  # fmt: skip
+NO_FILTER = frozenset("search author sort direction limit full config cardData expand cursor fetch_config".split())
 """Parameters of a list that repositories without tags can match."""
 
 router = APIRouter(tags=["hub"])
@@ -57,12 +57,12 @@ OneKind = Annotated[Kind, Path(description="models or datasets.")]
 @router.get(
     "/api/{kind}",
     summary="Repositories of the tenants and of the Hub",
+    response_model=list[dict[str, Any]],
     responses=HUB_ERRORS.described({404: "There is no such kind.", 504: "The Hub does not answer."}),
 )
-async def list_repositories(request: Request, mirror: TheMirror, who: Who, kind: OneKind) -> list[dict[str, Any]]:
+async def list_repositories(request: Request, mirror: TheMirror, who: Who, kind: OneKind) -> Response:
     """Tenants' repositories first, then the Hub's; `Link` has the next page."""
-    response = await _list(request, mirror, who, kind)
-    return response  # type: ignore[return-value]  # a response as it is; the annotation is the document's
+    return await _list(request, mirror, who, kind)
 
 
 @router.api_route("/api/{kind}/{path:path}", methods=["GET", "HEAD"], include_in_schema=False)

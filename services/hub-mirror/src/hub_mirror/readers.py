@@ -85,7 +85,7 @@ async def read_tokens(request: Request) -> Reader:
     inside: bool = request.state.inside
     sent = [value.partition(" ") for value in request.headers.getlist("Authorization")]
     bearers = {token.strip() for scheme, _, token in sent if scheme.lower() == "bearer"} - {""}
-    if len(bearers) != len({value for value in request.headers.getlist("Authorization")} - {""}):
+    if len(bearers) != len(set(request.headers.getlist("Authorization")) - {""}):
         raise _unauthorized(request, "Authorization has another scheme than Bearer")
     hub_tokens = {token for token in bearers if _HUB_TOKEN.fullmatch(token)}
     site_tokens = (bearers - hub_tokens) | ({*request.headers.getlist(TAPIS_HEADER)} - {""})

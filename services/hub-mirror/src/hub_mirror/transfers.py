@@ -94,7 +94,8 @@ class Transfer:
         """
         while start < end:
             async with self._news:
-                await self._news.wait_for(lambda: self._visible > start or self._error is not None)
+                while self._visible <= start and self._error is None:
+                    await self._news.wait()
             if self._visible <= start:
                 raise BrokenTransfer(f"the transfer ended early: {self._error}")
             stop = min(end, self._visible)
