@@ -30,4 +30,5 @@ volumeMounts:
   - {name: database, mountPath: /etc/hub-mirror/database, readOnly: true}
   - {name: authorities, mountPath: /etc/hub-mirror/authorities, readOnly: true}
   - {name: scratch, mountPath: /tmp}
+  - {name: files, mountPath: /var/lib/hub-mirror}
 {{- end -}}

@@ -156,7 +156,7 @@ def _handler(hub: FakeHub, *, cdn: bool) -> type[BaseHTTPRequestHandler]:  # one
                 elif parts[0] == "api" and len(parts) == 2:
                     self._list(parts[1], query, token)
                 elif parts[0] == "api":
-                    self._api(*_repo_of(hub, parts[1:]), body, query, token)
+                    self._api(*_repo_of(hub, parts[1:]), body, token)
                 else:
                     self._resolve(*_repo_of(hub, parts), token)
 
@@ -166,6 +166,8 @@ def _handler(hub: FakeHub, *, cdn: bool) -> type[BaseHTTPRequestHandler]:  # one
                 self.send_header(name, value)
             if "Content-Length" not in headers:
                 self.send_header("Content-Length", str(len(content)))
+            # so that a hub that is gone has no connections
+            self.send_header("Connection", "close")
             self.end_headers()
             if self.command != "HEAD":
                 self.wfile.write(content)
@@ -215,7 +217,7 @@ def _handler(hub: FakeHub, *, cdn: bool) -> type[BaseHTTPRequestHandler]:  # one
             link = f'<{hub.url}/api/{kind}?limit={limit}&cursor={start + limit}>; rel="next"'
             self._json(shown, **({"Link": link} if more else {}))
 
-        def _api(self, repo: str, rest: list[str], body: bytes, query: dict[str, str], token: str | None) -> None:
+        def _api(self, repo: str, rest: list[str], body: bytes, token: str | None) -> None:
             if self._hidden(repo, token, files=False):
                 return
             found = hub.repos[repo]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 
 from .conftest import Client, Mirror, StartMirror
@@ -13,6 +15,7 @@ TOKENIZER = {
     "pre_tokenizer": {"type": "Whitespace"}, "post_processor": None, "decoder": None,
     "model": {"type": "WordLevel", "vocab": {"[UNK]": 0, "hello": 1, "world": 2}, "unk_token": "[UNK]"},
 }  # fmt: skip
+TOKENIZER_CONFIG = {"tokenizer_class": "PreTrainedTokenizerFast", "unk_token": "[UNK]"}
 SNAPSHOT = """
 import os
 from huggingface_hub import snapshot_download
@@ -58,16 +61,14 @@ with open(os.environ["HF_HOME"] + ".part", "wb+") as part:
     part.seek(0)
     result = hashlib.sha256(part.read()).hexdigest()
 """.replace("BEGIN", repr(WEIGHTS[:1000].hex()))
-    assert client.run(mirror.inside, program) == __import__("hashlib").sha256(WEIGHTS).hexdigest()
+    assert client.run(mirror.inside, program) == hashlib.sha256(WEIGHTS).hexdigest()
 
 
 def test_transformers_loads_configuration_and_tokenizer(hub: FakeHub, mirror: Mirror, client: Client) -> None:
-    import json
-
     hub.repos["models/google/tiny"] = Repo({
         "config.json": json.dumps({"model_type": "t5", "d_model": 8}).encode(),
         "tokenizer.json": json.dumps(TOKENIZER).encode(),
-        "tokenizer_config.json": json.dumps({"tokenizer_class": "PreTrainedTokenizerFast", "unk_token": "[UNK]"}).encode(),
+        "tokenizer_config.json": json.dumps(TOKENIZER_CONFIG).encode(),
     })  # fmt: skip
     program = """
 from transformers import AutoConfig, PreTrainedTokenizerFast

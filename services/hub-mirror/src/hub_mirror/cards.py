@@ -47,7 +47,9 @@ LARGEST_BODY = 2**20
 MOST_PATHS = 1000
 OWN_CURSOR = "site:"
 """Begins the cursor of a page of tenants' repositories, which come before the upstream's."""
-NO_FILTER = frozenset("search author sort direction limit full config cardData expand cursor fetch_config".split())
+NO_FILTER = frozenset(
+    ["search", "author", "sort", "direction", "limit", "full", "config", "cardData", "expand", "cursor", "fetch_config"]
+)
 """Parameters of a list that repositories without tags can match."""
 
 router = APIRouter(tags=["hub"])

@@ -52,6 +52,9 @@ class Content(Protocol):
 
     size: int
 
+    async def begin(self) -> None:
+        """Waits until there is something to read."""
+
     def read(self, start: int, end: int) -> AsyncIterator[bytes]:
         """The bytes from `start` to before `end`."""
 
@@ -81,6 +84,9 @@ class StoredFile:
         self._descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
         self._closed = closed
         self.size = os.fstat(self._descriptor).st_size
+
+    async def begin(self) -> None:
+        """All is there."""
 
     def read(self, start: int, end: int) -> AsyncIterator[bytes]:
         """The bytes from `start` to before `end`."""

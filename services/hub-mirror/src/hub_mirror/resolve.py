@@ -24,7 +24,7 @@ from hub_mirror.responses import (
     refused,
     unavailable,
 )
-from hub_mirror.transfers import Open
+from hub_mirror.transfers import BrokenTransfer, Open
 from hub_mirror.upstream import Answer, FileHead, UpstreamUnavailable
 
 WORDS = frozenset({"resolve"})
@@ -88,6 +88,13 @@ async def _public(request: Request, mirror: Mirror, repository: Repository, path
     if opened is None:
         return await _pass(request, mirror, source)
     content, hit = opened
+    try:
+        await content.begin()
+    except BaseException as error:
+        await content.close()
+        if isinstance(error, BrokenTransfer):
+            raise UpstreamUnavailable(str(error)) from error
+        raise
     result = "hit" if hit else "miss"
     mirror.counts.files.labels(result).inc()
     return await file_response(request, content, headers, mirror.counts.served.labels(result).inc)

@@ -20,6 +20,8 @@ LONGEST_PAUSE = 10.0
 SHA256, GIT = 64, 40
 """Characters of an ETag that names the content."""
 PARTIAL_CONTENT = 206
+SHORT = 2**20
+"""Bytes of a file that is served once it is there."""
 
 Open = Callable[[str], AbstractAsyncContextManager[FileStream]]
 """Opens the upstream's file at a range."""
@@ -85,6 +87,18 @@ class Transfer:
             async with self._news:
                 self._news.notify_all()
             await self._let_go()
+
+    async def begin(self) -> None:
+        """Waits for the first bytes, of a short file for all: what fails until then is an error and no broken file.
+
+        Raises:
+            BrokenTransfer: none come.
+        """
+        async with self._news:
+            while not self._whole and self._error is None and (self._have == 0 or self.size <= SHORT):
+                await self._news.wait()
+        if self._error is not None and (self._have == 0 or self.size <= SHORT):
+            raise BrokenTransfer(str(self._error))
 
     async def read(self, start: int, end: int) -> AsyncIterator[bytes]:
         """The bytes from `start` to before `end`, as they arrive. The last of the file comes once all are checked.
