@@ -172,13 +172,13 @@ def _handler(hub: FakeHub, *, cdn: bool) -> type[BaseHTTPRequestHandler]:  # one
             if self.command != "HEAD":
                 self.wfile.write(content)
 
-        def _json(self, value: Any, status: int = 200, **headers: str) -> None:
+        def _json(self, value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> None:
             content = json.dumps(value).encode()
-            self._send(status, content, {"Content-Type": "application/json; charset=utf-8", **headers})
+            self._send(status, content, {"Content-Type": "application/json; charset=utf-8", **(headers or {})})
 
         def _refuse(self, name: str, **headers: str) -> None:
             shape = SHAPES["refusals"][name]
-            self._json(shape["body"], shape["status"], **shape["headers"], **headers)
+            self._json(shape["body"], shape["status"], {**shape["headers"], **headers})
 
         def _whoami(self, token: str | None) -> None:
             if token != hub.token:
@@ -215,7 +215,7 @@ def _handler(hub: FakeHub, *, cdn: bool) -> type[BaseHTTPRequestHandler]:  # one
             shown = [self._card(repo, hub.repos[repo].head) for repo in names[start : start + limit]]
             more = start + limit < len(names)
             link = f'<{hub.url}/api/{kind}?limit={limit}&cursor={start + limit}>; rel="next"'
-            self._json(shown, **({"Link": link} if more else {}))
+            self._json(shown, headers={"Link": link} if more else {})
 
         def _api(self, repo: str, rest: list[str], body: bytes, token: str | None) -> None:
             if self._hidden(repo, token, files=False):

@@ -10,7 +10,7 @@ from .conftest import Client, Mirror, StartMirror
 from .fake_hub import FakeHub, Repo
 
 WEIGHTS = os.urandom(300_000)
-TOKENIZER = {
+TOKENIZER: dict[str, object] = {
     "version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None,
     "pre_tokenizer": {"type": "Whitespace"}, "post_processor": None, "decoder": None,
     "model": {"type": "WordLevel", "vocab": {"[UNK]": 0, "hello": 1, "world": 2}, "unk_token": "[UNK]"},

@@ -6,6 +6,7 @@ import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 import requests
@@ -110,7 +111,7 @@ def test_the_least_recently_used_leaves_and_what_is_read_stays(hub: FakeHub, sta
     contents = {f"f{number}.bin": os.urandom(2 * MEBIBYTE) for number in range(4)}
     hub.repos["models/google/tiny"] = Repo(dict(contents))
 
-    def get(mirror: Mirror, name: str, **options: object) -> requests.Response:
+    def get(mirror: Mirror, name: str, **options: Any) -> requests.Response:
         return mirror.get(f"/google/tiny/resolve/main/{name}", **options)
 
     with start_mirror(hub, cache_bytes=5 * MEBIBYTE) as mirror:

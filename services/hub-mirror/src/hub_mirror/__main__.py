@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from strata_http import commands
-
 from hub_mirror.migrations import MIGRATIONS
 from hub_mirror.settings import DatabaseSettings, Settings
+from strata_http import commands
 
 cli = commands.create_cli(__doc__)
 

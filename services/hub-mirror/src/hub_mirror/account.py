@@ -6,12 +6,12 @@ from typing import Any
 
 from fastapi import APIRouter
 from fastapi.responses import Response
-from strata_http.tokens import Caller
 
 from hub_mirror.mirror import TheMirror
 from hub_mirror.readers import Who
 from hub_mirror.refusals import HUB_ERRORS, INVALID_CREDENTIALS, MESSAGE, refusal
 from hub_mirror.responses import bytes_response, json_response, refused
+from strata_http.tokens import Caller
 
 router = APIRouter(tags=["account"])
 

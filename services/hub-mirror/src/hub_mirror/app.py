@@ -7,9 +7,6 @@ from contextlib import asynccontextmanager
 
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
-from strata_http import app
-from strata_http.app import Api
-from strata_http.errors import error_response
 
 from hub_mirror import account, cards, publish, resolve
 from hub_mirror.counts import Counts
@@ -20,6 +17,9 @@ from hub_mirror.readers import InsidePort
 from hub_mirror.refusals import HUB_ERRORS
 from hub_mirror.settings import Settings
 from hub_mirror.upstream import UpstreamUnavailable
+from strata_http import app
+from strata_http.app import Api
+from strata_http.errors import error_response
 
 API = Api(
     title="Hub mirror",

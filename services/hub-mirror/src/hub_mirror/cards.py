@@ -9,7 +9,6 @@ from urllib.parse import parse_qsl, urlsplit
 from fastapi import APIRouter, HTTPException, Path, Request
 from fastapi.responses import Response
 from sqlalchemy import and_, func
-from strata_http import audit
 
 from hub_mirror import published, shapes
 from hub_mirror.answers import Question, plain
@@ -38,6 +37,7 @@ from hub_mirror.refusals import (
 from hub_mirror.responses import bytes_response, json_response, needs_token, page_url, refused, unavailable
 from hub_mirror.schema import repositories
 from hub_mirror.upstream import Answer, UpstreamUnavailable
+from strata_http import audit
 
 WORDS = frozenset({"revision", "tree", "paths-info", "refs", "commits", "preupload", "commit", "settings"})
 """That follow a repository's id."""

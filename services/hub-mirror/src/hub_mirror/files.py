@@ -115,7 +115,7 @@ class Files:
         return None if row is None else FileHead(commit, row["etag"], row["size"], row["large"])
 
     async def _keep(self, repository: Repository, revision: str, commit: str, path: str, head: FileHead | None) -> None:
-        values = {"etag": None, "size": None, "large": None}
+        values: dict[str, Any] = {"etag": None, "size": None, "large": None}
         if head is not None:
             values = {"etag": head.etag, "size": head.size, "large": head.large}
         statement = insert(entries).values(kind=repository.kind, id=repository.id, commit=commit, path=path, **values)

@@ -10,12 +10,8 @@ from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, HTTPException, Path, Request
-from fastapi.responses import Response
+from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from strata_http import audit
-from strata_http.audit import Change, describe
-from strata_http.database import transaction
-from strata_http.values import Text
 
 from hub_mirror import published, uploads
 from hub_mirror.cards import WORDS, find_published, paths_info
@@ -34,6 +30,10 @@ from hub_mirror.published import File, Published
 from hub_mirror.readers import Reader, Who
 from hub_mirror.refusals import HUB_ERRORS, INVALID_CREDENTIALS, MESSAGE, refusal, repository_not_found
 from hub_mirror.responses import json_response
+from strata_http import audit
+from strata_http.audit import Change, describe
+from strata_http.database import transaction
+from strata_http.values import Text
 
 REGULAR_BYTES = 10 * 2**20
 """Most of a file that comes inside of a commit."""
@@ -89,9 +89,10 @@ class Created(BaseModel):
 @router.post(
     "/api/repos/create",
     summary="Create a repository of a tenant",
+    response_model=Created,
     responses=HUB_ERRORS.described({403: "The caller is no member of the tenant.", 409: "There is one by that name."}),
 )
-async def create(request: Request, mirror: TheMirror, who: Who, new: NewRepository) -> Created:
+async def create(request: Request, mirror: TheMirror, who: Who, new: NewRepository) -> Response:
     """Members of the tenant write to it; all of the site read it, unless it is private."""
     describe(request, Change("repositories.create"))
     target = _named(mirror, who, new)
@@ -100,9 +101,12 @@ async def create(request: Request, mirror: TheMirror, who: Who, new: NewReposito
     private = new.visibility == "private" or bool(new.private)
     async with transaction(request) as connection:
         found = await published.create(connection, target, _username(who), private=private)
+    created = Created(url=f"{who.base_url}{target.web_path}", name=target.id, id=target.id)
     if found is None:
-        raise refusal(409, f"there is a repository {target.id} already")
-    return Created(url=f"{who.base_url}{target.web_path}", name=target.id, id=target.id)
+        # with its URL, which clients read that do not mind
+        error = {"error": f"there is a repository {target.id} already", "request_id": request.state.request_id}
+        return JSONResponse(created.model_dump() | error, 409)
+    return JSONResponse(created.model_dump())
 
 
 @router.delete(
@@ -317,7 +321,7 @@ def _objects(value: Any) -> dict[str, int]:
     found: dict[str, int] = {}
     for one in value:
         oid, size = (one.get("oid"), one.get("size")) if isinstance(one, dict) else (None, None)
-        if not _is_hash(oid) or not _is_size(size):
+        if not isinstance(oid, str) or not isinstance(size, int) or not _is_hash(oid) or not _is_size(size):
             raise refusal(400, "an object has no SHA-256 as oid, or no size")
         found[oid] = size
     return found

@@ -9,11 +9,11 @@ from typing import Annotated
 from fastapi import Depends, Request
 from fastapi.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Receive, Scope, Send
+
+from hub_mirror.refusals import INVALID_CREDENTIALS, MESSAGE, refusal
 from strata_http.bearer import TAPIS_HEADER
 from strata_http.rate_limits import RateLimits, route_of
 from strata_http.tokens import Caller, InvalidToken, IssuerUnavailable, TokenVerifier
-
-from hub_mirror.refusals import INVALID_CREDENTIALS, MESSAGE, refusal
 
 _HUB_TOKEN = re.compile(r"hf_[A-Za-z0-9_]{1,200}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fastapi import HTTPException, Request
 from pydantic import BaseModel, Field
+
 from strata_http.errors import ErrorFormat, InvalidValue
 
 CODE, MESSAGE = "X-Error-Code", "X-Error-Message"

@@ -8,6 +8,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, HttpUrl, field_validator, model_validator
 from pydantic_settings import NoDecode, SettingsConfigDict
+
 from strata_http.settings import DatabaseSettings as Database
 from strata_http.settings import Port, ServeSettings
 
