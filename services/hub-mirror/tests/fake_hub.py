@@ -156,7 +156,7 @@ def _handler(hub: FakeHub, *, cdn: bool) -> type[BaseHTTPRequestHandler]:  # one
                 elif parts[0] == "api" and len(parts) == 2:
                     self._list(parts[1], query, token)
                 elif parts[0] == "api":
-                    self._api(*_repo_of(hub, parts[1:]), body, token)
+                    self._api(*_repo_of(hub, parts[1:]), body, query, token)
                 else:
                     self._resolve(*_repo_of(hub, parts), token)
 
@@ -217,7 +217,7 @@ def _handler(hub: FakeHub, *, cdn: bool) -> type[BaseHTTPRequestHandler]:  # one
             link = f'<{hub.url}/api/{kind}?limit={limit}&cursor={start + limit}>; rel="next"'
             self._json(shown, headers={"Link": link} if more else {})
 
-        def _api(self, repo: str, rest: list[str], body: bytes, token: str | None) -> None:
+        def _api(self, repo: str, rest: list[str], body: bytes, query: dict[str, str], token: str | None) -> None:
             if self._hidden(repo, token, files=False):
                 return
             found = hub.repos[repo]
@@ -234,10 +234,20 @@ def _handler(hub: FakeHub, *, cdn: bool) -> type[BaseHTTPRequestHandler]:  # one
             if word == "revision":
                 self._json(self._card(repo, commit))
             elif word == "tree":
-                self._json([self._entry(path, content) for path, content in sorted(files.items())])
+                self._json(self._tree(files, "/".join(more[1:]), recursive="recursive" in query))
             else:
                 wanted = json.loads(body)["paths"]
                 self._json([self._entry(path, files[path]) for path in wanted if path in files])
+
+        def _tree(self, files: dict[str, bytes], folder: str, *, recursive: bool) -> list[dict[str, Any]]:
+            prefix = f"{folder}/" if folder else ""
+            inside = {path: one for path, one in sorted(files.items()) if path.startswith(prefix)}
+            above = {path[:index] for path in inside for index, letter in enumerate(path) if letter == "/"}
+            shown = [one for one in sorted(above) if one.startswith(prefix)]
+            folders = [one for one in shown if recursive or "/" not in one.removeprefix(prefix)]
+            listed = [path for path in inside if recursive or "/" not in path.removeprefix(prefix)]
+            found = [{"type": "directory", "oid": git_oid(one.encode()), "size": 0, "path": one} for one in folders]
+            return found + [self._entry(path, inside[path]) for path in listed]
 
         def _entry(self, path: str, content: bytes) -> dict[str, Any]:
             if len(content) < LARGE:

@@ -146,3 +146,16 @@ def test_an_offline_mirror_knows_what_it_has(hub: FakeHub, start_mirror: StartMi
         assert client.run(offline.inside, other, cache="third")[0] == "RepositoryNotFoundError"
         assert offline.get("/api/models").json() == []
     assert len(hub.seen) == asked
+
+
+def test_datasets_loads_a_table(hub: FakeHub, mirror: Mirror, client: Client) -> None:
+    table = b"word,number\none,1\ntwo,2\n"
+    hub.repos["datasets/google/words"] = Repo({"data/train.csv": table, "README.md": b"# Words\n"})
+    program = """
+from datasets import load_dataset
+result = load_dataset("google/words", split="train").to_dict()
+"""
+    expected = {"word": ["one", "two"], "number": [1, 2]}
+    assert client.run(mirror.inside, program) == expected
+    with hub.gone():
+        assert client.run(mirror.inside, program, cache="second") == expected

@@ -67,10 +67,11 @@ async def list_repositories(request: Request, mirror: TheMirror, who: Who, kind:
     return await _list(request, mirror, who, kind)
 
 
-@router.api_route("/api/{kind}/{path:path}", methods=["GET", "HEAD"], include_in_schema=False)
-async def read(request: Request, mirror: TheMirror, who: Who, kind: OneKind) -> Response:
+@router.api_route("/api/models/{path:path}", methods=["GET", "HEAD"], include_in_schema=False)
+@router.api_route("/api/datasets/{path:path}", methods=["GET", "HEAD"], include_in_schema=False)
+async def read(request: Request, mirror: TheMirror, who: Who) -> Response:
     """A card, a tree, branches or commits."""
-    repository, rest = split_id(kind, segments(request.scope["raw_path"])[2:], WORDS)
+    repository, rest = api_target(request)
     query = _query(request)
     if mirror.is_tenants(repository):
         return await _read_published(mirror, who, repository, rest, dict(query))
@@ -94,6 +95,16 @@ async def read(request: Request, mirror: TheMirror, who: Who, kind: OneKind) -> 
     if fetched and word in ("", "revision"):
         await mirror.files.learn(repository, revision, json.loads(answer.body))
     return bytes_response(answer.body, _next(who, question.path, answer, None))
+
+
+def api_target(request: Request) -> tuple[Repository, list[str]]:
+    """The repository of a path below /api/models or /api/datasets, and what follows.
+
+    Raises:
+        InvalidName: it names none.
+    """
+    _, kind, *rest = segments(request.scope["raw_path"])
+    return split_id("datasets" if kind == "datasets" else "models", rest, WORDS)
 
 
 async def paths_info(request: Request, mirror: Mirror, who: Reader, repository: Repository, revision: str) -> Response:

@@ -14,7 +14,7 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hub_mirror import published, uploads
-from hub_mirror.cards import WORDS, find_published, paths_info
+from hub_mirror.cards import api_target, find_published, paths_info
 from hub_mirror.mirror import Mirror, TheMirror
 from hub_mirror.names import (
     MAIN,
@@ -23,7 +23,6 @@ from hub_mirror.names import (
     checked_path,
     repository,
     segments,
-    split_id,
     take_revision,
 )
 from hub_mirror.published import File, Published
@@ -141,11 +140,12 @@ async def validate_yaml(request: Request, _who: Who) -> dict[str, list[str]]:
     return {"errors": [], "warnings": []}
 
 
-@router.put("/api/{kind}/{path:path}", include_in_schema=False)
-async def set_visibility(request: Request, mirror: TheMirror, who: Who, kind: Kind, asked: Visibility) -> Response:
+@router.put("/api/models/{path:path}", include_in_schema=False)
+@router.put("/api/datasets/{path:path}", include_in_schema=False)
+async def set_visibility(request: Request, mirror: TheMirror, who: Who, asked: Visibility) -> Response:
     """Changes who reads a repository."""
-    target, rest = split_id(kind, segments(request.scope["raw_path"])[2:], WORDS)
-    describe(request, Change("repositories.settings", f"{kind}/{target.id}", target.namespace))
+    target, rest = api_target(request)
+    describe(request, Change("repositories.settings", f"{target.kind}/{target.id}", target.namespace))
     if rest != ["settings"]:
         raise refusal(404, "there is nothing at this path")
     found = await _writable(mirror, who, target)
@@ -157,10 +157,11 @@ async def set_visibility(request: Request, mirror: TheMirror, who: Who, kind: Ki
     return json_response({"private": private})
 
 
-@router.post("/api/{kind}/{path:path}", include_in_schema=False)
-async def write(request: Request, mirror: TheMirror, who: Who, kind: Kind) -> Response:
+@router.post("/api/models/{path:path}", include_in_schema=False)
+@router.post("/api/datasets/{path:path}", include_in_schema=False)
+async def write(request: Request, mirror: TheMirror, who: Who) -> Response:
     """What paths are, how files are to be uploaded, or a commit."""
-    target, rest = split_id(kind, segments(request.scope["raw_path"])[2:], WORDS)
+    target, rest = api_target(request)
     word, *more = rest or [""]
     if word not in ("paths-info", "preupload", "commit"):
         raise refusal(404, "there is nothing at this path")
@@ -169,7 +170,7 @@ async def write(request: Request, mirror: TheMirror, who: Who, kind: Kind) -> Re
         raise refusal(404, "there is nothing at this path")
     if word == "paths-info":
         return await paths_info(request, mirror, who, target, revision)
-    describe(request, Change("repositories.commit", f"{kind}/{target.id}", target.namespace))
+    describe(request, Change("repositories.commit", f"{target.kind}/{target.id}", target.namespace))
     if word == "preupload":
         audit.skip(request)
     found = await _writable(mirror, who, target)

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 from fastapi.concurrency import run_in_threadpool
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hub_mirror.refusals import INVALID_CREDENTIALS, MESSAGE, refusal
@@ -15,6 +16,12 @@ from strata_http.bearer import TAPIS_HEADER
 from strata_http.rate_limits import RateLimits, route_of
 from strata_http.tokens import Caller, InvalidToken, IssuerUnavailable, TokenVerifier
 
+_bearer = HTTPBearer(
+    auto_error=False,
+    bearerFormat="JWT",
+    description="A JWT of the site's issuer; in pods, or beside it in X-Tapis-Token, a token of the Hub.",
+)
+"""For the OpenAPI document."""
 _HUB_TOKEN = re.compile(r"hf_[A-Za-z0-9_]{1,200}")
 
 
@@ -75,7 +82,9 @@ def _unauthorized(request: Request, text: str) -> Exception:
     return refusal(401, detail, headers={"WWW-Authenticate": challenge, MESSAGE: INVALID_CREDENTIALS})
 
 
-async def read_tokens(request: Request) -> Reader:
+async def read_tokens(
+    request: Request, _credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
+) -> Reader:
     """Dependency of every route: the tokens of the request, within the limits of requests.
 
     Raises:
