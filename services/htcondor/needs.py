@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from strata.catalogue.needs import (
     Accelerators,
     FrontPageEntry,
-    HubMirror,
+    HuggingFace,
     Metrics,
     Namespace,
     Need,
@@ -64,7 +64,7 @@ def secret_data(context: ServiceContext[HTCondor]) -> Mapping[str, str]:
 NAMESPACE = Namespace("htcondor", pod_security="restricted")
 QUOTA = TenantQuota("job", NAMESPACE.name, "htcondor-provisioner")
 EXECUTE_NAMESPACE = Namespace("htcondor-execute", pod_security="baseline", secret=execute_secret)
-MODELS = HubMirror("app.kubernetes.io/name=htcondor", EXECUTE_NAMESPACE.name)
+MODELS = HuggingFace("app.kubernetes.io/name=htcondor", EXECUTE_NAMESPACE.name)
 """Jobs load models and datasets by it."""
 
 

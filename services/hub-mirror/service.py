@@ -11,7 +11,7 @@ from pydantic import Field
 
 from strata.catalogue.needs import Audience, Database, Hostname, Metrics, Need, Priority, TenantNamespaces
 from strata.catalogue.needs.base import pods_peer
-from strata.catalogue.needs.hub_mirror import HubServer, hub_clients
+from strata.catalogue.needs.hugging_face import HubServer, hub_clients
 from strata.catalogue.service import SYSTEM_NAMESPACE, Service, ServiceContext, Values
 from strata.models.base import Model
 from strata.models.finding import Finding, duplicates

@@ -12,7 +12,7 @@ from strata.catalogue.needs import (
     DaskClusters,
     Database,
     Hostname,
-    HubMirror,
+    HuggingFace,
     Metrics,
     Namespace,
     Need,
@@ -43,7 +43,7 @@ BATCH = BatchQueue(
 """Servers submit jobs, which run in their image; the hub requests the tokens for them."""
 BUCKETS = TenantBuckets("component=singleuser-server")
 """Servers download datasets from their tenant's bucket."""
-MODELS = HubMirror("component=singleuser-server")
+MODELS = HuggingFace("component=singleuser-server")
 """Servers load models and datasets by it."""
 METRICS = Metrics(port=9091)
 """Of the hub, on a port of its own: the proxy publishes all paths of the hub's port."""

@@ -14,7 +14,7 @@ from strata.catalogue.needs import (
     Client,
     Database,
     Hostname,
-    HubMirror,
+    HuggingFace,
     Metrics,
     MetricsQuery,
     Need,
@@ -53,7 +53,7 @@ DATABASE = Database("pods")
 METRICS = Metrics(9464)
 MEASURES = MetricsQuery()
 PRIORITY = Priority("platform")
-MODELS = HubMirror()
+MODELS = HuggingFace()
 """Pods load models and datasets by it."""
 USER_PRIORITY = Priority("interactive")
 USER_ID = 65532

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from .conftest import Mirror, StartMirror
+from .conftest import MEBIBYTE, Mirror, StartMirror
 from .fake_hub import FakeHub, Repo
 
 LARGE = b"x" * 200_000
@@ -138,3 +138,12 @@ def test_an_answer_that_is_no_hub_s_is_none(hub: FakeHub, mirror: Mirror) -> Non
         SHAPES["refusals"]["entry_not_found"] = kept
     assert response.status_code == 504
     assert "status 500" in response.json()["error"]
+
+
+def test_a_body_is_bounded_before_it_is_read(mirror: Mirror) -> None:
+    for path in ("/api/repos/create", "/api/models/hep/x/settings", "/api/models/google/tiny/paths-info/main"):
+        method = "PUT" if path.endswith("settings") else "POST"
+        large = mirror.get(path, mirror.token("ada", "hep"), method=method, data=b" " * (5 * MEBIBYTE))
+        assert large.status_code == 413, path
+        chunked = mirror.get(path, mirror.token("ada", "hep"), method=method, data=(b" " * MEBIBYTE for _ in range(6)))
+        assert chunked.status_code in (400, 413), path

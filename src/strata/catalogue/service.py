@@ -16,7 +16,7 @@ from strata.catalogue.needs.base import Need, SecretReference
 from strata.catalogue.needs.batch_queue import BatchServer
 from strata.catalogue.needs.bucket import S3Endpoint
 from strata.catalogue.needs.dask_clusters import DaskServer
-from strata.catalogue.needs.hub_mirror import HubServer
+from strata.catalogue.needs.hugging_face import HubServer
 from strata.catalogue.needs.metrics_query import MetricsServer
 from strata.catalogue.needs.namespace import Namespace
 from strata.errors import UserError

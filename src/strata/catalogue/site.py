@@ -10,7 +10,7 @@ from strata.catalogue.issuer import Issuer
 from strata.catalogue.needs.base import Need
 from strata.catalogue.needs.batch_queue import BatchServer
 from strata.catalogue.needs.dask_clusters import DaskServer
-from strata.catalogue.needs.hub_mirror import HubServer
+from strata.catalogue.needs.hugging_face import HubServer
 from strata.catalogue.needs.metrics_query import MetricsServer
 from strata.catalogue.service import Service
 

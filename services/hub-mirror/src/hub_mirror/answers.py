@@ -17,8 +17,10 @@ from hub_mirror.counts import Counts
 from hub_mirror.schema import answers
 from hub_mirror.upstream import Answer, Upstream, UpstreamUnavailable
 
-KEPT = 100_000
-"""Answers; beyond them, the oldest leave."""
+KEPT_BYTES = 2**30
+"""Of all answers; beyond them, the oldest leave."""
+ROW_BYTES = 500
+"""Counted for each, beside its body."""
 REMEMBERED = frozenset({401, 403, 404})
 """Refusals that are not asked for again for a while."""
 
@@ -116,9 +118,11 @@ class Answers:
 
     async def tidy(self) -> None:
         """Deletes the oldest beyond the most that are kept."""
-        oldest = select(answers.c.fetched_at).order_by(answers.c.fetched_at.desc()).offset(KEPT).limit(1)
+        newer = func.sum(func.length(answers.c.body) + ROW_BYTES).over(order_by=answers.c.fetched_at.desc())
+        sized = select(answers.c.key, newer.label("newer")).subquery()
+        old = select(sized.c.key).where(sized.c.newer > KEPT_BYTES)
         async with self._engine.connect() as connection:
-            await connection.execute(delete(answers).where(answers.c.fetched_at <= oldest.scalar_subquery()))
+            await connection.execute(delete(answers).where(answers.c.key.in_(old)))
 
     async def _known(self, key: str) -> tuple[Answer, bool] | None:
         """The last answer, and whether it is fresh."""

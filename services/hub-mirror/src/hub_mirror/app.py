@@ -9,6 +9,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
 from hub_mirror import account, cards, publish, resolve
+from hub_mirror.body_limit import BodyLimit, TooLarge
 from hub_mirror.counts import Counts
 from hub_mirror.migrations import MIGRATIONS
 from hub_mirror.mirror import running
@@ -40,8 +41,10 @@ def create_app(settings: Settings) -> FastAPI:
     # behind the probes: it takes every path
     made.include_router(resolve.router)
     made.state.settings = settings
+    made.add_middleware(BodyLimit)
     made.add_middleware(InsidePort, port=settings.inside_port)
     made.add_exception_handler(InvalidName, _invalid_name)
+    made.add_exception_handler(TooLarge, _too_large)
     made.add_exception_handler(UpstreamUnavailable, _upstream_unavailable)
     counts = Counts(made.state.registry)
     whole = made.router.lifespan_context
@@ -57,6 +60,10 @@ def create_app(settings: Settings) -> FastAPI:
 
 async def _invalid_name(request: Request, error: Exception) -> Response:
     return error_response(request, 400, str(error))
+
+
+async def _too_large(request: Request, error: Exception) -> Response:
+    return error_response(request, 413, str(error))
 
 
 async def _upstream_unavailable(request: Request, error: Exception) -> Response:

@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import delete, func, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -19,6 +19,8 @@ from hub_mirror.upstream import Answer, FileHead, FileStream, Upstream, Upstream
 
 MOST_PATHS = 20_000
 """Of a commit's list of files that is kept."""
+MOST_MISSING = 100_000
+"""Files that commits do not have; beyond them, the oldest are forgotten: anyone may ask for any name."""
 ENTRY_NOT_FOUND = "EntryNotFound"
 
 
@@ -88,6 +90,13 @@ class Files:
         query = select(refs.c.commit).where(refs.c.kind == repository.kind, refs.c.id == repository.id).limit(1)
         async with self._engine.connect() as connection:
             return (await connection.execute(query)).first() is not None
+
+    async def tidy(self) -> None:
+        """Forgets the oldest files that commits do not have, beyond the most that are kept."""
+        missing = entries.c.etag.is_(None)
+        newest = select(entries.c.seen_at).where(missing).order_by(entries.c.seen_at.desc())
+        oldest = newest.offset(MOST_MISSING).limit(1).scalar_subquery()
+        await self._execute([delete(entries).where(missing, entries.c.seen_at <= oldest)])
 
     async def _commit(self, repository: Repository, revision: str) -> tuple[str | None, bool]:
         """That a branch was at when it was last looked up, and whether that is fresh."""

@@ -75,8 +75,9 @@ class Mirror:
         return hmac.new(self._key, repr(values).encode(), "sha256").hexdigest()
 
     async def tidy(self) -> None:
-        """Deletes the oldest answers, and uploads without a commit."""
+        """Deletes the oldest answers beyond their limits, and uploads without a commit."""
         await self.answers.tidy()
+        await self.files.tidy()
         for tenant in self.settings.tenants:
             async with self.tenant_lock(tenant):
                 async with self.engine.connect() as connection:

@@ -41,7 +41,6 @@ MOST_FILES = 10_000
 """Of a repository."""
 MOST_OBJECTS = 1000
 """Of one request for links."""
-LARGEST_BODY = 4 * 2**20
 LINK_SECONDS = 6 * 3600
 LFS = "application/vnd.git-lfs+json"
 KINDS_BY_TYPE: dict[str, Kind] = {"model": "models", "dataset": "datasets"}
@@ -294,12 +293,7 @@ async def _writable(mirror: Mirror, who: Reader, target: Repository) -> Publishe
 
 
 async def _body(request: Request) -> bytes:
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > LARGEST_BODY:
-            raise refusal(413, f"the request has more than {LARGEST_BODY} bytes")
-    return bytes(body)
+    return await request.body()
 
 
 async def _json(request: Request) -> dict[str, Any]:

@@ -32,6 +32,7 @@ entries = Table(
     *_text("kind", "id", "commit", "path", "etag"),
     DefinedColumn("size", BigInteger),
     DefinedColumn("large", Boolean),
+    DefinedColumn("seen_at", DateTime(timezone=True)),
 )
 repositories = table(
     "repositories",

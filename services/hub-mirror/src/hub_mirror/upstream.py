@@ -16,7 +16,7 @@ from hub_mirror.settings import Settings
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 MOST_REDIRECTS = 5
-LARGEST_ANSWER = 16 * 2**20
+LARGEST_ANSWER = 8 * 2**20
 """Bytes of an answer that is no file."""
 RETRIED = 429
 PORTS = {"https": 443, "http": 80}

@@ -58,7 +58,9 @@ def upgrade() -> None:
         sa.Column("etag", sa.Text),
         sa.Column("size", sa.BigInteger),
         sa.Column("large", sa.Boolean),
+        _moment("seen_at"),
     )
+    op.create_index("entries_missing", "entries", ["seen_at"], postgresql_where=sa.text("etag IS NULL"))
     op.create_table(
         "repositories",
         sa.Column("number", sa.BigInteger, sa.Identity(always=True), primary_key=True),

@@ -40,7 +40,7 @@ class HubServer:
 
 
 @dataclass(frozen=True)
-class HubMirror(Need[HubServer | None]):
+class HuggingFace(Need[HubServer | None]):
     """The mirror, which admits the service's pods; None at sites without one. Their environment and egress are the
     service's to set.
 
@@ -65,7 +65,7 @@ def hub_clients(site: Site) -> list[dict[str, Any]]:
     from strata.catalogue.site import needed
 
     found: list[dict[str, Any]] = []
-    for service, need in needed(site, HubMirror):
+    for service, need in needed(site, HuggingFace):
         if not need.pods:
             continue
         name, _, value = need.pods.partition("=")
