@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from strata.catalogue.needs import (
     Accelerators,
     FrontPageEntry,
+    HuggingFace,
     Metrics,
     Namespace,
     Need,
@@ -63,6 +64,8 @@ def secret_data(context: ServiceContext[HTCondor]) -> Mapping[str, str]:
 NAMESPACE = Namespace("htcondor", pod_security="restricted")
 QUOTA = TenantQuota("job", NAMESPACE.name, "htcondor-provisioner")
 EXECUTE_NAMESPACE = Namespace("htcondor-execute", pod_security="baseline", secret=execute_secret)
+MODELS = HuggingFace("app.kubernetes.io/name=htcondor", EXECUTE_NAMESPACE.name)
+"""Jobs load models and datasets by it."""
 
 
 def spool(settings: HTCondor) -> SharedVolume:
@@ -94,6 +97,7 @@ def needs(settings: HTCondor) -> tuple[Need[Any], ...]:
         JOB_PRIORITY,
         QUOTA,
         METRICS,
+        MODELS,
         spool(settings),
         *(need for need in optional if need is not None),
     )

@@ -11,6 +11,7 @@ from strata_services.htcondor.needs import (
     EXECUTE_NAMESPACE,
     JOB_PRIORITY,
     METRICS,
+    MODELS,
     MONITOR,
     NAMESPACE,
     PRIORITY,
@@ -78,6 +79,7 @@ def values(context: ServiceContext[HTCondor]) -> Values:
     """
     settings, metrics = context.settings, context.provide(METRICS)
     clients, token_clients = queue_clients(context.site)
+    models = context.provide(MODELS)
     return {
         "image": context.image,
         "domain": context.site.domain,
@@ -101,6 +103,8 @@ def values(context: ServiceContext[HTCondor]) -> Values:
             "card": _card(context),
             "shared": _shared_folders(context),
             "reservation": context.provide(QUOTA),
+            "environment": models.environment if models else {},
+            "egress": [models.egress] if models else [],
             **_images(context),
         },
         "networkPolicy": {"metricsClients": [dict(client) for client in metrics.clients]},

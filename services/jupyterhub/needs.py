@@ -12,6 +12,7 @@ from strata.catalogue.needs import (
     DaskClusters,
     Database,
     Hostname,
+    HuggingFace,
     Metrics,
     Namespace,
     Need,
@@ -42,6 +43,8 @@ BATCH = BatchQueue(
 """Servers submit jobs, which run in their image; the hub requests the tokens for them."""
 BUCKETS = TenantBuckets("component=singleuser-server")
 """Servers download datasets from their tenant's bucket."""
+MODELS = HuggingFace("component=singleuser-server")
+"""Servers load models and datasets by it."""
 METRICS = Metrics(port=9091)
 """Of the hub, on a port of its own: the proxy publishes all paths of the hub's port."""
 VERIFY_SERVICE = "verify"
@@ -124,6 +127,7 @@ def needs(settings: JupyterHub) -> tuple[Need[Any], ...]:
         METRICS,
         BATCH,
         BUCKETS,
+        MODELS,
         DASK,
         homes(settings),
         client(settings),

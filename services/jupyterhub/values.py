@@ -18,6 +18,7 @@ from strata_services.jupyterhub.needs import (
     HUB_PRIORITY,
     LEAVING_SERVICE,
     METRICS,
+    MODELS,
     NAMESPACE,
     QUOTA,
     USER_ID,
@@ -306,12 +307,13 @@ def _proxy(context: ServiceContext[JupyterHub]) -> Values:
 
 def _singleuser(context: ServiceContext[JupyterHub]) -> Values:
     hub = context.settings
-    queue, gateway = context.provide(BATCH), context.provide(DASK)
+    queue, gateway, models = context.provide(BATCH), context.provide(DASK), context.provide(MODELS)
     environment = {
         **culling.server_environment(hub.culling),
         **({"HOME_LIMIT": str(hub.maximum_home_size.bytes)} if hub.maximum_home_size else {}),
         **batch.server_environment(queue),
         **dask.server_environment(gateway),
+        **(models.environment if models else {}),
     }
     balancer = {"to": [address(context.address("load_balancer"))], "ports": [tcp(HTTPS)]}
     return {
@@ -336,6 +338,7 @@ def _singleuser(context: ServiceContext[JupyterHub]) -> Values:
                 *batch.server_egress(queue),
                 *datasets.server_egress(context),
                 *dask.egress(gateway),
+                *([models.egress] if models else []),
             ],
         },
         "profileList": [_profile(context, profile) for profile in hub.profiles],

@@ -14,6 +14,7 @@ from strata.catalogue.needs import (
     Client,
     Database,
     Hostname,
+    HuggingFace,
     Metrics,
     MetricsQuery,
     Need,
@@ -52,6 +53,8 @@ DATABASE = Database("pods")
 METRICS = Metrics(9464)
 MEASURES = MetricsQuery()
 PRIORITY = Priority("platform")
+MODELS = HuggingFace()
+"""Pods load models and datasets by it."""
 USER_PRIORITY = Priority("interactive")
 USER_ID = 65532
 """Of the service's containers and of volumes; users' pods get it as a group."""
@@ -199,7 +202,7 @@ def needs(settings: Pods) -> tuple[Need[Any], ...]:
     metrics, those of pods, priorities."""
     names = (_pages(settings), API, _names(settings))
     own = (*names, DATABASE, AUDIENCE, _client(settings), SESSION_KEY, TENANTS, VOLUMES)
-    return (*own, METRICS, MEASURES, PRIORITY, USER_PRIORITY)
+    return (*own, METRICS, MEASURES, MODELS, PRIORITY, USER_PRIORITY)
 
 
 def check(settings: Pods, site: Site, _: Path) -> Iterator[Finding]:
@@ -270,6 +273,7 @@ def _gpus(site: Site, tenant: Tenant) -> Values | None:
 
 def _tenant(context: ServiceContext[Pods], tenant: Tenant) -> Values:
     gpus = _gpus(context.site, tenant)
+    models = context.provide(MODELS)
     allowed = [one.repository for one in context.settings.images if not one.tenants or tenant.name in one.tenants]
     return {
         "name": tenant.name,
@@ -277,6 +281,7 @@ def _tenant(context: ServiceContext[Pods], tenant: Tenant) -> Values:
         "millicpu": 1000 * tenant.quota.cpu,
         "mebibytes": tenant.quota.memory.mebibytes,
         **({"gpus": gpus} if gpus else {}),
+        **({"environment": models.environment} if models else {}),
     }
 
 

@@ -52,6 +52,10 @@ spec:
           args: [/opt/condor/sbin/condor_master, -f]
           env:
             - {name: CONDOR_CONFIG, value: /opt/condor/etc/condor_config}
+            # jobs inherit them
+            {{- range $name, $value := .Values.execute.environment }}
+            - {name: {{ $name }}, value: {{ $value | quote }}}
+            {{- end }}
           # root without rights on the node: the starter needs another user for the job than its own
           securityContext:
             runAsUser: 0

@@ -10,6 +10,7 @@ from strata.catalogue.issuer import Issuer
 from strata.catalogue.needs.base import Need
 from strata.catalogue.needs.batch_queue import BatchServer
 from strata.catalogue.needs.dask_clusters import DaskServer
+from strata.catalogue.needs.hugging_face import HubServer
 from strata.catalogue.needs.metrics_query import MetricsServer
 from strata.catalogue.service import Service
 
@@ -64,4 +65,12 @@ def dask_server(site: Site) -> DaskServer | None:
     for service in installed(site):
         if service.dask_server is not None:
             return service.dask_server(site)
+    return None
+
+
+def hub_server(site: Site) -> HubServer | None:
+    """What mirrors the Hugging Face Hub for pods; None where no service does."""
+    for service in installed(site):
+        if service.hub_server is not None:
+            return service.hub_server(site)
     return None

@@ -93,6 +93,8 @@ def create_app(api: Api, settings: HttpSettings) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.realm = service
+    # for a service's own metrics
+    app.state.registry = metrics.registry
     app.state.verifier = TokenVerifier(settings)
     rate_limits.install(app, settings.rate_limit, settings.trusted_proxies)
     app.add_middleware(Observe, metrics=metrics)

@@ -77,11 +77,12 @@ def pod(
     resources = spec.resources
     limits = {"cpu": f"{resources.cpu_limit}m", "memory": f"{resources.mem_limit}Mi"}
     requests = {"cpu": f"{resources.cpu_request}m", "memory": f"{resources.mem_request}Mi"}
+    variables = {**tenant.environment, **spec.environment_variables}
     container: Manifest = {
         "name": CONTAINER,
         "image": str(Image.parse(spec.image)),
         "imagePullPolicy": "IfNotPresent",
-        "env": [{"name": name, "value": value} for name, value in sorted(spec.environment_variables.items())],
+        "env": [{"name": name, "value": value} for name, value in sorted(variables.items())],
         "ports": [{"containerPort": entry.port, "protocol": "TCP"} for entry in spec.networking.values()],
         "securityContext": {"allowPrivilegeEscalation": False, "privileged": False, "capabilities": {"drop": ["ALL"]}},
         "resources": {"limits": limits, "requests": requests},

@@ -37,6 +37,7 @@ class Tenant(BaseModel):
     millicpu: int = Field(ge=0, description="CPU that all its pods together may request.")
     mebibytes: int = Field(ge=0, description="Memory that all its pods together may request.")
     gpus: Gpus | None = None
+    environment: dict[str, str] = Field(default_factory=dict, description="Variables of pods that set no others.")
 
 
 class SiteTemplate(BaseModel):

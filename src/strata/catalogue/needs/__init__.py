@@ -11,6 +11,7 @@ from strata.catalogue.needs.dask_clusters import DaskClusters
 from strata.catalogue.needs.database import Database
 from strata.catalogue.needs.front_page import FrontPageEntry
 from strata.catalogue.needs.hostname import Hostname
+from strata.catalogue.needs.hugging_face import HuggingFace
 from strata.catalogue.needs.metrics import Metrics
 from strata.catalogue.needs.metrics_query import MetricsQuery
 from strata.catalogue.needs.namespace import Namespace, TenantNamespaces
@@ -32,6 +33,7 @@ __all__ = [
     "Database",
     "FrontPageEntry",
     "Hostname",
+    "HuggingFace",
     "Metrics",
     "MetricsQuery",
     "Namespace",

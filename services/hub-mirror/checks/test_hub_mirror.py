@@ -1,0 +1,125 @@
+"""hub-mirror as its users meet it: huggingface_hub outside of the cluster, with tokens of the site."""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import requests
+
+from strata.models import Site
+from strata.verify.api import Api
+from strata.verify.pods import Kubectl, running_pods
+from strata.verify.waiting import settled
+from strata_services.hub_mirror.service import AUDIENCE, SERVICE
+
+CONTENT = os.urandom(200_000)
+READ_INSIDE = """
+import json, sys, urllib.error, urllib.request
+def status(path):
+    try:
+        return urllib.request.urlopen('http://127.0.0.1:8081' + path, timeout=20).status
+    except urllib.error.HTTPError as error:
+        return error.code
+print(json.dumps([status(path) for path in sys.argv[1:]]))
+"""
+READ_METRICS = "import urllib.request; print(urllib.request.urlopen('http://127.0.0.1:9464/metrics').read().decode())"
+
+
+@pytest.fixture(scope="module")
+def service(site: Site, http: requests.Session) -> Api:
+    """The service at its name."""
+    settings = SERVICE.of(site)
+    if settings is None:
+        pytest.skip(f"site {site.name} has no platform.services.{SERVICE.key}")
+    return Api(http, f"https://{settings.hostname}.{site.domain}")
+
+
+@pytest.fixture(scope="module")
+def token(service: Api, issuer_token: Callable[[str], str]) -> str:
+    """A token that the mirror must accept."""
+    assert service
+    return issuer_token(AUDIENCE.name)
+
+
+def test_hub_mirror_is_ready(service: Api) -> None:
+    """The mirror of the Hugging Face Hub responds over TLS, with its database."""
+    assert service.get("/readyz").json() == {"status": "ok"}
+
+
+@pytest.mark.parametrize("path", ["/api/models", "/api/whoami-v2", "/gpt2/resolve/main/config.json"])
+def test_hub_mirror_refuses_without_a_token(service: Api, path: str) -> None:
+    """The mirror of the Hugging Face Hub returns 401 from outside for a request without a token of the site."""
+    for response in (service.get(path), service.get(path, "hf_none")):
+        assert response.status_code == 401, response.text
+        assert response.headers["WWW-Authenticate"].startswith('Bearer realm="hub-mirror"')
+
+
+def test_hub_mirror_knows_the_caller(service: Api, token: str) -> None:
+    """The mirror of the Hugging Face Hub tells huggingface_hub the user of a token."""
+    response = service.get("/api/whoami-v2", token)
+    assert response.status_code == 200, response.text
+    assert response.json()["type"] == "user"
+
+
+@pytest.fixture
+def repository(service: Api, http: requests.Session, token: str) -> Iterator[str]:
+    """A repository of the first tenant of the caller, with one file; deleted afterwards."""
+    tenants = [one["name"] for one in service.get("/api/whoami-v2", token).json()["orgs"]]
+    if not tenants:
+        pytest.skip("the user of the checks is in no tenant, and publishes nothing")
+    headers = {"Authorization": f"Bearer {token}"}
+    body = {"name": f"verify-{uuid.uuid4().hex[:8]}", "organization": tenants[0], "visibility": "private"}
+    created = http.post(f"{service.url}/api/repos/create", json=body, headers=headers, timeout=60)
+    assert created.status_code == 200, created.text
+    yield created.json()["id"]
+    deleted = http.delete(f"{service.url}/api/repos/delete", json=body, headers=headers, timeout=60)
+    assert deleted.status_code == 200, deleted.text
+    assert service.get(f"/api/models/{created.json()['id']}", token).status_code == 404
+
+
+def test_hub_mirror_publishes(service: Api, http: requests.Session, token: str, repository: str) -> None:
+    """A member of a tenant publishes a file to the mirror of the Hugging Face Hub, and loads it."""
+    import base64
+
+    headers = {"Authorization": f"Bearer {token}"}
+    value = {"path": "weights.bin", "content": base64.b64encode(CONTENT).decode(), "encoding": "base64"}
+    lines: list[dict[str, Any]] = [{"key": "header", "value": {"summary": "check"}}, {"key": "file", "value": value}]
+    url = f"{service.url}/api/models/{repository}/commit/main"
+    committed = http.post(url, data="\n".join(map(json.dumps, lines)), headers=headers, timeout=60)
+    assert committed.status_code == 200, committed.text
+    loaded = service.get(f"/{repository}/resolve/main/weights.bin", token)
+    assert loaded.content == CONTENT
+    assert loaded.headers["X-Repo-Commit"] == committed.json()["commitOid"]
+    assert service.get(f"/{repository}/resolve/main/weights.bin").status_code == 401
+
+
+def test_hub_mirror_serves_pods_without_a_token(service: Api, kubectl: Kubectl, site: Site) -> None:
+    """The mirror of the Hugging Face Hub lists repositories for pods at a port of their own."""
+    assert service
+    namespace = SERVICE.namespace_of(site)
+    pod = running_pods(kubectl, SERVICE.name, namespace)[0]["metadata"]["name"]
+    command = ("exec", pod, f"--namespace={namespace}", "--container=serve", "--", "python3", "-c", READ_INSIDE)
+    found = json.loads(kubectl(*command, "/api/models?author=nobody-has-this", "/api/whoami-v2"))
+    # 504: the upstream is away, and the list was never asked for
+    assert found[0] in (200, 504)
+    assert found[1] == 401
+
+
+def test_hub_mirror_counts(service: Api, kubectl: Kubectl, site: Site) -> None:
+    """The mirror of the Hugging Face Hub reports its cache, at a port that is not reachable from outside."""
+    assert service.get("/metrics").status_code == 401
+    namespace = SERVICE.namespace_of(site)
+
+    def metrics() -> str:
+        pod = running_pods(kubectl, SERVICE.name, namespace)[0]["metadata"]["name"]
+        command = ("exec", pod, f"--namespace={namespace}", "--container=serve", "--", "python3", "-c", READ_METRICS)
+        return kubectl(*command)
+
+    wanted = ("hub_mirror_cache_bytes", "hub_mirror_cache_limit_bytes", "hub_mirror_fetched_bytes_total")
+    text = settled(metrics, lambda found: all(name in found for name in wanted))
+    assert [name for name in wanted if name not in text] == []

@@ -1,0 +1,196 @@
+"""The declaration of hub-mirror."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from urllib.parse import urlsplit
+
+from pydantic import Field
+
+from strata.catalogue.needs import Audience, Database, Hostname, Metrics, Need, Priority, TenantNamespaces
+from strata.catalogue.needs.base import pods_peer
+from strata.catalogue.needs.hugging_face import HubServer, hub_clients
+from strata.catalogue.service import SYSTEM_NAMESPACE, Service, ServiceContext, Values
+from strata.models.base import Model
+from strata.models.finding import Finding, duplicates
+from strata.models.types import DnsLabel, HttpsUrl, SiteFile, Size
+from strata.models.yaml_events import dotted
+
+if TYPE_CHECKING:
+    from strata.models import Site
+    from strata.models.platform import Tenant
+    from strata.models.yaml_events import KeyPath
+
+NAME = Path(__file__).parent.name
+KEY: KeyPath = ("platform", "services", NAME.replace("-", "_"))
+CA_KEY: KeyPath = (*KEY, "upstream", "ca_file")
+INSIDE_PORT = 8081
+"""For pods, which no Ingress publishes."""
+HTTPS = 443
+SITE_CLASS = "nfs"
+"""The site's own storage class."""
+PODS = {"app.kubernetes.io/name": NAME}
+Url = Annotated[str, Field(pattern=r"^https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?/?$", max_length=300)]
+Host = Annotated[str, Field(pattern=r"^(\*\.)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?$", max_length=253)]
+
+
+class Upstream(Model):
+    """The Hub that is mirrored."""
+
+    layer: ClassVar[str] = "platform"
+    url: Annotated[HttpsUrl, Field(description="URL, of the public Hub or of another mirror.")] = (
+        "https://huggingface.co"
+    )
+    hosts: Annotated[
+        tuple[Host, ...],
+        Field(description="Hosts that its redirects may lead to, beside its own; `*.` is any name below."),
+    ] = ("*.hf.co", "*.huggingface.co")
+    ca_file: Annotated[
+        SiteFile | None,
+        Field(description="PEM file of the CA of its certificate, relative to the site file. Default: public CAs."),
+    ] = None
+    proxy: Annotated[Url | None, Field(description="HTTP proxy for requests to it. Default: none.")] = None
+    offline: Annotated[
+        bool,
+        Field(description="Whether it is never asked; the mirror has what tenants publish and what it has cached."),
+    ] = False
+
+    @property
+    def ports(self) -> set[int]:
+        """TCP ports that the mirror connects to."""
+        if self.offline:
+            return set()
+        if self.proxy is not None:
+            return {urlsplit(self.proxy).port or (HTTPS if self.proxy.startswith("https") else 80)}
+        hosts = {int(host.partition(":")[2] or HTTPS) for host in self.hosts}
+        return {urlsplit(self.url).port or HTTPS, *hosts}
+
+
+class HubMirror(Model):
+    """Cache of the Hugging Face Hub with repositories of tenants, at https://<hostname>.<domain>."""
+
+    layer: ClassVar[str] = "platform"
+    hostname: Annotated[DnsLabel, Field(description="HF_ENDPOINT is https://<hostname>.<domain>.")] = "hub"
+    upstream: Annotated[Upstream, Field(description="The Hub that is mirrored.")] = Upstream()
+    storage: Annotated[Size, Field(description="Size of the volume, for the cache and for repositories.")] = Size.parse(
+        "100 GiB"
+    )
+    cache_size: Annotated[
+        Size, Field(description="Most that cached files use; the least recently used are deleted first.")
+    ] = Size.parse("80 GiB")
+    repository_size: Annotated[Size, Field(description="Most that the repositories of one tenant use.")] = Size.parse(
+        "10 GiB"
+    )
+    storage_class: Annotated[
+        DnsLabel | None,
+        Field(description="Storage class of the volume. Default: `nfs`, which needs platform.storage_class."),
+    ] = None
+
+
+DATABASE = Database("hub_mirror")
+AUDIENCE = Audience("hub-mirror", path="/api/whoami-v2")
+METRICS = Metrics(9464)
+PRIORITY = Priority("platform")
+
+
+def _hostname(settings: HubMirror) -> Hostname:
+    return Hostname(
+        settings.hostname,
+        "/healthz",
+        title="Hugging Face Hub",
+        summary="The site's cache of models and datasets, and those of your project, for huggingface_hub.",
+        command="HF_ENDPOINT={url} hf download MODEL",
+    )
+
+
+def server(site: Site) -> HubServer:  # noqa: ARG001  # the same at every site
+    """The mirror, for pods of other services and of tenants."""
+    url = f"http://{NAME}-inside.{SYSTEM_NAMESPACE}.svc:{INSIDE_PORT}"
+    return HubServer(url, pods_peer(SYSTEM_NAMESPACE, PODS), INSIDE_PORT)
+
+
+def tenant_values(context: ServiceContext[Any], _: Tenant) -> Values:
+    """Values of helm/hub-mirror-tenant."""
+    found = server(context.site)
+    return {"environment": found.environment, "server": {"port": found.port, "pods": dict(found.pods)}}
+
+
+TENANTS = TenantNamespaces("hub-mirror-tenant", tenant_values)
+
+
+def needs(settings: HubMirror) -> tuple[Need[Any], ...]:
+    """Its database, the site's tokens, a name, metrics, priority, and the way to it from tenants' namespaces."""
+    return (DATABASE, AUDIENCE, METRICS, PRIORITY, _hostname(settings), TENANTS)
+
+
+def check(settings: HubMirror, site: Site, directory: Path) -> Iterator[Finding]:
+    """The volume has a class and room for the cache; the CA of the upstream is one."""
+    if settings.storage_class is None and site.platform.storage_class is None:
+        why = "needs a storage class for its volume, and the site has none of its own"
+        storage_class: KeyPath = ("platform", "storage_class")
+        yield Finding(
+            (*KEY, "storage_class"), why, "a class of the cluster, or set platform.storage_class", (storage_class,)
+        )
+    if settings.cache_size.bytes > settings.storage.bytes:
+        yield Finding((*KEY, "cache_size"), f"is more than the volume has ({settings.storage})", "less than storage")
+    yield from duplicates((host, (*KEY, "upstream", "hosts", i)) for i, host in enumerate(settings.upstream.hosts))
+    if settings.upstream.ca_file is not None:
+        from strata.models.checks.services import certificates_file  # it imports the services
+
+        yield from certificates_file(CA_KEY, directory / settings.upstream.ca_file)
+
+
+def values(context: ServiceContext[HubMirror]) -> Values:
+    """Values of helm/hub-mirror.
+
+    Raises:
+        UserError: no PostgreSQL server is deployed, or a CA cannot be read.
+    """
+    settings, upstream = context.settings, context.settings.upstream
+    database = context.provide(DATABASE)
+    issuer = context.provide(AUDIENCE)
+    metrics = context.provide(METRICS)
+    tenants = [tenant.name for tenant in context.site.platform.tenants]
+    namespaces = [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": name}}} for name in tenants]
+    ca_file = upstream.ca_file
+    return {
+        "image": context.image,
+        "priorityClassName": context.provide(PRIORITY),
+        "database": {**database.values, "existingSecret": database.password.value},
+        "issuer": {
+            "url": issuer.url,
+            "audience": issuer.audience,
+            "jwksUrl": issuer.jwks_url or "",
+            "ca": issuer.ca or "",
+        },
+        "upstream": {
+            "url": upstream.url,
+            "hosts": list(upstream.hosts),
+            "ca": context.read(dotted(CA_KEY), Path(ca_file)) if ca_file is not None else "",
+            "proxy": upstream.proxy or "",
+            "offline": upstream.offline,
+        },
+        "storage": {
+            "class": settings.storage_class or SITE_CLASS,
+            "size": f"{settings.storage.mebibytes}Mi",
+            # texts: Helm would write large numbers as 1e+11
+            "cacheBytes": str(settings.cache_size.bytes),
+            "tenantBytes": str(settings.repository_size.bytes),
+        },
+        "tenants": tenants,
+        "ingress": context.provide(_hostname(settings)),
+        "podAnnotations": dict(metrics.annotations),
+        "networkPolicy": {
+            "insideClients": [*namespaces, *hub_clients(context.site)],
+            "metricsClients": list(metrics.clients),
+            "issuerPods": dict(issuer.pods),
+            "egressPorts": sorted({*issuer.ports, *upstream.ports}),
+        },
+    }
+
+
+SERVICE = Service(
+    folder=Path(__file__).parent, settings=HubMirror, needs=needs, values=values, check=check, hub_server=server
+)
