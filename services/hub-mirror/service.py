@@ -105,10 +105,12 @@ def _hostname(settings: HubMirror) -> Hostname:
     )
 
 
-def server(site: Site) -> HubServer:  # noqa: ARG001  # the same at every site
+def server(site: Site) -> HubServer:
     """The mirror, for pods of other services and of tenants."""
+    settings = SERVICE.of(site)
+    assert settings is not None, "only services of the site are asked"
     url = f"http://{NAME}-inside.{SYSTEM_NAMESPACE}.svc:{INSIDE_PORT}"
-    return HubServer(url, pods_peer(SYSTEM_NAMESPACE, PODS), INSIDE_PORT)
+    return HubServer(url, f"https://{settings.hostname}.{site.domain}", pods_peer(SYSTEM_NAMESPACE, PODS), INSIDE_PORT)
 
 
 def tenant_values(context: ServiceContext[Any], _: Tenant) -> Values:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
-from strata.catalogue.needs import ApiPath, Audience, Database, Hostname, Metrics, Need, Priority
+from strata.catalogue.needs import ApiPath, Audience, Database, Hostname, HuggingFace, Metrics, Need, Priority
 from strata.catalogue.service import Service, ServiceContext, Values
 from strata.models.base import Model, Unit
 from strata.models.files import is_file
@@ -21,6 +21,7 @@ from strata.models.types import Count, DnsLabel, HttpsUrl, SiteFile
 from strata.models.yaml_events import dotted
 
 if TYPE_CHECKING:
+    from strata.catalogue.needs.hugging_face import HubServer
     from strata.models import Site
     from strata.models.yaml_events import KeyPath
 
@@ -28,6 +29,8 @@ DATABASE = Database("ml_hub")
 AUDIENCE = Audience("ml-hub", path="/v3/ml-hub/models")
 METRICS = Metrics(9464)
 PRIORITY = Priority("platform")
+MIRROR = HuggingFace(f"app.kubernetes.io/name={Path(__file__).parent.name}")
+"""Cards and names of files, unless the site names another endpoint."""
 API = ApiPath(health_path="/v3/ml-hub/openapi.json", paths=("/v3/ml-hub",))
 PUBLIC_HUB = "https://huggingface.co"
 CATALOGUE_KEY: KeyPath = ("platform", "services", "ml_hub", "catalogue", "file")
@@ -48,8 +51,8 @@ class Catalogue(Model):
     endpoint: Annotated[
         HttpsUrl | None,
         Field(
-            description="URL of a Hugging Face API, from which cards and names of files are read. Default: with "
-            "hugging_face, the public one; with file, none, so that there are no cards and files."
+            description="URL of a Hugging Face API, from which cards and names of files are read. Default: the site's "
+            "hub_mirror; without one, with hugging_face, the public one, and with file none."
         ),
     ] = None
     ca_file: Annotated[
@@ -105,8 +108,8 @@ def _hostname(settings: MlHub) -> Hostname:
 
 
 def needs(settings: MlHub) -> tuple[Need[Any], ...]:
-    """Its database, the site's tokens, a name, a path of the API, metrics, priority."""
-    return (DATABASE, AUDIENCE, METRICS, PRIORITY, _hostname(settings), API)
+    """Its database, the site's tokens, a name, a path of the API, the mirror of the Hub, metrics, priority."""
+    return (DATABASE, AUDIENCE, METRICS, PRIORITY, MIRROR, _hostname(settings), API)
 
 
 def check(settings: MlHub, _: Site, directory: Path) -> Iterator[Finding]:
@@ -141,6 +144,7 @@ def values(context: ServiceContext[MlHub]) -> Values:
     database = context.provide(DATABASE)
     issuer = context.provide(AUDIENCE)
     metrics = context.provide(METRICS)
+    mirror = _mirror(context)
     given: Values = {
         "image": context.image,
         "replicas": hub.replicas,
@@ -154,7 +158,8 @@ def values(context: ServiceContext[MlHub]) -> Values:
         "networkPolicy": {
             "metricsClients": list(metrics.clients),
             "issuerPods": dict(issuer.pods),
-            "egressPorts": sorted({*issuer.ports, *hub.catalogue.hub_ports}),
+            "egressPorts": sorted({*issuer.ports, *([] if mirror else hub.catalogue.hub_ports)}),
+            "egress": [mirror.egress] if mirror else [],
         },
     }
     if issuer.jwks_url is not None:
@@ -171,8 +176,14 @@ def _catalogue(context: ServiceContext[MlHub]) -> Values:
     return {"source": "file", "text": context.read(dotted(CATALOGUE_KEY), Path(catalogue.file))}
 
 
+def _mirror(context: ServiceContext[MlHub]) -> HubServer | None:
+    return context.provide(MIRROR) if context.settings.catalogue.endpoint is None else None
+
+
 def _hub(context: ServiceContext[MlHub]) -> Values:
     catalogue = context.settings.catalogue
+    if mirror := _mirror(context):
+        return {"url": mirror.url, "publicUrl": mirror.public_url}
     found: Values = {} if catalogue.hub is None else {"url": catalogue.hub}
     if catalogue.ca_file is not None:
         found["ca"] = context.read(dotted((*CATALOGUE_KEY[:-1], "ca_file")), Path(catalogue.ca_file))

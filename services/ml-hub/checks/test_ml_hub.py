@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import requests
 
+from strata.catalogue.site import hub_server
 from strata.models import Site
 from strata.site.hosts import hosts_with
 from strata.site.outputs import CloudOutputs
@@ -227,12 +228,15 @@ def test_hub_shows_one_dataset(get: Get, datasets: Records) -> None:
     assert {"dataset_id": record["id"], **{k: v for k, v in record.items() if k != "id"}}.items() <= found.items()
 
 
-def test_hub_reads_cards_and_files_where_the_site_has_a_hub(get: Get, hub_model: MlHub, models: Records) -> None:
+def test_hub_reads_cards_and_files_where_the_site_has_a_hub(
+    get: Get, site: Site, hub_model: MlHub, models: Records
+) -> None:
     """Cards and links are those of the site's Hugging Face endpoint; without one, the model hub returns 404."""
+    endpoint = hub_model.catalogue.hub or hub_server(site)
     model = next((i for i in T5_MODELS if i in {m["id"] for m in models}), models[0]["id"])
     for route in ("model_card", "download_model"):
         response = get(f"/{route}/{model}")
-        if hub_model.catalogue.hub is None:
+        if endpoint is None:
             assert_error(response, 404)
         else:  # the endpoint may hold another model in its place, or be gone
             assert response.status_code in (200, 403, 404, 503), response.text

@@ -65,10 +65,13 @@ def test_an_external_issuer_by_discovery_needs_its_url_only(lab: Path, tmp_path:
     assert values_of(SERVICE, file)["issuer"] == {"url": EXTERNAL["url"], "audience": "ml-hub"}
 
 
-def with_catalogue(lab: Path, directory: Path, catalogue: dict[str, Any]) -> Path:
+def with_catalogue(lab: Path, directory: Path, catalogue: dict[str, Any], *, mirror: bool = False) -> Path:
     file = with_external_issuer(lab, directory)
     content = yaml.safe_load(file.read_text())
-    content["platform"]["services"]["ml_hub"]["catalogue"] = catalogue
+    services = content["platform"]["services"]
+    services["ml_hub"]["catalogue"] = catalogue
+    if not mirror:
+        del services["hub_mirror"]
     file.write_text(yaml.safe_dump(content))
     return file
 
@@ -91,6 +94,20 @@ def test_a_file_and_the_hub_that_has_its_cards(lab: Path, tmp_path: Path, values
     assert values["catalogue"]["source"] == "file"
     assert values["hub"] == {"url": "https://hub.example.org:9443"}
     assert values["networkPolicy"]["egressPorts"] == [443, 8443, 9443]
+
+
+@pytest.mark.parametrize("source", [{"file": "catalogue.json"}, {"hugging_face": 10}], ids=["file", "hub"])
+def test_the_sites_mirror_has_cards_and_files(
+    lab: Path, tmp_path: Path, values_of: ValuesOf, source: dict[str, Any]
+) -> None:
+    values = values_of(SERVICE, with_catalogue(lab, tmp_path, source, mirror=True))
+    inside = "http://hub-mirror-inside.strata-system.svc:8081"
+    assert values["hub"] == {"url": inside, "publicUrl": "https://hub.lab.strata.test"}
+    (rule,) = values["networkPolicy"]["egress"]
+    assert rule["ports"] == [{"port": 8081, "protocol": "TCP"}]
+    assert values["networkPolicy"]["egressPorts"] == [443, 8443]
+    named = {**source, "endpoint": "https://hub.example.org"}
+    assert values_of(SERVICE, with_catalogue(lab, tmp_path, named, mirror=True))["hub"] == {"url": named["endpoint"]}
 
 
 def test_the_public_hub_is_that_of_a_catalogue_without_a_file(lab: Path, tmp_path: Path, values_of: ValuesOf) -> None:

@@ -19,11 +19,13 @@ class HubServer:
 
     Args:
         url: for pods, HF_ENDPOINT.
+        public_url: of the same repositories for users, without a slash at its end.
         pods: peer of NetworkPolicies: its pods.
         port: TCP port of them.
     """
 
     url: str
+    public_url: str
     pods: Mapping[str, Any]
     port: int
 
