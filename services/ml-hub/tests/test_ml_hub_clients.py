@@ -1,4 +1,4 @@
-"""Tapis' unmodified clients of models and datasets, generated from its own description, call every route."""
+"""Tapis' unmodified clients, generated from its own description, call every route of the service."""
 
 from __future__ import annotations
 

@@ -8,11 +8,11 @@ from fastapi import APIRouter, HTTPException, Request
 
 from ml_hub.hub import Kind
 from ml_hub.repository import SINGULAR, Repository, find, hub_of, read_hub
-from ml_hub.routes.lists import InPath
+from ml_hub.routes.lists import InPath, operation
 from ml_hub.routes.shapes import DatasetCard, DatasetDownload, ModelCard, ModelDownload
 from strata_http.envelope import ENVELOPE, Envelope, success
 
-router = APIRouter(tags=["content"])
+router = APIRouter(tags=["content"], generate_unique_id_function=operation)
 MISSING = ENVELOPE.described({404: "There is no such name, or the site's hub does not have it."})
 GATED = ENVELOPE.described({403: "The hub gives it only to accounts that were granted access."})
 
@@ -86,14 +86,14 @@ async def download_dataset(request: Request, dataset_id: InPath) -> Envelope[Dat
 
 
 @router.get("/model_card/{model_id:path}", summary="A model's card", responses={**MISSING, **GATED})
-async def model_card(request: Request, model_id: InPath) -> Envelope[ModelCard]:
+async def get_model_card(request: Request, model_id: InPath) -> Envelope[ModelCard]:
     """What its authors wrote of it."""
     metadata, text, source = await _card(request, "models", model_id)
     return success(request, "card found", ModelCard(model_metadata=metadata, model_card=text), **source)
 
 
 @router.get("/dataset_card/{dataset_id:path}", summary="A dataset's card", responses={**MISSING, **GATED})
-async def dataset_card(request: Request, dataset_id: InPath) -> Envelope[DatasetCard]:
+async def get_dataset_card(request: Request, dataset_id: InPath) -> Envelope[DatasetCard]:
     """What its authors wrote of it."""
     metadata, text, source = await _card(request, "datasets", dataset_id)
     return success(request, "card found", DatasetCard(dataset_metadata=metadata, dataset_card=text), **source)

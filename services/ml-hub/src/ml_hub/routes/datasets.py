@@ -16,7 +16,7 @@ from strata_http.envelope import ENVELOPE, Envelope, success
 from strata_http.pages import Page, PageQuery
 from strata_http.values import Text
 
-router = APIRouter(tags=["datasets"])
+router = APIRouter(tags=["datasets"], generate_unique_id_function=lists.operation)
 Listed = Envelope[dict[str, DatasetSummary]]
 
 
@@ -44,7 +44,7 @@ async def list_datasets(request: Request, connection: Connection, chosen: Filter
 
 
 @router.get("/datasets/authors/{author_id}", summary="Datasets of an author", response_model_exclude_none=True)
-async def list_by_author(
+async def list_datasets_by_author(
     request: Request, connection: Connection, chosen: Filter, page: PageQuery, author_id: InPath
 ) -> Listed:
     """As `/datasets?author=`."""
@@ -52,8 +52,13 @@ async def list_by_author(
 
 
 @router.get("/search/{query:path}/datasets", summary="Datasets by words", response_model_exclude_none=True)
-@router.get("/datasets/search/{query:path}", summary="Datasets by words", response_model_exclude_none=True)
-async def search_datasets(
+@router.get(
+    "/datasets/search/{query:path}",
+    name="search_datasets",
+    summary="Datasets by words",
+    response_model_exclude_none=True,
+)
+async def list_datasets_by_query(
     request: Request, connection: Connection, chosen: Filter, page: PageQuery, query: InPath
 ) -> Listed:
     """As `/datasets?search=`."""
@@ -61,7 +66,7 @@ async def search_datasets(
 
 
 @router.get("/datasets/tasks/{task_type}", summary="Datasets for a task", response_model_exclude_none=True)
-async def list_by_task(
+async def list_datasets_by_task(
     request: Request, connection: Connection, chosen: Filter, page: PageQuery, task_type: InPath
 ) -> Listed:
     """As `/datasets?task=`."""
@@ -69,7 +74,7 @@ async def list_by_task(
 
 
 @router.get("/datasets/languages/{language_name}", summary="Datasets in a language", response_model_exclude_none=True)
-async def list_by_language(
+async def list_datasets_by_language(
     request: Request, connection: Connection, chosen: Filter, page: PageQuery, language_name: InPath
 ) -> Listed:
     """As `/datasets?language=`."""
@@ -80,10 +85,14 @@ async def list_by_language(
     "/datasets/size-categories/{category}",
     summary="Datasets of a size",
     response_model_exclude_none=True,
-    operation_id="list_by_size_with_hyphen",
 )
-@router.get("/datasets/size_categories/{category}", summary="Datasets of a size", response_model_exclude_none=True)
-async def list_by_size(
+@router.get(
+    "/datasets/size_categories/{category}",
+    name="list_datasets_by_size",
+    summary="Datasets of a size",
+    response_model_exclude_none=True,
+)
+async def list_datasets_by_size_category(
     request: Request, connection: Connection, chosen: Filter, page: PageQuery, category: InPath
 ) -> Listed:
     """As `/datasets?size_category=`."""

@@ -8,11 +8,11 @@ from pydantic import Field
 
 from ml_hub.inference import auto_model, possible
 from ml_hub.repository import find
-from ml_hub.routes.lists import InPath
+from ml_hub.routes.lists import InPath, operation
 from ml_hub.routes.shapes import InferencePossible, TransformersInfo, transformers_info
 from strata_http.envelope import ErrorEnvelope
 
-router = APIRouter(tags=["inference"])
+router = APIRouter(tags=["inference"], generate_unique_id_function=operation)
 
 
 class InferenceUnavailable(ErrorEnvelope):
@@ -30,7 +30,7 @@ class InferenceUnavailable(ErrorEnvelope):
     response_model=InferenceUnavailable,
     response_description="No inference server responds for the model, or there is no such model.",
 )
-async def get_inference(request: Request, model_id: InPath) -> JSONResponse:
+async def get_model_inference_server(request: Request, model_id: InPath) -> JSONResponse:
     """No model can be asked yet; says whether an inference server could run it."""
     found = await find(request, "models", model_id)
     entry = found.entry

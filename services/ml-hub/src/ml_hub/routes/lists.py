@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Path, Query, Request
+from fastapi.routing import APIRoute
 from sqlalchemy import RowMapping
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -23,6 +24,11 @@ Author = Annotated[Text | None, Query(description="Account, exactly.")]
 Task = Annotated[Text | None, Query(description="Task, exactly.")]
 Language = Annotated[Text | None, Query(description="Language code, exactly.")]
 InPath = Annotated[Text, Path()]
+
+
+def operation(route: APIRoute) -> str:
+    """Id of a route in the API's description, a method of clients made from it: that of Tapis' own description."""
+    return route.name
 
 
 def page_metadata(rows: list[RowMapping], following: Position | None) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from strata_http.envelope import ENVELOPE, Envelope, success
 from strata_http.pages import Page, PageQuery
 from strata_http.values import Text
 
-router = APIRouter(tags=["models"])
-one_router = APIRouter(tags=["models"])
+router = APIRouter(tags=["models"], generate_unique_id_function=lists.operation)
+one_router = APIRouter(tags=["models"], generate_unique_id_function=lists.operation)
 """After all others below /models: its path takes slashes and would swallow them."""
 Listed = Envelope[dict[str, ModelSummary]]
 
@@ -47,7 +47,7 @@ async def list_models(request: Request, connection: Connection, chosen: Filter, 
 
 
 @router.get("/models/authors/{author_id}", summary="Models of an author", response_model_exclude_none=True)
-async def list_by_author(
+async def list_models_by_author(
     request: Request, connection: Connection, chosen: Filter, page: PageQuery, author_id: InPath
 ) -> Listed:
     """As `/models?author=`."""
@@ -55,8 +55,13 @@ async def list_by_author(
 
 
 @router.get("/search/{query:path}/models", summary="Models by words", response_model_exclude_none=True)
-@router.get("/models/search/{query:path}", summary="Models by words", response_model_exclude_none=True)
-async def search_models(
+@router.get(
+    "/models/search/{query:path}",
+    name="search_models",
+    summary="Models by words",
+    response_model_exclude_none=True,
+)
+async def list_models_by_query(
     request: Request, connection: Connection, chosen: Filter, page: PageQuery, query: InPath
 ) -> Listed:
     """As `/models?search=`."""
@@ -64,7 +69,7 @@ async def search_models(
 
 
 @router.get("/models/tasks/{task_type}", summary="Models for a task", response_model_exclude_none=True)
-async def list_by_task(
+async def list_models_by_task(
     request: Request, connection: Connection, chosen: Filter, page: PageQuery, task_type: InPath
 ) -> Listed:
     """As `/models?task=`."""
@@ -76,7 +81,7 @@ async def list_by_task(
     summary="Models trained on a dataset",
     response_model_exclude_none=True,
 )
-async def list_by_dataset(
+async def list_models_by_dataset(
     request: Request, connection: Connection, chosen: Filter, page: PageQuery, dataset_id: InPath
 ) -> Listed:
     """As `/models?dataset=`."""
@@ -84,7 +89,7 @@ async def list_by_dataset(
 
 
 @router.get("/models/libraries/{library_name}", summary="Models of a library", response_model_exclude_none=True)
-async def list_by_library(
+async def list_models_by_library(
     request: Request, connection: Connection, chosen: Filter, page: PageQuery, library_name: InPath
 ) -> Listed:
     """As `/models?library=`."""
@@ -92,7 +97,7 @@ async def list_by_library(
 
 
 @router.get("/models/languages/{language_name}", summary="Models for a language", response_model_exclude_none=True)
-async def list_by_language(
+async def list_models_by_language(
     request: Request, connection: Connection, chosen: Filter, page: PageQuery, language_name: InPath
 ) -> Listed:
     """As `/models?language=`."""

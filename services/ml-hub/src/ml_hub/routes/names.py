@@ -6,12 +6,12 @@ from fastapi import APIRouter, Request
 
 from ml_hub import queries
 from ml_hub.queries import NameKind
-from ml_hub.routes.lists import page_metadata
+from ml_hub.routes.lists import operation, page_metadata
 from strata_http.database import Connection
 from strata_http.envelope import Envelope, success
 from strata_http.pages import Page, PageQuery
 
-router = APIRouter(tags=["names"])
+router = APIRouter(tags=["names"], generate_unique_id_function=operation)
 Counts = Envelope[dict[str, int]]
 
 
