@@ -49,7 +49,7 @@ def test_the_port_without_tokens_is_not_published(objects: Objects, lab: Path) -
     assert "traefik" not in str(admitted["inside"])
     named = [peer["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"] for peer in admitted["inside"]]
     tenants = [tenant.name for tenant in load_site(lab).platform.tenants]
-    assert sorted(named) == sorted([*tenants, "jupyterhub", "htcondor-execute"])
+    assert sorted(named) == sorted([*tenants, "jupyterhub", "htcondor-execute", "strata-system"])
 
 
 def test_the_volume_outlives_the_release(objects: Objects) -> None:
@@ -113,11 +113,13 @@ def test_what_the_mirror_may_reach(
 def test_other_services_and_tenants_are_told_of_it(
     lab: Path, lab_with: LabWith, values_of: ValuesOf, releases_of: Callable[..., dict[str, list[dict[str, Any]]]]
 ) -> None:
-    without = values_of(JUPYTERHUB, lab)
-    assert "HF_ENDPOINT" not in without["singleuser"]["extraEnv"]
-    assert "environment" not in values_of(PODS, lab)["tenants"][0]
-    assert values_of(HTCONDOR, lab)["execute"]["environment"] == {}
+    content = yaml.safe_load(lab.read_text())
+    del content["platform"]["services"][SERVICE.key]
     file = lab_with(SERVICE)
+    (without := file.with_name("without.yaml")).write_text(yaml.safe_dump(content))
+    assert "HF_ENDPOINT" not in values_of(JUPYTERHUB, without)["singleuser"]["extraEnv"]
+    assert "environment" not in values_of(PODS, without)["tenants"][0]
+    assert values_of(HTCONDOR, without)["execute"]["environment"] == {}
     found = server(load_site(file))
     assert found.environment["HF_ENDPOINT"] == "http://hub-mirror-inside.strata-system.svc:8081"
     notebooks = values_of(JUPYTERHUB, file)["singleuser"]

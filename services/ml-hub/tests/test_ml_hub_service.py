@@ -40,7 +40,6 @@ def test_the_lab_s_values(lab: Path, values_of: ValuesOf) -> None:
     assert own is not None
     assert values["issuer"]["url"] == own.url
     assert values["issuer"]["audience"] == "ml-hub"
-    assert values["hub"] == {}
     assert (values["ingress"]["host"], values["ingress"]["api"]["host"]) == (
         "ml-hub.lab.strata.test",
         "api.lab.strata.test",
@@ -70,8 +69,8 @@ def with_catalogue(lab: Path, directory: Path, catalogue: dict[str, Any], *, mir
     content = yaml.safe_load(file.read_text())
     services = content["platform"]["services"]
     services["ml_hub"]["catalogue"] = catalogue
-    if not mirror:
-        del services["hub_mirror"]
+    if mirror:
+        services["hub_mirror"] = {"storage_class": "local"}
     file.write_text(yaml.safe_dump(content))
     return file
 
