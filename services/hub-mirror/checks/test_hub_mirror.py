@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import uuid
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 import requests
@@ -17,7 +14,6 @@ from strata.verify.pods import Kubectl, running_pods
 from strata.verify.waiting import settled
 from strata_services.hub_mirror.service import AUDIENCE, SERVICE
 
-CONTENT = os.urandom(200_000)
 READ_INSIDE = """
 import json, sys, urllib.error, urllib.request
 def status(path):
@@ -64,38 +60,6 @@ def test_hub_mirror_knows_the_caller(service: Api, token: str) -> None:
     response = service.get("/api/whoami-v2", token)
     assert response.status_code == 200, response.text
     assert response.json()["type"] == "user"
-
-
-@pytest.fixture
-def repository(service: Api, http: requests.Session, token: str) -> Iterator[str]:
-    """A repository of the first tenant of the caller, with one file; deleted afterwards."""
-    tenants = [one["name"] for one in service.get("/api/whoami-v2", token).json()["orgs"]]
-    if not tenants:
-        pytest.skip("the user of the checks is in no tenant, and publishes nothing")
-    headers = {"Authorization": f"Bearer {token}"}
-    body = {"name": f"verify-{uuid.uuid4().hex[:8]}", "organization": tenants[0], "visibility": "private"}
-    created = http.post(f"{service.url}/api/repos/create", json=body, headers=headers, timeout=60)
-    assert created.status_code == 200, created.text
-    yield created.json()["id"]
-    deleted = http.delete(f"{service.url}/api/repos/delete", json=body, headers=headers, timeout=60)
-    assert deleted.status_code == 200, deleted.text
-    assert service.get(f"/api/models/{created.json()['id']}", token).status_code == 404
-
-
-def test_hub_mirror_publishes(service: Api, http: requests.Session, token: str, repository: str) -> None:
-    """A member of a tenant publishes a file to the mirror of the Hugging Face Hub, and loads it."""
-    import base64
-
-    headers = {"Authorization": f"Bearer {token}"}
-    value = {"path": "weights.bin", "content": base64.b64encode(CONTENT).decode(), "encoding": "base64"}
-    lines: list[dict[str, Any]] = [{"key": "header", "value": {"summary": "check"}}, {"key": "file", "value": value}]
-    url = f"{service.url}/api/models/{repository}/commit/main"
-    committed = http.post(url, data="\n".join(map(json.dumps, lines)), headers=headers, timeout=60)
-    assert committed.status_code == 200, committed.text
-    loaded = service.get(f"/{repository}/resolve/main/weights.bin", token)
-    assert loaded.content == CONTENT
-    assert loaded.headers["X-Repo-Commit"] == committed.json()["commitOid"]
-    assert service.get(f"/{repository}/resolve/main/weights.bin").status_code == 401
 
 
 def test_hub_mirror_serves_pods_without_a_token(service: Api, kubectl: Kubectl, site: Site) -> None:
