@@ -16,7 +16,7 @@ import pytest
 import requests
 
 from strata_bench.service_processes import Service, running
-from strata_bench.services import PostgreSQL, free_port, locked_programs, service_python
+from strata_bench.services import PostgreSQL, free_port, locked_programs, service_commands, service_python
 from strata_bench.token_issuer import Issuer, running_issuer
 
 from .fake_hub import FakeHub
@@ -109,8 +109,7 @@ def start_mirror(
         marker = storage / "database.json"
         if not marker.exists():
             environment = postgresql.create_database(f"hub_mirror_{uuid.uuid4().hex[:8]}", "HUB_MIRROR")
-            command = [str(python), "-m", "hub_mirror", "migrate"]
-            done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+            done = service_commands("hub-mirror")(environment, "migrate")
             assert done.returncode == 0, done.stderr
             marker.write_text(json.dumps(environment))
         port, inside, metrics = free_port(), free_port(), free_port()

@@ -24,5 +24,10 @@ def migrate() -> None:
     commands.migrate(commands.read_settings(DatabaseSettings), MIGRATIONS)
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Entry of the console script."""
     cli()
+
+
+if __name__ == "__main__":
+    main()

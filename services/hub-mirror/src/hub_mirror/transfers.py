@@ -12,7 +12,7 @@ from pathlib import Path
 import structlog
 
 from hub_mirror.reading import read_file
-from hub_mirror.upstream import FileStream, UpstreamUnavailable
+from hub_mirror.upstream import FileStream, RedirectRefused, UpstreamUnavailable
 
 ATTEMPTS = 5
 """Without a byte in between."""
@@ -153,7 +153,7 @@ class Transfer:
                 await self._fetch_rest()
             except UpstreamUnavailable as error:
                 failures = 0 if self._have > before else failures + 1
-                if failures >= ATTEMPTS:
+                if failures >= ATTEMPTS or isinstance(error, RedirectRefused):
                     raise BrokenTransfer(str(error)) from error
                 log.info("transfer broke off", have=self._have, size=self.size, reason=str(error))
                 await asyncio.sleep(min(LONGEST_PAUSE, 0.2 * 2**failures))

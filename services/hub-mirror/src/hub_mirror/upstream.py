@@ -28,6 +28,10 @@ class UpstreamUnavailable(Exception):
     """The upstream does not answer, or not as a Hub does; the text says why and goes to the caller."""
 
 
+class RedirectRefused(UpstreamUnavailable):
+    """The upstream redirects to a host that is not one of its own; it would again."""
+
+
 @dataclass(frozen=True)
 class Answer:
     """What the upstream said of something that is no file.
@@ -247,7 +251,7 @@ class Upstream:
         """The same URL.
 
         Raises:
-            UpstreamUnavailable: it is neither the upstream's nor of one of its hosts.
+            RedirectRefused: it is neither the upstream's nor of one of its hosts.
         """
         if self._is_own(url):
             return url
@@ -258,7 +262,7 @@ class Upstream:
             if same and url.scheme == self._base.scheme and port == int(number or PORTS[self._base.scheme]):
                 return url
         log.warning("redirect refused", host=url.host, port=port, scheme=url.scheme)
-        raise UpstreamUnavailable(f"the upstream redirects to {url.host}:{port}, which upstream_hosts does not allow")
+        raise RedirectRefused(f"the upstream redirects to {url.host}:{port}, which upstream_hosts does not allow")
 
 
 def _origin(url: httpx2.URL) -> tuple[str, str, int]:
