@@ -197,5 +197,5 @@ def task_jobs(body: TaskBody, settings: Settings, deadline: float) -> list[Job]:
 
 
 def field_of(location: tuple[Any, ...]) -> str:
-    """The name of a field, from where pydantic found the error."""
-    return ".".join(str(part) for part in location if part != "body")
+    """The name of a field, from where pydantic found the error; without the member of a union, as `list[str]`."""
+    return ".".join(str(part) for part in location if part not in {"body", "str"} and "[" not in str(part))

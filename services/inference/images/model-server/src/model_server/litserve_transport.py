@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import multiprocessing
 import os
 import signal
+import threading
 import time
 import uuid
 from collections import deque
@@ -127,6 +129,20 @@ class LitServeTransport:
             self._spec.response_buffer.pop(uid, None)
 
 
+def _end_with_worker(server: litserve.LitServer, ending: threading.Event) -> None:
+    """Ends the server if the model's process is killed: what it had been sent is lost.
+
+    LitServe waits forever if that happens while the model loads, and 30 s for its requests if it happens later.
+    """
+    while not ending.wait(0.2):
+        codes = [worker.exitcode for worker in getattr(server, "inference_workers", [])]
+        if any(code not in {None, 0} for code in codes):  # 0: the model did not load; LitServe says so
+            LOG.error("the process of the model was killed (%s); does it need more memory?", codes)
+            for child in multiprocessing.active_children():
+                child.kill()
+            os._exit(1)
+
+
 def serve(settings: Settings, load: Load) -> None:
     """Serves a model until the process is told to end.
 
@@ -143,8 +159,12 @@ def serve(settings: Settings, load: Load) -> None:
     submission = Submission(LitServeTransport(server, api.spec), settings.queue_size, metrics)
     install(server.app, settings, submission, metrics)
 
+    ending = threading.Event()
+
     def interrupt(*_: object) -> None:
+        ending.set()
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, interrupt)
+    threading.Thread(target=_end_with_worker, args=(server, ending), daemon=True).start()
     server.run(port=settings.port, num_api_servers=1, generate_client_file=False, access_log=False, log_level="warning")

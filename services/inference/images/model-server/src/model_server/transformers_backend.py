@@ -15,8 +15,9 @@ import transformers
 from transformers import AutoConfig, AutoTokenizer
 
 from model_server.backend import BrokenError, OutOfMemoryError, Prepared, RefusedError
-from model_server.devices import choose_device, choose_dtype, usable_processors
+from model_server.devices import choose_device, choose_dtype
 from model_server.jobs import Classified, Embedded, Event, Failed, Job, Kind, Usage
+from model_server.processors import usable_processors
 from model_server.rows import Row, Rows
 from model_server.settings import Settings, Task
 
@@ -128,8 +129,8 @@ class TransformersBackend:
         room = self._context - len(tokens) if self._context else UNLIMITED
         if room < (job.max_tokens or 1):
             raise self._refused(
-                f"input ({len(tokens)} tokens) and max_tokens ({job.max_tokens or 1}) exceed the {self._context} tokens "
-                f"of model {self._name}; lower max_tokens, or shorten the input",
+                f"{len(tokens)} tokens of input and max_tokens {job.max_tokens or 1} exceed the {self._context} tokens "
+                f"of {self._name}; lower max_tokens, or shorten the input",
                 "max_tokens",
                 "context_length_exceeded",
             )
