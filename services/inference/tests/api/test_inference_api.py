@@ -19,7 +19,7 @@ from strata_bench.http_contract import check_contract
 from strata_bench.service_processes import Service
 from strata_bench.waiting import eventually
 
-from .conftest import DEPLOYMENTS, NAMESPACE, OTHERS, SCRIPTED, SECONDS, WORDS, Asker, Scripted, StartApi, Upgrade
+from .conftest import DEPLOYMENTS, NAMESPACE, SCRIPTED, SECONDS, WORDS, Asker, Scripted, StartApi, Upgrade
 from .controller import STARTING, Controller, crashed, not_pulled, unschedulable
 
 Token = Callable[..., str]
@@ -151,7 +151,7 @@ def test_concurrent_first_requests_start_it_once(ada: Asker, api: Service, contr
         answers = [pool.submit(ada.complete) for _ in range(20)]
         by = {"model": SCRIPTED}
         eventually(lambda: metric(api, "inference_requests_in_hand", **by) == 20, SECONDS, "all requests wait")
-        assert ada.states()[SCRIPTED] == "starting"
+        eventually(lambda: ada.states()[SCRIPTED] == "starting", SECONDS, "the list says that it starts")
         del controller.status[DEPLOYMENT]
         assert [one.result().status_code for one in answers] == [200] * 20
     assert controller.made == [DEPLOYMENT]
