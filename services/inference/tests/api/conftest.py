@@ -21,6 +21,7 @@ from strata_bench.https_server import in_background
 from strata_bench.service_processes import Service, running
 from strata_bench.services import free_port, service_python
 from strata_bench.token_issuer import Issuer, running_issuer
+from strata_bench.waiting import eventually
 
 from ..words_server import serve_words
 from .controller import Controller, running_controller
@@ -73,7 +74,7 @@ def upgrade(api_server: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.fixture(scope="session")
 def account(api_server: ApiServer, upgrade: Upgrade, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Kubeconfig of the API's service account, which has the rights of the chart and no others."""
-    assert upgrade
+    assert callable(upgrade)
     content = yaml.safe_load(api_server.kubeconfig.read_text())
     token = api_server.kubectl("-n", NAMESPACE, "create", "token", "inference", "--duration=4h")
     content["users"][0]["user"] = {"token": token.strip()}
@@ -87,7 +88,7 @@ def shared_controller(
     api_server: ApiServer, upgrade: Upgrade, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Controller]:
     """What runs Deployments."""
-    assert upgrade
+    assert callable(upgrade)
     with running_controller(api_server, NAMESPACE, tmp_path_factory.mktemp("controller")) as found:
         yield found
 
@@ -98,6 +99,7 @@ def controller(shared_controller: Controller) -> Controller:
     shared_controller.status.clear()
     for name in DEPLOYMENTS.values():
         shared_controller.scale(name, 0)
+        eventually(lambda name=name: not shared_controller.runs(name), SECONDS, f"{name} has no pod")  # type: ignore[misc]
     shared_controller.made.clear()
     return shared_controller
 
@@ -161,7 +163,10 @@ def scripted_server() -> Iterator[Scripted]:
         def log_message(self, *_: object) -> None:
             """Silent."""
 
-    with in_background(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as server:
+    class Server(ThreadingHTTPServer):
+        request_queue_size = 128  # connections that come at once; beyond it, they are reset
+
+    with in_background(Server(("127.0.0.1", 0), Handler)) as server:
         state.url = f"http://127.0.0.1:{server.server_port}"
         yield state
 

@@ -86,6 +86,10 @@ class Controller:
         replicas: int = found["spec"]["replicas"]
         return replicas
 
+    def runs(self, name: str) -> bool:
+        """Whether a Deployment has a pod."""
+        return self.request("GET", f"/api/v1/namespaces/{self.namespace}/pods/{name}-1") is not None
+
     def scale(self, name: str, replicas: int) -> None:
         """Scales a Deployment, as an operator does."""
         path = f"/apis/apps/v1/namespaces/{self.namespace}/deployments/{name}/scale"

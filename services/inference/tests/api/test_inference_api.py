@@ -247,6 +247,7 @@ def test_idle_models_stop_and_start_again(
         eventually(lambda: controller.replicas(DEPLOYMENT) == 0, SECONDS, "it is stopped")
         assert service.log.count("model stopped") == checks + 1
         eventually(lambda: ada.states()[SCRIPTED] == "stopped", SECONDS, "the API says so")
+        eventually(lambda: not controller.runs(DEPLOYMENT), SECONDS, "its pod has ended")
         assert ada.complete().status_code == 200
     assert controller.made == [DEPLOYMENT, DEPLOYMENT]
 
@@ -263,12 +264,11 @@ def test_a_new_process_stops_what_another_started(start_api: StartApi, controlle
         eventually(lambda: controller.replicas(DEPLOYMENT) == 0, SECONDS, "it is stopped")
 
 
-def test_a_model_that_an_operator_stops(ada: Asker, controller: Controller, scripted: Scripted) -> None:
+def test_a_model_that_an_operator_stops(ada: Asker, controller: Controller) -> None:
     assert ada.complete().status_code == 200
     controller.scale(DEPLOYMENT, 0)
-    scripted.ready = False
+    eventually(lambda: not controller.runs(DEPLOYMENT), SECONDS, "its pod has ended")
     eventually(lambda: ada.states()[SCRIPTED] == "stopped", SECONDS, "the API knows")
-    scripted.ready = True
     assert ada.complete().status_code == 200
     assert controller.made == [DEPLOYMENT, DEPLOYMENT]
 
