@@ -1,0 +1,187 @@
+"""Models behind tokens, for the clients of OpenAI, Hugging Face and Tapis."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from strata.catalogue.needs import (
+    Accelerators,
+    ApiPath,
+    Audience,
+    Hostname,
+    HuggingFace,
+    Metrics,
+    Need,
+    Priority,
+)
+from strata.catalogue.service import SYSTEM_NAMESPACE, Service, ServiceContext, Values
+from strata.models.base import Model, Unit
+from strata.models.finding import Finding, duplicates
+from strata.models.types import Count, DnsLabel, Size
+
+if TYPE_CHECKING:
+    from strata.models import Site
+    from strata.models.yaml_events import KeyPath
+
+NAME = Path(__file__).parent.name
+KEY: KeyPath = ("platform", "services", NAME)
+TENANTS_KEY: KeyPath = ("platform", "tenants")
+MODEL_PODS = f"{NAME}-model"
+"""`app.kubernetes.io/name` of pods with a model."""
+API = ApiPath(
+    health_path="/v3/ml-hub/inference/openapi.json",
+    paths=("/v3/ml-hub/inference",),
+)
+AUDIENCE = Audience("inference", path="/v1/models")
+METRICS = Metrics(9464)
+HUB = HuggingFace(f"app.kubernetes.io/name={MODEL_PODS}", SYSTEM_NAMESPACE)
+GPU = Accelerators()
+PRIORITY = Priority("platform")
+MODEL_PRIORITY = Priority("interactive")
+
+
+class ServedModel(Model):
+    """A model that users may ask."""
+
+    layer: ClassVar[str] = "platform"
+    id: Annotated[
+        str,
+        Field(
+            pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?$",
+            max_length=96,
+            description="Id at the site's hub, of the Hugging Face Hub's models or of a tenant's public repository.",
+        ),
+    ]
+    revision: Annotated[
+        str,
+        Field(
+            pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
+            max_length=120,
+            description="Branch, tag or commit. A branch is read at each start of the model.",
+        ),
+    ] = "main"
+    accelerator: Annotated[Literal["cpu", "gpu"], Field(description="`gpu`: a pod with one GPU of any kind.")] = "cpu"
+    memory: Annotated[
+        Size, Field(description="Of its pod: the weights, PyTorch (about 500 MiB), and what it computes.")
+    ]
+    cpu: Annotated[Count, Unit("CPUs"), Field(description="Of its pod; threads of PyTorch.")] = 2
+    tenants: Annotated[tuple[DnsLabel, ...], Field(description="Tenants whose members may ask it. Default: all.")] = ()
+    idle: Annotated[
+        int,
+        Unit("minutes"),
+        Field(strict=True, ge=1, le=10_080, description="Time without a request after which it stops."),
+    ] = 10
+
+    @property
+    def object_name(self) -> str:
+        """Of its Kubernetes objects: readable, and another one for each id."""
+        readable = re.sub("[^a-z0-9]+", "-", self.id.lower()).strip("-")[:24].strip("-")
+        return f"{MODEL_PODS}-{readable}-{hashlib.sha256(self.id.encode()).hexdigest()[:8]}"
+
+
+class Inference(Model):
+    """Models at https://<hostname>.<domain>, which the first request starts."""
+
+    layer: ClassVar[str] = "platform"
+    hostname: Annotated[DnsLabel, Field(description="OpenAI's API is at https://<hostname>.<domain>/v1.")] = "inference"
+    models: Annotated[tuple[ServedModel, ...], Field(max_length=50, description="Models that users may ask.")] = ()
+
+
+def _hostname(settings: Inference) -> Hostname:
+    return Hostname(
+        settings.hostname,
+        "/healthz",
+        title="Models",
+        summary="Ask language models of the site, by the clients of OpenAI and Hugging Face.",
+        start_path="/v3/ml-hub/inference/openapi.json",
+        command="OPENAI_BASE_URL={url}v1",
+    )
+
+
+def needs(settings: Inference) -> tuple[Need[Any], ...]:
+    """Its name and its path of the API, tokens, the site's hub, metrics, priorities; GPUs where a model has one."""
+    gpu = (GPU,) if any(model.accelerator == "gpu" for model in settings.models) else ()
+    return (_hostname(settings), API, AUDIENCE, METRICS, HUB, PRIORITY, MODEL_PRIORITY, *gpu)
+
+
+def check(settings: Inference, site: Site, _: Path) -> Iterator[Finding]:
+    """The site has a hub, models differ, and their tenants exist."""
+    from strata.catalogue.site import hub_server  # it imports the services
+
+    if hub_server(site) is None:
+        hub: KeyPath = ("platform", "services", "hub_mirror")
+        yield Finding(KEY, "needs the site's hub, which models load from", "add platform.services.hub_mirror", (hub,))
+    names = [tenant.name for tenant in site.platform.tenants]
+    yield from duplicates((model.id, (*KEY, "models", index, "id")) for index, model in enumerate(settings.models))
+    for index, model in enumerate(settings.models):
+        at: KeyPath = (*KEY, "models", index, "tenants")
+        yield from duplicates((tenant, (*at, number)) for number, tenant in enumerate(model.tenants))
+        for number, tenant in enumerate(model.tenants):
+            if tenant not in names:
+                fix = f"one of {', '.join(names)}" if names else "add it to platform.tenants"
+                yield Finding((*at, number), "is not in platform.tenants", fix, (TENANTS_KEY,))
+
+
+def _model(context: ServiceContext[Inference], model: ServedModel) -> Values:
+    tenants = model.tenants or tuple(tenant.name for tenant in context.site.platform.tenants)
+    found: Values = {
+        "id": model.id,
+        "name": model.object_name,
+        "revision": model.revision,
+        "accelerator": model.accelerator,
+        "cpu": model.cpu,
+        "memory": f"{model.memory.mebibytes}Mi",
+        "tenants": list(tenants),
+        "idleSeconds": 60 * model.idle,
+    }
+    if model.accelerator == "gpu":
+        gpu = context.provide(GPU)
+        found["gpu"] = {
+            "resource": gpu.resource,
+            "nodeSelector": dict(gpu.node_selector),
+            "tolerations": [dict(one) for one in gpu.tolerations],
+        }
+    return found
+
+
+def values(context: ServiceContext[Inference]) -> Values:
+    """Values of helm/inference.
+
+    Raises:
+        LookupError: the site has no hub; validation refuses that.
+        UserError: the external issuer's CA cannot be read.
+    """
+    issuer, metrics, hub = context.provide(AUDIENCE), context.provide(METRICS), context.provide(HUB)
+    if hub is None:
+        raise LookupError(f"site {context.site.name} has no hub; validation refuses that")
+    return {
+        "image": context.image,
+        "modelImage": context.images["model-server"],
+        "priorityClassName": context.provide(PRIORITY),
+        "modelPriorityClassName": context.provide(MODEL_PRIORITY),
+        "issuer": {
+            "url": issuer.url,
+            "audience": issuer.audience,
+            "jwksUrl": issuer.jwks_url or "",
+            "ca": issuer.ca or "",
+        },
+        "models": [_model(context, model) for model in context.settings.models],
+        "hub": {"environment": hub.environment, "port": hub.port, "pods": dict(hub.pods)},
+        "ingress": context.provide(_hostname(context.settings)),
+        "api": {"host": context.provide(API)["host"], "paths": context.provide(API)["paths"]},
+        "podAnnotations": dict(metrics.annotations),
+        "networkPolicy": {
+            "metricsClients": list(metrics.clients),
+            "issuerPods": dict(issuer.pods),
+            "egressPorts": sorted(issuer.ports),
+        },
+    }
+
+
+SERVICE = Service(folder=Path(__file__).parent, settings=Inference, needs=needs, check=check, values=values)

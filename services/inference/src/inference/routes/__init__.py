@@ -1,0 +1,1 @@
+"""Routes: OpenAI's, Hugging Face's tasks, ML Hub's."""
