@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-
 FILES = ("hit", "miss", "passed", "published")
 ANSWERS = ("hit", "miss", "stale", "passed")
 """Values of the label `result`."""
