@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from urllib.parse import urlsplit
 
-from pydantic import Field
+from pydantic import Field, StrictBool
 
 from strata.catalogue.needs import Audience, Database, Hostname, Metrics, Need, Priority, TenantNamespaces
 from strata.catalogue.needs.base import pods_peer
@@ -53,7 +53,7 @@ class Upstream(Model):
     ] = None
     proxy: Annotated[Url | None, Field(description="HTTP proxy for requests to it. Default: none.")] = None
     offline: Annotated[
-        bool,
+        StrictBool,
         Field(description="Whether it is never asked; the mirror has what tenants publish and what it has cached."),
     ] = False
 

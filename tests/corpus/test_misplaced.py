@@ -24,7 +24,7 @@ ANY_KEY = {
     ("cluster", "kubespray", "variables"),
 }
 """Sections of names that the operator chooses."""
-AMBIGUOUS = {"hostname", "replicas", "shared_export"}
+AMBIGUOUS = {"hostname", "replicas", "shared_export", "storage"}
 """Keys that are right below two services of a site; the fix names both."""
 
 

@@ -60,7 +60,7 @@ class Seen:
     method: str
     path: str
     query: Mapping[str, str]
-    token: str | None
+    token: str | None = field(repr=False)
     range: str | None
     cdn: bool
 

@@ -17,6 +17,7 @@ NAMES = {
     "authenticator": ("Access tokens", "Programs (API)"),
     "dask_gateway": ("Dask clusters",),
     "htcondor": ("Batch jobs",),
+    "hub_mirror": ("Hugging Face Hub",),
     "jupyterhub": ("Notebooks",),
     "keycloak": ("Your account",),
     "ml_hub": ("Models (API)",),

@@ -153,6 +153,7 @@ def test_its_release_lists_every_service_that_a_person_can_use(
         "Batch jobs": "condor_submit FILE",
         "Containers": "https://pods.lab.strata.test/",
         "Containers (API)": "https://api.lab.strata.test/v3/pods/openapi.json",
+        "Hugging Face Hub": "HF_ENDPOINT=https://hub.lab.strata.test hf download MODEL",
         "Kubernetes": "kubectl get pods",
         "Measurements": 'curl --header "Authorization: Bearer $TOKEN" https://accounting.lab.strata.test/measurement',
         "Models (API)": "https://ml-hub.lab.strata.test/v3/ml-hub/openapi.json",

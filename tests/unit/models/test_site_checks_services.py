@@ -20,6 +20,7 @@ BY_KUBESPRAY = (
 )
 NO_API = (LAB[LAB.index("    authenticator:") : LAB.index("    ml_hub:")], "")
 NO_NOTEBOOKS = (LAB[LAB.index("    jupyterhub:\n") :], "")
+NO_HUB = (LAB[LAB.index("    hub_mirror:") : LAB.index("    prometheus_server:")], "")
 NO_BUCKETS = ("    object_storage: {}\n", "")
 NO_PODS = (LAB[LAB.index("    tapis_pods:") : LAB.index("    ml_hub:")], "")
 """Takes a service away, whose needs would be reported too."""
@@ -287,6 +288,7 @@ CASES: dict[str, Mistake] = {
             ("keycloak: {hostname: login}", "external_issuer: {url: 'https://login.example.org'}"),
             ("    accounting: {measurements: {}}\n", ""),
             NO_API,
+            NO_HUB,
             NO_NOTEBOOKS,
         ],
         "platform.services.ml_hub",
@@ -295,7 +297,7 @@ CASES: dict[str, Mistake] = {
         "ml_hub: {hostname",
     ),
     "ML hub without issuer": (
-        [("    keycloak: {hostname: login}\n", ""), ("{measurements: {}}", "{}"), NO_API, NO_NOTEBOOKS],
+        [("    keycloak: {hostname: login}\n", ""), ("{measurements: {}}", "{}"), NO_API, NO_HUB, NO_NOTEBOOKS],
         "platform.services.ml_hub",
         "keycloak",
         "keycloak: {}",
@@ -383,7 +385,7 @@ CASES |= {
         "export: claims}",
     ),
     "storage without a storage class": (
-        [("  storage_class: {export: claims}\n", "")],
+        [("  storage_class: {export: claims}\n", ""), NO_HUB],
         "platform.tenants[0].quota.storage",
         "which the site does not have",
         "storage_class: {export: NAME}",

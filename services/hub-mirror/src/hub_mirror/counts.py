@@ -6,6 +6,10 @@ from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
+FILES = ("hit", "miss", "passed", "published")
+ANSWERS = ("hit", "miss", "stale", "passed")
+"""Values of the label `result`."""
+
 
 class Counts:
     """What the mirror has saved, in the registry of the service.
@@ -30,6 +34,12 @@ class Counts:
         self.served = Counter(
             "hub_mirror_served_bytes", "Bytes of files sent to clients.", ("result",), registry=registry
         )
+        # series begin at 0, so that a rate sees the first event
+        for result in FILES:
+            self.files.labels(result)
+            self.served.labels(result)
+        for result in ANSWERS:
+            self.answers.labels(result)
         self.fetched = Counter("hub_mirror_fetched_bytes", "Bytes of files from the upstream.", registry=registry)
         self.evicted = Counter("hub_mirror_evicted_bytes", "Bytes of files that left the cache.", registry=registry)
         self.broken = Counter("hub_mirror_broken_transfers", "Transfers that failed or broke off.", registry=registry)
