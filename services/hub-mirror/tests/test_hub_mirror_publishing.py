@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 import requests
 
+from strata_bench.services import PostgreSQL
+from strata_bench.waiting import eventually
+
 from .conftest import MEBIBYTE, Client, Mirror, StartMirror
 from .fake_hub import FakeHub, Repo
 
@@ -284,3 +287,18 @@ result = open(hf_hub_download("hep/words", "a/b.txt", repo_type="dataset")).read
 """
     assert client.run(mirror.outside, program, mirror.token("ada", "hep")) == "text"
     assert mirror.get("/api/models/hep/words").status_code == 401
+
+
+def test_an_upload_that_no_commit_names_is_deleted_after_a_day(
+    hub: FakeHub, start_mirror: StartMirror, postgresql: PostgreSQL
+) -> None:
+    with start_mirror(hub) as first:
+        create(first)
+        url, old = link(first, b"old")
+        assert requests.put(url, data=b"old", timeout=60).status_code == 200
+        assert commit(first, "hep/keywords", file("kept", b"kept")).status_code == 200
+    database = json.loads((first.storage / "database.json").read_text())["HUB_MIRROR_DATABASE_NAME"]
+    postgresql.sql("UPDATE objects SET uploaded_at = now() - interval '2 days'", database)
+    with start_mirror(hub, first.storage) as second:
+        eventually(lambda: not list(second.storage.rglob(old)), 60, "the upload is deleted")
+        assert second.get("/hep/keywords/resolve/main/kept").content == b"kept"

@@ -30,7 +30,13 @@ from .users import IMAGE, Owner, User
 
 DOMAIN = "pods.lab.strata.test"
 TENANTS = [
-    {"name": "research", "images": [IMAGE, "registry.example.org:5000/open/"], "millicpu": 8000, "mebibytes": 16384},
+    {
+        "name": "research",
+        "images": [IMAGE, "registry.example.org:5000/open/"],
+        "millicpu": 8000,
+        "mebibytes": 16384,
+        "environment": {"A": "site", "HF_ENDPOINT": "http://models"},
+    },
     {
         "name": "teaching",
         "images": [IMAGE],

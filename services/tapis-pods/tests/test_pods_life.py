@@ -67,8 +67,10 @@ def test_a_pod_lives_as_tapis_has_it(
 
         eventually(restarted, SECONDS, "another pod runs")
         (after,) = objects(api_server, "pods")
-        assert "env" not in before["spec"]["containers"][0]
-        assert after["spec"]["containers"][0]["env"] == [{"name": "A", "value": "b"}]
+        # the site's variables, unless the pod has its own
+        site = {"name": "HF_ENDPOINT", "value": "http://models"}
+        assert before["spec"]["containers"][0]["env"] == [{"name": "A", "value": "site"}, site]
+        assert after["spec"]["containers"][0]["env"] == [{"name": "A", "value": "b"}, site]
         alice.wait("web1", "AVAILABLE")
 
         assert alice("DELETE", "/web1").status_code == 200
