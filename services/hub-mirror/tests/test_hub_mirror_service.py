@@ -49,7 +49,7 @@ def test_the_port_without_tokens_is_not_published(objects: Objects, lab: Path) -
     assert "traefik" not in str(admitted["inside"])
     named = [peer["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"] for peer in admitted["inside"]]
     tenants = [tenant.name for tenant in load_site(lab).platform.tenants]
-    assert sorted(named) == sorted([*tenants, "jupyterhub", "htcondor-execute"])
+    assert sorted(named) == sorted([*tenants, "jupyterhub", "htcondor-execute", "strata-system"])
 
 
 def test_the_volume_outlives_the_release(objects: Objects) -> None:
@@ -113,10 +113,15 @@ def test_what_the_mirror_may_reach(
 def test_other_services_and_tenants_are_told_of_it(
     lab: Path, lab_with: LabWith, values_of: ValuesOf, releases_of: Callable[..., dict[str, list[dict[str, Any]]]]
 ) -> None:
-    without = values_of(JUPYTERHUB, lab)
+    alone = yaml.safe_load(lab.read_text())
+    for key in ("hub_mirror", "inference"):
+        alone["platform"]["services"].pop(key, None)
+    site_file = lab_with(JUPYTERHUB, **alone["platform"]["services"]["jupyterhub"])
+    site_file.write_text(yaml.safe_dump(alone))
+    without = values_of(JUPYTERHUB, site_file)
     assert "HF_ENDPOINT" not in without["singleuser"]["extraEnv"]
-    assert "environment" not in values_of(PODS, lab)["tenants"][0]
-    assert values_of(HTCONDOR, lab)["execute"]["environment"] == {}
+    assert "environment" not in values_of(PODS, site_file)["tenants"][0]
+    assert values_of(HTCONDOR, site_file)["execute"]["environment"] == {}
     file = lab_with(SERVICE)
     found = server(load_site(file))
     assert found.environment["HF_ENDPOINT"] == "http://hub-mirror-inside.strata-system.svc:8081"

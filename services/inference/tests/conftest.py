@@ -14,7 +14,7 @@ from strata.site.paths import REPOSITORY
 from strata_bench.service_processes import Service
 from strata_bench.services import locked_programs
 
-from .words_server import TESTS, AskClients, StartWords, serve_words
+from .words_server import PROGRAMS, AskClients, StartWords, serve_words
 
 PROJECT = REPOSITORY / "services/inference/images/model-server"
 
@@ -30,7 +30,7 @@ def ask_clients(model_python: Path) -> AskClients:
     """`ask_clients("generated", url, model)` → what unmodified clients read."""
 
     def ask(kind: str, url: str, model: str) -> dict[str, Any]:
-        command = [str(model_python), str(TESTS / "clients.py"), kind, url, model]
+        command = [str(model_python), str(PROGRAMS / "clients.py"), kind, url, model]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=180)
         assert done.returncode == 0, done.stderr
         found: dict[str, Any] = json.loads(done.stdout)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from strata_bench.waiting import eventually
 
 NAME = "inference-model-server"
 FOLDER = REPOSITORY / "services/inference/images/model-server"
-MAKER = REPOSITORY / "services/inference/tests/tiny_models.py"
+MAKER = REPOSITORY / "services/inference/tests/programs/tiny_models.py"
 LIMITS = ("--ulimit=nofile=20000:20000", "--ulimit=nproc=20000:20000")
 SECONDS = 180.0
 
@@ -44,13 +44,16 @@ def make_models(reference: str, directory: Path) -> None:
 
 
 @contextmanager
-def model_server(reference: str, environment: Mapping[str, str], *options: str) -> Iterator[tuple[str, str]]:
+def model_server(
+    reference: str, environment: Mapping[str, str], *options: str, command: Sequence[str] = ()
+) -> Iterator[tuple[str, str]]:
     """A server, with the rights that a pod has, once it is ready.
 
     Args:
         reference: of the image.
         environment: its settings.
         options: of `podman run`.
+        command: arguments of the entrypoint.
 
     Returns:
         URL, and the container's name.
@@ -59,7 +62,7 @@ def model_server(reference: str, environment: Mapping[str, str], *options: str) 
     settings = {"MODEL_SERVER_PORT": str(port), **environment}
     podman(
         "run", "--detach", f"--name={name}", "--network=host", "--read-only", "--tmpfs=/tmp", "--cap-drop=all",
-        *LIMITS, *options, *(f"--env={key}={value}" for key, value in settings.items()), reference,
+        *LIMITS, *options, *(f"--env={key}={value}" for key, value in settings.items()), reference, *command,
     )  # fmt: skip
     url = f"http://127.0.0.1:{port}"
     try:

@@ -64,7 +64,8 @@ def test_text_of_a_model_from_the_hub(
     assert [found[way] for way in same] == [first] * len(same)
     assert found["chat_streamed"] == found["inference_client_chat"] == found["chat"][1]
     assert (found["chat"][1] == first) == (model == "t5")
-    assert found["parts"] > 2
+    # the last part ends it; T5's random bytes are seldom whole characters
+    assert found["parts"] > (2 if model == "gpt2" else 1)
     assert found["refused"][2][1] == "context_length_exceeded"
     assert f"lab/{model}: " in log(name)
 
@@ -116,8 +117,10 @@ def test_embeddings_and_labels(start: ExitStack, reference: str, models: Path, a
 def test_too_little_memory_is_an_answer(start: ExitStack, reference: str, models: Path) -> None:
     """PyTorch's own error: the process may map 6 GiB, and attention to 20,000 tokens needs more."""
     settings = {"MODEL_SERVER_MODEL": "/models/t5", "MODEL_SERVER_INPUT_TOKENS": "100000"}
-    options = (f"--volume={models}:/models:ro", f"--ulimit=as={6 << 30}:{6 << 30}")
-    url, name = start.enter_context(model_server(reference, settings, *options))
+    volume, limited = f"--volume={models}:/models:ro", f"ulimit -v {6 << 20}; exec python3 -m model_server"
+    url, name = start.enter_context(
+        model_server(reference, settings, volume, "--entrypoint=/bin/sh", command=("-c", limited))
+    )
 
     def ask(words: int) -> requests.Response:
         body = {"model": "/models/t5", "prompt": "fox " * words, "max_tokens": 2}

@@ -10,7 +10,8 @@ from typing import Any
 from strata_bench.service_processes import Service, running
 from strata_bench.services import free_port
 
-TESTS = Path(__file__).parent
+PROGRAMS = Path(__file__).parent / "programs"
+"""What runs in the model server's environment or image, not in that of the tests."""
 SERVE = (
     "from model_server.litserve_transport import serve; from model_server.settings import Settings; "
     "from words_model import load; serve(Settings(), load)"
@@ -32,4 +33,4 @@ def serve_words(
 
 def words_environment(gate: Path) -> dict[str, str]:
     """Of a server of words."""
-    return {"MODEL_SERVER_MODEL": "words", "PYTHONPATH": str(TESTS), "GATE": str(gate)}
+    return {"MODEL_SERVER_MODEL": "words", "PYTHONPATH": str(PROGRAMS), "GATE": str(gate)}
