@@ -1,4 +1,4 @@
-"""A model that a member publishes to the site's hub, and that unmodified clients ask: it starts by the first request."""
+"""A model that a member publishes to the hub of the site, and that unmodified clients start and ask."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ files = {
     "generation_config.json": {
         "pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0, "suppress_tokens": [0, 1]},
     "tokenizer_config.json": {
-        "tokenizer_class": "PreTrainedTokenizerFast", "pad_token": "<pad>", "eos_token": "</s>", "model_max_length": 128},
+        "tokenizer_class": "PreTrainedTokenizerFast", "pad_token": "<pad>", "eos_token": "</s>",
+        "model_max_length": 128},
 }
 for name, content in files.items():
     (directory / name).write_text(json.dumps(content))

@@ -114,7 +114,8 @@ def test_other_services_and_tenants_are_told_of_it(
     lab: Path, lab_with: LabWith, values_of: ValuesOf, releases_of: Callable[..., dict[str, list[dict[str, Any]]]]
 ) -> None:
     content = yaml.safe_load(lab.read_text())
-    del content["platform"]["services"][SERVICE.key]
+    for key in (SERVICE.key, "inference"):
+        del content["platform"]["services"][key]
     file = lab_with(SERVICE)
     (without := file.with_name("without.yaml")).write_text(yaml.safe_dump(content))
     assert "HF_ENDPOINT" not in values_of(JUPYTERHUB, without)["singleuser"]["extraEnv"]

@@ -18,6 +18,7 @@ NAMES = {
     "dask_gateway": ("Dask clusters",),
     "htcondor": ("Batch jobs",),
     "hub_mirror": ("Hugging Face Hub",),
+    "inference": ("Models",),
     "jupyterhub": ("Notebooks",),
     "keycloak": ("Your account",),
     "ml_hub": ("Models (API)",),

@@ -156,6 +156,7 @@ def test_its_release_lists_every_service_that_a_person_can_use(
         "Hugging Face Hub": "HF_ENDPOINT=https://hub.lab.strata.test hf download MODEL",
         "Kubernetes": "kubectl get pods",
         "Measurements": 'curl --header "Authorization: Bearer $TOKEN" https://accounting.lab.strata.test/measurement',
+        "Models": "OPENAI_BASE_URL=https://inference.lab.strata.test/v1",
         "Models (API)": "https://ml-hub.lab.strata.test/v3/ml-hub/openapi.json",
         "Notebooks": "https://jupyter.lab.strata.test/",
         "Object storage": "aws --endpoint-url https://s3.lab.strata.test s3 ls s3://PROJECT",

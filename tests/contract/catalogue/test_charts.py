@@ -137,6 +137,8 @@ def test_it_is_clean(case: Case) -> None:
 def test_the_same_values_give_the_same_objects(case: Case) -> None:
     for file in sorted((directory(case) / "templates").iterdir()):
         actions = " ".join(re.findall(r"\{\{.*?\}\}", file.read_text(), re.DOTALL))
+        # the manifest repeats the scale of models, which is the API's: an upgrade does not stop them (decision 111)
+        actions = actions.replace('lookup "apps/v1" "Deployment" .root.Release.Namespace .name', "")
         assert not re.findall(r"\b(lookup|rand\w+|gen[A-Z]\w+|uuidv4|now)\b", actions), file.name
 
 

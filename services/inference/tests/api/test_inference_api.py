@@ -183,6 +183,7 @@ def test_more_requests_than_the_limit(start_api: StartApi, controller: Controlle
         assert ada.complete().status_code == 200
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("status", "text"),
     [
@@ -206,6 +207,7 @@ def test_a_start_that_fails(ada: Asker, api: Service, controller: Controller, st
     assert ada.complete().status_code == 200
 
 
+@pytest.mark.nightly
 def test_a_start_that_takes_too_long(start_api: StartApi, controller: Controller, token: Token) -> None:
     controller.status[DEPLOYMENT] = STARTING
     with start_api(INFERENCE_START_SECONDS="1") as service:
@@ -218,6 +220,7 @@ def test_a_start_that_takes_too_long(start_api: StartApi, controller: Controller
     assert controller.made == [DEPLOYMENT]
 
 
+@pytest.mark.nightly
 def test_a_deployment_that_is_missing(ada: Asker, api_server: ApiServer, upgrade: Upgrade) -> None:
     api_server.kubectl("-n", NAMESPACE, "delete", "deployment", DEPLOYMENT)
     try:
@@ -252,6 +255,7 @@ def test_idle_models_stop_and_start_again(
     assert controller.made == [DEPLOYMENT, DEPLOYMENT]
 
 
+@pytest.mark.nightly
 def test_a_new_process_stops_what_another_started(start_api: StartApi, controller: Controller, token: Token) -> None:
     with start_api() as service:
         assert Asker(service.url, token("research")).complete().status_code == 200
@@ -264,6 +268,7 @@ def test_a_new_process_stops_what_another_started(start_api: StartApi, controlle
         eventually(lambda: controller.replicas(DEPLOYMENT) == 0, SECONDS, "it is stopped")
 
 
+@pytest.mark.nightly
 def test_a_model_that_an_operator_stops(ada: Asker, controller: Controller) -> None:
     assert ada.complete().status_code == 200
     controller.scale(DEPLOYMENT, 0)
@@ -282,6 +287,7 @@ def test_an_upgrade_of_the_release_keeps_models_running(controller: Controller, 
     assert controller.replicas(DEPLOYMENT) == 0
 
 
+@pytest.mark.nightly
 def test_a_process_that_ends_answers_first(
     start_api: StartApi, controller: Controller, scripted: Scripted, token: Token
 ) -> None:
@@ -307,6 +313,7 @@ def test_streams_pass_as_they_come(ada: Asker, controller: Controller, scripted:
         assert b"".join(parts) == b"data: [DONE]\n\n"
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("options", "hidden"), [(None, True), ({"include_usage": False}, True), ({"include_usage": True}, False)]
 )
@@ -324,6 +331,7 @@ def test_tokens_of_streams_are_counted(
     eventually(lambda: metric(api, "inference_tokens_total", direction="out") == 7, SECONDS, "tokens are counted")
 
 
+@pytest.mark.nightly
 def test_a_stream_that_breaks_off_ends_with_an_error(ada: Asker, controller: Controller, scripted: Scripted) -> None:
     assert controller
     scripted.answer = (200, {**EVENTS, "Content-Length": "5000"}, [b'data: {"choices": [{}]}\n\n', b"break"])
@@ -331,6 +339,7 @@ def test_a_stream_that_breaks_off_ends_with_an_error(ada: Asker, controller: Con
     assert json.loads(last.removeprefix("data: "))["error"]["code"] == "broken_stream"
 
 
+@pytest.mark.nightly
 def test_answers_that_break_off(ada: Asker, controller: Controller, scripted: Scripted) -> None:
     assert controller
     scripted.answer = (200, {"Content-Type": "application/json", "Content-Length": "5000"}, [b"{", b"break"])
@@ -395,6 +404,7 @@ def test_bodies_that_cannot_be(ada: Asker, scripted: Scripted, controller: Contr
     assert not controller.made
 
 
+@pytest.mark.nightly
 def test_a_body_that_is_too_long(start_api: StartApi, controller: Controller, token: Token) -> None:
     with start_api(INFERENCE_BODY_BYTES="2000") as service:
         answer = Asker(service.url, token("research")).complete(prompt="x" * 2000)
@@ -410,6 +420,7 @@ def test_ids_that_are_none(ada: Asker, name: str) -> None:
     assert (answer.status_code, answer.json()["status"]) == (404, "error")
 
 
+@pytest.mark.nightly
 def test_the_api_answers_as_its_document_says(api: Service, token: Token) -> None:
     check_contract(f"{api.url}/v3/ml-hub/inference/openapi.json", token("none"))
 
