@@ -306,7 +306,8 @@ def test_site_without_a_batch_system_has_nothing_of_it(values_of: ValuesOf, site
     text = json.dumps(values).lower()
     assert "batch" not in text
     assert "condor" not in text
-    assert values["singleuser"]["extraEnv"].keys() == {"JUPYTERHUB_ACTIVITY_INTERVAL"}
+    own = {"JUPYTERHUB_ACTIVITY_INTERVAL", "HF_ENDPOINT", "HF_HUB_DISABLE_XET"}
+    assert values["singleuser"]["extraEnv"].keys() == own
 
 
 def test_notebooks_have_the_hubs_version() -> None:

@@ -32,7 +32,7 @@ class Kubelet:
         http: authorized session.
         ca: of the API server.
         states: by part of a pod's image: what its container does; a container of another runs.
-        busy: pods are neither bound nor ended while it is set.
+        turn: held while pods are bound and ended; a test that holds it stops that.
         created: names of the pods that were ever bound, with their UIDs.
     """
 
@@ -40,7 +40,7 @@ class Kubelet:
     http: requests.Session
     ca: Path
     states: dict[str, Object] = field(default_factory=dict)
-    busy: threading.Event = field(default_factory=threading.Event)
+    turn: threading.Lock = field(default_factory=threading.Lock)
     created: list[tuple[str, str]] = field(default_factory=list)
     ended: threading.Event = field(default_factory=threading.Event)
 
@@ -57,10 +57,9 @@ class Kubelet:
     def work(self) -> None:
         """Until the end."""
         while not self.ended.wait(0.05):
-            if self.busy.is_set():
-                continue
-            for pod in self.request("GET", "/api/v1/pods")["items"]:
-                self._serve(pod)
+            with self.turn:
+                for pod in self.request("GET", "/api/v1/pods")["items"]:
+                    self._serve(pod)
 
     def _serve(self, pod: Object) -> None:
         metadata = pod["metadata"]

@@ -186,11 +186,10 @@ def test_the_log_of_a_pod_that_a_drain_deletes_is_kept(
     with start_reconciler():
         alice.create("web1")
         alice.wait("web1", "AVAILABLE")
-        kubelet.busy.set()
-        api_server.kubectl("-n", "research", "delete", "pod", "pods-web1", "--wait=false")
-        moving = alice.wait("web1", "CREATING")
-        assert moving["status_container"]["message"] == "the pod is moving"
-        kubelet.busy.clear()
+        with kubelet.turn:
+            api_server.kubectl("-n", "research", "delete", "pod", "pods-web1", "--wait=false")
+            moving = alice.wait("web1", "CREATING")
+            assert moving["status_container"]["message"] == "the pod is moving"
         alice.wait("web1", "AVAILABLE")
         assert alice("GET", "/web1/logs").json()["result"]["logs"] == f"{hello}--- run 1 ---\n{hello}"
         assert alice("GET", "/web1/stop").status_code == 200
@@ -247,27 +246,26 @@ def test_a_pod_is_stopped_when_nothing_of_it_runs_and_starts_again_when_it_is_go
     with start_reconciler():
         alice.create("web1")
         alice.wait("web1", "AVAILABLE")
-        kubelet.busy.set()
-        assert alice("GET", "/web1/stop").status_code == 200
-        alice.wait("web1", "DELETING")
-        one = {"name": "main", "ready": False, "restartCount": 0, "image": "", "imageID": ""}
-        one["state"] = {"terminated": {"exitCode": 137, "reason": "Error"}}
-        patch = ("--subresource=status", "--type=merge", "-p", json.dumps({"status": {"containerStatuses": [one]}}))
+        with kubelet.turn:
+            assert alice("GET", "/web1/stop").status_code == 200
+            alice.wait("web1", "DELETING")
+            one = {"name": "main", "ready": False, "restartCount": 0, "image": "", "imageID": ""}
+            one["state"] = {"terminated": {"exitCode": 137, "reason": "Error"}}
+            patch = ("--subresource=status", "--type=merge", "-p", json.dumps({"status": {"containerStatuses": [one]}}))
 
-        def terminated() -> bool:
-            (pod,) = objects(api_server, "pods")
-            if "deletionTimestamp" not in pod["metadata"]:
-                return False
-            api_server.kubectl("-n", "research", "patch", "pod", "pods-web1", *patch)
-            return True
+            def terminated() -> bool:
+                (pod,) = objects(api_server, "pods")
+                if "deletionTimestamp" not in pod["metadata"]:
+                    return False
+                api_server.kubectl("-n", "research", "patch", "pod", "pods-web1", *patch)
+                return True
 
-        eventually(terminated, SECONDS, "Kubernetes deletes the pod")
-        alice.wait("web1", "STOPPED")
-        (before,) = objects(api_server, "pods")
-        assert not objects(api_server, BESIDE_PODS)
-        assert alice("GET", "/web1/start").status_code == 200
-        alice.wait("web1", "REQUESTED")
-        kubelet.busy.clear()
+            eventually(terminated, SECONDS, "Kubernetes deletes the pod")
+            alice.wait("web1", "STOPPED")
+            (before,) = objects(api_server, "pods")
+            assert not objects(api_server, BESIDE_PODS)
+            assert alice("GET", "/web1/start").status_code == 200
+            alice.wait("web1", "REQUESTED")
         alice.wait("web1", "AVAILABLE")
         (after,) = objects(api_server, "pods")
         assert before["metadata"]["uid"] != after["metadata"]["uid"]

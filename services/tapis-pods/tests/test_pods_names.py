@@ -283,16 +283,13 @@ def test_names_of_pods_that_do_not_run_show_their_state(
         alice.create("absent", image=IMAGE.replace("site/web", "open/absent"))
         alice.create("inner", networking={"default": {"protocol": "local_only", "port": 1}}, status_requested="OFF")
         alice.wait("absent", "ERROR")
-        kubelet.busy.set()
-        try:
+        with kubelet.turn:
             alice.create("slow")
             alice.wait("slow", "CREATING")
             for name, text in (("calm", "is stopped"), ("absent", "has failed"), ("slow", "is starting")):
                 # as long as Traefik has not followed yet
                 eventually(lambda name=name, text=text: text in ask(controller, name)[2], SECONDS, f"{name} {text}")  # type: ignore[misc]
                 assert ask(controller, name)[0] == 503
-        finally:
-            kubelet.busy.clear()
         for method, path in (("POST", "/"), ("GET", "/v3/pods"), ("DELETE", "/v3/pods/calm"), ("HEAD", "/a?b=c")):
             status, headers, body = ask(controller, "calm", "", method, path, f"X-Tapis-Token: {alice.token}")
             assert (status, headers["cache-control"]) == (503, "no-store")

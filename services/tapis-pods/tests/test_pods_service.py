@@ -47,6 +47,10 @@ def test_tenants_have_their_quota_images_and_gpus(values_of: ValuesOf, lab_with:
             "node_selector": {"strata.dev/pool": "gpu", "strata.dev/accelerator.v100": "true"},
             "tolerations": [{"key": "nvidia.com/gpu", "operator": "Equal", "value": "present", "effect": "NoSchedule"}],
         },
+        "environment": {
+            "HF_ENDPOINT": "http://hub-mirror-inside.strata-system.svc:8081",
+            "HF_HUB_DISABLE_XET": "1",
+        },
     }
     assert teaching["images"] == ["registry.example.org/site/web"]
     assert "gpus" not in teaching
