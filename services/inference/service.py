@@ -26,6 +26,7 @@ from strata.models.finding import Finding, duplicates
 from strata.models.types import Count, DnsLabel, Size
 
 if TYPE_CHECKING:
+    from strata.catalogue.needs.inference import InferenceServer
     from strata.models import Site
     from strata.models.yaml_events import KeyPath
 
@@ -128,8 +129,19 @@ def check(settings: Inference, site: Site, _: Path) -> Iterator[Finding]:
                 yield Finding((*at, number), "is not in platform.tenants", fix, (TENANTS_KEY,))
 
 
+def _tenants(site: Site, model: ServedModel) -> tuple[str, ...]:
+    return model.tenants or tuple(tenant.name for tenant in site.platform.tenants)
+
+
+def server(site: Site) -> InferenceServer:
+    """The site's inference server, for services that tell users of it."""
+    settings = SERVICE.of(site)
+    assert settings is not None, "only services of the site are asked"
+    models = {model.id: _tenants(site, model) for model in settings.models}
+    return InferenceServer(f"https://{API.host(site)}{API.path}", models)
+
+
 def _model(context: ServiceContext[Inference], model: ServedModel) -> Values:
-    tenants = model.tenants or tuple(tenant.name for tenant in context.site.platform.tenants)
     found: Values = {
         "id": model.id,
         "name": model.object_name,
@@ -137,7 +149,7 @@ def _model(context: ServiceContext[Inference], model: ServedModel) -> Values:
         "accelerator": model.accelerator,
         "cpu": model.cpu,
         "memory": f"{model.memory.mebibytes}Mi",
-        "tenants": list(tenants),
+        "tenants": list(_tenants(context.site, model)),
         "idleSeconds": 60 * model.idle,
     }
     if model.accelerator == "gpu":
@@ -184,4 +196,11 @@ def values(context: ServiceContext[Inference]) -> Values:
     }
 
 
-SERVICE = Service(folder=Path(__file__).parent, settings=Inference, needs=needs, check=check, values=values)
+SERVICE = Service(
+    folder=Path(__file__).parent,
+    settings=Inference,
+    needs=needs,
+    check=check,
+    values=values,
+    inference_server=server,
+)

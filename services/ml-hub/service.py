@@ -12,7 +12,17 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
-from strata.catalogue.needs import ApiPath, Audience, Database, Hostname, HuggingFace, Metrics, Need, Priority
+from strata.catalogue.needs import (
+    ApiPath,
+    Audience,
+    Database,
+    Hostname,
+    HuggingFace,
+    Inference,
+    Metrics,
+    Need,
+    Priority,
+)
 from strata.catalogue.service import Service, ServiceContext, Values
 from strata.models.base import Model, Unit
 from strata.models.files import is_file
@@ -31,6 +41,7 @@ METRICS = Metrics(9464)
 PRIORITY = Priority("platform")
 MIRROR = HuggingFace(f"app.kubernetes.io/name={Path(__file__).parent.name}")
 """Cards and names of files, unless the site names another endpoint."""
+INFERENCE = Inference()
 API = ApiPath(health_path="/v3/ml-hub/openapi.json", paths=("/v3/ml-hub",))
 PUBLIC_HUB = "https://huggingface.co"
 CATALOGUE_KEY: KeyPath = ("platform", "services", "ml_hub", "catalogue", "file")
@@ -108,8 +119,10 @@ def _hostname(settings: MlHub) -> Hostname:
 
 
 def needs(settings: MlHub) -> tuple[Need[Any], ...]:
-    """Its database, the site's tokens, a name, a path of the API, the mirror of the Hub, metrics, priority."""
-    return (DATABASE, AUDIENCE, METRICS, PRIORITY, MIRROR, _hostname(settings), API)
+    """Its database, the site's tokens, a name, a path of the API, the mirror of the Hub, the inference server, metrics,
+    priority.
+    """
+    return (DATABASE, AUDIENCE, METRICS, PRIORITY, MIRROR, INFERENCE, _hostname(settings), API)
 
 
 def check(settings: MlHub, _: Site, directory: Path) -> Iterator[Finding]:
@@ -153,6 +166,7 @@ def values(context: ServiceContext[MlHub]) -> Values:
         "issuer": {"url": issuer.url, "audience": issuer.audience},
         "catalogue": _catalogue(context),
         "hub": _hub(context),
+        "inference": _inference(context),
         "ingress": {**context.provide(_hostname(hub)), "api": context.provide(API)},
         "podAnnotations": dict(metrics.annotations),
         "networkPolicy": {
@@ -188,6 +202,13 @@ def _hub(context: ServiceContext[MlHub]) -> Values:
     if catalogue.ca_file is not None:
         found["ca"] = context.read(dotted((*CATALOGUE_KEY[:-1], "ca_file")), Path(catalogue.ca_file))
     return found
+
+
+def _inference(context: ServiceContext[MlHub]) -> Values:
+    server = context.provide(INFERENCE)
+    if server is None:
+        return {}
+    return {"url": server.url, "models": {name: list(tenants) for name, tenants in server.models.items()}}
 
 
 def check_catalogue(file: Path) -> None:

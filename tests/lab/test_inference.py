@@ -104,9 +104,10 @@ while True:
 chunks = list(client.chat.completions.create(
     model=model, messages=[{"role": "user", "content": "the fox"}], max_tokens=5, stream=True))
 headers = {"X-Tapis-Token": token}
-tapis = f"{os.environ['API']}/v3/ml-hub/inference"
-listed = httpx2.get(tapis, headers=headers, timeout=60).json()["result"]
-asked = httpx2.post(f"{tapis}/{model}", json={"prompt": "the fox"}, headers=headers, timeout=300)
+tapis = f"{os.environ['API']}/v3/ml-hub"
+listed = httpx2.get(f"{tapis}/inference", headers=headers, timeout=60).json()["result"]
+told = httpx2.get(f"{tapis}/models/{model}/inference", headers=headers, timeout=60).json()["result"]
+asked = httpx2.post(told["inference_endpoint"], json={"prompt": "the fox"}, headers=headers, timeout=300)
 print(json.dumps({
     "models": [one.id for one in client.models.list()],
     "tokens": first.usage.completion_tokens,

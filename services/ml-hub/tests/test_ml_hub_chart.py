@@ -135,7 +135,9 @@ def test_settings_are_those_that_the_service_reads(helm: Helm, values: Values) -
         "ca": values["database"]["ca"],
     }
     values["hub"] = {"url": "https://hub.example.org", "publicUrl": "https://h.org", "ca": values["database"]["ca"]}
+    values["inference"] = {"url": "https://api.example.org/v3/ml-hub/inference", "models": {"a/b": ["research"]}}
     data = helm.template(CHART, values)["ConfigMap", "ml-hub-settings"]["data"]
+    assert json.loads(data["ML_HUB_INFERENCE_MODELS"]) == {"a/b": ["research"]}
     fields = setting_names()
     assert {name.removeprefix("ML_HUB_").lower() for name in data} <= fields
     container = helm.template(CHART, values)["Deployment", CHART]["spec"]["template"]["spec"]["containers"][0]

@@ -32,6 +32,7 @@ const api = (kind, apiKey) => {
   // the errors that the clients' types describe
   const refused = await api("models", TOKEN).getModelInferenceServer({ modelId: process.env.MODEL }).catch((e) => e);
   found.inference = clients.models.RespModelServerErrorFromJSON(await refused.json());
+  found.server = await api("models", process.env.MEMBER).getModelInferenceServer({ modelId: process.env.MODEL });
   const without = await api("datasets").listDatasets().catch((e) => e);
   found.unauthorized = [without.status, clients.datasets.RespErrorFromJSON(await without.json())];
   console.log(JSON.stringify(found));
@@ -57,6 +58,7 @@ LISTS: dict[str, tuple[str, dict[str, str], Holds]] = {
         "datasets", {"sizeCategory": "10K<n<100K"}, lambda r: "10K<n<100K" in r["size_categories"],
     ),
 }  # fmt: skip
+SERVER = "https://api.example.org/v3/ml-hub/inference"
 ONE = ("getModel", "downloadModel", "getModelCard", "getDataset", "downloadDataset", "getDatasetCard")
 
 
@@ -75,9 +77,16 @@ def calls() -> list[tuple[str, str, dict[str, str]]]:
 def answers(start_hub: StartHub, hub_environment: dict[str, str], issuer: Issuer) -> dict[str, Any]:
     """What the clients understood, by method."""
     with running_hub(furnished()) as fake:
-        settings = {"ML_HUB_HUB_ENDPOINT": fake.url, "ML_HUB_HUB_FRESH_SECONDS": "0"}
+        settings = {
+            "ML_HUB_HUB_ENDPOINT": fake.url,
+            "ML_HUB_HUB_FRESH_SECONDS": "0",
+            "ML_HUB_INFERENCE_URL": SERVER,
+            "ML_HUB_INFERENCE_MODELS": json.dumps({MODEL: ["research"]}),
+        }
         with start_hub({**hub_environment, **settings}) as service:
-            variables = {"BASE": service.url, "TOKEN": issuer.token(), "MODEL": MODEL, "CALLS": json.dumps(calls())}
+            tokens = {"TOKEN": issuer.token(groups=["/tenants/teaching"])}
+            tokens["MEMBER"] = issuer.token(groups=["/tenants/research"])
+            variables = {"BASE": service.url, "MODEL": MODEL, "CALLS": json.dumps(calls()), **tokens}
             done = run_javascript(SCRIPT, **variables)
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
@@ -122,6 +131,16 @@ def test_downloads_and_cards(answers: dict[str, Any]) -> None:
         "model_card": CARD.partition("---\n\n")[2],
     }
     assert answers["getDatasetCard"]["result"]["dataset_card"] == "# GSM8K\n"
+
+
+def test_members_are_told_where_to_ask_a_model(answers: dict[str, Any]) -> None:
+    assert answers["server"]["status"] == "success"
+    assert answers["server"]["result"] == {
+        "model_id": MODEL,
+        "inference_endpoint": f"{SERVER}/{MODEL}",
+        "prompt_example": INFO["widgetData"],
+        "transformers_info": INFO["transformersInfo"],
+    }
 
 
 def test_errors_are_those_of_the_clients_types(answers: dict[str, Any]) -> None:

@@ -109,6 +109,21 @@ def test_the_sites_mirror_has_cards_and_files(
     assert values_of(SERVICE, with_catalogue(lab, tmp_path, named, mirror=True))["hub"] == {"url": named["endpoint"]}
 
 
+def test_models_of_the_sites_inference_server(lab: Path, tmp_path: Path, values_of: ValuesOf) -> None:
+    file = with_catalogue(lab, tmp_path, {"file": "catalogue.json"}, mirror=True)
+    assert values_of(SERVICE, file)["inference"] == {}
+    content = yaml.safe_load(file.read_text())
+    tenant = content["platform"]["tenants"][0]["name"]
+    models = [{"id": "google/flan-t5-large", "memory": "4 GiB", "tenants": [tenant]}, {"id": "tiny", "memory": "1 GiB"}]
+    content["platform"]["services"]["inference"] = {"models": models}
+    file.write_text(yaml.safe_dump(content))
+    tenants = [one["name"] for one in content["platform"]["tenants"]]
+    assert values_of(SERVICE, file)["inference"] == {
+        "url": "https://api.lab.strata.test/v3/ml-hub/inference",
+        "models": {"google/flan-t5-large": [tenant], "tiny": tenants},
+    }
+
+
 def test_the_public_hub_is_that_of_a_catalogue_without_a_file(lab: Path, tmp_path: Path, values_of: ValuesOf) -> None:
     values = values_of(SERVICE, with_catalogue(lab, tmp_path, {"hugging_face": 10}))
     assert values["hub"] == {"url": "https://huggingface.co"}

@@ -11,6 +11,7 @@ from strata.catalogue.needs.base import Need
 from strata.catalogue.needs.batch_queue import BatchServer
 from strata.catalogue.needs.dask_clusters import DaskServer
 from strata.catalogue.needs.hugging_face import HubServer
+from strata.catalogue.needs.inference import InferenceServer
 from strata.catalogue.needs.metrics_query import MetricsServer
 from strata.catalogue.service import Service
 
@@ -73,4 +74,12 @@ def hub_server(site: Site) -> HubServer | None:
     for service in installed(site):
         if service.hub_server is not None:
             return service.hub_server(site)
+    return None
+
+
+def inference_server(site: Site) -> InferenceServer | None:
+    """What users ask models by; None where no service has any."""
+    for service in installed(site):
+        if service.inference_server is not None:
+            return service.inference_server(site)
     return None

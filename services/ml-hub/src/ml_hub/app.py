@@ -26,5 +26,6 @@ API = Api(
 def create_app(settings: Settings) -> FastAPI:
     """The API."""
     made = app.create_app(API, settings)
+    made.state.settings = settings
     made.state.hub = Hub(settings)
     return made

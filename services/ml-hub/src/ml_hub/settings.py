@@ -50,8 +50,16 @@ class Settings(DatabaseSettings, ServeSettings):
     hub_cache_bytes: Annotated[int, Field(ge=1)] = Field(
         default=256 * 2**20, description="Limit for what is stored of the hub; the oldest leaves first."
     )
+    inference_url: HttpUrl | None = Field(
+        default=None, description="URL of the inference server; the id of a model follows. Unset: there is none."
+    )
+    inference_models: dict[str, frozenset[str]] = Field(
+        default_factory=dict, description="JSON: by id of a model, the tenants whose members may ask it."
+    )
 
     @model_validator(mode="after")
     def _check_hub(self) -> Self:
         self.check_files("hub_ca_file")
+        if self.inference_models and self.inference_url is None:
+            raise ValueError(f"{self.variable('inference_models')} needs {self.variable('inference_url')}")
         return self

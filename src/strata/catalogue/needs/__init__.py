@@ -12,6 +12,7 @@ from strata.catalogue.needs.database import Database
 from strata.catalogue.needs.front_page import FrontPageEntry
 from strata.catalogue.needs.hostname import Hostname
 from strata.catalogue.needs.hugging_face import HuggingFace
+from strata.catalogue.needs.inference import Inference
 from strata.catalogue.needs.metrics import Metrics
 from strata.catalogue.needs.metrics_query import MetricsQuery
 from strata.catalogue.needs.namespace import Namespace, TenantNamespaces
@@ -34,6 +35,7 @@ __all__ = [
     "FrontPageEntry",
     "Hostname",
     "HuggingFace",
+    "Inference",
     "Metrics",
     "MetricsQuery",
     "Namespace",

@@ -117,6 +117,15 @@ class DatasetCard(Response):
     dataset_card: str = Field(description="Markdown.")
 
 
+class ModelServer(Response):
+    """The inference server of a model."""
+
+    model_id: str
+    inference_endpoint: str = Field(description="URL that takes {prompt}, with the same token.")
+    prompt_example: list[dict[str, Any]] = Field(description="Examples of input that the hub has.")
+    transformers_info: TransformersInfo
+
+
 class InferencePossible(Response):
     """Why no inference server responds for a model."""
 
