@@ -115,6 +115,16 @@ class Batches(Row):
     ends: datetime
 
 
+class ModelUse(Row):
+    """What members of a tenant asked a model: requests that it answered, and their tokens."""
+
+    tenant: str
+    model: str
+    requests: int
+    tokens_in: int
+    tokens_out: int
+
+
 class Sessions(Row):
     """Notebooks in a month."""
 
@@ -139,6 +149,7 @@ class Answers(Row):
     one_card_tasks: tuple[OneCardTasks, ...]
     batches: tuple[Batches, ...]
     sessions: tuple[Sessions, ...]
+    models: tuple[ModelUse, ...]
 
 
 RowT = TypeVar("RowT", bound=Row)
@@ -152,12 +163,16 @@ def incomplete_before(connection: Connection, start: datetime) -> datetime | Non
         start: of the window.
     """
     with connection.cursor() as cursor:
-        # a site that was last brought up by an earlier release has no such table
-        if cursor.execute("SELECT to_regclass('removed')").fetchone() == (None,):
+        if not _has(connection, "removed"):
             return None
         cursor.execute("SELECT max(before) FROM removed WHERE record <> 'measurements' AND before > %s", (start,))
         row = cursor.fetchone()
     return row[0] if row else None
+
+
+def _has(connection: Connection, table: str) -> bool:
+    """Whether the site was brought up by a release that has a table."""
+    return connection.execute("SELECT to_regclass(%s)", (table,)).fetchone() != (None,)
 
 
 def ask(
@@ -200,6 +215,7 @@ def ask(
             one_card_tasks=rows(OneCardTasks, "one_card_tasks", "level DESC, tenant NULLS LAST, kind", *window),
             batches=rows(Batches, "batches", "starts, tenant, username, batch", *window),
             sessions=rows(Sessions, "sessions", "month", *window),
+            models=rows(ModelUse, "models", "tenant, model", *window) if _has(connection, "model_usage") else (),
         )
 
 

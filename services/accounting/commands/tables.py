@@ -44,6 +44,7 @@ def tables(answers: Answers) -> tuple[Answer, ...]:
         _work(answers, "job", "Batch jobs, which ran inside pods of kind batch"),
         _batches(answers),
         _one_card(answers),
+        _models(answers),
     )
 
 
@@ -172,6 +173,11 @@ def _one_card(answers: Answers) -> Answer:
         "95 % used ≤ GiB",
     )
     return Answer("How far could CPU and memory of a task with one card shrink?", columns, rows)
+
+
+def _models(answers: Answers) -> Answer:
+    rows = tuple((row.tenant, row.model, row.requests, row.tokens_in, row.tokens_out) for row in answers.models)
+    return Answer("Models that were asked", ("tenant", "model", "requests", "tokens in", "tokens out"), rows)
 
 
 def percent(part: float, whole: float) -> float | None:

@@ -14,6 +14,7 @@ SLOT = timedelta(minutes=5)
 SLOTS_PER_HOUR = 12
 YEAR_START = datetime(2025, 1, 1, tzinfo=UTC)
 YEAR_END = datetime(2026, 1, 1, tzinfo=UTC)
+MODEL = "research/keywords"
 GIB = 2**30
 TENANTS = ("astro", "bio", "chem", "hep", "meteo")
 HOURS = 24 * 365
@@ -202,3 +203,13 @@ def load(connection: psycopg.Connection[Any], year: Year) -> None:
             [(card, at(hour * SLOTS_PER_HOUR), "node-1", joules) for card, hour, joules in year.energy],
         )
     connection.execute("ANALYZE")
+
+
+def load_models(connection: psycopg.Connection[Any]) -> None:
+    """Writes that two tenants asked MODEL at noon of each day: 2 requests, 30 tokens in, 10 out."""
+    connection.execute(
+        "INSERT INTO model_usage (hour, model, tenant, requests, tokens_in, tokens_out) "
+        "SELECT noon, %s, tenant, 2, 30, 10 FROM unnest(ARRAY['bio', 'hep']) AS tenant, "
+        "generate_series(%s::timestamptz, %s, interval '24 hours') AS noon",
+        (MODEL, YEAR_START + timedelta(hours=12), YEAR_END),
+    )

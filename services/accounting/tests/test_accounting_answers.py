@@ -18,7 +18,7 @@ from strata_services.accounting.commands.page import render_page
 from strata_services.accounting.commands.tables import tables, write_csv
 from strata_services.accounting.service import ServiceUnits
 
-from .made_up_year import YEAR_END, YEAR_START, Year, load, make_year
+from .made_up_year import MODEL, YEAR_END, YEAR_START, Year, load, load_models, make_year
 from .records import migrated_database
 from .reference import Reference
 
@@ -53,6 +53,7 @@ def connection(
 ) -> psycopg.Connection[Any]:
     connection = migrated_database(postgresql, f"accounting_{users}_users", tmp_path_factory.mktemp("year")).connect()
     load(connection, year)
+    load_models(connection)
     return connection
 
 
@@ -154,12 +155,20 @@ def test_energy(answers: Answers, reference: Reference) -> None:
     assert sum(row.kwh for row in answers.energy) == close(reference.energy())
 
 
+def test_models(answers: Answers) -> None:
+    noons = (YEAR_START + timedelta(days=day, hours=12) for day in range(365))
+    days = sum(answers.start <= noon < answers.end for noon in noons)
+    expected = [(tenant, MODEL, 2 * days, 30 * days, 10 * days) for tenant in ("bio", "hep") if days]
+    assert [(r.tenant, r.model, r.requests, r.tokens_in, r.tokens_out) for r in answers.models] == expected
+
+
 def test_one_tenant_gets_its_part(connection: psycopg.Connection[Any], answers: Answers) -> None:
     own = ask(connection, "made-up", answers.start, answers.end, "hep", UNITS)
     assert_same(own.allocation, [r for r in answers.allocation if r.holder == "hep"])
     assert_same(own.utilisation, [r for r in answers.utilisation if r.tenant == "hep"])
     assert_same(own.work, [r for r in answers.work if r.tenant == "hep"])
     assert_same(own.one_card_tasks, [r for r in answers.one_card_tasks if r.tenant == "hep"])
+    assert own.models == tuple(r for r in answers.models if r.tenant == "hep")
     assert own.energy == ()
 
 

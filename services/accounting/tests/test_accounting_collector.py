@@ -37,7 +37,7 @@ def database(postgresql: PostgreSQL, tmp_path_factory: pytest.TempPathFactory) -
 @pytest.fixture
 def connection(database: Records) -> Iterator[Connection]:
     with database.connect() as found:
-        found.execute("TRUNCATE pod, pod_usage, node, collection, card_energy")
+        found.execute("TRUNCATE pod, pod_usage, node, collection, card_energy, model_usage")
         yield found
 
 
@@ -260,6 +260,15 @@ class Prometheus:
         }.items():
             if metric in query:
                 return [{"metric": labels, "value": [at, value]} for labels in (named, other)]
+        for metric, value in {
+            "inference_model_requests_total": "2.9",
+            'inference_tokens_total{direction="in"': "40.3",
+            'inference_tokens_total{direction="out"': "12",
+        }.items():
+            if metric in query:
+                asked = {"model": "research/words", "tenant": "research"}
+                never = {"model": "research/words", "tenant": "teaching"}
+                return [{"metric": asked, "value": [at, value]}, {"metric": never, "value": [at, "0"]}]
         assert "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION" in query
         return [{"metric": {"UUID": "GPU-1", "Hostname": "gpu-1"}, "value": [at, "3600000"]}]
 
@@ -307,10 +316,12 @@ def test_usage_is_recorded_by_the_hour(
     assert one(connection, "SELECT card, hour, node, joules FROM card_energy") == (
         "GPU-1", prometheus.hour, "gpu-1", 3600.0,
     )  # fmt: skip
+    used = connection.execute("SELECT hour, model, tenant, requests, tokens_in, tokens_out FROM model_usage")
+    assert used.fetchall() == [(prometheus.hour, "research/words", "research", 3, 40, 12)]
     queries, watches = prometheus.queries, cluster.watches
     with collecting(ACCOUNTING_PROMETHEUS_URL=prometheus.url):
         until(lambda: cluster.watches > watches)  # so that the queries before it are over
-        assert prometheus.queries - queries <= 5, "only hours that are new are asked for"
+        assert prometheus.queries - queries <= 8, "only hours that are new are asked for"
 
 
 def test_a_prometheus_that_fails_does_not_stop_the_rest(

@@ -15,7 +15,7 @@ from strata_bench.services import PostgreSQL, service_python
 from strata_services.accounting.commands.answers import ask, incomplete_before
 from strata_services.accounting.service import Accounting, ServiceUnits
 
-from .made_up_year import YEAR_END, YEAR_START, load, make_year
+from .made_up_year import YEAR_END, YEAR_START, load, load_models, make_year
 from .records import Records, migrated_database
 
 SEED = 20261124
@@ -33,6 +33,7 @@ def records(postgresql: PostgreSQL, tmp_path_factory: pytest.TempPathFactory) ->
 def connection(records: Records) -> psycopg.Connection[Any]:
     connection = records.connect()
     load(connection, make_year(SEED, users=18))
+    load_models(connection)
     return connection
 
 
@@ -68,6 +69,7 @@ def test_answers_about_what_is_kept_do_not_change(connection: psycopg.Connection
     for table, column, limit in (
         ("pod_usage", "hour", USAGE),
         ("card_energy", "hour", USAGE),
+        ("model_usage", "hour", USAGE),
         ("pod", "ends", RECORDS),
     ):
         (oldest,) = connection.execute(f"SELECT min({column}) FROM {table}").fetchall()[0]  # noqa: S608  # of the test

@@ -14,10 +14,11 @@ import pytest
 
 from strata_bench.services import PostgreSQL, service_commands
 
-from .made_up_year import load, make_year
+from .made_up_year import load, load_models, make_year
 from .records import MIGRATIONS, Records, empty_database, migrated_database
 
-TABLES = ("collection", "instance", "node", "pod", "pod_usage", "card_energy", "job", "reader", "schema_version")
+TABLES = ("collection", "instance", "node", "pod", "pod_usage", "card_energy", "model_usage", "job",
+          "reader", "schema_version")  # fmt: skip
 VERSIONS = sorted(MIGRATIONS.glob("*.sql"))
 
 
@@ -112,6 +113,7 @@ def guarded(postgresql: PostgreSQL, tmp_path_factory: pytest.TempPathFactory) ->
         postgresql.sql(f"CREATE ROLE {role} LOGIN PASSWORD '{role}-password'")
     with records.connect() as owner:
         load(owner, make_year(11, users=20, days=10))
+        load_models(owner)
         owner.execute("INSERT INTO reader VALUES ('reader_hep', 'hep'), ('reader_bio', 'bio')")
     return records
 
@@ -150,6 +152,7 @@ def test_a_tenant_sees_its_own_rows_through_every_way(guarded: Records, hep: psy
     assert tenants(hep, "SELECT tenant FROM one_card_tasks(YEAR)") == {"hep"}
     assert tenants(hep, "SELECT tenant FROM idle_cards(YEAR)") <= {"hep"}
     assert tenants(hep, "SELECT tenant FROM reader") == {"hep"}
+    assert tenants(hep, "SELECT tenant FROM models(YEAR)") == {"hep"}
 
 
 def test_asking_for_another_tenant_finds_nothing(hep: psycopg.Connection[Any]) -> None:
@@ -163,6 +166,8 @@ def test_asking_for_another_tenant_finds_nothing(hep: psycopg.Connection[Any]) -
         "SELECT 1 FROM who_does_what WHERE tenant IS DISTINCT FROM 'hep'",
         "SELECT 1 FROM node",
         "SELECT 1 FROM card_energy",
+        "SELECT 1 FROM models(YEAR, 'bio')",
+        "SELECT 1 FROM model_usage WHERE tenant <> 'hep'",
         "SELECT 1 FROM collection",
     ):
         assert tenants(hep, query) == set(), query

@@ -1,7 +1,8 @@
-"""Usage of pods and energy of cards by the hour, from Prometheus."""
+"""Usage of pods and models and energy of cards by the hour, from Prometheus."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from accounting import store
@@ -24,6 +25,12 @@ _BY_POD = {
 _ENERGY = "increase((max by (UUID, Hostname) (DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION))[1h:1m])"
 """Millijoules; each pod that holds the card, and each of its MIG instances, has a series with the count of the card."""
 
+_BY_MODEL = {
+    "requests": 'sum by (model, tenant) (increase(inference_model_requests_total{status=~"2.."}[1h]))',
+    "tokens_in": 'sum by (model, tenant) (increase(inference_tokens_total{direction="in"}[1h]))',
+    "tokens_out": 'sum by (model, tenant) (increase(inference_tokens_total{direction="out"}[1h]))',
+}
+
 # of pods with one name in one hour, as of a StatefulSet, the one that ran longest
 _UPSERT = """
 INSERT INTO pod_usage (uid, hour, cpu_seconds, memory_bytes_mean, memory_bytes_peak, card_busy_seconds)
@@ -45,6 +52,12 @@ ON CONFLICT (uid, hour) DO UPDATE SET
 _UPSERT_ENERGY = """
 INSERT INTO card_energy (card, hour, node, joules) VALUES (%s, %s, %s, %s)
 ON CONFLICT (card, hour) DO UPDATE SET node = EXCLUDED.node, joules = EXCLUDED.joules
+"""
+
+_UPSERT_MODEL = """
+INSERT INTO model_usage (hour, model, tenant, requests, tokens_in, tokens_out) VALUES (%s, %s, %s, %s, %s, %s)
+ON CONFLICT (hour, model, tenant) DO UPDATE SET
+    requests = EXCLUDED.requests, tokens_in = EXCLUDED.tokens_in, tokens_out = EXCLUDED.tokens_out
 """
 
 
@@ -84,11 +97,8 @@ def record_hour(connection: Connection, url: str, hour: datetime) -> None:
     Raises:
         NoAnswer: nothing was recorded.
     """
-    pods: dict[tuple[str, str], dict[str, float]] = {}
-    for name, expression in _BY_POD.items():
-        for series in query(url, expression, seconds=TIMEOUT_SECONDS, at=hour + HOUR):
-            labels = series.metric
-            pods.setdefault((labels.get("namespace", ""), labels.get("pod", "")), {})[name] = series.value[1]
+    pods = _read(url, hour, _BY_POD, ("namespace", "pod"))
+    models = _read(url, hour, _BY_MODEL, ("model", "tenant"))
     rows = [
         {"namespace": namespace, "pod": pod, "hour": hour, "cards_busy": None, **usage}
         for (namespace, pod), usage in sorted(pods.items())
@@ -99,7 +109,22 @@ def record_hour(connection: Connection, url: str, hour: datetime) -> None:
         for series in query(url, _ENERGY, seconds=TIMEOUT_SECONDS, at=hour + HOUR)
         if "UUID" in series.metric
     ]
+    # Prometheus extrapolates to the ends of the hour
+    used = [(hour, *key, *(round(use.get(name, 0)) for name in _BY_MODEL)) for key, use in sorted(models.items())]
     with connection.transaction(), connection.cursor() as cursor:
         cursor.executemany(_UPSERT, rows)
         cursor.executemany(_UPSERT_ENERGY, energy)
+        cursor.executemany(_UPSERT_MODEL, [row for row in used if any(row[3:])])
         store.write_seen(connection, SOURCE, hour + HOUR)
+
+
+def _read(
+    url: str, hour: datetime, expressions: Mapping[str, str], labels: tuple[str, str]
+) -> dict[tuple[str, str], dict[str, float]]:
+    """Values of an hour by two labels, each by the name of its expression."""
+    found: dict[tuple[str, str], dict[str, float]] = {}
+    for name, expression in expressions.items():
+        for series in query(url, expression, seconds=TIMEOUT_SECONDS, at=hour + HOUR):
+            first, second = (series.metric.get(label, "") for label in labels)
+            found.setdefault((first, second), {})[name] = series.value[1]
+    return found

@@ -18,7 +18,7 @@ class Retention:
     """For how long records are kept, in months; the current one is not counted.
 
     Args:
-        usage: usage of pods by the hour, and energy of cards.
+        usage: usage of pods and models by the hour, and energy of cards.
         records: pods, jobs, instances and nodes, from their end on.
         measurements: those of users; None: for ever.
     """

@@ -24,3 +24,9 @@ class Counts:
             buckets=START_SECONDS,
             registry=registry,
         )
+
+    def begin(self, model: str, tenant: str) -> None:
+        """Makes series of a model at 0: Prometheus sees no increase in the first value of a series."""
+        self.requests.labels(model, tenant, "200")
+        for direction in ("in", "out"):
+            self.tokens.labels(model, tenant, direction)

@@ -69,6 +69,8 @@ class Runtime:
         self._starting: asyncio.Task[None] | None = None
         # of changes of the scale: without it, a stop could overtake the start after it
         self._scaling = asyncio.Lock()
+        for tenant in model.tenants:
+            counts.begin(model.id, tenant)
         counts.in_hand.labels(model.id).set_function(lambda: float(self._in_hand))
 
     @asynccontextmanager
