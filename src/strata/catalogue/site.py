@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from strata.catalogue.discovery import load
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from strata.models import Site
 
 NeedT = TypeVar("NeedT", bound=Need[Any])
+ServerT = TypeVar("ServerT")
 
 
 def installed(site: Site) -> tuple[Service[Any], ...]:
@@ -55,31 +56,25 @@ def metrics_server(site: Site) -> MetricsServer | None:
 
 def batch_server(site: Site) -> BatchServer | None:
     """What takes batch jobs; None where no service does."""
-    for service in installed(site):
-        if service.batch_server is not None:
-            return service.batch_server(site)
-    return None
+    return _described(site, lambda service: service.batch_server)
 
 
 def dask_server(site: Site) -> DaskServer | None:
     """What starts Dask clusters for users; None where no service does."""
-    for service in installed(site):
-        if service.dask_server is not None:
-            return service.dask_server(site)
-    return None
+    return _described(site, lambda service: service.dask_server)
 
 
 def hub_server(site: Site) -> HubServer | None:
     """What mirrors the Hugging Face Hub for pods; None where no service does."""
-    for service in installed(site):
-        if service.hub_server is not None:
-            return service.hub_server(site)
-    return None
+    return _described(site, lambda service: service.hub_server)
 
 
 def inference_server(site: Site) -> InferenceServer | None:
     """What users ask models by; None where no service has any."""
-    for service in installed(site):
-        if service.inference_server is not None:
-            return service.inference_server(site)
-    return None
+    return _described(site, lambda service: service.inference_server)
+
+
+def _described(site: Site, part: Callable[[Service[Any]], Callable[[Site], ServerT] | None]) -> ServerT | None:
+    """What the first service with that part says of itself."""
+    found = (describe(site) for service in installed(site) if (describe := part(service)) is not None)
+    return next(found, None)

@@ -9,22 +9,20 @@ from contextlib import contextmanager
 from strata.access.openstack import connect
 from strata.cloud.arguments import virtual_address_arguments
 from strata.cloud.clouds_file import entries
-from strata.cloud.flavor_cards import flavor_cards
 from strata.cloud.ports import security_group_arguments
 from strata.engine.cloud_objects import (
     CloudObjects,
-    FoundFlavor,
     FoundImage,
     TakenName,
     external_networks,
     find_objects,
 )
+from strata.engine.existing_flavors import check_flavor
 from strata.engine.volumes import check_sizes, check_storage, deployed_volumes, volume_needs
 from strata.errors import UserError
-from strata.models.accelerator_kinds import spelled
 from strata.models.accelerators import Accelerator
 from strata.models.cloud import Cloud
-from strata.models.compute import Flavor, Image
+from strata.models.compute import Image
 from strata.models.document import read_document
 from strata.models.finding import Finding
 from strata.models.problems import Problem, SiteError, suggestion
@@ -238,56 +236,6 @@ def _not_one(path: KeyPath, noun: str, ids: list[str], listed: str) -> Finding:
         return Finding(path, f"the cloud has no such {noun}{listed}", "correct it, or have it created")
     fix = f"{' or '.join(ids)}" if noun == "external network" else "have all but one renamed"
     return Finding(path, f"{len(ids)} objects of the kind {noun} have this name: {', '.join(ids)}", fix)
-
-
-def check_flavor(
-    flavor: Flavor, kinds: Mapping[str, Accelerator], known: Mapping[str, FoundFlavor], path: KeyPath
-) -> Iterator[Finding]:
-    """An existing flavor against the site file."""
-    found = known.get(flavor.name)
-    if found is None:
-        why = "the cloud has no such flavor, or not for this project"
-        yield Finding((*path, "name"), why, suggestion(flavor.name, sorted(known), "flavors"))
-        return
-    for key, wanted, actual, unit in (
-        ("vcpus", flavor.vcpus, found.vcpus, ""),
-        ("memory", flavor.memory.mebibytes, found.memory_mib, " MiB"),
-        ("disk", flavor.disk.gibibytes, found.disk_gib, " GiB"),
-    ):
-        if wanted != actual:
-            yield Finding((*path, key), f"the cloud's flavor has {actual}{unit}", f"{key}: {actual}{unit}")
-    yield from _cards(flavor, kinds, flavor_cards(found.extra_specs, kinds.values(), flavor.aliases), path)
-
-
-def _cards(
-    flavor: Flavor, kinds: Mapping[str, Accelerator], found: Mapping[str, int], path: KeyPath
-) -> Iterator[Finding]:
-    """The cards of an existing flavor, by kind or else by PCI alias, against the site file."""
-    expected = {kind: count for kind, count in flavor.accelerators.items() if count}
-    if expected == found:
-        return
-    if not found:
-        key_path = (*path, "accelerators") if flavor.accelerators else (*path, "name")
-        yield Finding(key_path, "the cloud's flavor has no PCI alias and no resource class of cards", "another flavor")
-        return
-    # the cloud's own names of kinds; a site that lists the cards already says which kind each of them is
-    missing = expected.keys() - found.keys()
-    descriptions = {kind: card.description for kind, card in kinds.items()}
-    aliases: dict[str, str | None] = {}
-    for alias, count in found.items():
-        if alias not in kinds:
-            same = [kind for kind in missing if expected[kind] == count]
-            kind = same[0] if len(same) == 1 else spelled(alias, descriptions)
-            aliases[alias] = None if kind in found or kind in aliases.values() else kind
-    listed = ", ".join(f"{name}: {count}" for name, count in sorted(found.items()))
-    own = ", ".join(f"{kind}: {alias}" for alias, kind in sorted(aliases.items()) if kind)
-    cards = ", ".join(f"{aliases.get(name) or name}: {count}" for name, count in sorted(found.items()))
-    key_path = (*path, "accelerators") if flavor.accelerators else (*path, "name")
-    if unknown := sorted(alias for alias, kind in aliases.items() if kind is None):
-        fix = f"the kind of its cards in accelerators, and aliases: {{KIND: {unknown[0]}}}, or another flavor"
-    else:
-        fix = f"accelerators: {{{cards}}}{f', aliases: {{{own}}}' if own else ''}, or another flavor"
-    yield Finding(key_path, f"the cloud's flavor has the cards {listed}", fix)
 
 
 def choose_images(

@@ -21,6 +21,7 @@ from strata.engine.cloud_objects import (
     FoundStorage,
     TakenName,
 )
+from strata.engine.existing_flavors import check_flavor
 from strata.engine.volumes import check_sizes, check_storage, require_volumes_kept, volume_needs
 from strata.errors import UserError
 from strata.models import find_site
@@ -154,7 +155,7 @@ def test_the_fix_of_a_flavors_cards_is_right_when_it_is_applied(
 
     def findings(cards: str) -> list[Finding]:
         flavor = Flavor.model_validate(yaml.safe_load(f"{{{size}, {cards}}}"))
-        return list(existing_cloud.check_flavor(flavor, kinds, known, ("cloud", "flavors", 0)))
+        return list(check_flavor(flavor, kinds, known, ("cloud", "flavors", 0)))
 
     (finding,) = findings(f"accelerators: {accelerators}")
     assert finding.fix == f"{fixed}, or another flavor"
@@ -164,7 +165,7 @@ def test_the_fix_of_a_flavors_cards_is_right_when_it_is_applied(
 def test_an_alias_of_an_unknown_kind_is_named_in_the_fix() -> None:
     known = {"gpu": FoundFlavor(4, 4096, 20, {ALIAS: "accelerator-x:1"})}
     flavor = Flavor.model_validate({"name": "gpu", "existing": True, "vcpus": 4, "memory": "4 GiB", "disk": "20 GiB"})
-    (finding,) = existing_cloud.check_flavor(flavor, CATALOGUE, known, ("cloud", "flavors", 0))
+    (finding,) = check_flavor(flavor, CATALOGUE, known, ("cloud", "flavors", 0))
     assert "aliases: {KIND: accelerator-x}" in finding.fix
 
 

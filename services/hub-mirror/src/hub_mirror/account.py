@@ -9,7 +9,7 @@ from fastapi.responses import Response
 
 from hub_mirror.mirror import TheMirror
 from hub_mirror.readers import Who
-from hub_mirror.refusals import HUB_ERRORS, INVALID_CREDENTIALS, MESSAGE, refusal
+from hub_mirror.refusals import HUB_ERRORS, unauthorized
 from hub_mirror.responses import bytes_response, json_response, refused
 from strata_http.tokens import Caller
 
@@ -27,8 +27,7 @@ async def show_caller(mirror: TheMirror, who: Who) -> Response:
     if who.caller is not None:
         return json_response(_user(who.caller))
     if who.hub_token is None:
-        headers = {"WWW-Authenticate": 'Bearer realm="hub-mirror"', MESSAGE: INVALID_CREDENTIALS}
-        raise refusal(401, "this route needs a token: Authorization: Bearer …", headers=headers)
+        raise unauthorized("this route needs a token: Authorization: Bearer …")
     answer = await mirror.upstream.ask("/api/whoami-v2", token=who.hub_token)
     if answer.status != 200:
         raise refused(answer, "the token")

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
-from hub_mirror import account, cards, publish, resolve
+from hub_mirror import account, cards, lfs, publish, resolve
 from hub_mirror.body_limit import BodyLimit, TooLarge
 from hub_mirror.counts import Counts
 from hub_mirror.migrations import MIGRATIONS
@@ -29,7 +29,7 @@ API = Api(
     path="",
     routers=(),
     # their own dependency reads the tokens: a token of the Hub is none of the site
-    public_routers=(account.router, publish.router, publish.links_router, cards.router),
+    public_routers=(account.router, publish.router, lfs.router, cards.router),
     migrations=MIGRATIONS,
     errors=HUB_ERRORS,
 )

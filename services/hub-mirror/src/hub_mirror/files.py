@@ -13,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from hub_mirror.answers import Answers, Question
 from hub_mirror.names import Repository, is_commit
+from hub_mirror.refusals import ENTRY_NOT_FOUND
 from hub_mirror.schema import entries, listings, refs
 from hub_mirror.transfers import Open
 from hub_mirror.upstream import Answer, FileHead, FileStream, Upstream, UpstreamUnavailable
@@ -21,7 +22,6 @@ MOST_PATHS = 20_000
 """Of a commit's list of files that is kept."""
 MOST_MISSING = 100_000
 """Files that commits do not have; beyond them, the oldest are forgotten: anyone may ask for any name."""
-ENTRY_NOT_FOUND = "EntryNotFound"
 
 
 class Files:

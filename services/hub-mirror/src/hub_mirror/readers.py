@@ -11,7 +11,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from hub_mirror.refusals import INVALID_CREDENTIALS, MESSAGE, refusal
+from hub_mirror.refusals import refusal, unauthorized
 from strata_http.bearer import TAPIS_HEADER
 from strata_http.rate_limits import RateLimits, route_of
 from strata_http.tokens import Caller, InvalidToken, IssuerUnavailable, TokenVerifier
@@ -22,6 +22,9 @@ _bearer = HTTPBearer(
     description="A JWT of the site's issuer; in pods, or beside it in X-Tapis-Token, a token of the Hub.",
 )
 """For the OpenAPI document."""
+NO_TOKEN = (
+    f"this hub needs a token of the site: Authorization: Bearer …, or {TAPIS_HEADER}: … beside a token of the Hub"
+)
 _HUB_TOKEN = re.compile(r"hf_[A-Za-z0-9_]{1,200}")
 
 
@@ -72,16 +75,6 @@ class Reader:
         return self.caller is None and self.hub_token is None
 
 
-def _unauthorized(request: Request, text: str) -> Exception:
-    challenge = f'Bearer realm="{request.app.state.realm}"'
-    if text:
-        challenge += f', error="invalid_token", error_description="{text}"'
-    detail = text or (
-        f"this hub needs a token of the site: Authorization: Bearer …, or {TAPIS_HEADER}: … beside a token of the Hub"
-    )
-    return refusal(401, detail, headers={"WWW-Authenticate": challenge, MESSAGE: INVALID_CREDENTIALS})
-
-
 async def read_tokens(
     request: Request, _credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
 ) -> Reader:
@@ -95,7 +88,7 @@ async def read_tokens(
     sent = [value.partition(" ") for value in request.headers.getlist("Authorization")]
     bearers = {token.strip() for scheme, _, token in sent if scheme.lower() == "bearer"} - {""}
     if len(bearers) != len(set(request.headers.getlist("Authorization")) - {""}):
-        raise _unauthorized(request, "Authorization has another scheme than Bearer")
+        raise unauthorized("Authorization has another scheme than Bearer", invalid=True)
     hub_tokens = {token for token in bearers if _HUB_TOKEN.fullmatch(token)}
     site_tokens = (bearers - hub_tokens) | ({*request.headers.getlist(TAPIS_HEADER)} - {""})
     if len(site_tokens) > 1 or len(hub_tokens) > 1:
@@ -103,7 +96,7 @@ async def read_tokens(
     # keys may be fetched, which blocks
     caller = await run_in_threadpool(_verified, request, site_tokens.pop()) if site_tokens else None
     if caller is None and not inside:
-        raise _unauthorized(request, "")
+        raise unauthorized(NO_TOKEN)
     limits: RateLimits = request.app.state.rate_limits
     key = caller.subject if caller else request.client.host if request.client else "unknown"
     await limits.count(limits.calls, "caller" if caller else "address", key, route_of(request))
@@ -117,7 +110,7 @@ def _verified(request: Request, token: str) -> Caller:
     try:
         caller = verifier.verify(token)
     except InvalidToken as error:
-        raise _unauthorized(request, str(error)) from error
+        raise unauthorized(str(error), invalid=True) from error
     except IssuerUnavailable as error:
         raise refusal(503, f"{error}; try again", headers={"Retry-After": "10"}) from error
     request.state.subject, request.state.username = caller.subject, caller.username

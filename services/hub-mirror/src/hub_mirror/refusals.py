@@ -8,8 +8,11 @@ from pydantic import BaseModel, Field
 from strata_http.errors import ErrorFormat, InvalidValue
 
 CODE, MESSAGE = "X-Error-Code", "X-Error-Message"
-INVALID_CREDENTIALS = "Invalid credentials in Authorization header"
+ENTRY_NOT_FOUND = "EntryNotFound"
+"""X-Error-Code for a file that a commit does not have."""
+_INVALID_CREDENTIALS = "Invalid credentials in Authorization header"
 """The Hub's own text, by which huggingface_hub tells a bad token from a repository that is not there."""
+_CHALLENGE = 'Bearer realm="hub-mirror"'
 
 
 class HubError(BaseModel):
@@ -41,6 +44,17 @@ def refusal(status: int, text: str, code: str = "", headers: dict[str, str] | No
     return HTTPException(status, text, {**shown, **({CODE: code} if code else {}), **(headers or {})})
 
 
+def unauthorized(text: str, *, invalid: bool = False) -> HTTPException:
+    """For a request that needs a token of the site, or whose token does not hold.
+
+    Args:
+        text: what is wrong, and how to fix it.
+        invalid: whether there is a token, which does not hold.
+    """
+    challenge = f'{_CHALLENGE}, error="invalid_token", error_description="{text}"' if invalid else _CHALLENGE
+    return refusal(401, text, headers={"WWW-Authenticate": challenge, MESSAGE: _INVALID_CREDENTIALS})
+
+
 def repository_not_found(repository: str, *, anonymous: bool) -> HTTPException:
     """For one that is not there or hidden from the caller, as the Hub has it: 401 without a token."""
     text = f"there is no repository {repository}, or it is private and your token does not open it"
@@ -49,7 +63,7 @@ def repository_not_found(repository: str, *, anonymous: bool) -> HTTPException:
 
 def entry_not_found(path: str, commit: str) -> HTTPException:
     """For a file that the commit does not have."""
-    return refusal(404, f"commit {commit} has no file {path}", "EntryNotFound", {"X-Repo-Commit": commit})
+    return refusal(404, f"commit {commit} has no file {path}", ENTRY_NOT_FOUND, {"X-Repo-Commit": commit})
 
 
 def revision_not_found(revision: str) -> HTTPException:

@@ -15,10 +15,9 @@ from starlette.types import Receive, Scope, Send
 from hub_mirror.mirror import Mirror
 from hub_mirror.names import Repository
 from hub_mirror.reading import Content, ContentResponse, RangeNotSatisfiable, parse_range
-from hub_mirror.refusals import refusal, repository_not_found
+from hub_mirror.refusals import ENTRY_NOT_FOUND, refusal, repository_not_found
 from hub_mirror.upstream import Answer, FileStream, UpstreamUnavailable
 
-ENTRY_NOT_FOUND = "EntryNotFound"
 PASSED = ("content-length", "content-range", "accept-ranges", "x-repo-commit", "x-linked-etag", "x-linked-size")
 """Headers of the upstream's response that clients get with a file that only passes."""
 

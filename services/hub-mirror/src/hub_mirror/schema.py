@@ -2,67 +2,68 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Boolean, DateTime, Integer, LargeBinary, MetaData, Table, Text, column, table
-from sqlalchemy import Column as DefinedColumn
+from sqlalchemy import BigInteger, Boolean, Column, DateTime, Integer, LargeBinary, MetaData, Table, Text
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 metadata = MetaData()
 
 
-def _text(*names: str) -> list[DefinedColumn[str]]:
-    return [DefinedColumn(name, Text) for name in names]
+def _text(*names: str) -> list[Column[str]]:
+    return [Column(name, Text) for name in names]
 
 
 answers = Table(
     "answers",
     metadata,
-    DefinedColumn("key", Text, primary_key=True),
-    DefinedColumn("status", Integer),
-    DefinedColumn("body", LargeBinary),
+    Column("key", Text, primary_key=True),
+    Column("status", Integer),
+    Column("body", LargeBinary),
     *_text("link", "error_code", "error_message"),
-    DefinedColumn("fetched_at", DateTime(timezone=True)),
+    Column("fetched_at", DateTime(timezone=True)),
 )
 refs = Table(
-    "refs", metadata, *_text("kind", "id", "revision", "commit"), DefinedColumn("checked_at", DateTime(timezone=True))
+    "refs", metadata, *_text("kind", "id", "revision", "commit"), Column("checked_at", DateTime(timezone=True))
 )
-listings = Table("listings", metadata, *_text("kind", "id", "commit"), DefinedColumn("paths", ARRAY(Text)))
+listings = Table("listings", metadata, *_text("kind", "id", "commit"), Column("paths", ARRAY(Text)))
 entries = Table(
     "entries",
     metadata,
     *_text("kind", "id", "commit", "path", "etag"),
-    DefinedColumn("size", BigInteger),
-    DefinedColumn("large", Boolean),
-    DefinedColumn("seen_at", DateTime(timezone=True)),
+    Column("size", BigInteger),
+    Column("large", Boolean),
+    Column("seen_at", DateTime(timezone=True)),
 )
-repositories = table(
+repositories = Table(
     "repositories",
-    column("number", BigInteger),
-    column("kind", Text),
-    column("tenant", Text),
-    column("name", Text),
-    column("private", Boolean),
-    column("head", Text),
-    column("author", Text),
-    column("created_at", DateTime(timezone=True)),
-    column("changed_at", DateTime(timezone=True)),
+    metadata,
+    Column("number", BigInteger),
+    Column("kind", Text),
+    Column("tenant", Text),
+    Column("name", Text),
+    Column("private", Boolean),
+    Column("head", Text),
+    Column("author", Text),
+    Column("created_at", DateTime(timezone=True)),
+    Column("changed_at", DateTime(timezone=True)),
 )
-commits = table(
+commits = Table(
     "commits",
-    column("number", BigInteger),
-    column("sha", Text),
-    column("parent", Text),
-    column("title", Text),
-    column("description", Text),
-    column("author", Text),
-    column("files", JSONB),
-    column("created_at", DateTime(timezone=True)),
+    metadata,
+    Column("number", BigInteger),
+    Column("sha", Text),
+    Column("parent", Text),
+    Column("title", Text),
+    Column("description", Text),
+    Column("author", Text),
+    Column("files", JSONB),
+    Column("created_at", DateTime(timezone=True)),
 )
 objects = Table(
     "objects",
     metadata,
-    DefinedColumn("number", BigInteger),
-    DefinedColumn("sha256", Text),
-    DefinedColumn("size", BigInteger),
-    DefinedColumn("committed", Boolean),
-    DefinedColumn("uploaded_at", DateTime(timezone=True)),
+    Column("number", BigInteger),
+    Column("sha256", Text),
+    Column("size", BigInteger),
+    Column("committed", Boolean),
+    Column("uploaded_at", DateTime(timezone=True)),
 )

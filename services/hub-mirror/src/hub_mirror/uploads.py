@@ -11,6 +11,8 @@ import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+from fastapi import HTTPException
+
 from hub_mirror import published
 from hub_mirror.mirror import Mirror
 from hub_mirror.published import File, OverLimit, Published, object_path
@@ -92,7 +94,7 @@ async def check_room(mirror: Mirror, found: Published, size: int) -> None:
         raise over_limit(mirror, found)
 
 
-def over_limit(mirror: Mirror, found: Published) -> Exception:
+def over_limit(mirror: Mirror, found: Published) -> HTTPException:
     """What the caller is told beyond the limit."""
     text = (
         f"the repositories of tenant {found.tenant} may use {mirror.settings.tenant_bytes} bytes, and this is more: "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
@@ -16,7 +17,7 @@ NameKind = Literal["authors", "tasks", "libraries", "languages"]
 
 
 @dataclass(frozen=True)
-class Filter:
+class Filter(ABC):
     """Which models or datasets; each set field narrows the choice.
 
     A subclass names its table, and the column of each field: of one value, or of a list that must contain it.
@@ -32,9 +33,9 @@ class Filter:
         return replace(self, **values)
 
     @property
+    @abstractmethod
     def table(self) -> Table:
         """What it is a filter of."""
-        raise NotImplementedError
 
     def columns(self) -> list[tuple[Column[Any], str | None]]:
         """Columns of one value."""

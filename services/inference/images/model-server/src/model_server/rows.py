@@ -57,9 +57,7 @@ class Row:
             return self._finish("stop")
         if self._reads:
             self._read()
-            found = [at for at in (self._text.find(stop) for stop in job.stop) if at >= 0]
-            if found:
-                self._text = self._text[: min(found)]
+            if self._cut():
                 return self._finish("stop", final=True)
         if len(self._tokens) >= self._max_tokens:
             return self._finish("length")
@@ -82,6 +80,12 @@ class Row:
     def _decode(self, tokens: Sequence[int]) -> str:
         return str(self._tokenizer.decode(list(tokens), skip_special_tokens=True))
 
+    def _cut(self) -> bool:
+        """Ends the text before the first stop text; whether there is one."""
+        found = [at for at in (self._text.find(stop) for stop in self._job.stop) if at >= 0]
+        self._text = self._text[: min(found, default=None)]
+        return bool(found)
+
     def _part(self, end: int) -> list[Event]:
         if end <= self._sent:
             return []
@@ -96,9 +100,8 @@ class Row:
                 self._text += rest[len(self._decode(self._tokens[self._before : self._decoded])) :]
             else:
                 self._text = self._decode(self._tokens)
-            found = [at for at in (self._text.find(stop) for stop in self._job.stop) if at >= 0]
-            if found:
-                self._text, reason = self._text[: min(found)], "stop"
+            if self._cut():
+                reason = "stop"
         last = self._part(len(self._text)) if self._job.stream else []
         self.result = Generated(self._text, reason, Usage(self._tokens_in, len(self._tokens), self._batch))
         return [*last, self.result]
