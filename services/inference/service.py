@@ -20,13 +20,13 @@ from strata.catalogue.needs import (
     Need,
     Priority,
 )
+from strata.catalogue.needs.inference import InferenceServer
 from strata.catalogue.service import SYSTEM_NAMESPACE, Service, ServiceContext, Values
 from strata.models.base import Model, Unit
 from strata.models.finding import Finding, duplicates
 from strata.models.types import Count, DnsLabel, Size
 
 if TYPE_CHECKING:
-    from strata.catalogue.needs.inference import InferenceServer
     from strata.models import Site
     from strata.models.yaml_events import KeyPath
 
@@ -101,7 +101,7 @@ def _hostname(settings: Inference) -> Hostname:
         title="Models",
         summary="Ask language models of the site, by the clients of OpenAI and Hugging Face.",
         start_path="/v3/ml-hub/inference/openapi.json",
-        command="OPENAI_BASE_URL={url}v1",
+        command="OPENAI_BASE_URL={url}/v1",
     )
 
 

@@ -179,7 +179,7 @@ def test_every_table_and_picture_is_drawn(answers: Answers, tmp_path: Path) -> N
         assert (table.title in page) == bool(table.rows)
     assert page.count("<svg") == page.count("</svg>")
     assert ("<rect" in page) == bool(answers.allocation)
-    assert write_csv(answers, tmp_path) == 8
+    assert write_csv(answers, tmp_path) == 9
     assert (tmp_path / "work.csv").read_text().count("\n") == len(answers.work) + 1
 
 

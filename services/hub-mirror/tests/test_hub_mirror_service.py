@@ -49,7 +49,8 @@ def test_the_port_without_tokens_is_not_published(objects: Objects, lab: Path) -
     assert "traefik" not in str(admitted["inside"])
     named = [peer["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"] for peer in admitted["inside"]]
     tenants = [tenant.name for tenant in load_site(lab).platform.tenants]
-    assert sorted(named) == sorted([*tenants, "jupyterhub", "htcondor-execute", "strata-system"])
+    ml_hub = models = "strata-system"
+    assert sorted(named) == sorted([*tenants, "jupyterhub", "htcondor-execute", ml_hub, models])
 
 
 def test_the_volume_outlives_the_release(objects: Objects) -> None:
