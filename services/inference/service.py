@@ -20,7 +20,7 @@ from strata.catalogue.needs import (
     Need,
     Priority,
 )
-from strata.catalogue.needs.inference import InferenceServer
+from strata.catalogue.needs.model_endpoint import ModelEndpoint
 from strata.catalogue.service import SYSTEM_NAMESPACE, Service, ServiceContext, Values
 from strata.models.base import Model, Unit
 from strata.models.finding import Finding, duplicates
@@ -39,7 +39,7 @@ API = ApiPath(
     health_path="/v3/ml-hub/inference/openapi.json",
     paths=("/v3/ml-hub/inference",),
 )
-AUDIENCE = Audience("inference", path="/v1/models")
+AUDIENCE = Audience("inference", path=API.path)
 METRICS = Metrics(9464)
 HUB = HuggingFace(f"app.kubernetes.io/name={MODEL_PODS}", SYSTEM_NAMESPACE)
 GPU = Accelerators()
@@ -133,12 +133,12 @@ def _tenants(site: Site, model: ServedModel) -> tuple[str, ...]:
     return model.tenants or tuple(tenant.name for tenant in site.platform.tenants)
 
 
-def server(site: Site) -> InferenceServer:
+def server(site: Site) -> ModelEndpoint:
     """The site's inference server, for services that tell users of it."""
     settings = SERVICE.of(site)
     assert settings is not None, "only services of the site are asked"
     models = {model.id: _tenants(site, model) for model in settings.models}
-    return InferenceServer(f"https://{API.host(site)}{API.path}", models)
+    return ModelEndpoint(f"https://{API.host(site)}{API.path}", models)
 
 
 def _model(context: ServiceContext[Inference], model: ServedModel) -> Values:
@@ -202,5 +202,5 @@ SERVICE = Service(
     needs=needs,
     check=check,
     values=values,
-    inference_server=server,
+    model_endpoint=server,
 )

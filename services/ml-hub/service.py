@@ -18,8 +18,8 @@ from strata.catalogue.needs import (
     Database,
     Hostname,
     HuggingFace,
-    Inference,
     Metrics,
+    ModelEndpoints,
     Need,
     Priority,
 )
@@ -41,7 +41,7 @@ METRICS = Metrics(9464)
 PRIORITY = Priority("platform")
 MIRROR = HuggingFace(f"app.kubernetes.io/name={Path(__file__).parent.name}")
 """Cards and names of files, unless the site names another endpoint."""
-INFERENCE = Inference()
+INFERENCE = ModelEndpoints()
 API = ApiPath(health_path="/v3/ml-hub/openapi.json", paths=("/v3/ml-hub",))
 PUBLIC_HUB = "https://huggingface.co"
 CATALOGUE_KEY: KeyPath = ("platform", "services", "ml_hub", "catalogue", "file")

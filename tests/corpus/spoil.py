@@ -207,8 +207,9 @@ class Spoiler:
         path, value = key.path, self._parent(self._site, key.path)[key.path[-1]]
         if isinstance(value, list) and value and key.schema.get("uniqueItems") is not False:
             again, site = (*path, len(value)), self._with(path, [*value, value[0]])
-            named = isinstance(value[0], dict) and "name" in value[0]
-            yield self._spoilt(f"{dotted(again)} as [0]", (*again, "name") if named else again, site, "duplicate")
+            first = value[0] if isinstance(value[0], dict) else {}
+            identity = [key for key in ("name", "id") if key in first][:1]
+            yield self._spoilt(f"{dotted(again)} as [0]", (*again, *identity), site, "duplicate")
         if {word: key.schema[word] for word in key.schema if word not in REMARKS} == {"type": "string"}:
             site = self._with(path, f"{value}-2")
             yield self._spoilt(f"{dotted(path)} of nothing", path, site, "is no")

@@ -17,8 +17,8 @@ from strata.catalogue.needs.batch_queue import BatchServer
 from strata.catalogue.needs.bucket import S3Endpoint
 from strata.catalogue.needs.dask_clusters import DaskServer
 from strata.catalogue.needs.hugging_face import HubServer
-from strata.catalogue.needs.inference import InferenceServer
 from strata.catalogue.needs.metrics_query import MetricsServer
+from strata.catalogue.needs.model_endpoint import ModelEndpoint
 from strata.catalogue.needs.namespace import Namespace
 from strata.errors import UserError
 from strata.image_reference import ImageReference
@@ -218,7 +218,7 @@ class Service(Generic[SettingsT]):
         batch_server: of a service that takes batch jobs.
         dask_server: of a service that starts Dask clusters for users.
         hub_server: of a service that mirrors the Hugging Face Hub for pods.
-        inference_server: of a service by which users ask models.
+        model_endpoint: of a service by which users ask models.
         pod_annotations: values of the chart, by dotted path, that become annotations of pods.
         questions: by which `strata status` finds what hangs.
         leaving: programs that end what a user has, for `strata users remove`.
@@ -236,7 +236,7 @@ class Service(Generic[SettingsT]):
     batch_server: Callable[[Site], BatchServer] | None = None
     dask_server: Callable[[Site], DaskServer] | None = None
     hub_server: Callable[[Site], HubServer] | None = None
-    inference_server: Callable[[Site], InferenceServer] | None = None
+    model_endpoint: Callable[[Site], ModelEndpoint] | None = None
     pod_annotations: Sequence[str] = ("podAnnotations",)
     questions: Sequence[Question] = ()
     leaving: Sequence[LeavingProgram] = ()

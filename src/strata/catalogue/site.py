@@ -11,8 +11,8 @@ from strata.catalogue.needs.base import Need
 from strata.catalogue.needs.batch_queue import BatchServer
 from strata.catalogue.needs.dask_clusters import DaskServer
 from strata.catalogue.needs.hugging_face import HubServer
-from strata.catalogue.needs.inference import InferenceServer
 from strata.catalogue.needs.metrics_query import MetricsServer
+from strata.catalogue.needs.model_endpoint import ModelEndpoint
 from strata.catalogue.service import Service
 
 if TYPE_CHECKING:
@@ -69,9 +69,9 @@ def hub_server(site: Site) -> HubServer | None:
     return _described(site, lambda service: service.hub_server)
 
 
-def inference_server(site: Site) -> InferenceServer | None:
+def model_endpoint(site: Site) -> ModelEndpoint | None:
     """What users ask models by; None where no service has any."""
-    return _described(site, lambda service: service.inference_server)
+    return _described(site, lambda service: service.model_endpoint)
 
 
 def _described(site: Site, part: Callable[[Service[Any]], Callable[[Site], ServerT] | None]) -> ServerT | None:

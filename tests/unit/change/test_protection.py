@@ -64,8 +64,9 @@ def another_project(content: dict) -> None:  # type: ignore[type-arg]
 
 def without_tenant(content: dict) -> None:  # type: ignore[type-arg]
     del content["platform"]["tenants"][0]
-    for profile in content["platform"]["services"]["jupyterhub"]["profiles"]:
-        profile.pop("tenants", None)
+    services = content["platform"]["services"]
+    for entry in (*services["jupyterhub"]["profiles"], *services["inference"]["models"]):
+        entry.pop("tenants", None)
 
 
 @pytest.mark.parametrize(

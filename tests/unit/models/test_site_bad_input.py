@@ -103,8 +103,9 @@ def test_byte_order_mark_is_ignored(site_file: Callable[..., Path]) -> None:
 
 def test_yaml_12_scalars(site_file: Callable[..., Path]) -> None:
     """`no` is a name, not false, as in the YAML that editors check."""
-    names = ("{name: research, quota", "{name: no, quota"), ("tenants: [research]", "tenants: [no]")
-    file = site_file(*names, ("    object_storage: {}\n", ""))
+    tenants = [(f"{at}, tenants: [research]", f"{at}, tenants: [no]") for at in ("cpu: 1", "accelerators: {v100: 1}")]
+    names = ("{name: research, quota", "{name: no, quota")
+    file = site_file(names, *tenants, ("    object_storage: {}\n", ""))
     assert load_site(file).platform.tenants[0].name == "no"
 
 

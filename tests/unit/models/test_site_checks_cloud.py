@@ -246,7 +246,11 @@ CASES: dict[str, Mistake] = {
         "registry}",
     ),
     "reserved namespace": (
-        [("{name: research, quota", "{name: kube-system, quota"), ("tenants: [research]", "tenants: [kube-system]")],
+        [
+            ("{name: research, quota", "{name: kube-system, quota"),
+            ("cpu: 1, tenants: [research]", "cpu: 1, tenants: [kube-system]"),
+            ("accelerators: {v100: 1}, tenants: [research]", "accelerators: {v100: 1}, tenants: [kube-system]"),
+        ],
         "platform.tenants[0].name",
         "of Kubernetes or the platform",
         "another",

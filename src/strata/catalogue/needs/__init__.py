@@ -12,9 +12,9 @@ from strata.catalogue.needs.database import Database
 from strata.catalogue.needs.front_page import FrontPageEntry
 from strata.catalogue.needs.hostname import Hostname
 from strata.catalogue.needs.hugging_face import HuggingFace
-from strata.catalogue.needs.inference import Inference
 from strata.catalogue.needs.metrics import Metrics
 from strata.catalogue.needs.metrics_query import MetricsQuery
+from strata.catalogue.needs.model_endpoint import ModelEndpoints
 from strata.catalogue.needs.namespace import Namespace, TenantNamespaces
 from strata.catalogue.needs.priority import Priority
 from strata.catalogue.needs.secret import Secret
@@ -35,9 +35,9 @@ __all__ = [
     "FrontPageEntry",
     "Hostname",
     "HuggingFace",
-    "Inference",
     "Metrics",
     "MetricsQuery",
+    "ModelEndpoints",
     "Namespace",
     "Need",
     "NfsFolder",

@@ -1,4 +1,4 @@
-"""The site's inference server, for services that tell users of it."""
+"""Where users ask models that the site serves, for services that tell them of it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class InferenceServer:
+class ModelEndpoint:
     """An API by which users ask models.
 
     Args:
-        url: of the inference server of Tapis' ML Hub, without a slash at its end; the id of a model follows.
+        url: without a slash at its end; the id of a model follows.
         models: by id, the tenants whose members may ask it.
     """
 
@@ -26,11 +26,11 @@ class InferenceServer:
 
 
 @dataclass(frozen=True)
-class Inference(Need[InferenceServer | None]):
-    """The inference server; None at sites without one."""
+class ModelEndpoints(Need[ModelEndpoint | None]):
+    """The endpoint of the site's models; None at sites without one."""
 
-    def provide(self, context: ServiceContext[Any]) -> InferenceServer | None:
+    def provide(self, context: ServiceContext[Any]) -> ModelEndpoint | None:
         """As the service that is one describes itself."""
-        from strata.catalogue.site import inference_server
+        from strata.catalogue.site import model_endpoint
 
-        return inference_server(context.site)
+        return model_endpoint(context.site)
