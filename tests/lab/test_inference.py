@@ -11,6 +11,7 @@ import pytest
 
 from strata.access.https import load_balancer_address, trusted_authorities
 from strata.catalogue.needs.api_path import api_url
+from strata.drift.platform import objects_drift
 from strata.site.context import SiteContext
 from strata.site.paths import REPOSITORY
 from strata_bench.services import locked_programs
@@ -164,7 +165,7 @@ def run(context: SiteContext) -> Callable[[str, Member], dict[str, Any]]:
 
 
 def test_a_published_model_is_asked(
-    run: Callable[[str, Member], dict[str, Any]], member: Callable[[str], Member], ada: Member
+    run: Callable[[str, Member], dict[str, Any]], member: Callable[[str], Member], ada: Member, context: SiteContext
 ) -> None:
     assert "model.safetensors" in run(PUBLISH, ada)["files"]
     assert run(ASK, ada) == {
@@ -177,4 +178,6 @@ def test_a_published_model_is_asked(
         "asked": [200, "success", True],
         "stranger": 401,
     }
+    # a model that runs is no drift, which the next `up` would stop
+    assert [str(one) for one in objects_drift(context) if SERVICE.name in one.object] == []
     assert run(REFUSED, member("teaching")) == {"models": [], "status": 404}

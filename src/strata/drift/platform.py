@@ -19,6 +19,8 @@ from strata.site.context import SiteContext
 FIELD_MANAGER = "helm"
 _DEPLOYED = ("deployed", "failed")
 """Status of releases that have objects: what an interrupted helm left is the next `up`'s."""
+SCALED_BY = "strata.dev/scaled-by"
+"""Annotation of a Deployment whose replicas a service sets while it runs: they are no drift, and a repair keeps them."""
 _IGNORED = ("managedFields", "resourceVersion", "generation", "creationTimestamp", "uid", "selfLink")
 
 
@@ -94,12 +96,11 @@ def release_drift(context: SiteContext, deployed: Sequence[StoredRelease]) -> li
     }
     if not owners:
         return []
-    objects = _as_list(item for manifest in manifests for item in manifest)
-    source, seconds = ("--filename", "-"), ANSWER_SECONDS * len(deployed)
-    live = kubectl_json(context, "get", "--ignore-not-found", *source, text=objects, seconds=seconds)
-    dry = (*apply_arguments(), "--dry-run=server", "--show-managed-fields")
-    applied = kubectl_json(context, *dry, *source, text=objects, seconds=seconds)
-    found = {_key(item): item for item in _items(live)}
+    objects = [item for manifest in manifests for item in manifest]
+    seconds = ANSWER_SECONDS * len(deployed)
+    found = _live(context, objects, seconds)
+    dry = (*apply_arguments(), "--dry-run=server", "--show-managed-fields", "--filename", "-")
+    applied = kubectl_json(context, *dry, text=_as_list(_with_live_replicas(objects, found)), seconds=seconds)
     return [
         Drift(
             layer=Layer.PLATFORM,
@@ -125,6 +126,26 @@ def _objects(release: StoredRelease) -> list[dict[str, Any]]:
     return found
 
 
+def _live(
+    context: SiteContext, objects: Sequence[dict[str, Any]], seconds: float = ANSWER_SECONDS
+) -> dict[tuple[str, str, str], dict[str, Any]]:
+    """Those of the objects that exist, as the cluster has them."""
+    get = ("get", "--ignore-not-found", "--filename", "-")
+    return {_key(item): item for item in _items(kubectl_json(context, *get, text=_as_list(objects), seconds=seconds))}
+
+
+def _with_live_replicas(
+    objects: Iterable[dict[str, Any]], live: Mapping[tuple[str, str, str], Mapping[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    """The objects; where a service sets the replicas, as many as there are."""
+    for item in objects:
+        there = live.get(_key(item))
+        if there is not None and SCALED_BY in (item["metadata"].get("annotations") or {}):
+            yield {**item, "spec": {**item["spec"], "replicas": there["spec"]["replicas"]}}
+        else:
+            yield item
+
+
 def _as_list(objects: Iterable[Mapping[str, Any]]) -> str:
     return json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)})
 
@@ -143,9 +164,10 @@ def repair_releases(context: SiteContext) -> list[str]:
         changed = {d.object.partition(":")[0].removeprefix("release ") for d in drift}
         for release in deployed_releases(context) if changed else []:
             if release.name in changed:
-                objects = _as_list(_objects(release))
+                objects = _objects(release)
+                text = _as_list(_with_live_replicas(objects, _live(context, objects)))
                 applied = kubectl_json(
-                    context, *apply_arguments(), "--show-managed-fields", "--filename", "-", text=objects
+                    context, *apply_arguments(), "--show-managed-fields", "--filename", "-", text=text
                 )
                 for item in _items(applied):
                     remove_additions(context, item)

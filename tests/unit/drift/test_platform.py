@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
+from unittest.mock import Mock
 
-from strata.drift.platform import differences
+import pytest
+
+from strata.drift import platform
+from strata.drift.platform import SCALED_BY, differences, release_drift
 
 QUOTA: dict[str, Any] = {
     "kind": "ResourceQuota",
@@ -41,3 +46,22 @@ def test_a_secret_shows_that_it_differs_and_not_how() -> None:
 
 def test_an_object_that_is_gone() -> None:
     assert list(differences(QUOTA, None)) == [("state", "present", "missing")]
+
+
+@pytest.mark.parametrize(("annotations", "drift"), [({}, [("spec.replicas", "0", "1")]), ({SCALED_BY: "a"}, [])])
+def test_replicas_that_a_service_sets_are_no_drift(
+    monkeypatch: pytest.MonkeyPatch, annotations: dict[str, str], drift: list[tuple[str, str, str]]
+) -> None:
+    def deployment(replicas: int) -> dict[str, Any]:
+        metadata = {"name": "model", "namespace": "n", "annotations": annotations}
+        return {"kind": "Deployment", "metadata": metadata, "spec": {"replicas": replicas}}
+
+    def kubectl(_: object, verb: str, *__: str, text: str, seconds: float) -> dict[str, Any]:
+        assert seconds > 0
+        # a dry run answers with what it was given
+        return deployment(1) if verb == "get" else dict(json.loads(text))
+
+    monkeypatch.setattr(platform, "kubectl_json", kubectl)
+    release = Mock(namespace="n", objects=lambda: [deployment(0)])
+    release.name = "models"
+    assert [(one.property, one.wanted, one.found) for one in release_drift(Mock(), [release])] == drift
