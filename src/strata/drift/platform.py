@@ -20,7 +20,7 @@ FIELD_MANAGER = "helm"
 _DEPLOYED = ("deployed", "failed")
 """Status of releases that have objects: what an interrupted helm left is the next `up`'s."""
 SCALED_BY = "strata.dev/scaled-by"
-"""Annotation of a Deployment whose replicas a service sets while it runs: they are no drift, and a repair keeps them."""
+"""Annotation of a Deployment whose replicas a service sets: they are no drift, and a repair keeps them."""
 _IGNORED = ("managedFields", "resourceVersion", "generation", "creationTimestamp", "uid", "selfLink")
 
 
