@@ -123,8 +123,8 @@ def test_the_documented_program_runs(
         "datasets: ",
         "tasks: ",
         "\n".join([f"downloaded {len(files)} files"] * 2),
-        f"you may ask {MODEL}\ntokens 5\nchunk '",
-        "generated '",
+        f"you may ask {MODEL}\ntokens 5\nchunk ''\nchunk ",
+        "\ngenerated ",
         f"Tapis: success {MODEL} is ready",
         "use 200 [",
     ):
