@@ -54,7 +54,7 @@ class SmallCloud:
         """Number of instances after which the credentials expire, their tokens too."""
         self.url = ""
         self._lock = threading.RLock()
-        self.add_image("debian-12")
+        self.add_image("debian-13")
         public = self.neutron.create("networks", {"name": "public", "router:external": True}, project="other")
         self.neutron.create(
             "subnets", {"name": "public", "network_id": public["id"], "cidr": "198.51.100.0/24"}, project="other"
