@@ -20,6 +20,7 @@ GIB = 2**30
 PROBE_ADDRESS = "192.0.2.1"
 NO_SECURITY_GROUP = "00000000-0000-0000-0000-000000000000"
 FORBIDDEN = 403
+COMMUNITY = "community"
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ class FoundImage:
         checksums: MD5 and the cloud's own kind, hexadecimal.
         created: when, as glance writes it.
         disk_gib: smallest root disk that nova boots it from, in GiB.
+        community: whether any project may have published it, so that its name says nothing.
     """
 
     id: str
@@ -56,6 +58,7 @@ class FoundImage:
     checksums: frozenset[str]
     created: str
     disk_gib: int = 0
+    community: bool = False
 
 
 @dataclass(frozen=True)
@@ -274,14 +277,19 @@ def _images(connection: Connection, cloud: Cloud, known: Iterable[str]) -> Itera
     from openstack.exceptions import NotFoundException
 
     glance: Any = connection.image
-    found = [one for image in cloud.images for one in glance.images(name=image.name)]
+    found = []
+    for image in cloud.images:
+        # glance lists those of the community only if asked
+        named = list(glance.images(name=image.name)) or list(glance.images(name=image.name, visibility=COMMUNITY))
+        found += named
     for identifier in {*known, *(str(image.id) for image in cloud.images if image.id)} - {str(o.id) for o in found}:
         with contextlib.suppress(NotFoundException):
             found.append(glance.get_image(identifier))
     for one in found:
         if one.status == "active":
             sums = frozenset(str(s) for s in (one.checksum, one.hash_value) if s)
-            yield FoundImage(str(one.id), str(one.name), sums, str(one.created_at), _least_disk(one))
+            community = one.visibility == COMMUNITY
+            yield FoundImage(str(one.id), str(one.name), sums, str(one.created_at), _least_disk(one), community)
 
 
 def _least_disk(image: Any) -> int:

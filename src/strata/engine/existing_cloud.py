@@ -261,7 +261,7 @@ def _choose(
     image: Image, images: tuple[FoundImage, ...], known: str | None, needed: bool, path: KeyPath
 ) -> str | Finding:
     by_id = {one.id: one for one in images}
-    named = [one for one in images if one.name == image.name]
+    named = [one for one in images if one.name == image.name and not one.community]
     listed = ", ".join(f"{one.id} (created {one.created})" for one in named) or "none of that name"
     if image.id is not None or known is not None:
         identifier = str(image.id) if image.id is not None else str(known)
@@ -280,6 +280,10 @@ def _choose(
         return Finding((*path, "name"), f"{len(matching)} images have this name: {listed}", f"id: {matching[-1].id}")
     if named:
         return Finding((*path, "checksum"), f"no image {image.name} has it; the cloud has {listed}", "correct it")
+    if published := [one for one in images if one.name == image.name]:
+        listed = ", ".join(f"{one.id} (created {one.created})" for one in published)
+        why = f"only community images have this name, which any project can publish: {listed}"
+        return Finding((*path, "name"), why, f"id: {published[-1].id}, if you trust its owner")
     return Finding((*path, "name"), "the cloud has no such image, or not for this project", "upload it, or correct it")
 
 

@@ -291,9 +291,10 @@ class SmallCloud:
     def image(self, _method: str, path: list[str], query: Query, _body: Thing) -> Any:
         """Answers for glance; `path` is below /v2."""
         if path == ["images"]:
-            names = query.get("name")
+            names, visible = query.get("name"), query.get("visibility", ["public"])
+            found = [i for i in self.images.values() if i["visibility"] in visible]
             return {
-                "images": [i for i in self.images.values() if names is None or i["name"] in names],
+                "images": [i for i in found if names is None or i["name"] in names],
                 "schema": "",
                 "first": "",
             }
