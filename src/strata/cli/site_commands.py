@@ -70,6 +70,7 @@ def up(
     from strata.engine.layers import up_steps
     from strata.engine.lock import site_lock
     from strata.engine.record import record_run
+    from strata.engine.resolvable import check_names
     from strata.engine.steps import RunReport, run_steps
     from strata.engine.up import run_up
     from strata.layers import Layer
@@ -89,6 +90,7 @@ def up(
             fetch_charts(context.site, Silent())
     check_values(context.site, context.site_file)
     context.provider.check()
+    check_names(context)
     with site_lock(context.paths, "up", context.site.state):
 
         def run(approval: Approval) -> RunReport:
