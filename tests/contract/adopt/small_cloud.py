@@ -20,8 +20,10 @@ from urllib.parse import parse_qs, urlsplit
 from .small_cinder import SmallCinder
 from .small_neutron import Answer, Query, SmallNeutron, Thing
 
+DISKLESS = "cpu.diskless"
 FLAVORS = {
     "cpu.small": {"vcpus": 2, "ram": 2048, "disk": 20, "extra_specs": {}},
+    DISKLESS: {"vcpus": 2, "ram": 2048, "disk": 0, "extra_specs": {}},
     "gpu.v100.1": {"vcpus": 4, "ram": 4096, "disk": 20, "extra_specs": {"pci_passthrough:alias": "v100:1"}},
 }
 
@@ -106,6 +108,9 @@ class SmallCloud:
     def create_server(self, given: Thing, hints: Thing) -> Thing:
         """Starts a server; a network without a port gets one, as nova does it."""
         boot = [d for d in given.get("block_device_mapping_v2") or [] if d["destination_type"] == "volume"]
+        flavor = next(one for one in self.flavors.values() if one["id"] == given["flavorRef"])
+        if not flavor["disk"] and not boot:
+            raise Answer(403, "Only volume-backed servers are allowed for flavors with zero disk.")
         one = {
             "id": str(uuid.uuid4()),
             "name": given["name"],
