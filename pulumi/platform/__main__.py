@@ -23,6 +23,7 @@ table = releases(site)
 made: dict[str, ChartRelease] = {}
 for release in table:
     before = [made[name] for name in release.after]
-    made[release.name] = ChartRelease(release, without_traceback(release.values)(state), in_cluster, before)
+    values = without_traceback(release.values)(state)
+    made[release.name] = without_traceback(ChartRelease)(release, site, values, in_cluster, before)
 
 pulumi.export("releases", [release.name for release in table])

@@ -86,19 +86,22 @@ def member_project(context: SiteContext, cloud: Connection, directory: Path, ins
 
 
 def campus_in_the_lab(context: SiteContext, instances: Container[str] | None = None) -> dict[str, Any]:
-    """The content of campus' site file, with the lab's gateway as its deployment host and GPUs without a driver.
+    """The content of campus' site file, with the lab's gateway as its deployment host, the lab's image, GPUs without a
+    driver, and substitutes, since a test may have no internet.
 
     Args:
         context: the lab.
         instances: names of those to keep. A control plane that is the only one gets a floating IP, at which it is
             reached. Default: all.
     """
-    content: dict[str, Any] = yaml.safe_load(find_site(NAME).read_text())
+    text = find_site(NAME).read_text()
+    content: dict[str, Any] = yaml.safe_load(text.replace("debian-13", "debian-12").replace('"13"', '"12"'))
     cloud = context.site.cloud
     assert cloud is not None
     assert cloud.control_network is not None
     gateway = str(cloud.control_network[1])
     content["access"] |= {key: [f"{gateway}/32"] for key in ("ssh", "kubernetes_api", "registry")}
+    content["allow_substitutes"] = True
     content["cluster"]["gpu_nodes"] = {"device_plugin": "built-in"}
     if instances is not None:
         kept = [instance for instance in content["cloud"]["instances"] if instance["name"] in instances]

@@ -150,7 +150,7 @@ def rehearsal(downloads: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
     """A site like metal, on etcd by Kubespray, with its machines on."""
     directory = tmp_path_factory.mktemp(NAME)
     content = yaml.safe_load(find_site("metal").read_text().replace("198.18.13.", "198.18.14."))
-    content |= {"name": NAME, "domain": f"{NAME}.example.org"}
+    content |= {"name": NAME, "domain": f"{NAME}.example.org", "allow_substitutes": True}
     content["hosts"]["machines"] = [
         {"name": "services-1", "address": "198.18.14.11", "roles": ["nfs_server", "registry", "load_balancer"]},
         {"name": "control-1", "address": "198.18.14.12", "roles": ["kube_control_plane"]},

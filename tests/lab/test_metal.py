@@ -78,7 +78,7 @@ def rehearsal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
     directory = tmp_path_factory.mktemp(NAME)
     file = directory / "site" / NAME / "site.yaml"
     file.parent.mkdir(parents=True)
-    file.write_text(find_site(NAME).read_text())
+    file.write_text(f"{find_site(NAME).read_text()}allow_substitutes: true\n")
     environment = {"STRATA_STATE_DIR": str(directory)}
     made = strata("up", file, "--layer", "cloud", environment=environment)
     assert made.returncode == 0, made.stderr

@@ -39,6 +39,7 @@ class LabProvider(OwnCloudProvider):
 
     owns_cloud = True
     simulates_accelerators = True
+    allows_substitutes = True
     pci_directories = (SIMULATED_CARDS,)  # an instance without cards must not count the machine's own
     kernel_nfs = False
     contents = "all containers, data and secrets"

@@ -70,18 +70,27 @@ def up(
     from strata.engine.layers import up_steps
     from strata.engine.lock import site_lock
     from strata.engine.record import record_run
+    from strata.engine.resolvable import check_names
     from strata.engine.steps import RunReport, run_steps
     from strata.engine.up import run_up
-    from strata.platform.releases import check_values
+    from strata.layers import Layer
+    from strata.platform.operator_values import has_values
+    from strata.platform.releases import check_values, fetch_charts
+    from strata.progress import Silent
     from strata.site.context import SiteContext
     from strata.site.secrets.provided import check_secrets
     from strata.verify.record import last_verified
 
     context = SiteContext.load(site_file(site))
     check_secrets(context.site)
+    chosen = layers(layer)
+    if Layer.PLATFORM in chosen and (has_values(context.site_file) or not context.provider.allows_substitutes):
+        # values are checked by the chart that is installed; a chart that is not available stops the run here
+        with Console(stderr=True).status("fetching charts"):
+            fetch_charts(context.site, Silent())
     check_values(context.site, context.site_file)
     context.provider.check()
-    chosen = layers(layer)
+    check_names(context)
     with site_lock(context.paths, "up", context.site.state):
 
         def run(approval: Approval) -> RunReport:

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 NEUTRON = ("network", "subnet", "port", "router", "floatingip", "security_group", "security_group_rule")
 """Resources whose quota matters, as neutron calls them."""
 GIB = 2**30
+PROBE_ADDRESS = "192.0.2.1"
+NO_SECURITY_GROUP = "00000000-0000-0000-0000-000000000000"
+FORBIDDEN = 403
+COMMUNITY = "community"
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,7 @@ class FoundImage:
         checksums: MD5 and the cloud's own kind, hexadecimal.
         created: when, as glance writes it.
         disk_gib: smallest root disk that nova boots it from, in GiB.
+        community: whether any project may have published it, so that its name says nothing.
     """
 
     id: str
@@ -53,6 +58,7 @@ class FoundImage:
     checksums: frozenset[str]
     created: str
     disk_gib: int = 0
+    community: bool = False
 
 
 @dataclass(frozen=True)
@@ -63,11 +69,15 @@ class FoundNetwork:
         id: in neutron.
         name: which others may have too.
         cidrs: of its subnets that can be seen.
+        port_security: whether its ports have security groups.
+        address_pairs: whether neutron lets the credentials give ports of it further addresses.
     """
 
     id: str
     name: str
     cidrs: tuple[str, ...] = ()
+    port_security: bool = True
+    address_pairs: bool = True
 
 
 @dataclass(frozen=True)
@@ -138,6 +148,7 @@ def find_objects(
     cloud: Cloud,
     known_images: Iterable[str] = (),
     names: Mapping[str, Collection[str]] | None = None,
+    paired: Collection[str] = (),
 ) -> CloudObjects:
     """Reads what the site refers to, and its project's quota; changes nothing.
 
@@ -146,6 +157,7 @@ def find_objects(
         cloud: of the site.
         known_images: ids of the images that the site uses already, which may be hidden by now.
         names: kind to the names that Strata would give to new objects of the project.
+        paired: names of existing networks on which ports need further addresses.
 
     Raises:
         SDKException, ClientException: the cloud does not answer, or not to these credentials.
@@ -165,7 +177,13 @@ def find_objects(
         },
         images=tuple(_images(connection, cloud, known_images)),
         networks=tuple(
-            FoundNetwork(str(n.id), str(n.name), tuple(str(s.cidr) for s in network.subnets(network_id=n.id)))
+            FoundNetwork(
+                str(n.id),
+                str(n.name),
+                tuple(str(s.cidr) for s in network.subnets(network_id=n.id)),
+                n.is_port_security_enabled is not False,
+                wanted_network.name not in paired or _may_pair(connection, n),
+            )
             for wanted_network in cloud.networks
             if wanted_network.existing
             for n in network.networks(name=wanted_network.name)
@@ -182,6 +200,25 @@ def find_objects(
         taken=tuple(_taken(connection, {k: v for k, v in (names or {}).items() if cinder or k != "volume"})),
         storage=_storage(connection) if cinder else None,
     )
+
+
+def _may_pair(connection: Connection, found: Any) -> bool:
+    """Whether neutron's policy, which differs between clouds, lets ports of a network have further addresses.
+
+    Asked with a port that cannot be created, as its security group does not exist: policy comes first.
+    """
+    if found.project_id == connection.current_project_id:
+        return True
+    network: Any = connection.network
+    port = {
+        "network_id": found.id,
+        "allowed_address_pairs": [{"ip_address": PROBE_ADDRESS}],
+        "security_groups": [NO_SECURITY_GROUP],
+    }
+    answer = network.post("/ports", json={"port": port})
+    if answer.ok:
+        network.delete(f"/ports/{answer.json()['port']['id']}")
+    return int(answer.status_code) != FORBIDDEN
 
 
 def external_networks(objects: CloudObjects, name_or_id: str) -> list[FoundNetwork]:
@@ -240,14 +277,19 @@ def _images(connection: Connection, cloud: Cloud, known: Iterable[str]) -> Itera
     from openstack.exceptions import NotFoundException
 
     glance: Any = connection.image
-    found = [one for image in cloud.images for one in glance.images(name=image.name)]
+    found = []
+    for image in cloud.images:
+        # glance lists those of the community only if asked
+        named = list(glance.images(name=image.name)) or list(glance.images(name=image.name, visibility=COMMUNITY))
+        found += named
     for identifier in {*known, *(str(image.id) for image in cloud.images if image.id)} - {str(o.id) for o in found}:
         with contextlib.suppress(NotFoundException):
             found.append(glance.get_image(identifier))
     for one in found:
         if one.status == "active":
             sums = frozenset(str(s) for s in (one.checksum, one.hash_value) if s)
-            yield FoundImage(str(one.id), str(one.name), sums, str(one.created_at), _least_disk(one))
+            community = one.visibility == COMMUNITY
+            yield FoundImage(str(one.id), str(one.name), sums, str(one.created_at), _least_disk(one), community)
 
 
 def _least_disk(image: Any) -> int:

@@ -18,6 +18,7 @@ from strata.engine.cloud_objects import (
     find_objects,
 )
 from strata.engine.existing_flavors import check_flavor
+from strata.engine.existing_networks import check_network, paired_networks
 from strata.engine.volumes import check_sizes, check_storage, deployed_volumes, volume_needs
 from strata.errors import UserError
 from strata.models.accelerators import Accelerator
@@ -111,7 +112,7 @@ def _read(
     known = entries(context.site.name, cloud)
     entry = known.project if cloud.project.existing else known.administrator
     with answering(context, entry), connect(context, entry) as connection:
-        return find_objects(connection, cloud, known_images, names)
+        return find_objects(connection, cloud, known_images, names, paired_networks(context.site, cloud))
 
 
 @contextmanager
@@ -211,13 +212,7 @@ def check_objects(cloud: Cloud, kinds: Mapping[str, Accelerator], objects: Cloud
             if len(found) != 1:
                 yield _not_one((*path, "name"), "network", [n.id for n in found], "")
                 continue
-            subnets: dict[KeyPath, str] = {(*path, "cidr"): str(network.cidr)}
-            if network.ipv6 is not None:
-                subnets[*path, "ipv6", "cidr"] = str(network.ipv6.cidr)
-            for key, cidr in subnets.items():
-                if cidr not in found[0].cidrs:
-                    why = "the network has no such subnet"
-                    yield Finding(key, why, suggestion(cidr, found[0].cidrs, "its subnets"))
+            yield from check_network(network, found[0], path)
     for index, instance in enumerate(cloud.instances):
         zone = instance.availability_zone
         if zone is not None and zone not in objects.zones:
@@ -266,7 +261,7 @@ def _choose(
     image: Image, images: tuple[FoundImage, ...], known: str | None, needed: bool, path: KeyPath
 ) -> str | Finding:
     by_id = {one.id: one for one in images}
-    named = [one for one in images if one.name == image.name]
+    named = [one for one in images if one.name == image.name and not one.community]
     listed = ", ".join(f"{one.id} (created {one.created})" for one in named) or "none of that name"
     if image.id is not None or known is not None:
         identifier = str(image.id) if image.id is not None else str(known)
@@ -285,6 +280,10 @@ def _choose(
         return Finding((*path, "name"), f"{len(matching)} images have this name: {listed}", f"id: {matching[-1].id}")
     if named:
         return Finding((*path, "checksum"), f"no image {image.name} has it; the cloud has {listed}", "correct it")
+    if published := [one for one in images if one.name == image.name]:
+        listed = ", ".join(f"{one.id} (created {one.created})" for one in published)
+        why = f"only community images have this name, which any project can publish: {listed}"
+        return Finding((*path, "name"), why, f"id: {published[-1].id}, if you trust its owner")
     return Finding((*path, "name"), "the cloud has no such image, or not for this project", "upload it, or correct it")
 
 

@@ -26,6 +26,7 @@ from strata.site.outputs import CloudOutputs, ClusterOutputs
 from strata.site.support import refusal
 
 PULUMI_TOOLS = ("pulumi", "pulumi-language-python", "pulumi-resource-openstack")
+KUBERNETES_PLUGIN = "pulumi-resource-kubernetes"
 SENT_TOOLS = ("kubelet", "kubeadm", "kubectl", "network-policies")
 """Those that go to hosts by strata_binaries."""
 
@@ -54,13 +55,30 @@ def charts_step(context: SiteContext) -> Callable[[Progress], StepResult]:
     """A step that fetches the charts of other projects that the site's releases use."""
 
     def run(progress: Progress) -> StepResult:
-        from strata.platform.releases import releases
+        from strata.platform.releases import fetch_charts, releases
         from strata.toolchain import charts
 
+        fetched = fetch_charts(context.site, progress)
         names = {release.chart for release in releases(context.site) if not release.substitute}
-        fetched = charts.ensure_charts(progress, names)
         used = [chart for chart in charts.report() if chart.name in names]
         return StepResult(len(fetched), ", ".join(f"{c.name} {c.version} ({c.source})" for c in used))
+
+    return run
+
+
+def kubernetes_plugin_step(context: SiteContext) -> Callable[[Progress], StepResult]:
+    """A step that has Pulumi's Kubernetes plugin, or its substitute where the site allows that."""
+
+    def run(progress: Progress) -> StepResult:
+        from strata.toolchain import ToolUnavailable
+
+        try:
+            return tools_step((KUBERNETES_PLUGIN,))(progress)
+        except ToolUnavailable as error:
+            if context.provider.allows_substitutes:
+                return StepResult(0, f"substitute of {KUBERNETES_PLUGIN}, which is not available")
+            fix = f"{error.fix}; to rehearse the site without it, set allow_substitutes: true in site.yaml"
+            raise ToolUnavailable(error.message, fix=fix, see="a-tool-cannot-be-had") from None
 
     return run
 
@@ -282,6 +300,8 @@ def up_steps(
     prepared: list[Step] = []
     if site.cluster is not None:
         prepared = [version_step(context, allowed), *cluster_installer(context).preparation(context)]
+        if site.allow_substitutes or not context.provider.allows_substitutes:
+            prepared.append(Step("platform tools", Layer.PLATFORM, kubernetes_plugin_step(context)))
     first = tuple(step.name for step in prepared)
     steps: list[Step] = [*prepared, Step("keys", Layer.CLOUD, keys_step(context), first)]
     if site.cloud is not None:

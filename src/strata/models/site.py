@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Annotated, Any, Self
 
-from pydantic import Field, ModelWrapValidatorHandler, model_validator
+from pydantic import Field, ModelWrapValidatorHandler, StrictBool, model_validator
 
 from strata.models.accelerator_kinds import DescribedAccelerator, kinds_of
 from strata.models.accelerators import CATALOGUE, Accelerator
@@ -47,6 +47,13 @@ class Site(Model):
         tuple[Secret, ...],
         Field(description="Secrets that the operator provides; all others are generated at first use."),
     ] = ()
+    allow_substitutes: Annotated[
+        StrictBool,
+        Field(
+            description="Whether Strata's substitutes may replace what cannot be downloaded: charts of other projects, "
+            "and Pulumi's Kubernetes plugin. A lab always uses them."
+        ),
+    ] = False
     state: Annotated[
         SharedState | None,
         Field(description="State shared by a team. Default: the state directory of the deployment host."),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,15 @@ import yaml
 from strata.catalogue.service import Values
 from strata.errors import UserError
 from strata.models.problems import suggestion
-from strata.site.paths import REPOSITORY
-from strata.toolchain import charts
 
 DIRECTORY = "values"
 SHOWN_VALUE = 80
 """Characters of a value that a message repeats."""
+
+
+def has_values(site_file: Path) -> bool:
+    """Whether the operator sets any values."""
+    return (site_file.parent / DIRECTORY).is_dir()
 
 
 def operator_values(site_file: Path, release: str) -> Values:
@@ -49,19 +52,33 @@ def operator_values(site_file: Path, release: str) -> Values:
 
 
 def merged(base: Any, over: Any) -> Any:
-    """Values with others on top, as helm merges them; null removes a key."""
+    """Values with others on top, as helm merges files; null stays, and has helm remove the chart's default."""
     if isinstance(base, dict) and isinstance(over, dict):
-        found = {key: merged(base.get(key), value) for key, value in over.items() if value is not None}
-        return {key: value for key, value in base.items() if key not in over} | found
+        return base | {key: merged(base.get(key), value) for key, value in over.items()}
     return over
 
 
-def check_operator_values(site_file: Path, chart_of: dict[str, str]) -> None:
+def has_null(values: Any) -> bool:
+    """Whether values remove any of the chart's defaults."""
+    if isinstance(values, dict):
+        return any(value is None or has_null(value) for value in values.values())
+    return False
+
+
+def _without_null(values: Any) -> Any:
+    """What helm compares with the chart's schema: keys that are null are gone by then."""
+    if isinstance(values, dict):
+        return {key: _without_null(value) for key, value in values.items() if value is not None}
+    return values
+
+
+def check_operator_values(site_file: Path, chart_of: Mapping[str, tuple[str, Path | None]]) -> None:
     """Refuses what no release takes.
 
     Args:
         site_file: the values are in a folder beside it.
-        chart_of: release to its chart, a folder in helm/ or a chart of versions.yaml.
+        chart_of: release to name and directory of its chart; None where it has not been fetched yet, and its schema is
+            not known.
 
     Raises:
         UserError: with every error in these files.
@@ -75,32 +92,27 @@ def check_operator_values(site_file: Path, chart_of: dict[str, str]) -> None:
             problems.append(f"{file}: the site has no release of that name; it has {', '.join(chart_of)}")
             fixes.append(suggestion(release, list(chart_of), "releases"))
             continue
-        for key, value, why in _errors(chart_of[release], operator_values(site_file, release)):
+        chart, at = chart_of[release]
+        for key, value, why in _errors(at, operator_values(site_file, release)):
             problems.append(f"{file}: {key}: {value} — {why}")
-            fixes.append(f"values.yaml of the chart {chart_of[release]} describes each value")
+            fixes.append(f"values.yaml of the chart {chart} describes each value")
     if problems:
         raise UserError("\n".join(problems), fix="; ".join(dict.fromkeys(fixes)), see="a-values-file-is-refused")
 
 
-def _errors(chart: str, values: Values) -> Iterable[tuple[str, str, str]]:
+def _errors(directory: Path | None, values: Values) -> Iterable[tuple[str, str, str]]:
     """Key, value and reason of whatever the chart's schema refuses."""
-    directory = _chart_directory(chart)
     file = directory / "values.schema.json" if directory else None
     if not values or file is None or not file.exists():
         return
     import jsonschema  # imported late: few sites need it
 
     validator = jsonschema.Draft7Validator(_without_required(json.loads(file.read_text())))
-    for error in sorted(validator.iter_errors(values), key=lambda e: [str(step) for step in e.absolute_path]):
+    found = validator.iter_errors(_without_null(values))
+    for error in sorted(found, key=lambda e: [str(step) for step in e.absolute_path]):
         shown = json.dumps(error.instance, default=str)
         key = ".".join(str(step) for step in error.absolute_path) or "values"
         yield key, shown if len(shown) <= SHOWN_VALUE else shown[: SHOWN_VALUE - 1] + "…", error.message[:200]
-
-
-def _chart_directory(chart: str) -> Path | None:
-    """A chart of the repository, or one of another project as far as it has been fetched."""
-    own = REPOSITORY / "helm" / chart
-    return own if own.is_dir() else next((one.path for one in charts.report() if one.name == chart), None)
 
 
 def _without_required(schema: Any) -> Any:

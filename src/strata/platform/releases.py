@@ -18,10 +18,13 @@ from strata.models.base import Model
 from strata.models.platform import Tenant
 from strata.platform import cluster_base, ingress, nvidia_device_plugin, shared_volumes, storage_class, tenant
 from strata.platform.operator_values import check_operator_values, merged, operator_values
+from strata.progress import Progress
+from strata.provider import provider_of
 from strata.site.hosts import address_of, hosts
 from strata.site.outputs import CloudOutputs, ImageOutputs
+from strata.site.paths import REPOSITORY
 from strata.site.secrets import Certificate
-from strata.toolchain import load_versions
+from strata.toolchain import charts, load_versions
 
 KUBERNETES_NAMESPACE = "kube-system"
 FINGERPRINT_ANNOTATION = "strata.dev/secrets"
@@ -89,6 +92,14 @@ class Release:
     def chart_source(self) -> str:
         """Where the chart is: below the repository, or its name in versions.yaml."""
         return self.chart if self.chart in load_versions().charts else f"helm/{self.chart}"
+
+    def chart_directory(self, site: Site) -> Path | None:
+        """Directory of the chart that the site installs; None where it has not been fetched yet."""
+        if self.chart not in load_versions().charts:
+            return REPOSITORY / "helm" / self.chart
+        if self.substitute:
+            return charts.SUBSTITUTES / self.chart
+        return charts.chart_directory(self.chart, substitutes=provider_of(site).allows_substitutes)
 
     def values(self, state: PlatformState) -> Values:
         """Values of the chart: Strata's own, with the operator's on top.
@@ -161,7 +172,17 @@ def check_values(site: Site, site_file: Path) -> None:
     Raises:
         UserError: with every error in them.
     """
-    check_operator_values(site_file, {release.name: release.chart for release in releases(site)})
+    check_operator_values(site_file, {one.name: (one.chart, one.chart_directory(site)) for one in releases(site)})
+
+
+def fetch_charts(site: Site, progress: Progress) -> list[str]:
+    """Fetches charts of other projects that the site's releases use and the cache does not have; returns their names.
+
+    Raises:
+        UserError: charts are not available, and the site may not have their substitutes.
+    """
+    names = {release.chart for release in releases(site) if not release.substitute}
+    return charts.ensure_charts(progress, names, substitutes=provider_of(site).allows_substitutes)
 
 
 def _namespace_release(need: Namespace) -> Release:

@@ -96,6 +96,11 @@ class Provider:
         """Entry of clouds.yaml; None where the site has no cloud."""
         return None
 
+    @property
+    def allows_substitutes(self) -> bool:
+        """Whether a substitute may take the place of a chart or plugin of another project that is not available."""
+        return self.site.allow_substitutes
+
     # --- this machine ---------------------------------------------------------------------------------------------
 
     def problems(self) -> list[Problem]:

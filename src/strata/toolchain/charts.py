@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,8 @@ from strata.toolchain.versions import Chart, Versions, load_versions
 
 SUBSTITUTES = REPOSITORY / "lab" / "charts"
 PULL_SECONDS = 60
+_unavailable: dict[tuple[Path, str, Path | None], Unavailable] = {}
+"""What this process has tried in vain: `up` fetches charts before it checks values, and again as a step."""
 
 
 @dataclass(frozen=True)
@@ -66,20 +68,27 @@ def report(versions: Versions | None = None) -> list[ChartReport]:
     return found
 
 
-def chart_directory(name: str, versions: Versions | None = None) -> Path:
-    """Directory of a pinned chart: the fetched one, else its substitute.
+def chart_directory(name: str, versions: Versions | None = None, *, substitutes: bool) -> Path | None:
+    """Directory of a pinned chart: the fetched one, else its substitute; None where there is neither.
 
-    Raises:
-        UserError: there is neither.
+    Args:
+        name: of the chart.
+        versions: None for versions.yaml.
+        substitutes: whether the site may have a substitute.
     """
     for chart in report(versions):
-        if chart.name == name and chart.path is not None:
+        if chart.name == name and (substitutes or chart.source != "substitute"):
             return chart.path
-    raise UserError(f"chart {name} was not fetched and has no substitute", fix="run `strata doctor`")
+    return None
 
 
 def ensure_charts(
-    progress: Progress, names: Collection[str], mirror: Path | None = None, versions: Versions | None = None
+    progress: Progress,
+    names: Collection[str],
+    mirror: Path | None = None,
+    versions: Versions | None = None,
+    *,
+    substitutes: bool,
 ) -> list[str]:
     """Fetches pinned charts that are not in the cache.
 
@@ -88,36 +97,70 @@ def ensure_charts(
         names: of the charts; those that versions.yaml does not pin are ignored.
         mirror: the mirror directory; None: STRATA_MIRROR, where that is set.
         versions: None for versions.yaml.
+        substitutes: whether the site may have the substitute of a chart that is not available.
 
     Returns:
         Names of the charts that were fetched.
 
     Raises:
-        UserError: the mirror's chart has the wrong digest or versions.yaml pins none, or a chart has no source at all.
+        UserError: the mirror's chart has the wrong digest or versions.yaml pins none, or charts are not available;
+            names all of them, each with what to put into the mirror.
     """
     if mirror is None and (setting := os.environ.get("STRATA_MIRROR")):
         mirror = Path(setting)
     fetched = []
+    missing: dict[str, tuple[Chart, Unavailable]] = {}
     for name, chart in (versions or load_versions()).charts.items():
         if name not in names or _directory(name, chart).is_dir():
             continue
         progress.update(f"fetching chart {name} {chart.version}")
         try:
-            _fetch(name, chart, mirror)
+            _fetch_once(name, chart, mirror)
             fetched.append(name)
         except Unavailable as reason:
-            if _substitute(name) is None:
-                raise UserError(
-                    f"chart {name} {chart.version} is not available: {reason}", fix="put it into a mirror directory"
-                ) from None
-            _reason_file(name).parent.mkdir(parents=True, exist_ok=True)
-            _reason_file(name).write_text(str(reason), encoding="utf-8")
+            if substitutes and _substitute(name) is not None:
+                _reason_file(name).parent.mkdir(parents=True, exist_ok=True)
+                _reason_file(name).write_text(str(reason), encoding="utf-8")
+            else:
+                missing[name] = chart, reason
+    if missing:
+        raise _not_available(missing, mirror, substitutes=substitutes)
     return fetched
+
+
+def _not_available(
+    missing: Mapping[str, tuple[Chart, Unavailable]], mirror: Path | None, *, substitutes: bool
+) -> UserError:
+    """The error about charts that no source has."""
+    place = f"{mirror}/charts/" if mirror else "<mirror>/charts/, and set STRATA_MIRROR=<mirror>"
+    pulls = [
+        f"helm pull {chart.repository}/{name} --version {chart.version}"
+        if chart.oci
+        else f"helm pull {name} --repo {chart.repository} --version {chart.version}"
+        for name, (chart, _) in missing.items()
+    ]
+    fix = f"on a host that reaches the repository, run `{'`, `'.join(pulls)}`; put the archive into {place}"
+    if not substitutes and all(_substitute(name) for name in missing):
+        fix += "; to rehearse the site without it, set allow_substitutes: true in site.yaml"
+    lines = [f"chart {name} {chart.version} is not available: {reason}" for name, (chart, reason) in missing.items()]
+    return UserError("\n".join(lines), fix=fix, see="a-tool-cannot-be-had")
 
 
 def _reason_file(name: str) -> Path:
     """Why the last fetch of a chart failed."""
     return cache_directory() / "charts" / f"{name}.unavailable"
+
+
+def _fetch_once(name: str, chart: Chart, mirror: Path | None) -> None:
+    """Raises Unavailable where no source has the chart, or had it when this process tried."""
+    key = (_directory(name, chart), chart.repository, mirror)
+    if key in _unavailable:
+        raise _unavailable[key]
+    try:
+        _fetch(name, chart, mirror)
+    except Unavailable as reason:
+        _unavailable[key] = reason
+        raise
 
 
 def _fetch(name: str, chart: Chart, mirror: Path | None) -> None:

@@ -152,7 +152,7 @@ def _from_first_source(
         refusals.append("build: its source is in no registry")
         raise ToolUnavailable(
             f"{name} {component.version} cannot be had:\n    " + "\n    ".join(refusals),
-            fix="put it into a mirror directory and set STRATA_MIRROR; docs/toolchain.md says how",
+            fix=_for_the_mirror(work.mirror, name, component, binaries),
         )
     tell("waiting for other builds")
     while not _builds.acquire(timeout=_TICK_SECONDS):
@@ -166,6 +166,16 @@ def _from_first_source(
         binary: _Found(path, Source.BUILD, _compare(component, binary, path, toolchain))
         for binary, path in built.items()
     }
+
+
+def _for_the_mirror(directory: Path | None, name: str, component: Component, binaries: Sequence[str]) -> str:
+    """What to put where, for a component that is not built."""
+    place = f"{directory or '<mirror>'}/{name}/{component.version}/"
+    setting = "" if directory else ", and set STRATA_MIRROR=<mirror>"
+    if component.release is None or architecture() not in component.release.digest:
+        return f"put it and its SHA256SUMS into {place}linux-{architecture()}/{setting}"
+    urls = dict.fromkeys(release.release_url(component, component.release, binary) for binary in binaries)
+    return f"on a host that reaches it, download {' and '.join(urls)}; put it into {place}{setting}"
 
 
 def _all_built(versions: Versions) -> bool:

@@ -20,8 +20,10 @@ from urllib.parse import parse_qs, urlsplit
 from .small_cinder import SmallCinder
 from .small_neutron import Answer, Query, SmallNeutron, Thing
 
+DISKLESS = "cpu.diskless"
 FLAVORS = {
     "cpu.small": {"vcpus": 2, "ram": 2048, "disk": 20, "extra_specs": {}},
+    DISKLESS: {"vcpus": 2, "ram": 2048, "disk": 0, "extra_specs": {}},
     "gpu.v100.1": {"vcpus": 4, "ram": 4096, "disk": 20, "extra_specs": {"pci_passthrough:alias": "v100:1"}},
 }
 
@@ -54,7 +56,7 @@ class SmallCloud:
         """Number of instances after which the credentials expire, their tokens too."""
         self.url = ""
         self._lock = threading.RLock()
-        self.add_image("debian-12")
+        self.add_image("debian-13")
         public = self.neutron.create("networks", {"name": "public", "router:external": True}, project="other")
         self.neutron.create(
             "subnets", {"name": "public", "network_id": public["id"], "cidr": "198.51.100.0/24"}, project="other"
@@ -106,6 +108,9 @@ class SmallCloud:
     def create_server(self, given: Thing, hints: Thing) -> Thing:
         """Starts a server; a network without a port gets one, as nova does it."""
         boot = [d for d in given.get("block_device_mapping_v2") or [] if d["destination_type"] == "volume"]
+        flavor = next(one for one in self.flavors.values() if one["id"] == given["flavorRef"])
+        if not flavor["disk"] and not boot:
+            raise Answer(403, "Only volume-backed servers are allowed for flavors with zero disk.")
         one = {
             "id": str(uuid.uuid4()),
             "name": given["name"],
@@ -291,9 +296,10 @@ class SmallCloud:
     def image(self, _method: str, path: list[str], query: Query, _body: Thing) -> Any:
         """Answers for glance; `path` is below /v2."""
         if path == ["images"]:
-            names = query.get("name")
+            names, visible = query.get("name"), query.get("visibility", ["public"])
+            found = [i for i in self.images.values() if i["visibility"] in visible]
             return {
-                "images": [i for i in self.images.values() if names is None or i["name"] in names],
+                "images": [i for i in found if names is None or i["name"] in names],
                 "schema": "",
                 "first": "",
             }

@@ -59,6 +59,8 @@ class SmallNeutron:
         self.project = project
         self.objects: dict[str, dict[str, Thing]] = {kind: {} for kind in KINDS}
         self._macs = itertools.count(1)
+        self.permits_pairs = False
+        """Whether its policy permits allowed_address_pairs on networks of others, which the default does not."""
 
     def named(self, kind: str, name: str) -> Thing:
         """The object of a name, to be changed."""
@@ -155,6 +157,8 @@ class SmallNeutron:
             visible = [o for o in found if kind != "ports" or o["project_id"] == self.project]
             return {kind.replace("-", "_"): [self.shown(kind, o) for o in visible]}
         if len(path) == 1:
+            if kind == "ports":
+                self._refuse_port(body[single])
             return {single: self.shown(kind, self.create(kind, body[single]))}
         one = known.get(path[1])
         if one is None:
@@ -173,6 +177,15 @@ class SmallNeutron:
             if kind == "floatingips":
                 self._associate(one)
         return {single: self.shown(kind, one)}
+
+    def _refuse_port(self, given: Thing) -> None:
+        """As neutron's policy does, which comes before it looks for the security groups."""
+        owner = self.objects["networks"][given["network_id"]]["project_id"]
+        if given.get("allowed_address_pairs") and owner != self.project and not self.permits_pairs:
+            raise Answer(403, "rule:create_port:allowed_address_pairs is disallowed by policy")
+        for group in given.get("security_groups") or []:
+            if group not in self.objects["security-groups"]:
+                raise Answer(404, f"Security group {group} does not exist")
 
     def _interface(self, router: Thing, action: str, body: Thing) -> Thing:
         ports = self.objects["ports"]

@@ -13,7 +13,7 @@ from strata.site.outputs import CloudOutputs
 from strata.stacks.pulumi import stack_settings_file
 
 from .conftest import SITE, Place
-from .small_cloud import SmallCloud, serve
+from .small_cloud import DISKLESS, SmallCloud, serve
 
 pytestmark = [pytest.mark.nightly, pytest.mark.xdist_group("adopt-contract")]
 DATABASES = {"name": "databases", "size": "10 GiB", "volume_type": "ssd", "mount_path": "/var/lib/postgresql"}
@@ -35,7 +35,9 @@ class Storage(Place):
         content = yaml.safe_load(find_site("campus").read_text()) | {"name": SITE}
         del content["cluster"], content["platform"]
         instances = content["cloud"]["instances"][:2]
-        instances[0] |= {"boot_volume": {"size": "12 GiB", "volume_type": "ssd"}}
+        # nova starts it from a volume only
+        content["cloud"]["flavors"].append({**content["cloud"]["flavors"][0], "name": DISKLESS, "disk": "0 GiB"})
+        instances[0] |= {"flavor": DISKLESS, "boot_volume": {"size": "12 GiB", "volume_type": "ssd"}}
         instances[1] |= {"roles": ["nfs_server"], "volumes": [DATABASES, EXPORTS]}
         content["cloud"]["instances"] = instances
         self.file.write_text(yaml.safe_dump(content))

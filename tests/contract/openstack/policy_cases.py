@@ -1,6 +1,7 @@
 """Asks the real policies whether a member of a project may do something: policy_cases.py, questions on standard input.
 
-Reads a JSON list of [service, policy] pairs; writes the list of answers, true or false.
+Reads a JSON list of [service, policy], with a third item for networks of other projects; writes the list of answers,
+true or false.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ OWNERS = {
     for parent in ("network", "security_group", "ext_parent")
     for key in ("project_id", "tenant_id")
 }
+FOREIGN = {key: "2" * 32 for key in OWNERS if key.startswith("network:")}
+"""The same in a network that another project shares."""
 TARGET = {"project_id": PROJECT, "tenant_id": PROJECT, "user_id": "u", **OWNERS}
 """An object of the member's own project, on a network or in a security group of that project."""
 
@@ -37,10 +40,14 @@ def enforcer(service: str) -> policy.Enforcer:
 def main() -> None:
     """Entry point."""
     questions = json.load(sys.stdin)
-    enforcers = {service: enforcer(service) for service in {service for service, _ in questions}}
-    for service, name in questions:
+    enforcers = {service: enforcer(service) for service in {service for service, *_ in questions}}
+    for service, name, *_ in questions:
         assert name in enforcers[service].registered_rules, f"{service} has no policy {name}"
-    json.dump([bool(enforcers[service].enforce(name, TARGET, MEMBER)) for service, name in questions], sys.stdout)
+    answers = [
+        bool(enforcers[service].enforce(name, TARGET | (FOREIGN if shared else {}), MEMBER))
+        for service, name, *shared in questions
+    ]
+    json.dump(answers, sys.stdout)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from pathlib import Path
 from strata.stacks.pending import CLOUD_WIDE, IN_PROJECT
 
 HERE = Path(__file__).parent
-Policies = Sequence[tuple[str, str]]
+Policies = Sequence[tuple[str, ...]]
 CREATED: Mapping[str, Policies] = {
     "openstack:compute/instance:Instance": [
         ("nova", "os_compute_api:servers:create"),
@@ -93,7 +93,7 @@ REFUSED: Policies = [
 """What only an administrator does."""
 
 
-def answers(python: Path, questions: Policies) -> dict[tuple[str, str], bool]:
+def answers(python: Path, questions: Policies) -> dict[tuple[str, ...], bool]:
     """Whether a member may, by policy."""
     text = json.dumps(list(questions))
     done = subprocess.run(
@@ -113,3 +113,9 @@ def test_a_member_may_create_and_read_what_a_site_needs_and_no_more(openstack_py
     found = answers(openstack_python, [*allowed, *REFUSED])
     assert [one for one in allowed if not found[one]] == []
     assert [one for one in REFUSED if found[one]] == []
+
+
+def test_in_a_network_of_another_project_a_port_has_one_address(openstack_python: Path) -> None:
+    """Which is why `up` asks before it creates anything (strata.engine.cloud_objects)."""
+    pairs, port = (("neutron", name, "shared") for name in ("create_port:allowed_address_pairs", "create_port"))
+    assert answers(openstack_python, [pairs, port]) == {pairs: False, port: True}

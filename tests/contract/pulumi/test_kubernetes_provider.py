@@ -41,6 +41,7 @@ for name, release in json.loads(Path("releases.json").read_text()).items():
             values=values,
             timeout=release.get("timeout", 60),
             atomic=release.get("atomic", True),
+            allow_null_values=release.get("nulls"),
         ),
         opts=pulumi.ResourceOptions(provider=provider),
     )
@@ -155,6 +156,21 @@ def test_life_of_a_release(stack: Stack, api_server: ApiServer) -> None:
 def greeting(api_server: ApiServer, name: str) -> str:
     """What a release's ConfigMap has in the cluster."""
     return api_server.kubectl("get", "configmap", name, "-n", "contract", "-o", "jsonpath={.data.greeting}")
+
+
+def test_null_removes_a_default_of_the_chart(stack: Stack, api_server: ApiServer) -> None:
+    """As `helm --values` does, through the engine and the plugin."""
+    stack.write_chart("chart", CONFIG_MAP.replace("greeting: {{", "salutation: {{"))
+    (stack.directory / "chart" / "values.yaml").write_text("greeting: hello\n")
+    values = {"greeting": None, "password": PASSWORD}
+    assert counts(stack.run("up", {"removed": {"values": values, "nulls": True}})) == (1, 0, 0)
+    data = api_server.kubectl("get", "configmap", "removed", "-n", "contract", "-o", "jsonpath={.data.salutation}")
+    assert data == ""
+    assert counts(stack.run("up", None, "--refresh")) == (0, 0, 0)
+    assert counts(stack.run("up", {"removed": {"values": values}})) == (0, 1, 0)
+    data = api_server.kubectl("get", "configmap", "removed", "-n", "contract", "-o", "jsonpath={.data.salutation}")
+    assert data == "hello", "without the flag, the plugin drops null"
+    stack.run("destroy")
 
 
 @pytest.mark.nightly

@@ -50,7 +50,8 @@ def test_a_service_is_named_in_its_folders_only(service: Service[Any]) -> None:
 def test_a_service_is_complete(service: Service[Any]) -> None:
     assert (service.folder / "README.md").read_text().startswith("# ")
     own = REPOSITORY / "helm" / service.name
-    chart = chart_directory(service.name) if service.name in load_versions().charts else own
+    chart = chart_directory(service.name, substitutes=True) if service.name in load_versions().charts else own
+    assert chart is not None
     assert (chart / "values.schema.json").is_file()
     assert list((service.folder / "checks").glob("test_*.py"))
     assert service.settings.__doc__

@@ -51,6 +51,18 @@ def test_plan_is_json_for_programs(tmp_path: Path) -> None:
     assert json.loads(done.stdout)["site"] == "lab"
 
 
+def test_up_asks_for_charts_before_it_changes_anything(tmp_path: Path) -> None:
+    """A real site gets no substitute, and no instance before it is known that its platform can be installed."""
+    nowhere = dict.fromkeys(("http_proxy", "https_proxy", "HTTPS_PROXY"), "http://127.0.0.1:1")
+    place = {"STRATA_CACHE_DIR": str(tmp_path / "cache"), "NO_PROXY": "", "no_proxy": "", "STRATA_MIRROR": ""}
+    done = strata_command.strata("up", "metal", environment=environment(tmp_path / "state") | nowhere | place)
+    assert done.returncode == 2
+    assert "chart traefik" in done.stderr
+    assert "is not available" in done.stderr
+    assert "helm pull traefik --repo" in done.stderr
+    assert not (tmp_path / "state").exists()
+
+
 def test_env_names_files_and_no_secrets(tmp_path: Path) -> None:
     done = strata("env", "lab", "--json", state=tmp_path)
     variables = json.loads(done.stdout)

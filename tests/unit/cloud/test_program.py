@@ -158,7 +158,7 @@ def test_an_existing_clouds_external_network_is_found(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("operator")
 def test_a_members_project_by_its_own_credentials_alone() -> None:
     """Nothing of the cloud's own is created, one provider does all, and the image stays the one that was recorded."""
-    ExistingObjects(images={"debian-12": "recorded-id"}).save(SitePaths("campus").create())
+    ExistingObjects(images={"debian-13": "recorded-id"}).save(SitePaths("campus").create())
     recorder = Recorder()
     outputs = run_program("cloud", "campus", recorder)
     found = recorder.resources
@@ -273,7 +273,7 @@ def test_ipv6_beside_ipv4(addressing: str, tmp_path: Path, monkeypatch: pytest.M
     assert edits == 1
     (tmp_path / "site.yaml").write_text(text)
     monkeypatch.setenv("STRATA_SITE_FILE", str(tmp_path / "site.yaml"))
-    ExistingObjects(images={"debian-12": "recorded-id"}).save(SitePaths("campus").create())
+    ExistingObjects(images={"debian-13": "recorded-id"}).save(SitePaths("campus").create())
     recorder = Recorder()
     outputs = run_program("cloud", "campus", recorder)
     found = recorder.resources
@@ -403,7 +403,7 @@ def test_the_virtual_address_of_load_balancers_has_a_port_and_a_floating_ip(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = site_file("campus").read_text()
-    edge = "    - {name: edge-2, flavor: cpu.small, image: debian-12, network: campus, roles: [load_balancer]}\n"
+    edge = "    - {name: edge-2, flavor: cpu.small, image: debian-13, network: campus, roles: [load_balancer]}\n"
     section = "  load_balancer: {virtual_address: 10.79.0.9, floating_ip: true}\n"
     text = text.replace("\nhosts:\n", f"{edge}\nhosts:\n{section}")
     (tmp_path / "site.yaml").write_text(text)

@@ -47,7 +47,7 @@ CLOUD = CloudObjects(
         "cpu.small": FoundFlavor(2, 2048, 20, {}),
         "gpu.v100.1": FoundFlavor(4, 4096, 20, {ALIAS: "v100:1"}),
     },
-    images=(FoundImage("image-1", "debian-12", frozenset({MD5}), "2026-01-01"),),
+    images=(FoundImage("image-1", "debian-13", frozenset({MD5}), "2026-01-01"),),
     external=(FoundNetwork("net-1", "public"),),
     quota={"instances": Allowance(10, 0), "cores": Allowance(-1, 900), "floatingip": Allowance(2, 0)},
 )
@@ -75,7 +75,7 @@ def test_a_cloud_in_order_passes_and_its_image_is_recorded(
     check(context, monkeypatch, CLOUD)
     recorded = ExistingObjects.load(context.paths)
     assert recorded is not None
-    assert recorded.images == {"debian-12": "image-1"}
+    assert recorded.images == {"debian-13": "image-1"}
 
 
 @pytest.mark.parametrize(
@@ -288,7 +288,7 @@ def test_a_boot_volume_holds_the_image(context: SiteContext) -> None:
     """The flavor's disk does not count."""
     images = (replace(CLOUD.images[0], disk_gib=15),)
     (finding,) = existing_cloud.check_disks(
-        with_volumes(context), replace(CLOUD, images=images), {"debian-12": "image-1"}, ()
+        with_volumes(context), replace(CLOUD, images=images), {"debian-13": "image-1"}, ()
     )
     assert dotted(finding.path) == "cloud.instances[0].boot_volume.size"
     assert "needs 15 GiB" in finding.why
@@ -312,7 +312,7 @@ def test_an_image_that_is_uploaded_again_replaces_no_instance(context: SiteConte
     names = {i.name for i in cloud.instances}
     again = replace(CLOUD, images=(replace(CLOUD.images[0], id="image-2"),))
     both = replace(CLOUD, images=(*CLOUD.images, *again.images))
-    known = {"debian-12": "image-1"}
+    known = {"debian-13": "image-1"}
     assert existing_cloud.choose_images(cloud, both, known, set()) == (known, [])
     assert existing_cloud.choose_images(cloud, again, known, names) == (known, [])
     chosen, (finding,) = existing_cloud.choose_images(cloud, again, known, names - {"worker-1"})
@@ -330,11 +330,11 @@ def test_a_disk_too_small_for_the_image_is_found_before_nova_refuses_it(
         check(context, monkeypatch, large)
     problems = raised.value.problems
     assert [p.key for p in problems] == [f"cloud.instances[{n}].flavor" for n in range(7)]
-    assert "has a disk of 20 GiB, and the image debian-12 needs 21 GiB" in problems[0].why
+    assert "has a disk of 20 GiB, and the image debian-13 needs 21 GiB" in problems[0].why
     assert problems[0].fix == "a flavor with a disk of 21 GiB or more, or another image"
     cloud = model(context)
     rest = {i.name for i in cloud.instances} - {"worker-1"}
-    (finding,) = existing_cloud.check_disks(cloud, large, {"debian-12": "image-1"}, rest)
+    (finding,) = existing_cloud.check_disks(cloud, large, {"debian-13": "image-1"}, rest)
     assert "21 GiB" in finding.why
     check(context, monkeypatch, replace(CLOUD, images=(replace(CLOUD.images[0], disk_gib=20),)))
 
@@ -344,7 +344,7 @@ def test_a_checksum_chooses_among_images_of_one_name(context: SiteContext) -> No
     objects = replace(CLOUD, images=(*CLOUD.images, other))
     image = model(context).images[0].model_copy(update={"checksum": "1" * 32})
     cloud = model(context).model_copy(update={"images": (image,)})
-    assert existing_cloud.choose_images(cloud, objects, {}, set()) == ({"debian-12": "image-2"}, [])
+    assert existing_cloud.choose_images(cloud, objects, {}, set()) == ({"debian-13": "image-2"}, [])
     _, (finding,) = existing_cloud.choose_images(cloud, CLOUD, {}, set())
     assert dotted(finding.path) == "cloud.images[0].checksum"
 

@@ -358,8 +358,8 @@ def test_a_missing_source_stops_up_before_the_cloud(
 ) -> None:
     """The first steps of `up` are those that need no host, and every step that changes something follows them."""
     steps = {step.name: step for step in up_steps(tacc, tuple(Layer))}
-    assert list(steps)[:4] == ["Kubernetes version", "control planes", "Kubespray", "keys"]
-    assert set(steps["keys"].after) == {"Kubernetes version", "control planes", "Kubespray"}
+    assert list(steps)[:5] == ["Kubernetes version", "control planes", "Kubespray", "platform tools", "keys"]
+    assert set(steps["keys"].after) == {"Kubernetes version", "control planes", "Kubespray", "platform tools"}
     mirror = tmp_path / "mirror" / "kubespray" / pinned()[0]
     mirror.mkdir(parents=True)
     (mirror / f"{archive_name()}.tar.gz").write_bytes(gzip.compress(b"another archive"))

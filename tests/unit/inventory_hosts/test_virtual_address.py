@@ -144,7 +144,7 @@ def test_the_firewall_of_machines_accepts_vrrp_from_load_balancers(tmp_path: Pat
 def test_the_certificate_of_postgresql_has_the_virtual_address(tmp_path: Path) -> None:
     content = yaml.safe_load(CAMPUS.read_text())
     for name in ("database-2", "database-3"):
-        more = {"flavor": "cpu.small", "image": "debian-12", "network": "campus", "roles": ["postgresql"]}
+        more = {"flavor": "cpu.small", "image": "debian-13", "network": "campus", "roles": ["postgresql"]}
         content["cloud"]["instances"].append(more | {"name": name})
     content["hosts"]["load_balancer"] = {"virtual_address": ADDRESS, "floating_ip": True}
     (tmp_path / "site.yaml").write_text(yaml.safe_dump(content))

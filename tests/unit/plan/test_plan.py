@@ -25,7 +25,7 @@ def _large_site(nodes: int) -> str:
         for i in range(nodes // 4)
     )
     workers = "".join(
-        f"    - {{name: w-{i}, flavor: gpu, image: debian-12, network: net, roles: [kube_node, gpu_node]}}\n"
+        f"    - {{name: w-{i}, flavor: gpu, image: debian-13, network: net, roles: [kube_node, gpu_node]}}\n"
         for i in range(nodes - 1)
     )
     return f"""name: large
@@ -34,13 +34,13 @@ cloud:
   deployment: existing
   project: {{name: p, quota: {{instances: {nodes}, cores: {8 * nodes}, memory: {16 * nodes} GiB}}}}
   networks: [{{name: net, cidr: 10.0.0.0/16}}]
-  images: [{{name: debian-12, distribution: debian, release: "12"}}]
+  images: [{{name: debian-13, distribution: debian, release: "13"}}]
   flavors:
     - {{name: cpu, vcpus: 8, memory: 16 GiB, disk: 20 GiB}}
     - {{name: gpu, vcpus: 8, memory: 16 GiB, disk: 20 GiB, accelerators: {{v100: 1}}}}
   hypervisors:
 {hypervisors}  instances:
-    - {{name: control-1, flavor: cpu, image: debian-12, network: net, roles: [kube_control_plane]}}
+    - {{name: control-1, flavor: cpu, image: debian-13, network: net, roles: [kube_control_plane]}}
 {workers}cluster: {{name: large, datastore: etcd, pod_network: 172.16.0.0/12, service_network: 192.168.0.0/16}}
 """
 

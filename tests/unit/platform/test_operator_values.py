@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,8 +18,12 @@ from strata.models import load_site
 from strata.platform.operator_values import check_operator_values, merged
 from strata.platform.releases import check_values, releases
 from strata.site.paths import REPOSITORY
+from strata.toolchain import load_versions
+from strata_lab.provider import LabProvider
 
 from .test_values import SITES, state_of
+
+HELM = Path(sys.executable).with_name("helm")
 
 
 @pytest.fixture
@@ -41,9 +47,58 @@ def test_the_operator_wins(site_file: Path) -> None:
     assert base["resources"], "what Strata writes stays"
 
 
-def test_merging_is_helm_s() -> None:
-    base = {"a": {"b": 1, "c": [1, 2]}, "d": 1}
-    assert merged(base, {"a": {"c": [3], "e": 2}, "d": None}) == {"a": {"b": 1, "c": [3], "e": 2}}
+CHART = {
+    "Chart.yaml": "{apiVersion: v2, name: proxy, version: 1.0.0}",
+    "values.yaml": "{a: {b: default, c: [1, 2], f: default}, d: default, g: {h: 1}}",
+    "values.schema.json": '{"properties": {"d": {"type": "string"}, "g": {"type": "object"}}}',
+    "templates/values.yaml": "{{ toYaml .Values }}",
+}
+
+
+def test_merging_is_helm_s(tmp_path: Path) -> None:
+    """One file with what is merged renders as the two files do; null removes what the chart has, too."""
+    base = {"a": {"b": 1, "c": [1, 2]}, "d": "x", "i": 1}
+    over = {"a": {"b": None, "c": [3], "e": 2}, "d": None, "g": {"h": None}, "i": {"j": 1}}
+    for name, text in CHART.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    files = {"base.json": base, "over.json": over, "merged.json": merged(base, over)}
+    for name, values in files.items():
+        (tmp_path / name).write_text(json.dumps(values))
+
+    def rendered(*names: str) -> Any:
+        options = [option for name in names for option in ("--values", str(tmp_path / name))]
+        command = [str(HELM), "template", "proxy", str(tmp_path), *options]
+        return yaml.safe_load(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+    assert rendered("merged.json") == rendered("base.json", "over.json")
+    assert rendered("merged.json") == {"a": {"c": [3], "e": 2, "f": "default"}, "g": {}, "i": {"j": 1}}
+
+
+def test_null_is_checked_as_helm_checks_it(site_file: Path) -> None:
+    """helm removes the key before it looks into the schema."""
+    write(site_file, "cluster-base", {"devicePlugin": {"enabled": None}})
+    check_values(load_site(site_file), site_file)
+
+
+def test_values_are_checked_by_the_chart_that_is_installed(
+    site_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A substitute refuses values that the project's chart takes, which are not known before it is fetched."""
+    monkeypatch.setenv("STRATA_CACHE_DIR", str(tmp_path / "cache"))
+    write(site_file, "traefik", {"deployment": {"podLabels": 1}})
+    lab = load_site(site_file)
+    with pytest.raises(UserError, match=r"traefik\.yaml: deployment"):
+        check_values(lab, site_file)
+    monkeypatch.setattr(LabProvider, "allows_substitutes", False)
+    check_values(lab, site_file)
+    chart = load_versions().charts["traefik"]
+    fetched = tmp_path / f"cache/charts/{chart.version}-{(chart.digest or '')[7:19]}"
+    (fetched / "traefik").mkdir(parents=True)
+    (fetched / "source").write_text("mirror")
+    (fetched / "traefik" / "values.schema.json").write_text('{"properties": {"deployment": {"type": "string"}}}')
+    with pytest.raises(UserError, match="is not of type 'string'"):
+        check_values(lab, site_file)
 
 
 @pytest.mark.parametrize(
@@ -91,4 +146,4 @@ def test_users_reach_every_value_of_every_chart(site_file: Path, chart: str) -> 
     paths = list(_leaves(schema))
     assert set(defaults) <= {path[0] for path in paths}
     write(site_file, "release", _without_placeholders(defaults))
-    check_operator_values(site_file, {"release": chart})
+    check_operator_values(site_file, {"release": (chart, REPOSITORY / "helm" / chart)})

@@ -43,8 +43,8 @@ def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("site", CLUSTER_SITES)
 def test_only_releases(site: str, monkeypatch: pytest.MonkeyPatch) -> None:
     stand(site)
-    # a chart without a substitute may not be in the cache
-    at_hand = [chart if chart.path else replace(chart, path=charts.SUBSTITUTES) for chart in charts.report()]
+    # `up` has fetched them
+    at_hand = [replace(chart, path=chart.path or charts.SUBSTITUTES, source="mirror") for chart in charts.report()]
     monkeypatch.setattr(charts, "report", lambda *_: at_hand)
     recorder = Recorder()
     result = run_program("platform", site, recorder)
@@ -64,7 +64,7 @@ def test_lab_releases() -> None:
     for service in installed(site):
         release = found[RELEASE, service.name]
         upstream = service.name in load_versions().charts
-        chart = chart_directory(service.name) if upstream else REPOSITORY / "helm" / service.name
+        chart = chart_directory(service.name, substitutes=True) if upstream else REPOSITORY / "helm" / service.name
         assert (REPOSITORY / "pulumi" / "platform" / release["chart"]).resolve() == chart
         assert release["namespace"] == service.namespace_of(site)
         assert release["atomic"] is True

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+import os
+import platform
 import re
 import shutil
 import subprocess
 import sys
+from collections import namedtuple
 from pathlib import Path
 
 import pytest
@@ -15,6 +18,7 @@ from strata.errors import UserError
 from strata.kolla.provider import KollaProvider
 from strata.models import find_site, load_site
 from strata.progress import Silent
+from strata.provider import deployment_host as deployment_host_module
 from strata.provider import provider_of
 from strata.provider.existing import ExistingCloudProvider
 from strata.provider.machines import MachinesProvider
@@ -25,6 +29,7 @@ from strata_lab.provider import LabProvider
 MAY_ASK = {"strata/provider/choice.py", "strata/models/cloud.py"}
 """The choice, and the validation of the key itself."""
 SOURCES = REPOSITORY / "src"
+Usage = namedtuple("Usage", "total used free")
 CLOUDS = "clouds:\n  infn-cloud:\n    auth: {auth_url: https://keystone.example/v3}\n"
 
 
@@ -88,7 +93,7 @@ def test_a_real_site_names_what_it_needs_before_anything_starts(
     site = load_site(find_site("cnaf"))
     with pytest.raises(UserError) as refused:
         provider_of(site).check()
-    for program in ("ssh", "podman", "skopeo", "mmdebstrap"):
+    for program in ("ssh", "podman", "runc", "skopeo", "mmdebstrap"):
         assert f"{program} is not" in refused.value.message
     assert "does not name the cloud infn-cloud" in refused.value.message
     # with the images pushed and the tools of every site there is nothing to build them with
@@ -96,3 +101,63 @@ def test_a_real_site_names_what_it_needs_before_anything_starts(
     (tmp_path / "clouds.yaml").write_text(CLOUDS)
     monkeypatch.setattr(shutil, "which", lambda name: name if name.startswith("ssh") else None)
     provider_of(site).check()
+
+
+@pytest.fixture
+def deployment_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Debian host with every command, on which nothing has been built."""
+    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("STRATA_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(shutil, "which", lambda name: name)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(0, 0, 10 << 30))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(deployment_host_module, "_read", lambda _: "CapEff:\t000001ffffffffff\n")
+    monkeypatch.setattr(platform, "freedesktop_os_release", lambda: {"ID": "debian", "PRETTY_NAME": "Debian 12"})
+
+
+def problems(name: str = "metal") -> list[str]:
+    found = provider_of(load_site(find_site(name))).problems()
+    assert all(problem.fix for problem in found)
+    return [problem.message for problem in found]
+
+
+@pytest.mark.usefixtures("deployment_host")
+def test_a_host_that_can_build_images_has_no_problem() -> None:
+    assert problems() == []
+
+
+@pytest.mark.usefixtures("deployment_host")
+def test_images_are_built_as_root_which_is_known_before_anything_is_created(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    (message,) = problems()
+    assert message.startswith(
+        "the user is not root (uid 1000), as which the root filesystems of the pod images are built"
+    )
+    ImageOutputs(images={}).save(SitePaths("metal").create())
+    assert problems() == [], "the images have been pushed"
+
+
+@pytest.mark.usefixtures("deployment_host")
+def test_root_of_a_container_may_build_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deployment_host_module, "_read", lambda _: "CapEff:\t00000000a80425fb\n")
+    assert problems() == ["root has no CAP_SYS_ADMIN here, and builds the root filesystems of the pod images"]
+
+
+@pytest.mark.usefixtures("deployment_host")
+def test_images_are_built_from_the_hosts_debian_archive(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "freedesktop_os_release", lambda: {"ID": "ubuntu", "PRETTY_NAME": "Ubuntu 24.04"})
+    assert problems() == ["this is Ubuntu 24.04; pod images are built from the Debian archive that apt uses here"]
+
+
+@pytest.mark.usefixtures("deployment_host")
+def test_free_space_for_a_first_run_and_a_later_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(0, 0, 9 << 30))
+    message = problems()[0]
+    assert message.startswith("9.0 GiB free for ")
+    assert message.endswith(", 10 GiB are needed")
+    (tmp_path / "cache" / "images").mkdir(parents=True)
+    (tmp_path / "cache" / "images" / "pod-base-12-abc.tar").touch()
+    assert problems() == []
+    ImageOutputs(images={}).save(SitePaths("metal").create())
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(0, 0, 1 << 30))
+    assert problems() == [f"1.0 GiB free for {tmp_path / 'cache'}, 2 GiB are needed"]

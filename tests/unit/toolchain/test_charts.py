@@ -81,15 +81,17 @@ def digest_of(archive: Path) -> str:
 
 
 def description(versions: Versions) -> str:
-    return str(yaml.safe_load((chart_directory("proxy", versions) / "Chart.yaml").read_text())["description"])
+    directory = chart_directory("proxy", versions, substitutes=True)
+    assert directory is not None
+    return str(yaml.safe_load((directory / "Chart.yaml").read_text())["description"])
 
 
 def test_chart_comes_from_its_project_once(repository: str, archive: Path) -> None:
     versions = pinned(repository, digest_of(archive))
-    assert ensure_charts(Silent(), ["proxy"], versions=versions) == ["proxy"]
+    assert ensure_charts(Silent(), ["proxy"], versions=versions, substitutes=True) == ["proxy"]
     assert description(versions) == "real"
     assert [(c.source, c.note) for c in report(versions)] == [("release", "")]
-    assert ensure_charts(Silent(), ["proxy"], versions=versions) == []
+    assert ensure_charts(Silent(), ["proxy"], versions=versions, substitutes=True) == []
 
 
 @pytest.mark.parametrize(
@@ -97,7 +99,7 @@ def test_chart_comes_from_its_project_once(repository: str, archive: Path) -> No
 )
 def test_chart_that_cannot_be_checked_is_substituted(repository: str, digest: str | None, reason: str) -> None:
     versions = pinned(repository, digest)
-    assert ensure_charts(Silent(), ["proxy"], versions=versions) == []
+    assert ensure_charts(Silent(), ["proxy"], versions=versions, substitutes=True) == []
     assert description(versions) == "ours"
     (found,) = report(versions)
     assert found.source == "substitute"
@@ -106,7 +108,7 @@ def test_chart_that_cannot_be_checked_is_substituted(repository: str, digest: st
 
 def test_unreachable_repository_is_substituted(archive: Path) -> None:
     versions = pinned("http://127.0.0.1:1", digest_of(archive))
-    assert ensure_charts(Silent(), ["proxy"], versions=versions) == []
+    assert ensure_charts(Silent(), ["proxy"], versions=versions, substitutes=True) == []
     assert description(versions) == "ours"
     assert "http://127.0.0.1:1" in report(versions)[0].note
 
@@ -114,7 +116,28 @@ def test_unreachable_repository_is_substituted(archive: Path) -> None:
 def test_without_a_substitute_the_reason_is_an_error(archive: Path, substitutes: Path) -> None:
     shutil.rmtree(substitutes / "proxy")
     with pytest.raises(UserError, match=r"chart proxy 1\.2\.3 is not available: http://127\.0\.0\.1:1"):
-        ensure_charts(Silent(), ["proxy"], versions=pinned("http://127.0.0.1:1", digest_of(archive)))
+        ensure_charts(Silent(), ["proxy"], versions=pinned("http://127.0.0.1:1", digest_of(archive)), substitutes=True)
+
+
+def test_a_site_without_substitutes_is_told_where_each_chart_belongs(archive: Path, tmp_path: Path) -> None:
+    """A real site does not get another chart than it asked for; every missing one is named at once."""
+    one = pinned("http://127.0.0.1:1", digest_of(archive))
+    other = one.charts["proxy"].model_copy(update={"repository": "oci://127.0.0.1:1/charts"})
+    versions = one.model_copy(update={"charts": {**one.charts, "queue": other}})
+    with pytest.raises(UserError, match=r"chart proxy 1\.2\.3 is not available: (.|\n)*chart queue") as refused:
+        ensure_charts(Silent(), ["proxy", "queue"], versions=versions, substitutes=False)
+    fix = str(refused.value.fix)
+    assert "`helm pull proxy --repo http://127.0.0.1:1 --version 1.2.3`" in fix
+    assert "`helm pull oci://127.0.0.1:1/charts/queue --version 1.2.3`" in fix
+    assert "into <mirror>/charts/, and set STRATA_MIRROR=<mirror>" in fix
+    assert "allow_substitutes" not in fix, "of the two, one has no substitute"
+    assert chart_directory("proxy", versions, substitutes=False) is None
+    mirror = tmp_path / "mirror"
+    mirror.mkdir()
+    with pytest.raises(UserError) as refused:
+        ensure_charts(Silent(), ["proxy"], mirror, versions, substitutes=False)
+    assert f"put the archive into {mirror}/charts/; to rehearse" in str(refused.value.fix)
+    assert "set allow_substitutes: true in site.yaml" in str(refused.value.fix)
 
 
 def test_mirror_is_asked_first(archive: Path, tmp_path: Path) -> None:
@@ -122,7 +145,7 @@ def test_mirror_is_asked_first(archive: Path, tmp_path: Path) -> None:
     mirror = tmp_path / "mirror"
     (mirror / "charts").mkdir(parents=True)
     shutil.copy(archive, mirror / "charts")
-    assert ensure_charts(Silent(), ["proxy"], mirror, versions) == ["proxy"]
+    assert ensure_charts(Silent(), ["proxy"], mirror, versions, substitutes=True) == ["proxy"]
     assert [(c.source, description(versions)) for c in report(versions)] == [("mirror", "real")]
 
 
@@ -131,7 +154,7 @@ def test_wrong_file_in_the_mirror_is_an_error(archive: Path, tmp_path: Path) -> 
     (mirror / "charts").mkdir(parents=True)
     shutil.copy(archive, mirror / "charts")
     with pytest.raises(UserError, match="is refused"):
-        ensure_charts(Silent(), ["proxy"], mirror, pinned("http://127.0.0.1:1", WRONG))
+        ensure_charts(Silent(), ["proxy"], mirror, pinned("http://127.0.0.1:1", WRONG), substitutes=True)
 
 
 def test_other_schemes_are_refused() -> None:
@@ -145,11 +168,11 @@ def test_mirrored_chart_without_a_pinned_digest_is_an_error(archive: Path, tmp_p
     shutil.copy(archive, mirror / "charts")
     versions = pinned("http://127.0.0.1:1", None)
     with pytest.raises(UserError, match=r"versions\.yaml pins no digest for chart proxy") as refused:
-        ensure_charts(Silent(), ["proxy"], mirror, versions)
+        ensure_charts(Silent(), ["proxy"], mirror, versions, substitutes=True)
     assert "charts.proxy.digest" in (refused.value.fix or "")
     assert report(versions)[0].source == "substitute"
 
 
 def test_charts_that_a_site_does_not_use_are_not_fetched(substitutes: Path) -> None:
     shutil.rmtree(substitutes / "proxy")
-    assert ensure_charts(Silent(), ["traefik"], versions=pinned("http://127.0.0.1:1", WRONG)) == []
+    assert ensure_charts(Silent(), ["traefik"], versions=pinned("http://127.0.0.1:1", WRONG), substitutes=True) == []

@@ -22,7 +22,7 @@ from strata.toolchain import cache, go, release, resolve
 from strata.toolchain.cache import Source
 from strata.toolchain.process import Processes
 from strata.toolchain.resolve import ToolUnavailable, ensure
-from strata.toolchain.versions import Versions, architecture
+from strata.toolchain.versions import Component, Versions, architecture
 from strata_bench.waiting import eventually
 
 
@@ -218,7 +218,24 @@ def test_what_cannot_be_had_names_every_source(pinned: Versions, builds: list[li
         ensure(["plugin"], Silent())
     for source in ("mirror: no mirror is set", "release: versions.yaml pins no digest", "build: its source"):
         assert source in error.value.message
-    assert "STRATA_MIRROR" in (error.value.fix or "")
+    place = f"<mirror>/plugin/4.5.6/linux-{architecture()}/"
+    assert error.value.fix == f"put it and its SHA256SUMS into {place}, and set STRATA_MIRROR=<mirror>"
+
+
+def test_what_the_internet_has_is_named_with_its_place_in_the_mirror(
+    pinned: Versions, builds: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = "https://releases.invalid/{binary}-{version}.tar.gz"
+    released = {"url": url, "digest": {architecture(): "sha256:" + "0" * 64}, "member": "{binary}"}
+    plugin = Component.model_validate(pinned.components["plugin"].model_dump() | {"release": released})
+    versions = pinned.model_copy(update={"components": {"plugin": plugin}})
+    monkeypatch.setattr(resolve, "load_versions", lambda: versions)
+    with pytest.raises(ToolUnavailable) as error:
+        ensure(["plugin"], Silent(), mirror=tmp_path)
+    assert error.value.fix == (
+        "on a host that reaches it, download https://releases.invalid/pulumi-resource-plugin-4.5.6.tar.gz; "
+        f"put it into {tmp_path}/plugin/4.5.6/"
+    )
 
 
 def test_all_tools_leave_out_what_has_a_substitute(pinned: Versions, builds: list[list[str]]) -> None:

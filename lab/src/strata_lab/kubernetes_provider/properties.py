@@ -67,13 +67,23 @@ def secret(value: Any) -> Any:
     return value if is_secret(value) else {SIGNATURE: SECRET, "value": value}
 
 
-def plain(value: Any) -> Any:
-    """The value without secret wrappers and nulls."""
+def plain(value: Any, *, nulls: bool = False) -> Any:
+    """The value without secret wrappers, and without nulls but those of a release with allowNullValues.
+
+    Args:
+        value: from `load`.
+        nulls: whether nulls stay.
+    """
     if is_secret(value):
-        return plain(value["value"])
+        return plain(value["value"], nulls=nulls)
     if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items() if item is not None}
-    return [plain(item) for item in value] if isinstance(value, list) else value
+        allowed = value.get("allowNullValues") is True
+        return {
+            key: plain(item, nulls=nulls or (allowed and key == "values"))
+            for key, item in value.items()
+            if nulls or item is not None
+        }
+    return [plain(item, nulls=nulls) for item in value] if isinstance(value, list) else value
 
 
 def _any(value: Any, test: Callable[[Any], bool]) -> bool:

@@ -69,7 +69,7 @@ def _flavors(cloud: Cloud) -> Iterator[Finding]:
                 yield Finding(path, "no hypervisor holds such a card", fix, (HYPERVISORS,))
             elif count > most:
                 why = f"asks for {count} cards of one hypervisor, which holds {most} at most"
-                yield Finding(path, why, f"at most {most}", (HYPERVISORS,))
+                yield Finding(path, why, f"at most {most}" if most else "remove it", (HYPERVISORS,))
         if flavor.accelerators and all(0 < n <= total[k] for k, n in flavor.accelerators.items()):
             singly = all(
                 any(h.accelerators.get(k, 0) >= n for h in cloud.hypervisors) for k, n in flavor.accelerators.items()
@@ -159,9 +159,6 @@ def _tenants(site: Site) -> Iterator[Finding]:
             if count > nodes[kind]:
                 path: KeyPath = ("platform", "tenants", index, "quota", "accelerators", kind)
                 why = f"allows {count}, the cluster's GPU nodes have {nodes[kind]}"
-                yield Finding(
-                    path,
-                    why,
-                    f"at most {nodes[kind]}, or more hosts with {kind} and the role gpu_node",
-                    (("cloud",), MACHINES),
-                )
+                less = f"at most {nodes[kind]}" if nodes[kind] else f"remove {kind}"
+                fix = f"{less}, or more hosts with {kind} and the role gpu_node"
+                yield Finding(path, why, fix, (("cloud",), MACHINES))
