@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -25,6 +25,7 @@ pytestmark = pytest.mark.nightly
 __all__ = ["ada", "member"]  # fixtures
 SERVERS = REPOSITORY / "services/inference/images/model-server"
 MODEL = "research/tiny-t5"
+MODEL_PODS = "app.kubernetes.io/name=inference-model"
 MAKE = """
 import json, os, pathlib
 import numpy
@@ -103,6 +104,14 @@ def model_folder(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.fixture
+def room(kubectl: Callable[..., str]) -> Iterator[None]:
+    """Stops the models in the end: the worker has no CPU left for the pods of other tests while one runs."""
+    yield
+    kubectl("--namespace=strata-system", "scale", "deployment", f"--selector={MODEL_PODS}", "--replicas=0")
+
+
+@pytest.mark.usefixtures("room")
 def test_the_documented_program_runs(
     context: SiteContext, ada: Member, member: Callable[[str], Member], model_folder: Path, tmp_path: Path
 ) -> None:
