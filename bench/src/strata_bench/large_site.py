@@ -54,13 +54,13 @@ def large_site(nodes: int, directory: Path) -> Path:
                 "quota": {"instances": nodes, "cores": 4 * nodes, "memory": f"{8 * nodes} GiB"},
             },
             "networks": [{"name": "bench", "cidr": "10.128.0.0/16"}],
-            "images": [{"name": "debian-12", "distribution": "debian", "release": "12"}],
+            "images": [{"name": "debian-13", "distribution": "debian", "release": "13"}],
             "flavors": [
                 {"name": "cpu", "vcpus": 4, "memory": "8 GiB", "disk": "40 GiB"},
                 {"name": "gpu", "vcpus": 4, "memory": "8 GiB", "disk": "40 GiB", "accelerators": {"v100": 1}},
             ],
             "instances": [
-                {"name": n, "flavor": f, "image": "debian-12", "network": "bench", "roles": r} for n, f, r in instances
+                {"name": n, "flavor": f, "image": "debian-13", "network": "bench", "roles": r} for n, f, r in instances
             ],
         },
         "hosts": {"nfs": {"exports": [{"name": "data", "path": "/srv/nfs/data"}]}},
