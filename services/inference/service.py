@@ -138,7 +138,8 @@ def server(site: Site) -> ModelEndpoint:
     settings = SERVICE.of(site)
     assert settings is not None, "only services of the site are asked"
     models = {model.id: _tenants(site, model) for model in settings.models}
-    return ModelEndpoint(f"https://{API.host(site)}{API.path}", models)
+    openai = f"https://{_hostname(settings).host(site)}/v1"
+    return ModelEndpoint(f"https://{API.host(site)}{API.path}", openai, models)
 
 
 def _model(context: ServiceContext[Inference], model: ServedModel) -> Values:

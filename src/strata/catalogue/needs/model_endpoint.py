@@ -18,10 +18,12 @@ class ModelEndpoint:
 
     Args:
         url: without a slash at its end; the id of a model follows.
+        openai_url: of the same models in OpenAI's form, without a slash at its end.
         models: by id, the tenants whose members may ask it.
     """
 
     url: str
+    openai_url: str
     models: Mapping[str, tuple[str, ...]]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request
 from fastapi.responses import FileResponse, Response
-from starlette.routing import Host
+from starlette.routing import Host, Match
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from strata_http import health
@@ -42,6 +42,8 @@ class Web:
         public_routers: pages and other routes that need no session.
         finish: responds to a browser that comes back from the issuer. Default: leads it to the page that it asked for.
             Another one must do so for each login whose content has the key `page`.
+        api_paths: where the API responds at the name of the pages too, by tokens and never by the session:
+            "/v3/ml-hub" and all below it.
     """
 
     title: str
@@ -50,6 +52,23 @@ class Web:
     menu: Sequence[Entry] = ()
     public_routers: Sequence[APIRouter] = ()
     finish: Callable[[Request, Finished], Awaitable[Response]] = _return_to_page
+    api_paths: Sequence[str] = ()
+
+
+class _PagesHost(Host):
+    """The name of the pages, but for some paths, which the routes behind it have."""
+
+    def __init__(self, host: str, app: ASGIApp, api_paths: Sequence[str]) -> None:
+        super().__init__(host, app)
+        # ingress controllers lead the name with a dot at its end here too, and what is only the API's must not respond
+        self.host_regex = re.compile(rf"{re.escape(host)}\.?\Z")
+        self._api = re.compile(rf"({'|'.join(map(re.escape, api_paths))})(/.*)?\Z", re.DOTALL) if api_paths else None
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """As any host."""
+        if self._api is not None and self._api.match(scope["path"]):
+            return Match.NONE, {}
+        return super().matches(scope)
 
 
 def install(app: FastAPI, web: Web, settings: WebSettings) -> None:
@@ -79,9 +98,7 @@ def install(app: FastAPI, web: Web, settings: WebSettings) -> None:
     for router in web.routers:
         pages.include_router(router, dependencies=[Depends(require_session)])
     pages.include_router(_files())
-    route = Host(state.host.partition(":")[0], app=_as_pages(pages, renderer))
-    # ingress controllers lead the name with a dot at its end here too, and what is only the API's must not respond
-    route.host_regex = re.compile(rf"{re.escape(route.host)}\.?\Z")
+    route = _PagesHost(state.host.partition(":")[0], _as_pages(pages, renderer), web.api_paths)
     app.router.routes.insert(0, route)
 
 
