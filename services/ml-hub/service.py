@@ -112,11 +112,15 @@ class Catalogue(Model):
 
 
 class MlHub(Model):
-    """Searchable catalogue of models and datasets: pages at https://<hostname>.<domain>, and the ML Hub API at
-    https://<hostname>.<domain>/v3/ml-hub and https://<api_hostname>.<domain>/v3/ml-hub."""
+    """Searchable catalogue of models and datasets: pages, and the ML Hub API, at https://<hostname>.<domain>.
+
+    The API is also at https://<api_hostname>.<domain>/v3/ml-hub.
+    """
 
     layer: ClassVar[str] = "platform"
-    hostname: Annotated[DnsLabel, Field(description="Responds at https://<hostname>.<domain>.")] = "ml-hub"
+    hostname: Annotated[
+        DnsLabel, Field(description="Pages are at https://<hostname>.<domain>, the API at /v3/ml-hub there.")
+    ] = "ml-hub"
     replicas: Annotated[Count, Unit("pods"), Field(description="Number of pods.")] = 1
     catalogue: Annotated[Catalogue, Field(description="Source of the models and datasets.")]
 

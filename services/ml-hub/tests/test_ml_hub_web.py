@@ -151,7 +151,7 @@ def test_a_model_has_its_card_its_files_and_how_to_load_it(window: Window) -> No
     assert "model.safetensors 2.9 GiB" in words
     assert "README.md – " in words, "a size that is no number"
     assert "secrets" not in words
-    assert lines(page, "use-shell") == f"export HF_ENDPOINT={HUB}\nhf download {MODEL}"
+    assert lines(page, "use-shell") == f"export HF_ENDPOINT=${{HF_ENDPOINT:-{HUB}}}\nhf download {MODEL}"
     assert f'AutoModelForSeq2SeqLM.from_pretrained("{MODEL}")' in lines(page, "use-transformers")
     assert "ask-openai" not in page.text, "the site serves it for another project"
     assert '<a href="https://tokens.lab.strata.test/">' in page.text

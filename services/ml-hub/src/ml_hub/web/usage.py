@@ -88,9 +88,11 @@ def loading(found: Repository, links: Links) -> list[Snippet]:
     """
     before = f'import os\n\nos.environ.setdefault("HF_ENDPOINT", "{links.hub}")  # before the import\n\n'
     kind = "" if found.kind == "models" else " --repo-type dataset"
+    download = f"hf download {found.id}{kind}"
     argument = "" if found.kind == "models" else ', repo_type="dataset"'
     snippets = [
-        Snippet("use-shell", "A shell", f"export HF_ENDPOINT={links.hub}\nhf download {found.id}{kind}"),
+        # in notebooks and pods it is set to the address that needs no token
+        Snippet("use-shell", "A shell", f"export HF_ENDPOINT=${{HF_ENDPOINT:-{links.hub}}}\n{download}"),
         Snippet(
             "use-hub",
             "huggingface_hub",
