@@ -138,6 +138,8 @@ def _client(settings: MlHub) -> Client:
     """Logs people in at the pages."""
     return Client(
         "ml-hub-login",
+        # its visitors' tokens are for the pages that ask models, and for nothing else
+        ("inference",),
         hostname=_hostname(settings),
         redirect_paths=("/.login/callback",),
         logout_paths=("/.logout",),
@@ -213,7 +215,7 @@ def values(context: ServiceContext[MlHub]) -> Values:
             "metricsClients": list(metrics.clients),
             "issuerPods": dict(issuer.pods),
             "egressPorts": sorted({*issuer.ports, *client.ports, *([] if mirror else hub.catalogue.hub_ports)}),
-            "egress": [mirror.egress] if mirror else [],
+            "egress": [server.egress for server in (mirror, context.provide(INFERENCE)) if server],
         },
     }
     if issuer.jwks_url is not None:
@@ -259,7 +261,8 @@ def _inference(context: ServiceContext[MlHub]) -> Values:
     if server is None:
         return {}
     models = {name: list(tenants) for name, tenants in server.models.items()}
-    return {"url": server.url, "openaiUrl": server.openai_url, "models": models}
+    urls = {"url": server.url, "openaiUrl": server.openai_url, "internalUrl": server.internal_url}
+    return {**urls, "models": models}
 
 
 def check_catalogue(file: Path) -> None:

@@ -148,6 +148,7 @@ def test_settings_are_those_that_the_service_reads(helm: Helm, values: Values) -
     values["hub"] = {"url": "https://hub.example.org", "publicUrl": "https://h.org", "ca": values["database"]["ca"]}
     values["inference"] = {
         "url": "https://api.example.org/v3/ml-hub/inference",
+        "internalUrl": "http://inference.strata-system.svc:8080",
         "openaiUrl": "https://inference.example.org/v1",
         "models": {"a/b": ["research"]},
     }

@@ -173,8 +173,13 @@ def test_models_of_the_sites_inference_server(lab: Path, tmp_path: Path, values_
     assert values_of(SERVICE, file)["inference"] == {
         "url": "https://api.lab.strata.test/v3/ml-hub/inference",
         "openaiUrl": "https://inference.lab.strata.test/v1",
+        "internalUrl": "http://inference.strata-system.svc:8080",
         "models": {"google/flan-t5-large": [tenant], "tiny": tenants},
     }
+    egress = values_of(SERVICE, file)["networkPolicy"]["egress"]
+    assert [rule["ports"][0]["port"] for rule in egress] == [8081, 8080], "the hub, the inference server"
+    (client,) = (need for service, need in needed(load_site(file), Client) if service is SERVICE)
+    assert client.token_audiences(load_site(file)) == ("inference",)
 
 
 def test_the_public_hub_is_that_of_a_catalogue_without_a_file(lab: Path, tmp_path: Path, values_of: ValuesOf) -> None:

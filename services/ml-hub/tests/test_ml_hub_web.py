@@ -168,7 +168,7 @@ def test_a_dataset_has_the_lines_for_datasets(window: Window) -> None:
 
 def test_who_may_ask_a_model_reads_how(window: Window, site: Service, issuer: LoginIssuer) -> None:
     listed = window.send(f"{WEB_URL}/models").text
-    assert re.findall(r'<li><a href="/models/([^"]+)">', listed) == [SERVED]
+    assert re.findall(r'id="served-\d+" href="/models/([^"]+)"', listed) == [SERVED]
     page = window.send(f"{WEB_URL}/models/{SERVED}")
     assert 'base_url="https://inference.lab.strata.test/v1"' in lines(page, "ask-openai")
     assert f'completions.create(model="{SERVED}", prompt=' in lines(page, "ask-openai")

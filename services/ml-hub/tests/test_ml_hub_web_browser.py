@@ -17,6 +17,7 @@ from strata_bench.waiting import eventually
 
 from .conftest import NAME, WEB_URL, StartHub
 from .fake_hub import DATASET, MODEL, FakeHub, furnished, json_answer, running_hub, text_answer
+from .fake_inference import FakeInference, running_inference
 from .test_ml_hub_web import SETTINGS, TREE
 
 WIDTHS = {"narrow": 320, "wide": 1280}
@@ -38,9 +39,18 @@ def window(
     fake: FakeHub = furnished()
     fake.answers[f"/api/models/{MODEL}/tree/main?recursive=true"] = json_answer(TREE)
     fake.answers[f"/{MODEL}/resolve/main/README.md"] = text_answer(CARD)
+    models = FakeInference(states={MODEL: {"state": "ready"}})
     with (
         running_hub(fake),
-        start_hub({**hub_environment, **SETTINGS, "ML_HUB_HUB_ENDPOINT": fake.url}) as service,
+        running_inference(models),
+        start_hub(
+            {
+                **hub_environment,
+                **SETTINGS,
+                "ML_HUB_HUB_ENDPOINT": fake.url,
+                "ML_HUB_INFERENCE_INTERNAL_URL": models.url,
+            }
+        ) as service,
         browser_at(NAME, service.url, tmp_path) as opened,
     ):
         yield opened
@@ -60,6 +70,12 @@ def test_from_the_search_to_the_lines_by_keyboard(window: Browser, width: int) -
     check_page(window, "2-found", width)
     press(window, MODEL, f"{MODEL} – Models and datasets")
     check_page(window, "3-model", width)
+    write(window, "prompt", LONG)
+    reach(window, "send")
+    ActionChains(window.driver).send_keys(Keys.ENTER).perform()
+    assert window.find("#answer", SECONDS).text == LONG.upper()
+    assert "Ready" in window.find("#state", SECONDS).text
+    check_page(window, "3-answer", width)
     reach(window, "Copy the lines for openai")
     ActionChains(window.driver).send_keys(Keys.ENTER).perform()
     eventually(lambda: window.run("return document.activeElement.textContent") == "Copied", SECONDS, "it is copied")

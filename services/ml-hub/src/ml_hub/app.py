@@ -6,6 +6,7 @@ from fastapi import FastAPI
 
 from ml_hub.hub import Hub
 from ml_hub.migrations import MIGRATIONS
+from ml_hub.model_server import ModelServer
 from ml_hub.routes import content, datasets, inference, models, names
 from ml_hub.settings import Settings
 from ml_hub.web.site import WEB
@@ -30,5 +31,7 @@ def create_app(settings: Settings) -> FastAPI:
     made = app.create_app(API, settings)
     made.state.settings = settings
     made.state.hub = Hub(settings)
+    url = settings.inference_internal_url
+    made.state.model_server = ModelServer(str(url)) if url is not None else None
     install(made, WEB, settings)
     return made

@@ -53,6 +53,9 @@ class Settings(DatabaseSettings, ServeSettings, WebSettings):
     inference_url: HttpUrl | None = Field(
         default=None, description="URL of the inference server; the id of a model follows. Unset: there is none."
     )
+    inference_internal_url: HttpUrl | None = Field(
+        default=None, description="URL of the inference server as the service reaches it; unset: pages ask no model."
+    )
     openai_url: HttpUrl | None = Field(
         default=None, description="URL of the inference server's API in OpenAI's form, in lines for users."
     )

@@ -18,6 +18,7 @@ from strata_http.rate_limits import limit_address
 from strata_http.sessions import Sessions
 from strata_http.settings import WebSettings
 from strata_http.web import logins
+from strata_http.web.access_tokens import AccessTokens
 from strata_http.web.guards import LoginNeeded, check_origin, require_session
 from strata_http.web.rendering import FOLDER, Entry, Renderer
 from strata_http.web.state import State
@@ -44,6 +45,7 @@ class Web:
             Another one must do so for each login whose content has the key `page`.
         api_paths: where the API responds at the name of the pages too, by tokens and never by the session:
             "/v3/ml-hub" and all below it.
+        keeps_tokens: whether pages have the visitor's access token (`guards.VisitorToken`).
     """
 
     title: str
@@ -53,6 +55,7 @@ class Web:
     public_routers: Sequence[APIRouter] = ()
     finish: Callable[[Request, Finished], Awaitable[Response]] = _return_to_page
     api_paths: Sequence[str] = ()
+    keeps_tokens: bool = False
 
 
 class _PagesHost(Host):
@@ -81,7 +84,9 @@ def install(app: FastAPI, web: Web, settings: WebSettings) -> None:
     """
     login = Login(settings, f"{settings.web_origin}{logins.CALLBACK_PATH}")
     renderer = Renderer(web.title, web.folder, web.menu, settings)
-    state = State(settings, renderer, login, Sessions(settings.read_session_key()))
+    key = settings.read_session_key()
+    tokens = AccessTokens(key) if web.keeps_tokens else None
+    state = State(settings, renderer, login, Sessions(key), tokens)
     app.state.web = state
 
     @app.exception_handler(LoginNeeded)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from http import HTTPStatus
+from typing import Annotated
 
-from fastapi import APIRouter, HTTPException, Request
+from fastapi import APIRouter, Form, HTTPException, Request
 from fastapi.responses import Response
 from markupsafe import Markup
 from starlette.concurrency import run_in_threadpool
@@ -17,9 +18,11 @@ from ml_hub.routes.content import read_card
 from ml_hub.routes.inference import may_ask
 from ml_hub.routes.lists import InPath
 from ml_hub.settings import Settings
+from ml_hub.web.asking import LONGEST_PROMPT, UNKNOWN, Conversation, State, ask, read_states, takes_prompts
 from ml_hub.web.markdown import card_html
 from ml_hub.web.usage import Links, asking, loading
-from strata_http.web.guards import Visitor
+from strata_http import audit
+from strata_http.web.guards import Visitor, VisitorToken
 from strata_http.web.responses import render
 
 router = APIRouter()
@@ -40,36 +43,74 @@ class File:
     size: int | None
 
 
+@dataclass(frozen=True)
+class Serving:
+    """A model that the site serves for the visitor.
+
+    Args:
+        state: now.
+        conversation: what the visitor has just asked.
+    """
+
+    state: State
+    conversation: Conversation
+
+
 @router.get("/models/{repository:path}")
-async def show_model(request: Request, visitor: Visitor, repository: InPath) -> Response:
-    """One model; where the site serves it for the visitor, how to ask it."""
+async def show_model(request: Request, visitor: Visitor, token: VisitorToken, repository: InPath) -> Response:
+    """One model; where the site serves it for the visitor, its state and how to ask it."""
     settings: Settings = request.app.state.settings
-    return await _page(request, "models", repository, served=may_ask(settings, visitor, repository))
+    found = await _find(request, "models", repository)
+    if not may_ask(settings, visitor, repository):
+        return await _page(request, found)
+    return await _page(request, found, Serving(await _state(request, token, repository), Conversation()))
+
+
+@router.post("/models/{repository:path}")
+async def ask_model(
+    request: Request, visitor: Visitor, token: VisitorToken, repository: InPath, prompt: Annotated[str, Form()] = ""
+) -> Response:
+    """The same page with the model's answer."""
+    # of the site, it changes nothing; the inference server counts it
+    audit.skip(request)
+    settings: Settings = request.app.state.settings
+    found = await _find(request, "models", repository)
+    if not may_ask(settings, visitor, repository):
+        raise HTTPException(404, f"This site does not run {repository!r} for you.")
+    answered = await ask(request, token, repository, prompt)
+    return await _page(request, found, Serving(await _state(request, token, repository), answered))
 
 
 @router.get("/datasets/{repository:path}")
 async def show_dataset(request: Request, repository: InPath) -> Response:
     """One dataset."""
-    return await _page(request, "datasets", repository, served=False)
+    return await _page(request, await _find(request, "datasets", repository))
 
 
-async def _page(request: Request, kind: Kind, repository: str, *, served: bool) -> Response:
-    found = await _find(request, kind, repository)
+async def _state(request: Request, token: str | None, model_id: str) -> State:
+    return (await read_states(request, token)).get(model_id, UNKNOWN)
+
+
+async def _page(request: Request, found: Repository, serving: Serving | None = None) -> Response:
     card, no_card = await _card(request, found)
     settings: Settings = request.app.state.settings
     links = Links.of(settings, hub_of(request).public_url)
     return render(
         request,
         "repository.html",
-        kind=kind,
+        serving.conversation.status if serving else 200,
+        kind=found.kind,
         found=found,
         card=card,
         no_card=no_card,
         files=await _files(request, found),
         most_files=MOST_FILES,
         # a name that no hub has may hold anything, and users run what they copy
-        loading=loading(found, links) if links.hub and is_repository(repository) else [],
-        asking=asking(found, links) if served else [],
+        loading=loading(found, links) if links.hub and is_repository(found.id) else [],
+        asking=asking(found, links) if serving else [],
+        serving=serving,
+        prompts=serving is not None and takes_prompts(request, found),
+        longest_prompt=LONGEST_PROMPT,
         links=links,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 from urllib.parse import urlencode
 
@@ -17,10 +17,11 @@ from ml_hub.repositories import is_repository
 from ml_hub.repository import hub_of
 from ml_hub.routes.inference import may_ask
 from ml_hub.settings import Settings
+from ml_hub.web.asking import UNKNOWN, State, read_states
 from strata_http.database import Connection
 from strata_http.pages import Page, PageQuery
 from strata_http.values import Text
-from strata_http.web.guards import Visitor
+from strata_http.web.guards import Visitor, VisitorToken
 from strata_http.web.responses import go_to, render
 
 router = APIRouter()
@@ -46,6 +47,7 @@ async def show_models(
     visitor: Visitor,
     connection: Connection,
     page: PageQuery,
+    token: VisitorToken,
     search: Field = None,
     author: Field = None,
     task: Field = None,
@@ -54,7 +56,9 @@ async def show_models(
     """The most downloaded models, narrowed by the form; on top, what the site serves."""
     typed = {"search": search, "author": author, "task": task, "library": library}
     settings: Settings = request.app.state.settings
-    served = [one for one in sorted(settings.inference_models) if may_ask(settings, visitor, one)]
+    own = [one for one in sorted(settings.inference_models) if may_ask(settings, visitor, one)]
+    states = await read_states(request, token) if own else {}
+    served = [(one, states.get(one, UNKNOWN)) for one in own]
     return await _list(request, connection, ModelFilter(author, task, None, search, library), page, typed, served)
 
 
@@ -78,7 +82,7 @@ async def _list(
     chosen: Filter,
     page: Page,
     typed: Mapping[str, str | None],
-    served: list[str],
+    served: Sequence[tuple[str, State]],
 ) -> Response:
     rows, following = await queries.list_entries(connection, chosen, page.limit, page.after)
     values = {name: value for name, value in typed.items() if value is not None}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from markdown_it import MarkdownIt
@@ -27,8 +28,9 @@ class _Renderer(RendererHTML):
         return Markup.escape(tokens[index].content)
 
 
+@lru_cache(maxsize=32)
 def card_html(text: str) -> Markup:
-    """A card, without any HTML of its own: tags are shown as text.
+    """A card, without any HTML of its own: tags are shown as text. The last ones are kept: pages follow the server.
 
     Args:
         text: Markdown.

@@ -14,6 +14,7 @@ WEB = Web(
     folder=Path(__file__).with_name("templates"),
     routers=(listing.router, details.router),
     menu=(Entry("Models", "/models"), Entry("Datasets", "/datasets")),
+    keeps_tokens=True,
     # programs have used this name for longer than there are pages
     api_paths=("/v3/ml-hub", *sorted(PATHS)),
 )
