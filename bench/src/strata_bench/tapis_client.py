@@ -19,9 +19,15 @@ SECONDS = 600
 
 
 @functools.cache
-def tapipy_python() -> Path:
-    """Interpreter with tapipy, which bench/tapipy/uv.lock pins with what it needs, by their hashes."""
-    return locked_programs(PROJECT) / "python"
+def tapipy_python(*groups: str) -> Path:
+    """Interpreter with tapipy, which bench/tapipy/uv.lock pins with what it needs, by their hashes.
+
+    Args:
+        groups: of further packages, from bench/tapipy/pyproject.toml.
+    """
+    chosen = [option for group in groups for option in ("--group", group)]
+    # others may run in the environment now
+    return locked_programs(PROJECT, "--inexact", *chosen) / "python"
 
 
 HOSTS = """

@@ -265,6 +265,23 @@ def test_a_member_reads_allocation_and_use_of_own_pods_alone(as_user: Callable[.
         assert owner.execute("SELECT 1 FROM own_pod").fetchall() == []  # whose, nobody has said
 
 
+def test_a_member_reads_use_of_models_by_own_tenants_alone(as_user: Callable[..., Call], records: Records) -> None:
+    with records.connect() as owner:
+        for tenant, requests in (("hep", 3), ("bio", 5)):
+            owner.execute(
+                "INSERT INTO model_usage VALUES ('2026-11-23T08:00:00Z', 'hep/words', %s, %s, 30, 12)",
+                (tenant, requests),
+            )
+    (row,) = found(as_user("carol", "hep")("GET", "/tenant_model_usage?model=eq.hep/words"))
+    expected = {"tenant": "hep", "model": "hep/words", "requests": 3, "tokens_in": 30, "tokens_out": 12}
+    assert row.items() >= expected.items()
+    assert len(found(as_user("eve", "hep", "bio")("GET", "/tenant_model_usage?order=requests.desc"))) == 2
+    assert found(as_user("carol")("GET", "/tenant_model_usage")) == []
+    refused(as_user("carol", "hep")("POST", "/tenant_model_usage", json={"model": "x"}), 405, "no rows can be added")
+    with records.connect() as owner:
+        assert owner.execute("SELECT 1 FROM tenant_model_usage").fetchall() == []  # whose, nobody has said
+
+
 def test_there_are_no_other_tables_and_methods(as_user: Callable[..., Call]) -> None:
     carol = as_user("carol", "hep")
     for path in ("/pod", "/reader", "/rpc", "/measurement;"):

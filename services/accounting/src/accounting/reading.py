@@ -85,7 +85,19 @@ OWN_POD = Table(
     },
     "starts",
 )
-TABLES = {table.name: table for table in (MEASUREMENT, OWN_POD)}
+TENANT_MODEL_USAGE = Table(
+    "tenant_model_usage",
+    {
+        "hour": _TIME,
+        "tenant": _TEXT,
+        "model": _TEXT,
+        "requests": TypeAdapter(int),
+        "tokens_in": TypeAdapter(int),
+        "tokens_out": TypeAdapter(int),
+    },
+    "hour",
+)
+TABLES = {table.name: table for table in (MEASUREMENT, OWN_POD, TENANT_MODEL_USAGE)}
 
 
 def select(

@@ -1,4 +1,4 @@
-"""Users' measurements and pods over HTTP, as PostgREST has it: `POST /measurement`, `GET /own_pod?kind=eq.pod`."""
+"""Measurements, pods and models over HTTP, as PostgREST has it: `POST /measurement`, `GET /own_pod?kind=eq.pod`."""
 
 from __future__ import annotations
 

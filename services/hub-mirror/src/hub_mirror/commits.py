@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
@@ -11,9 +12,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hub_mirror import published, uploads
 from hub_mirror.bodies import MOST_OBJECTS, is_sha256, is_size, parse_object, read_object
+from hub_mirror.card_metadata import CARD, read_metadata
 from hub_mirror.mirror import Mirror
 from hub_mirror.names import MAIN, checked_path
-from hub_mirror.published import File, Published
+from hub_mirror.published import File, Published, object_path
 from hub_mirror.readers import Reader
 from hub_mirror.refusals import refusal, repository_not_found
 from hub_mirror.responses import json_response
@@ -94,7 +96,7 @@ async def add_commit(request: Request, mirror: Mirror, who: Reader, found: Publi
             raise refusal(400, f"this hub cannot do {str(key)[:50]!r} in a commit: add and delete files")
         if len(added) > MOST_FILES:
             raise _too_many()
-    sha = await _add(request, who, found, header, added, deleted)
+    sha = await _add(request, mirror, who, found, header, added, deleted)
     url = f"{who.base_url}{found.repository.web_path}/commit/{sha}"
     return json_response({"success": True, "commitOid": sha, "commitUrl": url, "hookOutput": ""})
 
@@ -132,8 +134,9 @@ async def _uploaded(mirror: Mirror, found: Published, path: str, value: dict[str
 
 
 async def _add(  # the parts of one commit
-    request: Request, who: Reader, found: Published, header: _Header, added: dict[str, File], deleted: list[str]
-) -> str:
+    request: Request, mirror: Mirror, who: Reader, found: Published, header: _Header, added: dict[str, File],
+    deleted: list[str],
+) -> str:  # fmt: skip
     async with transaction(request) as connection:
         locked = await published.find(connection, found.repository, lock=True)
         if locked is None or locked.number != found.number:
@@ -153,4 +156,11 @@ async def _add(  # the parts of one commit
         if len(files) > MOST_FILES:
             raise _too_many()
         title = header.summary or "commit"
-        return await published.add_commit(connection, locked, files, title, header.description, username(who))
+        card = await _card(mirror, found, files.get(CARD))
+        return await published.add_commit(connection, locked, files, title, header.description, username(who), card)
+
+
+async def _card(mirror: Mirror, found: Published, file: File | None) -> dict[str, Any]:
+    if file is None:
+        return {}
+    return await asyncio.to_thread(read_metadata, object_path(mirror.storage, found.tenant, file.sha256))

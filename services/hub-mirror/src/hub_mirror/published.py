@@ -56,6 +56,7 @@ class Published:
         author: user who created it.
         created_at: moment of that.
         changed_at: of the last commit.
+        card: metadata of the card of main.
     """
 
     number: int
@@ -66,6 +67,7 @@ class Published:
     author: str
     created_at: datetime
     changed_at: datetime
+    card: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,7 @@ class Commit:
         author: user.
         created_at: moment.
         files: by path.
+        card: metadata of its card.
     """
 
     sha: str
@@ -85,6 +88,7 @@ class Commit:
     author: str
     created_at: datetime
     files: Mapping[str, File]
+    card: Mapping[str, Any]
 
 
 class OverLimit(Exception):
@@ -96,10 +100,15 @@ def object_path(directory: Path, tenant: str, sha256: str) -> Path:
     return directory / "published" / tenant / sha256[:2] / sha256
 
 
-def _published(row: Any) -> Published:
+_HEADS = select(repositories, commits.c.card).join(
+    commits, and_(commits.c.number == repositories.c.number, commits.c.sha == repositories.c.head)
+)
+
+
+def _published(row: Any, card: Mapping[str, Any]) -> Published:
     repository = Repository(row.kind, f"{row.tenant}/{row.name}")
     times = (row.created_at, row.changed_at)
-    return Published(row.number, repository, row.tenant, row.private, row.head, row.author, *times)
+    return Published(row.number, repository, row.tenant, row.private, row.head, row.author, *times, card)
 
 
 def readable(tenants: Sequence[str]) -> ColumnElement[bool]:
@@ -115,28 +124,27 @@ async def find(connection: AsyncConnection, repository: Repository, *, lock: boo
         repository: kind and id.
         lock: whether others wait to change it until the transaction ends.
     """
-    query = select(repositories).where(
+    query = _HEADS.where(
         repositories.c.kind == repository.kind,
         repositories.c.tenant == repository.namespace,
         func.lower(repositories.c.name) == repository.name.lower(),
     )
-    row = (await connection.execute(query.with_for_update() if lock else query)).one_or_none()
-    return None if row is None else _published(row)
+    row = (await connection.execute(query.with_for_update(of=repositories) if lock else query)).one_or_none()
+    return None if row is None else _published(row, row.card)
 
 
 async def numbered(connection: AsyncConnection, number: int) -> Published | None:
     """The repository with that number."""
-    query = select(repositories).where(repositories.c.number == number)
-    row = (await connection.execute(query)).one_or_none()
-    return None if row is None else _published(row)
+    row = (await connection.execute(_HEADS.where(repositories.c.number == number))).one_or_none()
+    return None if row is None else _published(row, row.card)
 
 
 async def search(
     connection: AsyncConnection, condition: ColumnElement[bool], limit: int, offset: int
 ) -> list[Published]:
     """Repositories, last changed first."""
-    query = select(repositories).where(condition).order_by(repositories.c.changed_at.desc(), repositories.c.number)
-    return [_published(row) for row in await connection.execute(query.limit(limit).offset(offset))]
+    query = _HEADS.where(condition).order_by(repositories.c.changed_at.desc(), repositories.c.number)
+    return [_published(row, row.card) for row in await connection.execute(query.limit(limit).offset(offset))]
 
 
 async def create(
@@ -158,7 +166,7 @@ async def create(
         return None
     first = {"number": row.number, "sha": sha, "title": "initial commit", "description": "", "author": author}
     await connection.execute(insert(commits).values({**first, "files": {}}))
-    return _published(row)
+    return _published(row, {})
 
 
 async def set_private(connection: AsyncConnection, number: int, *, private: bool) -> None:
@@ -190,7 +198,7 @@ async def commit_of(connection: AsyncConnection, found: Published, revision: str
     row = (await connection.execute(query)).one_or_none()
     if row is None:
         return None
-    return Commit(sha, row.title, row.author, row.created_at, {k: File(*v) for k, v in row.files.items()})
+    return Commit(sha, row.title, row.author, row.created_at, {k: File(*v) for k, v in row.files.items()}, row.card)
 
 
 async def history(connection: AsyncConnection, found: Published, limit: int) -> list[Any]:
@@ -206,12 +214,13 @@ async def add_commit(
     title: str,
     description: str,
     author: str,
+    card: Mapping[str, Any],
 ) -> str:
     """Puts a commit on main of a locked repository; returns its id."""
     sha = _commit_id(found.head, files, title, author)
     content = {path: [one.sha256, one.size, one.oid, one.large] for path, one in files.items()}
     values = {"number": found.number, "sha": sha, "parent": found.head, "title": title, "description": description}
-    await connection.execute(insert(commits).values({**values, "author": author, "files": content}))
+    await connection.execute(insert(commits).values({**values, "author": author, "files": content, "card": card}))
     hashes = {one.sha256 for one in files.values()}
     for part in _parts(sorted(hashes)):
         of_it = and_(objects.c.number == found.number, objects.c.sha256.in_(part))

@@ -56,6 +56,7 @@ commits = Table(
     Column("description", Text),
     Column("author", Text),
     Column("files", JSONB),
+    Column("card", JSONB),
     Column("created_at", DateTime(timezone=True)),
 )
 objects = Table(

@@ -6,11 +6,14 @@ import hashlib
 from datetime import datetime
 from typing import Any
 
+from hub_mirror import card_metadata
 from hub_mirror.names import MAIN
 from hub_mirror.published import Commit, File, Published
 
 POINTER_SIZE = 134
 """Of git LFS, for most files."""
+CHOSEN = ("pipeline_tag", "library_name")
+"""Fields of a model's card that the API has beside it."""
 
 
 def moment(value: datetime) -> str:
@@ -20,6 +23,7 @@ def moment(value: datetime) -> str:
 
 def card(found: Published, commit: Commit | None = None) -> dict[str, Any]:
     """Of the repository; with a commit, its files too."""
+    metadata = found.card if commit is None else commit.card
     shown: dict[str, Any] = {
         "_id": f"{found.number:024x}",
         "id": found.repository.id,
@@ -32,10 +36,15 @@ def card(found: Published, commit: Commit | None = None) -> dict[str, Any]:
         "disabled": False,
         "downloads": 0,
         "likes": 0,
-        "tags": [],
+        "tags": card_metadata.tags(metadata, dataset=found.repository.kind == "datasets"),
     }
+    if metadata:
+        shown["cardData"] = dict(metadata)
     if found.repository.kind == "models":
         shown["modelId"] = found.repository.id
+        shown |= {
+            name: metadata[name] for name in ("pipeline_tag", "library_name") if isinstance(metadata.get(name), str)
+        }
     if commit is not None:
         shown["siblings"] = [{"rfilename": path} for path in sorted(commit.files)]
         shown["usedStorage"] = sum({one.sha256: one.size for one in commit.files.values()}.values())

@@ -12,6 +12,12 @@ ALTER TABLE model_usage ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own ON model_usage FOR SELECT USING (tenant = ANY (ARRAY(SELECT reader.tenant FROM reader)));
 GRANT SELECT ON model_usage TO PUBLIC;
 
+-- what a member reads of the use by the member's tenants; the service says for each transaction whose token it checked
+CREATE VIEW tenant_model_usage AS
+    SELECT hour, tenant, model, requests, tokens_in, tokens_out
+    FROM model_usage
+    WHERE tenant = ANY (string_to_array(current_setting('accounting.tenants', true), ','));
+
 CREATE FUNCTION models(window_from timestamptz, window_to timestamptz, only_tenant text DEFAULT NULL)
 RETURNS TABLE (tenant text, model text, requests bigint, tokens_in bigint, tokens_out bigint)
 LANGUAGE sql STABLE PARALLEL SAFE
