@@ -20,7 +20,9 @@ from strata.catalogue.needs import (
     Need,
     Priority,
 )
-from strata.catalogue.needs.model_endpoint import ModelEndpoint
+from strata.catalogue.needs.base import pods_peer
+from strata.catalogue.needs.hostname import INGRESS_CONTROLLER
+from strata.catalogue.needs.model_endpoint import ModelEndpoint, endpoint_clients
 from strata.catalogue.service import SYSTEM_NAMESPACE, Service, ServiceContext, Values
 from strata.models.base import Model, Unit
 from strata.models.finding import Finding, duplicates
@@ -35,6 +37,8 @@ KEY: KeyPath = ("platform", "services", NAME)
 TENANTS_KEY: KeyPath = ("platform", "tenants")
 MODEL_PODS = f"{NAME}-model"
 """`app.kubernetes.io/name` of pods with a model."""
+PORT = 8080
+"""Of the API's pods and its Service."""
 API = ApiPath(
     health_path="/v3/ml-hub/inference/openapi.json",
     paths=("/v3/ml-hub/inference",),
@@ -138,7 +142,15 @@ def server(site: Site) -> ModelEndpoint:
     settings = SERVICE.of(site)
     assert settings is not None, "only services of the site are asked"
     models = {model.id: _tenants(site, model) for model in settings.models}
-    return ModelEndpoint(f"https://{API.host(site)}{API.path}", models)
+    openai = f"https://{_hostname(settings).host(site)}/v1"
+    return ModelEndpoint(
+        url=f"https://{API.host(site)}{API.path}",
+        openai_url=openai,
+        models=models,
+        internal_url=f"http://{NAME}.{SYSTEM_NAMESPACE}.svc:{PORT}",
+        pods=pods_peer(SYSTEM_NAMESPACE, {"app.kubernetes.io/name": NAME}),
+        port=PORT,
+    )
 
 
 def _model(context: ServiceContext[Inference], model: ServedModel) -> Values:
@@ -189,6 +201,7 @@ def values(context: ServiceContext[Inference]) -> Values:
         "api": {"host": context.provide(API)["host"], "paths": context.provide(API)["paths"]},
         "podAnnotations": dict(metrics.annotations),
         "networkPolicy": {
+            "clients": [dict(INGRESS_CONTROLLER), *endpoint_clients(context.site)],
             "metricsClients": list(metrics.clients),
             "issuerPods": dict(issuer.pods),
             "egressPorts": sorted(issuer.ports),

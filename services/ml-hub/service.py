@@ -15,6 +15,7 @@ from pydantic_core import PydanticCustomError
 from strata.catalogue.needs import (
     ApiPath,
     Audience,
+    Client,
     Database,
     Hostname,
     HuggingFace,
@@ -22,8 +23,11 @@ from strata.catalogue.needs import (
     ModelEndpoints,
     Need,
     Priority,
+    Secret,
 )
+from strata.catalogue.needs.hostname import front_page_url
 from strata.catalogue.service import Service, ServiceContext, Values
+from strata.catalogue.site import needed
 from strata.models.base import Model, Unit
 from strata.models.files import is_file
 from strata.models.finding import Finding
@@ -42,7 +46,16 @@ PRIORITY = Priority("platform")
 MIRROR = HuggingFace(f"app.kubernetes.io/name={Path(__file__).parent.name}")
 """Cards and names of files, unless the site names another endpoint."""
 INFERENCE = ModelEndpoints()
-API = ApiPath(health_path="/v3/ml-hub/openapi.json", paths=("/v3/ml-hub",))
+API = ApiPath(
+    health_path="/v3/ml-hub/openapi.json",
+    title="Models (API)",
+    summary="A catalogue of machine-learning models and datasets, searched by programs with a token of your login.",
+    start_path="/v3/ml-hub/openapi.json",
+    paths=("/v3/ml-hub",),
+)
+SESSION_KEY = Secret("ml_hub_session_key", key="session-key")
+LOGIN_PATH = "/v3/oauth2"
+"""Of the API, where a service of the site logs programs in."""
 PUBLIC_HUB = "https://huggingface.co"
 CATALOGUE_KEY: KeyPath = ("platform", "services", "ml_hub", "catalogue", "file")
 MAXIMUM_CHARACTERS = 1_000_000
@@ -99,11 +112,15 @@ class Catalogue(Model):
 
 
 class MlHub(Model):
-    """Searchable catalogue of models and datasets, the ML Hub API, at https://<hostname>.<domain>/v3/ml-hub and
-    https://<api_hostname>.<domain>/v3/ml-hub."""
+    """Searchable catalogue of models and datasets: pages, and the ML Hub API, at https://<hostname>.<domain>.
+
+    The API is also at https://<api_hostname>.<domain>/v3/ml-hub.
+    """
 
     layer: ClassVar[str] = "platform"
-    hostname: Annotated[DnsLabel, Field(description="Responds at https://<hostname>.<domain>.")] = "ml-hub"
+    hostname: Annotated[
+        DnsLabel, Field(description="Pages are at https://<hostname>.<domain>, the API at /v3/ml-hub there.")
+    ] = "ml-hub"
     replicas: Annotated[Count, Unit("pods"), Field(description="Number of pods.")] = 1
     catalogue: Annotated[Catalogue, Field(description="Source of the models and datasets.")]
 
@@ -112,17 +129,29 @@ def _hostname(settings: MlHub) -> Hostname:
     return Hostname(
         settings.hostname,
         "/healthz",
-        title="Models (API)",
-        summary="A catalogue of machine-learning models and datasets, searched by programs with a token of your login.",
-        start_path="/v3/ml-hub/openapi.json",
+        title="Models and datasets",
+        summary="Find models and datasets, read their cards, and copy the lines that load them.",
+    )
+
+
+def _client(settings: MlHub) -> Client:
+    """Logs people in at the pages."""
+    return Client(
+        "ml-hub-login",
+        # its visitors' tokens are for the pages that ask models, and for nothing else
+        ("inference",),
+        hostname=_hostname(settings),
+        redirect_paths=("/.login/callback",),
+        logout_paths=("/.logout",),
     )
 
 
 def needs(settings: MlHub) -> tuple[Need[Any], ...]:
-    """Its database, the site's tokens, a name, a path of the API, the mirror of the Hub, the inference server, metrics,
-    priority.
+    """Its database, the site's tokens, a name, a path of the API, logins, a key for sessions, the mirror of the Hub,
+    the inference server, metrics, priority.
     """
-    return (DATABASE, AUDIENCE, METRICS, PRIORITY, MIRROR, INFERENCE, _hostname(settings), API)
+    login = (_client(settings), SESSION_KEY)
+    return (DATABASE, AUDIENCE, METRICS, PRIORITY, MIRROR, INFERENCE, _hostname(settings), API, *login)
 
 
 def check(settings: MlHub, _: Site, directory: Path) -> Iterator[Finding]:
@@ -151,9 +180,11 @@ def values(context: ServiceContext[MlHub]) -> Values:
     """Values of helm/ml-hub.
 
     Raises:
-        UserError: no PostgreSQL server is deployed, or the catalogue or the issuer's CA cannot be read.
+        UserError: no PostgreSQL server is deployed, the catalogue or the issuer's CA cannot be read, or the external
+            issuer's URLs are neither set nor to be discovered.
     """
     hub = context.settings
+    client = context.provide(_client(hub))
     database = context.provide(DATABASE)
     issuer = context.provide(AUDIENCE)
     metrics = context.provide(METRICS)
@@ -164,6 +195,17 @@ def values(context: ServiceContext[MlHub]) -> Values:
         "priorityClassName": context.provide(PRIORITY),
         "database": {**database.values, "existingSecret": database.password.value},
         "issuer": {"url": issuer.url, "audience": issuer.audience},
+        "login": {
+            "authorizeUrl": client.public.authorize,
+            "tokenUrl": client.internal.token,
+            "client": {"id": client.id, "existingSecret": client.secret.value},
+            "sessionKey": {"existingSecret": context.provide(SESSION_KEY).value},
+        },
+        "web": {
+            "logoutUrl": client.public.logout,
+            "frontPageUrl": front_page_url(context.site),
+            **_token_urls(context.site),
+        },
         "catalogue": _catalogue(context),
         "hub": _hub(context),
         "inference": _inference(context),
@@ -172,8 +214,8 @@ def values(context: ServiceContext[MlHub]) -> Values:
         "networkPolicy": {
             "metricsClients": list(metrics.clients),
             "issuerPods": dict(issuer.pods),
-            "egressPorts": sorted({*issuer.ports, *([] if mirror else hub.catalogue.hub_ports)}),
-            "egress": [mirror.egress] if mirror else [],
+            "egressPorts": sorted({*issuer.ports, *client.ports, *([] if mirror else hub.catalogue.hub_ports)}),
+            "egress": [server.egress for server in (mirror, context.provide(INFERENCE)) if server],
         },
     }
     if issuer.jwks_url is not None:
@@ -204,11 +246,23 @@ def _hub(context: ServiceContext[MlHub]) -> Values:
     return found
 
 
+def _token_urls(site: Site) -> Values:
+    """Where users get tokens, at a site with a service that logs programs in."""
+    for service, need in needed(site, ApiPath):
+        if LOGIN_PATH in need.paths:
+            names = (own for other, own in needed(site, Hostname) if other is service and own.path == "/")
+            pages = next((f"https://{own.host(site)}{own.start_path}" for own in names), "")
+            return {"apiLoginUrl": f"https://{need.host(site)}{LOGIN_PATH}/tokens", "tokenPageUrl": pages}
+    return {}
+
+
 def _inference(context: ServiceContext[MlHub]) -> Values:
     server = context.provide(INFERENCE)
     if server is None:
         return {}
-    return {"url": server.url, "models": {name: list(tenants) for name, tenants in server.models.items()}}
+    models = {name: list(tenants) for name, tenants in server.models.items()}
+    urls = {"url": server.url, "openaiUrl": server.openai_url, "internalUrl": server.internal_url}
+    return {**urls, "models": models}
 
 
 def check_catalogue(file: Path) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit
 
 import requests
 
@@ -174,7 +174,7 @@ class Window:
             answer = self.send(url)
             if answer.status_code not in REDIRECTS:
                 return url, answer
-            url = answer.headers["Location"]
+            url = urljoin(url, answer.headers["Location"])
         raise AssertionError(f"redirects do not end: {url}")
 
     def follow(self, url: str, until: str) -> str:

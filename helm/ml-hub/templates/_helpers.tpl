@@ -54,9 +54,12 @@ volumeMounts:
 {{- if eq .root.Values.catalogue.source "file" }}
   - {name: catalogue, mountPath: /etc/ml-hub/catalogue, readOnly: true}
 {{- end }}
+{{- if .login }}
+  - {name: login, mountPath: /etc/ml-hub/login, readOnly: true}
+{{- end }}
 {{- end -}}
 
-{{/* What all pods have in common. */}}
+{{/* What all pods have in common; its list of volumes is the last, so that a pod can add some. */}}
 {{- define "ml-hub.podSettings" -}}
 serviceAccountName: {{ include "ml-hub.fullname" . }}
 automountServiceAccountToken: false

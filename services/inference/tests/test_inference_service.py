@@ -13,6 +13,7 @@ import yaml
 
 from strata.catalogue.needs.hugging_face import hub_clients
 from strata.catalogue.service import Service
+from strata.catalogue.site import model_endpoint
 from strata.models import SiteError, load_site
 from strata_bench.services import service_python
 from strata_services.inference.service import SERVICE
@@ -84,6 +85,24 @@ def test_models_reach_the_hub_which_admits_them(
     clients = hub_clients(load_site(with_hub(lab_with(SERVICE, models=[WORDS]))))
     labels = policy["podSelector"]["matchLabels"]
     assert any(peer["podSelector"]["matchLabels"].items() <= labels.items() for peer in clients)
+
+
+def test_the_ml_hub_reaches_it_beside_the_ingress_controller(
+    objects: dict[tuple[str, str], dict[str, Any]], lab_with: LabWith
+) -> None:
+    site = load_site(with_hub(lab_with(SERVICE, models=[WORDS])))
+    requests = objects["NetworkPolicy", "inference"]["spec"]["ingress"][0]
+    names = [peer["podSelector"]["matchLabels"]["app.kubernetes.io/name"] for peer in requests["from"]]
+    assert names == ["traefik", "ml-hub"]
+    endpoint = model_endpoint(site)
+    assert endpoint is not None
+    (service,) = (item for (kind, name), item in objects.items() if (kind, name) == ("Service", "inference"))
+    (port,) = service["spec"]["ports"]
+    assert endpoint.internal_url == f"http://inference.strata-system.svc:{port['port']}"
+    (container,) = objects["Deployment", "inference"]["spec"]["template"]["spec"]["containers"]
+    assert endpoint.port in [one["containerPort"] for one in container["ports"] if one["name"] == port["targetPort"]]
+    labels = objects["Deployment", "inference"]["spec"]["template"]["metadata"]["labels"]
+    assert endpoint.pods["podSelector"]["matchLabels"].items() <= labels.items()
 
 
 def test_both_names_lead_to_it(objects: dict[tuple[str, str], dict[str, Any]]) -> None:

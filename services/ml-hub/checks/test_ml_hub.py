@@ -275,6 +275,14 @@ def test_hub_describes_itself(hub: Api) -> None:
     assert {"/v3/ml-hub/models/{model_id}", "/v3/ml-hub/datasets", "/v3/ml-hub/authors"} <= document["paths"].keys()
 
 
+def test_pages_lead_to_the_login(hub: Api, hub_model: MlHub, site: Site, http: requests.Session) -> None:
+    """The pages of models and datasets lead a browser without a session to the site's issuer."""
+    answer = http.get(f"https://{hub_model.hostname}.{site.domain}/models", allow_redirects=False, timeout=30)
+    assert answer.status_code == 303
+    assert "client_id=ml-hub-login" in answer.headers["Location"]
+    assert hub.get("/style.css").status_code == 200
+
+
 def test_hub_is_healthy(hub: Api) -> None:
     """The model hub reports that it is alive, and ready with its database."""
     for path in ("/healthz", "/readyz"):

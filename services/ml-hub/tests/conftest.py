@@ -13,11 +13,14 @@ import pytest
 import requests
 
 from strata.site.paths import REPOSITORY
+from strata_bench.login_issuer import LoginIssuer, running_login_issuer
 from strata_bench.service_processes import Service, running
 from strata_bench.services import PostgreSQL, ServiceCommands, free_port, service_commands, service_python
-from strata_bench.token_issuer import Issuer, running_issuer
 
 CATALOGUE = REPOSITORY / "inventories/lab/catalogue.json"
+NAME = "ml-hub.lab.strata.test"
+WEB_URL = f"https://{NAME}"
+CLIENT_SECRET = "s3cret of the & client"
 StartHub = Callable[[Mapping[str, str]], AbstractContextManager[Service]]
 
 
@@ -28,9 +31,10 @@ def hub_python() -> Path:
 
 
 @pytest.fixture(scope="session")
-def issuer() -> Iterator[Issuer]:
-    """An issuer with one key."""
-    with running_issuer("ml-hub") as found:
+def issuer() -> Iterator[LoginIssuer]:
+    """An issuer with one key, and the client of the pages."""
+    callback = f"{WEB_URL}/.login/callback"
+    with running_login_issuer(LoginIssuer("ml-hub", "ml-hub-login", CLIENT_SECRET, callback)) as found:
         yield found
 
 
@@ -41,18 +45,19 @@ def run_hub() -> ServiceCommands:
 
 
 @pytest.fixture(scope="session")
-def start_hub(hub_python: Path, issuer: Issuer, tmp_path_factory: pytest.TempPathFactory) -> StartHub:
+def start_hub(hub_python: Path, issuer: LoginIssuer, tmp_path_factory: pytest.TempPathFactory) -> StartHub:
     """`with start_hub(environment) as service:` on a free port, trusting the issuer of the tests."""
 
     def start(environment: Mapping[str, str]) -> AbstractContextManager[Service]:
-        port = free_port()
+        port, directory = free_port(), tmp_path_factory.mktemp("hub")
         settings = {
-            "ML_HUB_ISSUER": issuer.url,
+            **issuer.login_settings("ML_HUB", directory),
+            "ML_HUB_WEB_URL": WEB_URL,
             "ML_HUB_BIND_PORT": str(port),
             "ML_HUB_METRICS_PORT": str(free_port()),
             **environment,
         }
-        return running(hub_python, ["-m", "ml_hub", "serve"], settings, port, tmp_path_factory.mktemp("hub"))
+        return running(hub_python, ["-m", "ml_hub", "serve"], settings, port, directory)
 
     return start
 
@@ -100,7 +105,7 @@ def datasets() -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def get(hub: Service, issuer: Issuer) -> Callable[..., requests.Response]:
+def get(hub: Service, issuer: LoginIssuer) -> Callable[..., requests.Response]:
     """`get("/models", limit=3)` with a token."""
 
     def call(path: str, **parameters: Any) -> requests.Response:

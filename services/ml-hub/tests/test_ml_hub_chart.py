@@ -35,6 +35,12 @@ def values(authority: str) -> Values:
         "image": {"repository": "registry.lab.strata.test:5000/strata/ml-hub", "digest": "sha256:" + "a" * 64},
         "database": {"host": "services-1.lab.strata.test", "existingSecret": {"name": "database"}, "ca": authority},
         "issuer": {"url": "https://login.lab.strata.test"},
+        "login": {
+            "authorizeUrl": "https://login.lab.strata.test/authorize",
+            "tokenUrl": "http://keycloak.platform-services.svc:8080/token",
+            "client": {"existingSecret": {"name": "login"}},
+            "sessionKey": {"existingSecret": {"name": "login"}},
+        },
         "ingress": {"host": "ml-hub.lab.strata.test"},
         "catalogue": {"text": (REPOSITORY / "inventories/lab/catalogue.json").read_text()},
     }
@@ -70,7 +76,12 @@ def test_pods_of_a_hub_s_catalogue_meet_the_restricted_standard(helm: Helm, valu
         assert pod["securityContext"]["runAsNonRoot"] is True
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
         assert not {"hostNetwork", "hostPID", "hostIPC"} & pod.keys()
-        assert {next(iter(v.keys() - {"name"})) for v in pod["volumes"]} <= {"configMap", "secret", "emptyDir"}
+        assert {next(iter(v.keys() - {"name"})) for v in pod["volumes"]} <= {
+            "configMap",
+            "secret",
+            "emptyDir",
+            "projected",
+        }
         for container in containers(template):
             context = container["securityContext"]
             assert context["allowPrivilegeEscalation"] is False
@@ -135,7 +146,18 @@ def test_settings_are_those_that_the_service_reads(helm: Helm, values: Values) -
         "ca": values["database"]["ca"],
     }
     values["hub"] = {"url": "https://hub.example.org", "publicUrl": "https://h.org", "ca": values["database"]["ca"]}
-    values["inference"] = {"url": "https://api.example.org/v3/ml-hub/inference", "models": {"a/b": ["research"]}}
+    values["inference"] = {
+        "url": "https://api.example.org/v3/ml-hub/inference",
+        "internalUrl": "http://inference.strata-system.svc:8080",
+        "openaiUrl": "https://inference.example.org/v1",
+        "models": {"a/b": ["research"]},
+    }
+    values["web"] = {
+        "logoutUrl": "https://login.example.org/logout",
+        "frontPageUrl": "https://example.org/",
+        "apiLoginUrl": "https://api.example.org/v3/oauth2/tokens",
+        "tokenPageUrl": "https://tokens.example.org/",
+    }
     data = helm.template(CHART, values)["ConfigMap", "ml-hub-settings"]["data"]
     assert json.loads(data["ML_HUB_INFERENCE_MODELS"]) == {"a/b": ["research"]}
     fields = setting_names()

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 import yaml
 
+from strata.catalogue.needs import Client
 from strata.catalogue.service import Service
-from strata.catalogue.site import issuer
+from strata.catalogue.site import issuer, needed
 from strata.errors import UserError
 from strata.models import SiteError, load_site
 from strata_services.ml_hub.service import MAXIMUM_CHARACTERS, SERVICE
 
-EXTERNAL = {"url": "https://login.example.org:8443/realms/ml", "jwks_url": "https://keys.example.org/jwks?p=ml"}
+EXTERNAL_URL = "https://login.example.org:8443/realms/ml"
+EXTERNAL = {
+    "url": EXTERNAL_URL,
+    "jwks_url": "https://keys.example.org/jwks?p=ml",
+    "endpoints": {name: f"{EXTERNAL_URL}/{name}" for name in ("authorize", "token", "userinfo", "logout")},
+}
 PEM = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
 ValuesOf = Callable[[Service[Any], Path], dict[str, Any]]
 
@@ -24,7 +32,8 @@ def with_external_issuer(lab: Path, directory: Path, **keys: str) -> Path:
     """The lab's site with an issuer outside of it."""
     content = yaml.safe_load(lab.read_text())
     services = content["platform"]["services"]
-    content["platform"]["services"] = {"ml_hub": services["ml_hub"], "external_issuer": EXTERNAL | keys}
+    content["platform"]["services"] = {"ml_hub": services["ml_hub"], "external_issuer": {**EXTERNAL, **keys}}
+    content["secrets"] = [{"name": "ml_hub_login_client_secret", "source": "environment"}]
     file = directory / "site.yaml"
     file.write_text(yaml.safe_dump(content))
     (directory / "catalogue.json").write_text("[]")
@@ -44,6 +53,16 @@ def test_the_lab_s_values(lab: Path, values_of: ValuesOf) -> None:
         "ml-hub.lab.strata.test",
         "api.lab.strata.test",
     )
+    assert values["web"] == {
+        "logoutUrl": own.public.logout,
+        "frontPageUrl": "https://lab.strata.test/",
+        "apiLoginUrl": "https://api.lab.strata.test/v3/oauth2/tokens",
+        "tokenPageUrl": "https://tokens.lab.strata.test/",
+    }
+    site = load_site(lab)
+    (client,) = (need for service, need in needed(site, Client) if service is SERVICE)
+    assert client.redirect_urls(site) == ("https://ml-hub.lab.strata.test/.login/callback",)
+    assert client.logout_urls(site) == ("https://ml-hub.lab.strata.test/.logout",)
 
 
 def test_an_external_issuer(lab: Path, tmp_path: Path, values_of: ValuesOf) -> None:
@@ -58,10 +77,43 @@ def test_an_external_issuer(lab: Path, tmp_path: Path, values_of: ValuesOf) -> N
     assert values["networkPolicy"]["egressPorts"] == [443, 8443]
 
 
-def test_an_external_issuer_by_discovery_needs_its_url_only(lab: Path, tmp_path: Path, values_of: ValuesOf) -> None:
+def test_an_external_issuer_by_discovery_needs_its_url_only(
+    lab: Path, tmp_path: Path, values_of: ValuesOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = {
+        "authorization_endpoint": "login",
+        "token_endpoint": "token",
+        "userinfo_endpoint": "me",
+        "jwks_uri": "keys",
+    }
+    document = {key: f"{EXTERNAL_URL}/{name}" for key, name in names.items()}
+
+    def get(url: str, **_: object) -> requests.Response:
+        answer = requests.Response()
+        answer.status_code, answer._content, answer.url = 200, json.dumps(document).encode(), url
+        return answer
+
+    monkeypatch.setattr("requests.get", get)
     file = with_external_issuer(lab, tmp_path)
-    file.write_text(file.read_text().replace(f"jwks_url: {EXTERNAL['jwks_url']}", ""))
-    assert values_of(SERVICE, file)["issuer"] == {"url": EXTERNAL["url"], "audience": "ml-hub"}
+    content = yaml.safe_load(file.read_text())
+    content["platform"]["services"]["external_issuer"] = {"url": EXTERNAL_URL}
+    file.write_text(yaml.safe_dump(content))
+    values = values_of(SERVICE, file)
+    assert values["issuer"] == {"url": EXTERNAL_URL, "audience": "ml-hub"}
+    assert (values["login"]["authorizeUrl"], values["login"]["tokenUrl"]) == (
+        f"{EXTERNAL_URL}/login",
+        f"{EXTERNAL_URL}/token",
+    )
+    assert {"apiLoginUrl", "tokenPageUrl"} & values["web"].keys() == set(), "no service logs programs in"
+
+
+def test_the_operator_provides_the_secret_of_the_client_at_an_external_issuer(lab: Path, tmp_path: Path) -> None:
+    file = with_external_issuer(lab, tmp_path)
+    file.write_text(yaml.safe_dump({**yaml.safe_load(file.read_text()), "secrets": []}))
+    with pytest.raises(
+        SiteError, match="the secret of its client ml-hub-login at the external issuer must be provided"
+    ):
+        load_site(file)
 
 
 def with_catalogue(lab: Path, directory: Path, catalogue: dict[str, Any], *, mirror: bool = False) -> Path:
@@ -120,8 +172,14 @@ def test_models_of_the_sites_inference_server(lab: Path, tmp_path: Path, values_
     tenants = [one["name"] for one in content["platform"]["tenants"]]
     assert values_of(SERVICE, file)["inference"] == {
         "url": "https://api.lab.strata.test/v3/ml-hub/inference",
+        "openaiUrl": "https://inference.lab.strata.test/v1",
+        "internalUrl": "http://inference.strata-system.svc:8080",
         "models": {"google/flan-t5-large": [tenant], "tiny": tenants},
     }
+    egress = values_of(SERVICE, file)["networkPolicy"]["egress"]
+    assert [rule["ports"][0]["port"] for rule in egress] == [8081, 8080], "the hub, the inference server"
+    (client,) = (need for service, need in needed(load_site(file), Client) if service is SERVICE)
+    assert client.token_audiences(load_site(file)) == ("inference",)
 
 
 def test_the_public_hub_is_that_of_a_catalogue_without_a_file(lab: Path, tmp_path: Path, values_of: ValuesOf) -> None:

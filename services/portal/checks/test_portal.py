@@ -21,7 +21,7 @@ NAMES = {
     "inference": ("Models",),
     "jupyterhub": ("Notebooks",),
     "keycloak": ("Your account",),
-    "ml_hub": ("Models (API)",),
+    "ml_hub": ("Models and datasets", "Models (API)"),
     "object_storage": ("Object storage",),
     "tapis_pods": ("Containers", "Containers (API)"),
 }

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from strata_bench.api_server import ApiServer
+from strata_bench.forwarding import forwarding
 from strata_bench.helm import Helm
 from strata_bench.https_server import in_background
 from strata_bench.login_issuer import LoginIssuer, running_login_issuer
@@ -23,7 +24,6 @@ from strata_bench.services import PostgreSQL, free_port, service_python
 from strata_bench.token_issuer import Issuer
 from strata_bench.traefik import KINDS
 
-from .forwarding import forwarding
 from .kubelet import Kubelet, running_kubelet
 from .prometheus import Prometheus, running_prometheus
 from .users import IMAGE, Owner, User

@@ -286,6 +286,7 @@ CASES: dict[str, Mistake] = {
             ("postgresql, kine, registry", "registry"),
             ("datastore: kine", "datastore: etcd"),
             ("keycloak: {hostname: login}", "external_issuer: {url: 'https://login.example.org'}"),
+            ("access: #", "secrets: [{name: ml_hub_login_client_secret, source: environment}]\naccess: #"),
             ("    accounting: {measurements: {}}\n", ""),
             NO_API,
             NO_HUB,

@@ -50,12 +50,14 @@ class Finished:
         content: what `begin` was given.
         cookie: name of the cookie that has served.
         refresh_token: of the issuer; empty where it gives none.
+        access_token: of the issuer, for the services that the client is registered for.
     """
 
     caller: Caller
     content: dict[str, str]
     cookie: str
     refresh_token: str = field(default="", repr=False)
+    access_token: str = field(default="", repr=False)
 
 
 class Login:
@@ -132,7 +134,8 @@ class Login:
             raise LoginFailed("the issuer's answer does not hold") from error
         if not secrets.compare_digest(str(caller.claims.get("nonce", "")).encode(), kept["nonce"].encode()):
             raise LoginFailed("the issuer's answer is to another login")
-        return Finished(caller, kept["content"], _cookie(state), str(answer.get("refresh_token", "")))
+        tokens = (str(answer.get(name, "")) for name in ("refresh_token", "access_token"))
+        return Finished(caller, kept["content"], _cookie(state), *tokens)
 
     def _exchange(self, form: Mapping[str, str]) -> dict[str, Any]:
         """The token endpoint's answer to a code."""

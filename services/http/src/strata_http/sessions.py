@@ -40,7 +40,7 @@ class Sessions:
             audience: the only one that the session is for; begins with the host that responds.
             caller: whose it is.
         """
-        ends = min(time.time() + SECONDS, float(caller.claims["exp"]))
+        ends = end_of_session(caller)
         sealed = self._sealer.seal(audience, ends, kept_claims(caller) | {"exp": ends})
         set_cookie(response, SESSION, sealed, max(0, int(ends - time.time())))
 
@@ -50,6 +50,15 @@ class Sessions:
             if name == SESSION and (claims := self._sealer.open(audience, value)) is not None:
                 return Caller(subject=str(claims["sub"]), claims=claims)
         return None
+
+
+def end_of_session(caller: Caller) -> float:
+    """Of a session that begins now, in seconds since 1970.
+
+    Args:
+        caller: by the ID token.
+    """
+    return min(time.time() + SECONDS, float(caller.claims["exp"]))
 
 
 def kept_claims(caller: Caller) -> dict[str, Any]:

@@ -10,11 +10,11 @@ from urllib.parse import urljoin, urlsplit
 
 import httpx2
 
-from ml_hub.repositories import file_path, info_path
+from ml_hub.repositories import file_path, info_path, is_file, tree_path
 from ml_hub.settings import Settings
 from ml_hub.untrusted import read_json, read_text
 
-LARGEST = {"info": 4 * 2**20, "card": 2**20}
+LARGEST = {"info": 4 * 2**20, "card": 2**20, "sizes": 4 * 2**20}
 """Bytes that are read."""
 REDIRECTS = 3
 README = "README.md"
@@ -53,16 +53,26 @@ class Endpoint:
         Raises:
             EndpointUnavailable: it did not respond as a hub does.
         """
-        content = await self._read(info_path(kind, repository), LARGEST["info"])
-        if content is None:
-            return None
-        try:
-            found = read_json(content)
-        except ValueError as error:
-            raise EndpointUnavailable(f"{self._url}: its response is no JSON: {error}") from error
-        if not isinstance(found, dict):
+        found = await self._read_json(info_path(kind, repository), LARGEST["info"])
+        if found is not None and not isinstance(found, dict):
             raise EndpointUnavailable(f"{self._url}: its response is no JSON object")
         return found
+
+    async def sizes(self, kind: str, repository: str) -> dict[str, int] | None:
+        """Bytes of the repository's files, by their names; of many files, those of the hub's first page.
+
+        Raises:
+            AccessNeeded: the repository is gated.
+            EndpointUnavailable: it did not respond as a hub does.
+        """
+        found = await self._read_json(tree_path(kind, repository), LARGEST["sizes"])
+        if found is None:
+            return None
+        if not isinstance(found, list):
+            raise EndpointUnavailable(f"{self._url}: its response is no JSON list")
+        entries = (one for one in found if isinstance(one, dict) and one.get("type") == "file")
+        sizes = ((one.get("path"), one.get("size")) for one in entries)
+        return {path: size for path, size in sizes if is_file(path) and type(size) is int and size >= 0}
 
     async def card(self, kind: str, repository: str) -> str | None:
         """The repository's README.md; None: there is none.
@@ -73,6 +83,15 @@ class Endpoint:
         """
         content = await self._read(file_path(kind, repository, README), LARGEST["card"])
         return None if content is None else read_text(content)
+
+    async def _read_json(self, path: str, largest: int) -> Any:
+        content = await self._read(path, largest)
+        if content is None:
+            return None
+        try:
+            return read_json(content)
+        except ValueError as error:
+            raise EndpointUnavailable(f"{self._url}: its response is no JSON: {error}") from error
 
     async def _read(self, path: str, largest: int) -> bytes | None:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
@@ -20,7 +21,7 @@ from ml_hub.settings import Settings
 from ml_hub.tables import fetched
 
 Kind = Literal["models", "datasets"]
-Part = Literal["info", "card"]
+Part = Literal["info", "card", "sizes"]
 ROW_BYTES = 200
 """Of a row besides its content, about."""
 log = structlog.get_logger(__name__)
@@ -87,9 +88,13 @@ class Hub:
             stored = await self._stored_one(engine, kind, repository, part)
             if stored is not None and not stored.stale:
                 return stored
-            read = self._endpoint.info if part == "info" else self._endpoint.card
+            reads: dict[Part, Callable[[str, str], Awaitable[Any]]] = {
+                "info": self._endpoint.info,
+                "card": self._endpoint.card,
+                "sizes": self._endpoint.sizes,
+            }
             try:
-                content = await read(kind, repository)
+                content = await reads[part](kind, repository)
             except EndpointUnavailable as error:
                 log.warning("hub unavailable", repository=repository, part=part, reason=str(error))
                 if stored is None:

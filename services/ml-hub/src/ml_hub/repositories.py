@@ -35,6 +35,16 @@ def info_path(kind: str, repository: str) -> str:
     return f"api/{kind}/{repository}"
 
 
+def tree_path(kind: str, repository: str) -> str:
+    """Below the hub's URL, of the list of a repository's files with their sizes.
+
+    Args:
+        kind: models or datasets.
+        repository: its name; `is_repository` holds.
+    """
+    return f"api/{kind}/{repository}/tree/{REVISION}?recursive=true"
+
+
 def file_path(kind: str, repository: str, file: str, revision: str = REVISION) -> str:
     """Below the hub's URL, of a file.
 

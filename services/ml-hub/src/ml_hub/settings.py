@@ -9,7 +9,7 @@ from pydantic import Field, HttpUrl, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from strata_http.settings import DatabaseSettings as Database
-from strata_http.settings import ServeSettings
+from strata_http.settings import ServeSettings, WebSettings
 
 
 class DatabaseSettings(Database):
@@ -21,7 +21,7 @@ class DatabaseSettings(Database):
     database_user: str = Field(default="ml_hub", description="Role that owns the tables.")
 
 
-class Settings(DatabaseSettings, ServeSettings):
+class Settings(DatabaseSettings, ServeSettings, WebSettings):
     """All that `serve` needs."""
 
     model_config = SettingsConfigDict(env_prefix="ML_HUB_")
@@ -52,6 +52,18 @@ class Settings(DatabaseSettings, ServeSettings):
     )
     inference_url: HttpUrl | None = Field(
         default=None, description="URL of the inference server; the id of a model follows. Unset: there is none."
+    )
+    inference_internal_url: HttpUrl | None = Field(
+        default=None, description="URL of the inference server as the service reaches it; unset: pages ask no model."
+    )
+    openai_url: HttpUrl | None = Field(
+        default=None, description="URL of the inference server's API in OpenAI's form, in lines for users."
+    )
+    api_login_url: HttpUrl | None = Field(
+        default=None, description="URL of the API's login, in lines for users; unset: they read of no login."
+    )
+    token_page_url: HttpUrl | None = Field(
+        default=None, description="Page where users create personal access tokens; unset: there is none."
     )
     inference_models: dict[str, frozenset[str]] = Field(
         default_factory=dict, description="JSON: by id of a model, the tenants whose members may ask it."

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from strata.catalogue.needs.base import Need
+from strata.catalogue.needs.base import Need, pods_peer
 
 if TYPE_CHECKING:
     from strata.catalogue.service import ServiceContext
+    from strata.models import Site
 
 
 @dataclass(frozen=True)
@@ -18,19 +19,44 @@ class ModelEndpoint:
 
     Args:
         url: without a slash at its end; the id of a model follows.
+        openai_url: of the same models in OpenAI's form, without a slash at its end.
         models: by id, the tenants whose members may ask it.
+        internal_url: of the server for pods of services that need `ModelEndpoints`, without a path.
+        pods: peer of NetworkPolicies: its pods.
+        port: TCP port of them.
     """
 
     url: str
+    openai_url: str
     models: Mapping[str, tuple[str, ...]]
+    internal_url: str
+    pods: Mapping[str, Any]
+    port: int
+
+    @property
+    def egress(self) -> dict[str, Any]:
+        """Rule of a NetworkPolicy of pods that ask it."""
+        return {"to": [dict(self.pods)], "ports": [{"port": self.port, "protocol": "TCP"}]}
 
 
 @dataclass(frozen=True)
 class ModelEndpoints(Need[ModelEndpoint | None]):
-    """The endpoint of the site's models; None at sites without one."""
+    """The endpoint of the site's models; None at sites without one. It admits the service's pods, which have the
+    service's name in `app.kubernetes.io/name`; they ask in the name of users, with these users' tokens.
+    """
 
     def provide(self, context: ServiceContext[Any]) -> ModelEndpoint | None:
         """As the service that is one describes itself."""
         from strata.catalogue.site import model_endpoint
 
         return model_endpoint(context.site)
+
+
+def endpoint_clients(site: Site) -> list[dict[str, Any]]:
+    """Peers of a NetworkPolicy: the pods of services that ask the site's models."""
+    from strata.catalogue.site import needed
+
+    return [
+        pods_peer(service.namespace_of(site), {"app.kubernetes.io/name": service.name})
+        for service, _ in needed(site, ModelEndpoints)
+    ]

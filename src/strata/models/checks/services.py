@@ -34,8 +34,8 @@ def check(site: Site, directory: Path) -> Iterator[Finding]:
         settings = service.of(site)
         if service.image_folders:
             yield from role_findings(site, key, "registry", "its images come from it")
-        for need in service.needs(settings):
-            yield from need.findings(site, key)
+        # two needs may miss the same: tokens and logins, an issuer
+        yield from dict.fromkeys(found for need in service.needs(settings) for found in need.findings(site, key))
         yield from service.check(settings, site, directory)
 
 

@@ -60,3 +60,12 @@ async def require_session(request: Request) -> Caller:
 
 Visitor = Annotated[Caller, Depends(require_session)]
 """Of a route: whose session it is."""
+
+
+def _find_token(request: Request, visitor: Visitor) -> str | None:
+    state = state_of(request)
+    return None if state.tokens is None else state.tokens.find(request, state.host, visitor)
+
+
+VisitorToken = Annotated[str | None, Depends(_find_token)]
+"""Of a route of a `Web` that keeps tokens: the visitor's access token; None where the browser has none."""

@@ -13,6 +13,7 @@ from strata_http.login import HEADERS, Finished, LoginFailed
 from strata_http.rate_limits import limit_address
 from strata_http.sessions import SESSION, set_cookie
 from strata_http.tokens import IssuerUnavailable
+from strata_http.web import access_tokens
 from strata_http.web.responses import render
 from strata_http.web.state import state_of
 
@@ -51,6 +52,8 @@ def start_session(request: Request, response: Response, done: Finished) -> Respo
     """Adds the session's cookie to a response, and removes the login's."""
     state = state_of(request)
     state.sessions.start(response, state.host, done.caller)
+    if state.tokens is not None:
+        state.tokens.keep(response, state.host, done)
     set_cookie(response, done.cookie, "", 0)
     return response
 
@@ -78,6 +81,7 @@ async def log_out(request: Request) -> Response:
     target = f"{logout}{'&' if '?' in logout else '?'}{urlencode(query)}" if logout else LOGGED_OUT_PATH
     response = RedirectResponse(target, 303, HEADERS)
     set_cookie(response, SESSION, "", 0)
+    access_tokens.drop(response)
     return response
 
 

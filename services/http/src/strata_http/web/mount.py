@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request
 from fastapi.responses import FileResponse, Response
-from starlette.routing import Host
+from starlette.routing import Host, Match
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from strata_http import health
@@ -18,6 +18,7 @@ from strata_http.rate_limits import limit_address
 from strata_http.sessions import Sessions
 from strata_http.settings import WebSettings
 from strata_http.web import logins
+from strata_http.web.access_tokens import AccessTokens
 from strata_http.web.guards import LoginNeeded, check_origin, require_session
 from strata_http.web.rendering import FOLDER, Entry, Renderer
 from strata_http.web.state import State
@@ -42,6 +43,9 @@ class Web:
         public_routers: pages and other routes that need no session.
         finish: responds to a browser that comes back from the issuer. Default: leads it to the page that it asked for.
             Another one must do so for each login whose content has the key `page`.
+        api_paths: where the API responds at the name of the pages too, by tokens and never by the session:
+            "/v3/ml-hub" and all below it.
+        keeps_tokens: whether pages have the visitor's access token (`guards.VisitorToken`).
     """
 
     title: str
@@ -50,6 +54,24 @@ class Web:
     menu: Sequence[Entry] = ()
     public_routers: Sequence[APIRouter] = ()
     finish: Callable[[Request, Finished], Awaitable[Response]] = _return_to_page
+    api_paths: Sequence[str] = ()
+    keeps_tokens: bool = False
+
+
+class _PagesHost(Host):
+    """The name of the pages, but for some paths, which the routes behind it have."""
+
+    def __init__(self, host: str, app: ASGIApp, api_paths: Sequence[str]) -> None:
+        super().__init__(host, app)
+        # ingress controllers lead the name with a dot at its end here too, and what is only the API's must not respond
+        self.host_regex = re.compile(rf"{re.escape(host)}\.?\Z")
+        self._api = re.compile(rf"({'|'.join(map(re.escape, api_paths))})(/.*)?\Z", re.DOTALL) if api_paths else None
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """As any host."""
+        if self._api is not None and self._api.match(scope["path"]):
+            return Match.NONE, {}
+        return super().matches(scope)
 
 
 def install(app: FastAPI, web: Web, settings: WebSettings) -> None:
@@ -62,7 +84,9 @@ def install(app: FastAPI, web: Web, settings: WebSettings) -> None:
     """
     login = Login(settings, f"{settings.web_origin}{logins.CALLBACK_PATH}")
     renderer = Renderer(web.title, web.folder, web.menu, settings)
-    state = State(settings, renderer, login, Sessions(settings.read_session_key()))
+    key = settings.read_session_key()
+    tokens = AccessTokens(key) if web.keeps_tokens else None
+    state = State(settings, renderer, login, Sessions(key), tokens)
     app.state.web = state
 
     @app.exception_handler(LoginNeeded)
@@ -79,9 +103,7 @@ def install(app: FastAPI, web: Web, settings: WebSettings) -> None:
     for router in web.routers:
         pages.include_router(router, dependencies=[Depends(require_session)])
     pages.include_router(_files())
-    route = Host(state.host.partition(":")[0], app=_as_pages(pages, renderer))
-    # ingress controllers lead the name with a dot at its end here too, and what is only the API's must not respond
-    route.host_regex = re.compile(rf"{re.escape(route.host)}\.?\Z")
+    route = _PagesHost(state.host.partition(":")[0], _as_pages(pages, renderer), web.api_paths)
     app.router.routes.insert(0, route)
 
 

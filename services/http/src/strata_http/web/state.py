@@ -10,6 +10,7 @@ from fastapi import Request
 from strata_http.login import Login
 from strata_http.sessions import Sessions
 from strata_http.settings import WebSettings
+from strata_http.web.access_tokens import AccessTokens
 from strata_http.web.rendering import Renderer
 
 
@@ -22,12 +23,14 @@ class State:
         renderer: of its pages.
         login: at the issuer.
         sessions: of its name.
+        tokens: of its visitors; None where no page needs them.
     """
 
     settings: WebSettings
     renderer: Renderer
     login: Login
     sessions: Sessions
+    tokens: AccessTokens | None = None
 
     @property
     def origin(self) -> str:

@@ -43,13 +43,23 @@ async def _download(request: Request, kind: Kind, repository: str) -> tuple[Repo
     return found, values
 
 
+async def read_card(request: Request, found: Repository) -> tuple[str, dict[str, Any]]:
+    """Markdown of the card of a model or dataset, and where it is from.
+
+    Raises:
+        HTTPException: 404 where the hub has none, 403 where it is gated, 503 where the hub does not respond.
+    """
+    card = await read_hub(request, found.kind, found.id, "card")
+    if card is None or card.content is None:
+        raise _without_hub(request, found.kind, found.id, "card")
+    return _body(card.content), card.described
+
+
 async def _card(request: Request, kind: Kind, repository: str) -> tuple[dict[str, Any], str, dict[str, Any]]:
     """Metadata of the card, its Markdown, and where they are from."""
     found = await find(request, kind, repository)
-    card = await read_hub(request, kind, repository, "card")
-    if card is None or card.content is None:
-        raise _without_hub(request, kind, repository, "card")
-    return found.mapping("cardData") or {}, _body(card.content), card.described
+    text, source = await read_card(request, found)
+    return found.mapping("cardData") or {}, text, source
 
 
 def _body(card: str) -> str:

@@ -29,6 +29,11 @@ class InferenceUnavailable(ErrorEnvelope):
     )
 
 
+def may_ask(settings: Settings, caller: Caller, model_id: str) -> bool:
+    """Whether the site serves the model to a tenant of the caller."""
+    return bool(settings.inference_models.get(model_id, frozenset()).intersection(caller.tenants))
+
+
 @router.get(
     "/models/{model_id:path}/inference",
     summary="Whether a model can be asked",
@@ -49,7 +54,7 @@ async def get_model_inference_server(
     entry = found.entry
     own = TransformersInfo(auto_model=auto_model(entry), pipeline_tag=entry["pipeline_tag"])
     info = transformers_info(found) or own
-    if settings.inference_models.get(model_id, frozenset()).intersection(caller.tenants):
+    if may_ask(settings, caller, model_id):
         result = ModelServer(
             model_id=model_id,
             inference_endpoint=f"{str(settings.inference_url).rstrip('/')}/{quote(model_id)}",
