@@ -26,7 +26,8 @@ __all__ = ["ada", "member", "model_folder", "room"]
 """Fixtures."""
 CATALOGUED = "google/flan-t5-large"
 HUB = """
-os.environ |= {"HF_ENDPOINT": os.environ["HUB"], "HF_HUB_DISABLE_XET": "1", "SSL_CERT_FILE": os.environ["STRATA_CA_FILE"]}
+os.environ |= {"HF_ENDPOINT": os.environ["HUB"], "HF_HUB_DISABLE_XET": "1"}
+os.environ["SSL_CERT_FILE"] = os.environ["STRATA_CA_FILE"]
 from huggingface_hub import HfApi
 api = HfApi(token=t.access_token.access_token)
 """
