@@ -124,7 +124,9 @@ def values_of(state: Callable[[Path], PlatformState]) -> Callable[[Service[Any],
 
 def render(chart: str, values: dict[str, Any], namespace: str = "default") -> list[dict[str, Any]]:
     """The objects of a chart, by the real helm."""
-    directory = chart_directory(chart) if chart in load_versions().charts else REPOSITORY / "helm" / chart
+    directory = (
+        chart_directory(chart, substitutes=True) if chart in load_versions().charts else REPOSITORY / "helm" / chart
+    )
     done = subprocess.run(
         [
             str(Path(sys.executable).with_name("helm")),

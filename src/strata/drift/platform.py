@@ -14,13 +14,12 @@ from strata.drift.additions import removable, remove_additions
 from strata.errors import UserError
 from strata.findings import ABSENT, MISSING, Drift
 from strata.layers import Layer
+from strata.observe.workloads import SCALED_BY
 from strata.site.context import SiteContext
 
 FIELD_MANAGER = "helm"
 _DEPLOYED = ("deployed", "failed")
 """Status of releases that have objects: what an interrupted helm left is the next `up`'s."""
-SCALED_BY = "strata.dev/scaled-by"
-"""Annotation of a Deployment whose replicas a service sets: they are no drift, and a repair keeps them."""
 _IGNORED = ("managedFields", "resourceVersion", "generation", "creationTimestamp", "uid", "selfLink")
 
 

@@ -15,6 +15,8 @@ WORKLOADS = frozenset({"Deployment", "StatefulSet", "DaemonSet"})
 """Kinds with a line of their own, which tells what ails their pods."""
 SYSTEM_NAMESPACE = "kube-system"
 SCALED_TO_0 = "scaled to 0"
+SCALED_BY = "strata.dev/scaled-by"
+"""Annotation of a Deployment whose replicas a service sets, to none as well."""
 STABLE = timedelta(minutes=10)
 """A container that twice in a row has run for less than this is restarting, even while it is ready."""
 _RELEASE = "meta.helm.sh/release-name"
@@ -152,7 +154,9 @@ def _workloads(
         why = [*(one.text for one in own), *_refused(status)]
         if not why and ready < desired and (warning := warned.get((kind, namespace, name))):
             why = [warning]
-        if kind != "DaemonSet" and desired == 0:
+        # no other chart of a site deploys none; a DaemonSet has none where no node is selected
+        may_be_none = kind == "DaemonSet" or SCALED_BY in annotations
+        if not may_be_none and desired == 0:
             why = [SCALED_TO_0]
         described = f"kubectl --namespace {namespace} describe {kind.lower()} {name}"
         yield WorkloadFacts(
@@ -160,8 +164,7 @@ def _workloads(
             namespace=namespace,
             name=name,
             release=None if release is None else f"{annotations.get(_RELEASE_NAMESPACE, namespace)}/{release}",
-            # no chart of a site deploys none; a DaemonSet has none where no node is selected
-            desired=desired if kind == "DaemonSet" else max(desired, 1),
+            desired=desired if may_be_none else max(desired, 1),
             ready=ready,
             reason="; ".join(dict.fromkeys(why)),
             command=own[0].command if own else described,

@@ -9,7 +9,8 @@ from unittest.mock import Mock
 import pytest
 
 from strata.drift import platform
-from strata.drift.platform import SCALED_BY, differences, release_drift
+from strata.drift.platform import differences, release_drift
+from strata.observe.workloads import SCALED_BY
 
 QUOTA: dict[str, Any] = {
     "kind": "ResourceQuota",

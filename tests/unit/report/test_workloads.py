@@ -10,7 +10,7 @@ import pytest
 
 from strata.observe import ClusterFacts, Observation
 from strata.observe.status import site_status
-from strata.observe.workloads import in_trouble, warnings, workloads
+from strata.observe.workloads import SCALED_BY, in_trouble, warnings, workloads
 from strata.site.context import SiteContext
 
 RELEASE = {"meta.helm.sh/release-name": "jupyterhub", "meta.helm.sh/release-namespace": "jupyterhub"}
@@ -95,6 +95,16 @@ def test_a_workload_says_how_many_of_its_pods_are_ready_and_why_not(items: list[
     (one,) = workloads(items)
     assert one.state == found
     assert (one.state == one.wanted) == (" of " not in found)
+
+
+def test_a_deployment_that_a_service_scales_may_have_no_pods() -> None:
+    model = workload("Deployment", "model", 0, 0)
+    model["metadata"]["annotations"] = {**RELEASE, SCALED_BY: "inference"}
+    (one,) = workloads([model])
+    assert one.state == one.wanted == "0 ready"
+    failing = {**model, "spec": {"replicas": 1}}
+    (one,) = workloads([failing, pod("ReplicaSet", "model", container(waiting={"reason": "ImagePullBackOff"}))])
+    assert one.state != one.wanted
 
 
 def test_a_pod_of_another_workload_or_without_one_is_no_reason() -> None:
