@@ -268,6 +268,9 @@ def test_no_query_hides_missing_data() -> None:
     }
 
 
+INFERENCE_PANELS = ("Requests", "Tokens by tenant", "Starts", "Time of a start (median)")
+
+
 def test_panels_that_may_be_empty_say_when() -> None:
     boards = {path: json.loads(path.read_text()) for path in dashboards()}
     texts = {
@@ -289,6 +292,7 @@ def test_panels_that_may_be_empty_say_when() -> None:
         ("job", "Accelerators in use"): "No pod holds an accelerator.",
         ("job", "Accelerator utilization"): "No pod holds an accelerator.",
         ("job", "Disk"): "No pod read from a disk or wrote to one.",
+        **dict.fromkeys([("inference", title) for title in INFERENCE_PANELS], "No model was asked."),
     }
     (job,) = (path for path in boards if path.stem == "job")
     assert len(list(expressions(job))) == len(list(expressions(job, full=True))) + 3
