@@ -5,12 +5,12 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
 from strata.models.document import read_document
 from strata.models.problems import SiteError
+from strata.models.types import is_address
 from strata.models.yaml_events import KeyPath
 from strata.site.context import SiteContext
 
@@ -36,7 +36,7 @@ def check_names(context: SiteContext) -> None:
     names = {
         path: name
         for path, name in _names(document.data)
-        if not _is_address(name) and name != site.domain and not name.endswith(f".{site.domain}")
+        if not is_address(name) and name != site.domain and not name.endswith(f".{site.domain}")
     }
     with ThreadPoolExecutor(AT_ONCE) as pool:
         unknown = dict(zip(names.values(), pool.map(_is_unknown, names.values()), strict=True))
@@ -62,14 +62,6 @@ def _names(content: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]:
         name = urlsplit(content).hostname
         if name:
             yield path, name
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ip_address(name)
-    except ValueError:
-        return False
-    return True
 
 
 def _is_unknown(name: str) -> bool:

@@ -369,6 +369,15 @@ SettingValue = Annotated[
 """Value of a setting of PostgreSQL, units as in postgresql.conf."""
 
 
+def is_address(host: str) -> bool:
+    """Whether a host, for instance of a URL, is an IP address and no name."""
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
 def _parse_address(value: object) -> object:
     """Done here, since pydantic would take a plain number for an address and report each IP version of its own."""
     if isinstance(value, IPv4Address | IPv6Address):

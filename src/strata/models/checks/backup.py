@@ -10,6 +10,7 @@ from strata.catalogue.backup_items import ACCESS_KEY, PASSWORD, SECRET_KEY, back
 from strata.models.checks.finding import Finding, Host, hosts
 from strata.models.finding import duplicates
 from strata.models.site import Site
+from strata.models.types import is_address
 from strata.models.yaml_events import KeyPath
 
 KEY: KeyPath = ("hosts", "backup")
@@ -65,7 +66,7 @@ def _archive(site: Site, found: Sequence[Host]) -> Iterator[Finding]:
         why = "needs a host with the role postgresql, and there is none"
         yield Finding((*KEY, "postgresql"), why, "give a host the role postgresql, or remove the line", DATA)
     endpoint = site.hosts.backup and urlsplit(site.hosts.backup.url).hostname
-    if endpoint and _is_address(endpoint):
+    if endpoint and is_address(endpoint):
         why = f"pgBackRest verifies certificates by name only, and {endpoint} is an address"
         yield Finding((*KEY, "url"), why, "a URL with the endpoint's name", ((*KEY, "postgresql"),))
     settings = site.hosts.postgresql.settings if site.hosts.postgresql else {}
@@ -79,16 +80,7 @@ def _in_lab(site: Site) -> bool:
     """Whether the endpoint is the lab's own, which is lost with the deployment host like all of the lab."""
     control = site.cloud.control_network if site.cloud else None
     host = str(urlsplit(site.hosts.backup.url).hostname) if site.hosts.backup else ""
-    return control is not None and _is_address(host) and ip_address(host) in control
-
-
-def _is_address(host: str) -> bool:
-    """Whether a host of a URL is an IP address."""
-    try:
-        ip_address(host)
-    except ValueError:
-        return False
-    return True
+    return control is not None and is_address(host) and ip_address(host) in control
 
 
 def _without_exclusions(site: Site) -> Site:
