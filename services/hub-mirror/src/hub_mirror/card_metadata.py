@@ -37,11 +37,12 @@ def metadata(text: str) -> dict[str, Any]:
     if block is None:
         return {}
     try:
+        # libyaml: it refuses 1,000 levels, of which PyYAML's own scanner makes a minute of work in a card of 64 KiB
         # an alias in an alias in an alias is a small file and a large value
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(block[1], yaml.SafeLoader)):
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(block[1], yaml.CSafeLoader)):
             return {}
         # all values are texts: Norwegian is `no`
-        found = yaml.load(block[1], yaml.BaseLoader)  # noqa: S506 - it makes texts, lists and mappings only
+        found = yaml.load(block[1], yaml.CBaseLoader)  # noqa: S506 - it makes texts, lists and mappings only
     except (yaml.YAMLError, RecursionError):
         return {}
     if not isinstance(found, dict):
