@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
@@ -11,14 +9,19 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from strata.cli.arguments import JsonOption, SiteArgument, load_context
+from strata.cli.arguments import JsonOption, SiteArgument
+from strata.cli.context import load_context
+from strata.cli.output import print_json
+from strata.errors import UserError
+from strata.report.page import write_page
+from strata_services.accounting.commands.answers import ask, incomplete_before
+from strata_services.accounting.commands.cloud import collect_instances
+from strata_services.accounting.commands.connection import connect
+from strata_services.accounting.commands.page import render_page
+from strata_services.accounting.commands.tables import print_answers, write_csv
+from strata_services.accounting.service import SERVICE
 
 YEAR = timedelta(days=365)
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(accounting)
 
 
 def accounting(
@@ -40,12 +43,6 @@ def accounting(
     collect: Annotated[bool, typer.Option("--collect", help="Record the cloud's instances first.")] = False,
 ) -> None:
     """Show how a site's resources were allocated and used, and by whom."""
-    from strata.errors import UserError
-    from strata_services.accounting.commands.answers import ask, incomplete_before
-    from strata_services.accounting.commands.cloud import collect_instances
-    from strata_services.accounting.commands.connection import connect
-    from strata_services.accounting.service import SERVICE
-
     context = load_context(site)
     settings = SERVICE.of(context.site)
     if settings is None:
@@ -72,18 +69,10 @@ def accounting(
             Console(stderr=True).print(f"{text}: answers about earlier times are incomplete", highlight=False)
         answers = ask(connection, context.site.name, since, until, tenant, settings.service_units)
     if as_json:
-        json.dump(answers.model_dump(mode="json"), sys.stdout, indent=1)
-        print()
+        print_json(answers.model_dump(mode="json"))
     if csv is not None:
-        from strata_services.accounting.commands.tables import write_csv
-
         Console(stderr=True).print(f"wrote {write_csv(answers, csv)} files to {csv.absolute()}", highlight=False)
     if html is not None:
-        from strata.report.page import write_page
-        from strata_services.accounting.commands.page import render_page
-
         Console(stderr=True).print(f"wrote {write_page(html, render_page(answers))}", highlight=False)
     if not as_json and csv is None and html is None:
-        from strata_services.accounting.commands.tables import print_answers
-
         print_answers(answers, Console())

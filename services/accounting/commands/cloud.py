@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from openstack.connection import Connection as Cloud
+from openstack.exceptions import SDKException, raise_from_response
+
+from strata.access.openstack import connect
 from strata.errors import UserError
-
-if TYPE_CHECKING:
-    from openstack.connection import Connection as Cloud
-
-    from strata.models.cloud import Cloud as CloudModel
-    from strata.site.context import SiteContext
-    from strata_services.accounting.commands.connection import Connection
+from strata.models.cloud import Cloud as CloudModel
+from strata.site.context import SiteContext
+from strata_services.accounting.commands.connection import Connection
 
 SOURCE = "nova"
 ALIASES = "pci_passthrough:alias"
@@ -49,10 +49,6 @@ def collect_instances(context: SiteContext, connection: Connection) -> int:
     Raises:
         UserError: the site has no cloud, or it does not answer.
     """
-    from openstack.exceptions import SDKException
-
-    from strata.access.openstack import connect
-
     if context.site.cloud is None:
         raise UserError(f"--collect: site {context.site.name} has no cloud", fix="leave the option out")
     at = datetime.now(UTC)
@@ -75,8 +71,6 @@ def read_usages(cloud: Cloud, model: CloudModel, period: Mapping[str, str]) -> t
     Raises:
         SDKException: nova refuses.
     """
-    from openstack.exceptions import raise_from_response
-
     if model.administrator:
         answer = cloud.compute.get("/os-simple-tenant-usage", params={"detailed": "1", **period})
         raise_from_response(answer)

@@ -18,7 +18,7 @@ from strata.cli.main import app
 from strata.errors import UserError
 from strata.models import find_site, load_site
 from strata_bench.services import PostgreSQL
-from strata_services.accounting.commands import connection as connection_module
+from strata_services.accounting import commands
 from strata_services.accounting.commands.answers import Work, service_units
 from strata_services.accounting.commands.cloud import read_usage, read_usages, record_instances, start_of
 from strata_services.accounting.service import ServiceUnits
@@ -46,7 +46,7 @@ def run(records: Records, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> An
         with records.connect() as connection:
             yield connection
 
-    monkeypatch.setattr(connection_module, "connect", connect)
+    monkeypatch.setattr(commands, "connect", connect)
     monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
     window = ["--from", "2025-01-01", "--to", "2025-02-01"]
     return lambda *options, of=window: CliRunner().invoke(app, ["accounting", "lab", *of, *options])

@@ -35,9 +35,13 @@ def load() -> tuple[Service[Any], ...]:
     return tuple(found)
 
 
-def command_modules() -> tuple[ModuleType, ...]:
-    """Every services/<name>/commands/; the package's `register(app)` adds commands to the command line."""
-    return tuple(_module(file.parent.parent, "commands") for file in sorted(SERVICES.glob("*/commands/__init__.py")))
+def command_packages() -> dict[str, tuple[str, Path]]:
+    """Every services/<name>/commands/, to be imported as the module of that name: the command `strata <name>`."""
+    found = {}
+    for file in sorted(SERVICES.glob("*/commands/__init__.py")):
+        folder = file.parent.parent
+        found[folder.name] = (f"{_package_of(folder)}.commands", file)
+    return found
 
 
 def benchmark_modules() -> tuple[ModuleType, ...]:
@@ -46,10 +50,15 @@ def benchmark_modules() -> tuple[ModuleType, ...]:
 
 
 def _module(folder: Path, name: str) -> ModuleType:
-    key = folder.name.replace("-", "_")
+    return importlib.import_module(f"{_package_of(folder)}.{name}")
+
+
+def _package_of(folder: Path) -> str:
+    """Name of a service's package, from which modules can be imported then."""
+    name = f"{PACKAGE}.{folder.name.replace('-', '_')}"
     _package(PACKAGE, [])
-    _package(f"{PACKAGE}.{key}", [str(folder)])
-    return importlib.import_module(f"{PACKAGE}.{key}.{name}")
+    _package(name, [str(folder)])
+    return name
 
 
 def services() -> tuple[Service[Any], ...]:

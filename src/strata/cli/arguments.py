@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from strata.errors import UserError
 from strata.layers import Layer
+from strata.models import find_site, load_site
 from strata.site.paths import REPOSITORY
-
-if TYPE_CHECKING:
-    from strata.site.context import SiteContext
 
 
 def complete_site(incomplete: str) -> list[str]:
     """Names of the sites under inventories/, for shell completion."""
     found = sorted(p.parent.name for p in (REPOSITORY / "inventories").glob("*/site.yaml"))
     return [name for name in found if name.startswith(incomplete)]
+
+
+def complete_tenant(typed: typer.Context, incomplete: str) -> list[str]:
+    """Tenants of the site named before, for shell completion."""
+    try:
+        found = load_site(site_file(str(typed.params.get("site")))).platform.tenants
+    except UserError:
+        return []
+    return [tenant.name for tenant in found if tenant.name.startswith(incomplete)]
 
 
 SiteArgument = Annotated[
@@ -63,20 +71,4 @@ def site_file(site: str) -> Path:
     Raises:
         UserError: there is none; names the ones there are.
     """
-    from strata.models import find_site
-
     return find_site(site)
-
-
-def load_context(site: str) -> SiteContext:
-    """The site given by name or path, with the newest state where a team shares it.
-
-    Raises:
-        UserError: there is no such site, its file has errors, or its state is not available.
-    """
-    from strata.engine.lock import refresh
-    from strata.site.context import SiteContext
-
-    context = SiteContext.load(site_file(site))
-    refresh(context.paths, context.site.state)
-    return context

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from dataclasses import asdict, is_dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from keystoneauth1.exceptions import ClientException
+from openstack.exceptions import SDKException
 from rich.console import Console
 from rich.table import Table
 
-if TYPE_CHECKING:
-    from strata.findings import OrphanedResource
-    from strata.site.context import SiteContext
-
+from strata.access.kubectl import Unanswered
+from strata.cli.output import print_json
+from strata.engine.lock import holder, refresh
+from strata.engine.orphans import find_orphans
+from strata.errors import UserError
+from strata.findings import OrphanedResource
+from strata.models import find_site
+from strata.site.context import SiteContext
+from strata.site.paths import cache_directory
+from strata.toolchain import cache_sizes, charts, report
 
 GIB = 2**30
 DEFAULT_SITE = "lab"
@@ -26,11 +32,6 @@ def run_doctor(site: str | None, *, as_json: bool) -> bool:
         site: whose needs are checked (a lab needs more of the machine than a remote cloud); None for the lab's.
         as_json: for programs.
     """
-    from strata.models import find_site
-    from strata.site.context import SiteContext
-    from strata.site.paths import cache_directory
-    from strata.toolchain import cache_sizes, charts, report
-
     leftovers: list[OrphanedResource] = []
     unanswered = None
     context = SiteContext.load(find_site(site or DEFAULT_SITE))
@@ -40,7 +41,7 @@ def run_doctor(site: str | None, *, as_json: bool) -> bool:
     tools = report()
     sizes = cache_sizes()
     if as_json:
-        json.dump(
+        print_json(
             {
                 "problems": [_plain(p) for p in problems],
                 "tools": [_plain(t) for t in tools],
@@ -48,12 +49,8 @@ def run_doctor(site: str | None, *, as_json: bool) -> bool:
                 "cache": sizes,
                 "leftovers": [_plain(one) for one in leftovers],
                 "leftovers_unknown": unanswered,
-            },
-            sys.stdout,
-            indent=1,
-            default=str,
+            }
         )
-        print()
         return not problems and not leftovers
     console = Console()
     table = Table("tool", "version", "source", "path", title="pinned tools", title_justify="left")
@@ -83,14 +80,6 @@ def run_doctor(site: str | None, *, as_json: bool) -> bool:
 
 def _leftovers(context: SiteContext) -> tuple[list[OrphanedResource], str | None]:
     """Returns the orphaned resources, or why they are unknown."""
-    from keystoneauth1.exceptions import ClientException
-    from openstack.exceptions import SDKException
-
-    from strata.access.kubectl import Unanswered
-    from strata.engine.lock import holder, refresh
-    from strata.engine.orphans import find_orphans
-    from strata.errors import UserError
-
     if who := holder(context.paths):
         return [], f"{who} is running"
     try:

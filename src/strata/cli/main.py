@@ -7,36 +7,22 @@ import sys
 import typer
 from rich.console import Console
 
-from strata.cli import (
-    adopt_command,
-    backup_commands,
-    inspect_commands,
-    scaffold_commands,
-    secret_commands,
-    site_commands,
-    state_commands,
-    user_commands,
-)
-from strata.cli.service_commands import CatalogueGroup
+from strata.cli.lazy_group import LazyGroup
 from strata.errors import UserError
 from strata.troubleshooting import link_for
 
 app = typer.Typer(
     name="strata",
-    cls=CatalogueGroup,
-    help="Deploy a machine-learning platform from one file per site.",
+    cls=LazyGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-site_commands.register(app)
-adopt_command.register(app)
-inspect_commands.register(app)
-secret_commands.register(app)
-user_commands.register(app)
-backup_commands.register(app)
-state_commands.register(app)
-scaffold_commands.register(app)
+
+
+@app.callback()
+def strata() -> None:
+    """Deploy a machine-learning platform from one file per site."""
 
 
 def show_error(error: UserError) -> int:

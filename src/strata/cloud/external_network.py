@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from uuid import UUID
 
 import pulumi
 import pulumi_openstack as openstack
 
 from strata.cloud.network import NetworkArgs
+from strata.models.types import is_uuid
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class ExternalNetwork(pulumi.ComponentResource):
         self.ready = []
         if args.subnet is None:
             invoke = pulumi.InvokeOutputOptions(parent=self)
-            if is_id(args.name):
+            if is_uuid(args.name):
                 found = openstack.networking.get_network_output(network_id=args.name, opts=invoke)
             else:
                 found = openstack.networking.get_network_output(name=args.name, external=True, opts=invoke)
@@ -61,11 +61,3 @@ class ExternalNetwork(pulumi.ComponentResource):
             # a router's gateway takes an address of it
             self.ready = [subnet]
         self.register_outputs({"id": self.id})
-
-
-def is_id(text: str) -> bool:
-    """Whether a text is an OpenStack id rather than a name."""
-    try:
-        return str(UUID(text)) == text.lower()
-    except ValueError:
-        return False

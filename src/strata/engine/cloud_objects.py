@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from strata.access.openstack import has_cinder
-from strata.cloud.external_network import is_id
 from strata.models.cloud import Cloud
+from strata.models.types import is_uuid
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -223,7 +223,7 @@ def _may_pair(connection: Connection, found: Any) -> bool:
 
 def external_networks(objects: CloudObjects, name_or_id: str) -> list[FoundNetwork]:
     """External networks of a name, or with an id."""
-    return [n for n in objects.external if (n.id if is_id(name_or_id) else n.name) == name_or_id]
+    return [n for n in objects.external if (n.id if is_uuid(name_or_id) else n.name) == name_or_id]
 
 
 def _taken(connection: Connection, names: Mapping[str, Collection[str]]) -> Iterator[TakenName]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
+from uuid import UUID
 
 from pydantic import AfterValidator, BeforeValidator, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, WithJsonSchema
 from pydantic.json_schema import JsonSchemaValue
@@ -450,3 +451,11 @@ def _absolute(value: Path) -> Path:
 
 
 AbsolutePath = Annotated[Path, AfterValidator(_absolute), WithJsonSchema({"type": "string", "pattern": "^/"})]
+
+
+def is_uuid(text: str) -> bool:
+    """Whether a text is the ID of an OpenStack object, rather than its name."""
+    try:
+        return str(UUID(text)) == text.lower()
+    except ValueError:
+        return False

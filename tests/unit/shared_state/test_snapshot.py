@@ -73,7 +73,7 @@ def test_an_operator_is_listed_once() -> None:
 def test_a_site_with_local_state_loads_no_s3_client() -> None:
     program = (
         "import sys, strata.cli.main\n"
-        "from strata.cli.arguments import load_context\n"
+        "from strata.cli.context import load_context\n"
         "load_context('lab')\n"
         "print(*sorted({m.split('.')[0] for m in sys.modules} & {'botocore', 'pyrage'}))"
     )

@@ -1,62 +1,44 @@
-"""Commands on shared state: `strata state show|move|unlock|discard|reencrypt`."""
+"""Share the state of a site with a team."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
 from strata.cli.arguments import SiteArgument, YesOption, site_file
+from strata.engine.lock import local_lock
 from strata.errors import UserError
+from strata.models import load_site
+from strata.models.state import SharedState
+from strata.shared_state import lease
+from strata.shared_state.bucket import Bucket
+from strata.shared_state.move import describe, to_bucket, to_directory
+from strata.shared_state.session import lock
+from strata.shared_state.snapshot import digest, read_files
+from strata.shared_state.working_copy import WorkingCopy
+from strata.site.paths import SitePaths
 
-if TYPE_CHECKING:
-    from strata.models.state import SharedState
-    from strata.site.paths import SitePaths
-
-state_app = typer.Typer(help="Share the state of a site with a team.", no_args_is_help=True)
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the commands."""
-    app.add_typer(state_app, name="state")
-
-
-def _load(site: str) -> tuple[SitePaths, SharedState]:
-    from strata.models import load_site
-    from strata.site.paths import SitePaths
-
-    file = site_file(site)
-    found = load_site(file)
-    if found.state is None:
-        raise UserError(f"{file} has no state", fix="add state: {s3: {bucket: …}} to it")
-    return SitePaths(found.name).create(), found.state
+app = typer.Typer(help=__doc__, no_args_is_help=True)
 
 
-def _print(*lines: str) -> None:
-    Console(stderr=True).print(*lines, sep="\n", highlight=False, soft_wrap=True, markup=False)
-
-
-@state_app.command()
+@app.command()
 def show(site: SiteArgument) -> None:
     """Show the location of the state, the holder of the lock, and whether this host has unsaved changes."""
-    from strata.shared_state.lease import look
-    from strata.shared_state.snapshot import digest, read_files
-    from strata.shared_state.working_copy import WorkingCopy
-
     copy = WorkingCopy(*_load(site))
-    newest, seen = copy.newest(), look(copy.bucket)
+    newest, seen = copy.newest(), lease.look(copy.bucket)
     copy.require_not_moved(newest)
-    lock = (
+    held = (
         "free" if seen is None else f"{seen.holder}, {'EXPIRED, ' if seen.expired else ''}renewed {seen.age:.0f} s ago"
     )
     changed = digest(read_files(copy.paths.root)) != copy.record.digest
     typer.echo(f"state: {copy.bucket.url}, snapshot {newest or 'none'}")
-    typer.echo(f"lock: {lock}")
+    typer.echo(f"lock: {held}")
     typer.echo(f"{copy.paths.root}: of snapshot {copy.record.generation}, {'unsaved' if changed else 'no'} changes")
 
 
-@state_app.command()
+@app.command()
 def move(
     site: SiteArgument,
     back: Annotated[bool, typer.Option("--back", help="Move the state to the local directory on this host.")] = False,
@@ -64,9 +46,6 @@ def move(
     yes: YesOption = False,
 ) -> None:
     """Move the state from the local directory to the bucket that `state` names, or back. Every byte is verified."""
-    from strata.engine.lock import local_lock
-    from strata.shared_state.move import describe, to_bucket, to_directory
-
     paths, state = _load(site)
     with local_lock(paths, "state move"):
         _print(*describe(paths, state, back=back))
@@ -79,26 +58,20 @@ def move(
     _print(f"moved; snapshot {generation} is verified")
 
 
-@state_app.command()
+@app.command()
 def unlock(
     site: SiteArgument,
     force: Annotated[bool, typer.Option("--force", help="Remove the lock even if its holder is active.")] = False,
 ) -> None:
     """Remove the lock of an interrupted run that cannot be resumed on its host."""
-    from strata.shared_state.bucket import Bucket
-    from strata.shared_state.lease import unlock
-
     paths, state = _load(site)
-    holder = unlock(Bucket(state.s3, paths.site), force=force)
+    holder = lease.unlock(Bucket(state.s3, paths.site), force=force)
     _print(f"removed the lock of {holder}" if holder else "there is no lock")
 
 
-@state_app.command()
+@app.command()
 def discard(site: SiteArgument, yes: YesOption = False) -> None:
     """Set this host's unsaved state aside and download the newest snapshot."""
-    from strata.engine.lock import local_lock
-    from strata.shared_state.working_copy import WorkingCopy
-
     paths, state = _load(site)
     if not yes and not typer.confirm(f"Replace {paths.root} by the newest snapshot?"):
         raise typer.Exit(1)
@@ -107,13 +80,9 @@ def discard(site: SiteArgument, yes: YesOption = False) -> None:
     _print(f"the old files are in {aside}" if aside else "there were no unsaved changes")
 
 
-@state_app.command()
+@app.command()
 def reencrypt(site: SiteArgument) -> None:
     """Encrypt the state for the operators in site.yaml, and delete all older snapshots."""
-    from strata.engine.lock import local_lock
-    from strata.shared_state.session import lock
-    from strata.shared_state.working_copy import WorkingCopy
-
     paths, state = _load(site)
     with local_lock(paths, "state reencrypt"), Console(stderr=True).status("encrypting") as status:
         copy = WorkingCopy(paths, state)
@@ -124,3 +93,16 @@ def reencrypt(site: SiteArgument) -> None:
     readers = ", ".join(operator.name for operator in state.operators) or "who knows the passphrase"
     _print(f"snapshot {copy.record.generation} opens for {readers}; deleted {removed} older snapshots")
     _print(f"a removed operator knew the secrets: `strata secrets rotate {site} all`, then `strata up {site}`")
+
+
+def _load(site: str) -> tuple[SitePaths, SharedState]:
+
+    file = site_file(site)
+    found = load_site(file)
+    if found.state is None:
+        raise UserError(f"{file} has no state", fix="add state: {s3: {bucket: …}} to it")
+    return SitePaths(found.name).create(), found.state
+
+
+def _print(*lines: str) -> None:
+    Console(stderr=True).print(*lines, sep="\n", highlight=False, soft_wrap=True, markup=False)

@@ -1,77 +1,36 @@
-"""Commands on the site's users: `strata users list|add|invite|remove`, `strata kubeconfig`."""
+"""List, add, invite and remove the site's users."""
 
 from __future__ import annotations
 
 import csv
-import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from strata.cli.arguments import JsonOption, SiteArgument, YesOption, load_context, site_file
+from strata.access.leaving import leave, still_valid
+from strata.access.user_list import add_users, read_user_list
+from strata.access.users import Account, add_user, invite_user, list_users
+from strata.catalogue.site import issuer
+from strata.cli.arguments import JsonOption, SiteArgument, YesOption, complete_tenant
+from strata.cli.context import load_context
+from strata.cli.output import print_json
+from strata.errors import UserError
+from strata.site.context import SiteContext
 
-if TYPE_CHECKING:
-    from strata.site.context import SiteContext
-
-users_app = typer.Typer(help="List, add, invite and remove the site's users.", no_args_is_help=True)
+app = typer.Typer(help=__doc__, no_args_is_help=True)
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Login name of the user.")]
 
 
-def complete_tenant(typed: typer.Context, incomplete: str) -> list[str]:
-    """Tenants of the site named before, for shell completion."""
-    from strata.errors import UserError
-    from strata.models import load_site
-
-    try:
-        found = load_site(site_file(str(typed.params.get("site")))).platform.tenants
-    except UserError:
-        return []
-    return [tenant.name for tenant in found if tenant.name.startswith(incomplete)]
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the commands."""
-    app.add_typer(users_app, name="users")
-    app.command()(kubeconfig)
-
-
-def kubeconfig(
-    site: SiteArgument,
-    tenant: Annotated[
-        str | None,
-        typer.Option(
-            "--tenant",
-            metavar="TENANT",
-            help="Tenant whose namespace is the default of kubectl.",
-            show_default="the site's only one",
-            autocompletion=complete_tenant,
-        ),
-    ] = None,
-    device: Annotated[
-        bool, typer.Option("--device", help="For computers without a browser: log in with a code on another device.")
-    ] = False,
-) -> None:
-    """Print a kubeconfig that logs users in at the site's issuer. It contains no credentials."""
-    import yaml
-
-    from strata.access.login import user_kubeconfig
-
-    print(yaml.safe_dump(user_kubeconfig(load_context(site), tenant, device=device), sort_keys=False), end="")
-
-
-@users_app.command("list")
+@app.command("list")
 def list_(site: SiteArgument, as_json: JsonOption = False) -> None:
     """List users with their tenants and roles."""
-    from strata.access.users import list_users
-
     found = list_users(load_context(site))
     if as_json:
-        json.dump(found, sys.stdout, indent=1)
-        print()
+        print_json(found)
         return
     table = Table("name", "e-mail", "tenants", "principal investigator of", "state", box=None)
     for user in found:
@@ -86,7 +45,7 @@ def list_(site: SiteArgument, as_json: JsonOption = False) -> None:
         Console(stderr=True).print(said, highlight=False, soft_wrap=True)
 
 
-@users_app.command()
+@app.command()
 def add(
     site: SiteArgument,
     name: Annotated[
@@ -122,10 +81,6 @@ def add(
     ] = None,
 ) -> None:
     """Add users. Prints one-time passwords for the first login; with --from, names and passwords as CSV."""
-    from strata.access.user_list import add_users, read_user_list
-    from strata.access.users import Account, add_user
-    from strata.errors import UserError
-
     context = load_context(site)
     given = (tuple(tenants or ()), tuple(administered or ()))
     if file is None:
@@ -146,16 +101,14 @@ def add(
     console.print(f"{said}; they are shown only now", highlight=False, soft_wrap=True)
 
 
-@users_app.command()
+@app.command()
 def invite(site: SiteArgument, name: NameArgument) -> None:
     """Set a one-time password for a user, in place of any other, and print it."""
-    from strata.access.users import invite_user
-
     context = load_context(site)
     _print_password(context, name, invite_user(context, name))
 
 
-@users_app.command()
+@app.command()
 def remove(
     site: SiteArgument,
     name: NameArgument,
@@ -169,8 +122,6 @@ def remove(
     yes: YesOption = False,
 ) -> None:
     """Remove a user. Ends sessions, tokens, the server and batch jobs, and moves the home aside."""
-    from strata.access.leaving import leave, still_valid
-
     context = load_context(site)
     if not yes and not dry_run:
         typer.confirm(f"Remove the user {name} of site {context.site.name}?", abort=True)
@@ -191,7 +142,6 @@ def _print_password(context: SiteContext, name: str, password: str) -> None:
 
 
 def _where(context: SiteContext) -> str:
-    from strata.catalogue.site import issuer
 
     own = issuer(context.site)
     return f" at {own.url}/account or any service" if own else ""

@@ -1,9 +1,7 @@
-"""`strata adopt`: objects that exist in the project come into the state."""
+"""`strata adopt`."""
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Iterable
 from contextlib import ExitStack
 from typing import Annotated
@@ -11,21 +9,19 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from strata.adopt.adoption import as_json as to_json
+from strata.adopt.adoption import check_site, prepare, take_step
+from strata.adopt.project import KINDS
+from strata.adopt.render import render
 from strata.cli.arguments import JsonOption, SiteArgument, YesOption, site_file
 from strata.cli.display import RunDisplay
+from strata.cli.output import print_json
+from strata.engine.disruption import Approval
+from strata.engine.lock import site_lock
+from strata.engine.record import record_run
+from strata.engine.steps import run_steps
 from strata.errors import UserError
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(adopt)
-
-
-def complete_map(incomplete: str) -> list[str]:
-    """Kinds that `--map` takes, for shell completion."""
-    from strata.adopt.project import KINDS
-
-    return [f"{kind}/" for kind in KINDS.values() if kind.startswith(incomplete)]
+from strata.site.context import SiteContext
 
 
 def adopt(
@@ -52,15 +48,6 @@ def adopt(
     as_json: JsonOption = False,
 ) -> None:
     """Import existing objects of the project into the state. Changes nothing in the cloud."""
-    from strata.adopt.adoption import as_json as to_json
-    from strata.adopt.adoption import check_site, prepare, take_step
-    from strata.adopt.render import render
-    from strata.engine.disruption import Approval
-    from strata.engine.lock import site_lock
-    from strata.engine.record import record_run
-    from strata.engine.steps import run_steps
-    from strata.site.context import SiteContext
-
     context = SiteContext.load(site_file(site))
     check_site(context)
     context.provider.check()
@@ -83,14 +70,18 @@ def adopt(
             with RunDisplay(quiet=as_json) as display:
                 record_run(context.paths, run_steps([take_step(context, found, tried)], display))
     if as_json:
-        json.dump(to_json(name, found, adopted=adopts), sys.stdout, indent=1)
-        print()
+        print_json(to_json(name, found, adopted=adopts))
     elif not found.rows:
         console.print("nothing to adopt")
     elif adopts:
         console.print(
             f"adopted {len(found.rows)} objects; next: `strata plan {site}`, `strata up {site}`", highlight=False
         )
+
+
+def complete_map(incomplete: str) -> list[str]:
+    """Kinds that `--map` takes, for shell completion."""
+    return [f"{kind}/" for kind in KINDS.values() if kind.startswith(incomplete)]
 
 
 def _chosen(given: Iterable[str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Commands that create folders in the repository."""
+"""`strata new-role`."""
 
 from __future__ import annotations
 
@@ -7,18 +7,13 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-
-def register(app: typer.Typer) -> None:
-    """Adds the commands."""
-    app.command(name="new-role")(new_role)
+from strata.scaffold import new_role as scaffold
 
 
 def new_role(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the role, for example mail_relay.")],
 ) -> None:
     """Create a working role in ansible/roles/NAME: service, unit, variables from the site, molecule scenario."""
-    from strata.scaffold import new_role as scaffold
-
     folder = scaffold.new_role(name)
     Console().print(
         f"wrote {folder}; next: edit it, then `python -m strata.models.generate`, and add {name} to a host's roles",

@@ -1,48 +1,19 @@
-"""Commands on the site's backups: `strata backup`, `strata restore`."""
+"""`strata restore`."""
 
 from __future__ import annotations
 
-import json
-import sys
 from contextlib import nullcontext
 from datetime import datetime
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
-from strata.cli.arguments import JsonOption, SiteArgument, load_context
+from strata.access import backups, postgresql_restore
+from strata.cli.arguments import SiteArgument
+from strata.cli.context import load_context
+from strata.engine.lock import site_lock
 from strata.errors import UserError
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the commands."""
-    app.command()(backup)
-    app.command()(restore)
-
-
-def backup(
-    site: SiteArgument,
-    now: Annotated[bool, typer.Option("--now", help="Create a backup first.")] = False,
-    as_json: JsonOption = False,
-) -> None:
-    """List the snapshots of NFS exports and databases."""
-    from strata.access.backups import back_up, snapshots
-
-    context = load_context(site)
-    with Console(stderr=True).status("reading") as status:
-        if now:
-            back_up(context, status)
-        found = snapshots(context)
-    if as_json:
-        json.dump(found, sys.stdout, indent=1)
-        print()
-        return
-    table = Table("snapshot", "time", "what", "host", box=None)
-    for one in found:
-        table.add_row(one["id"], one["time"][:19], one["item"], one["host"])
-    Console().print(table)
 
 
 def restore(
@@ -71,9 +42,6 @@ def restore(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything without changes.")] = False,
 ) -> None:
     """Restore an export or a database from a snapshot, or all databases to a point in time."""
-    from strata.access import backups, postgresql_restore
-    from strata.engine.lock import site_lock
-
     context = load_context(site)
     choice = {"overwrite": overwrite, "dry_run": dry_run}
     # an `up` at the same time would start the servers that a restore stopped

@@ -1,0 +1,36 @@
+"""`strata new`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from strata.cli.arguments import complete_site, site_file
+from strata.engine.lock import machine_lock
+from strata.models import load_site
+from strata.models.new import new_site
+from strata.provider import provider_of
+from strata.site.paths import REPOSITORY
+
+
+def new(
+    name: Annotated[str, typer.Argument(metavar="SITE", help="Name of the new site.")],
+    like: Annotated[str, typer.Option("--like", help="Site to copy.", autocompletion=complete_site)] = "lab",
+    directory: Annotated[
+        Path | None, typer.Option("--directory", help="Parent directory; default: inventories/.")
+    ] = None,
+) -> None:
+    """Create a site file from that of another site. A lab gets networks that are free on the deployment host."""
+    with machine_lock("new"):  # two at once would choose the same networks
+        old = site_file(like)
+        provider = provider_of(load_site(old))
+        networks = provider.local_networks().values()
+        file = new_site(name, old, directory or REPOSITORY / "inventories", networks, provider.networks_in_use())
+        provider.remember(file)
+    console = Console()
+    console.print(f"wrote {file}; next: edit it, then `strata validate {name}`", markup=False, highlight=False)
+    for key, network in provider_of(load_site(file)).local_networks().items():
+        console.print(f"  {key}: {network}", markup=False, highlight=False)

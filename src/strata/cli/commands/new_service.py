@@ -1,0 +1,24 @@
+"""`strata new-service`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from strata.catalogue.new import new_service as write
+from strata.site.paths import REPOSITORY
+
+
+def new_service(name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the new service.")]) -> None:
+    """Create the folder and the chart of a working platform service."""
+    folders = ", ".join(f"{path.relative_to(REPOSITORY)}/" for path in write(name))
+    key = name.replace("-", "_")
+    Console().print(
+        f"wrote {folders} and docs/reference/; next: `{key}: {{}}` below platform.services of a site file, then "
+        "`strata up`",
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )
