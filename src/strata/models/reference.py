@@ -98,6 +98,8 @@ def _shown(value: Any) -> str:
         return ", ".join(f"`{entry}`" for entry in value) or "none"
     if isinstance(value, dict):
         return ", ".join(f"`{k}: {v}`" for k, v in value.items()) or "none"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"  # as YAML writes it
     return f"`{value}`"
 
 
