@@ -182,7 +182,7 @@ def explain(
     key: Annotated[str, typer.Argument(metavar="KEY.PATH", help="Key path, for example cloud.flavors.0.memory.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Show a key's value, where it is set, its meaning, and what uses it."""
+    """Show a key's value, where it is set, and its meaning."""
     from strata.models.explain import explain as explain_key
 
     explanation = explain_key(site_file(site), key)

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 from pydantic.fields import FieldInfo
 
 from strata.errors import UserError
+from strata.layers import Layer
 from strata.models.base import Model, Unit
 from strata.models.document import Document, read_document
 from strata.models.find import inventories
@@ -84,7 +85,6 @@ class _Walk:
         self._steps = steps
         self._value: Any = site
         self._path: KeyPath = ()
-        self._model: type[Model] = Site
         self._annotation: Any = Site
         self._field: FieldInfo | None = None
 
@@ -104,7 +104,6 @@ class _Walk:
                 )
         place, own = self._document.locate(self._path)
         inner = _model_in(self._annotation)
-        model = inner or self._model
         return Explanation(
             key=dotted(self._path),
             value=_plain(self._value),
@@ -118,7 +117,7 @@ class _Walk:
             unit=unit_of(self._field, self._annotation),
             type=type_name(self._annotation),
             choices=choices_of(self._annotation),
-            layer=model.layer,
+            layer=layer_of(str(self._path[0])),
             keys=tuple(inner.model_fields) if inner else (),
         )
 
@@ -142,7 +141,7 @@ class _Walk:
             raise UserError(
                 f"{dotted((*self._path, name))}: there is no such key", fix=suggestion(name, list(fields), "keys here")
             )
-        self._model, self._field = type(value), fields[name]
+        self._field = fields[name]
         self._value, self._annotation = getattr(value, name), strip_optional(fields[name].annotation)
         self._path = (*self._path, name)
 
@@ -179,6 +178,13 @@ class _Walk:
             f"{dotted(self._path)} has no key {self._steps[0]}",
             fix=suggestion(self._steps[0], list(value), "keys here"),
         )
+
+
+def layer_of(section: str) -> str:
+    """Layer of `strata up` that a top-level section of site.yaml belongs to; "site" for what all layers read."""
+    if section == "access":
+        return Layer.CLOUD
+    return section if section in tuple(Layer) else "site"
 
 
 def _model_in(annotation: Any) -> type[Model] | None:
