@@ -6,7 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,14 +19,13 @@ from strata.models import load_site
 from strata.platform.releases import PlatformState, releases, service_context
 from strata.site.outputs import CloudOutputs, ImageOutputs, InstanceOutput
 from strata.site.paths import REPOSITORY
-from strata.site.secrets import Certificate
 from strata.toolchain import load_versions
 from strata.toolchain.charts import chart_directory
+from strata_bench.made_up_secrets import MadeUpSecrets
 
 if TYPE_CHECKING:
     from testinfra.host import Host
 
-CA = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
 DIGEST = "sha256:" + "0" * 64
 
 
@@ -36,30 +35,10 @@ def host(site_host: Callable[[str], Host]) -> Callable[[str], Host]:
     return site_host
 
 
-class Secrets:
-    """A store that makes up what it is asked for."""
-
-    ca = CA
-
-    def __init__(self) -> None:
-        self.stored: dict[str, str] = {}
-
-    def get(self, name: str, make: Callable[[], str] | None = None) -> str:
-        if name not in self.stored:
-            self.stored[name] = make() if make else f"generated-{name}"
-        return self.stored[name]
-
-    def peek(self, name: str) -> str | None:
-        return self.stored.get(name)
-
-    def certificate(self, name: str, dns_names: Sequence[str] = ()) -> Certificate:
-        return Certificate(f"certificate {name} of {', '.join(dns_names)}", self.get(f"key of {name}"), self.ca)
-
-
 @pytest.fixture
-def fake_secrets() -> Secrets:
+def fake_secrets() -> MadeUpSecrets:
     """Of the tests of services; the checks use the running site's."""
-    return Secrets()
+    return MadeUpSecrets()
 
 
 @pytest.fixture
@@ -84,7 +63,7 @@ def lab_with(lab: Path, tmp_path: Path) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def state(fake_secrets: Secrets) -> Callable[[Path], PlatformState]:
+def state(fake_secrets: MadeUpSecrets) -> Callable[[Path], PlatformState]:
     """`state(site_file)` → a site as if all its instances ran and all its images were pushed."""
 
     def of(site_file: Path) -> PlatformState:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, Self
 from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
@@ -28,7 +28,6 @@ Weight = Annotated[int, Field(strict=True, ge=0, le=1_000_000)]
 class ServiceUnits(Model):
     """Service units per hour of a resource: whole numbers; only their ratios matter."""
 
-    layer: ClassVar[str] = "platform"
     core: Annotated[Weight, Field(description="Service units per core and hour.")] = 1
     card: Annotated[Weight, Field(description="Service units per GPU and hour.")] = 2
     memory_gib: Annotated[Weight, Field(description="Service units per GiB of memory and hour.")] = 0
@@ -37,7 +36,6 @@ class ServiceUnits(Model):
 class Measurements(Model):
     """Measurements that users send with tokens of the site's issuer, by tenant."""
 
-    layer: ClassVar[str] = "platform"
     hostname: Annotated[DnsLabel, Field(description="Responds at https://<hostname>.<domain>/measurement.")] = (
         "accounting"
     )
@@ -46,7 +44,6 @@ class Measurements(Model):
 class Retention(Model):
     """How long records are kept, in whole months before the current one."""
 
-    layer: ClassVar[str] = "platform"
     usage: Annotated[Months, Unit("months"), Field(description="Hourly usage of pods, energy of GPUs.")] = 24
     records: Annotated[
         Months, Unit("months"), Field(description="Pods, batch jobs, instances and nodes, counted from their end.")
@@ -65,7 +62,6 @@ class Retention(Model):
 class Accounting(Model):
     """Records of the allocation and use of the site's resources, for `strata accounting`."""
 
-    layer: ClassVar[str] = "platform"
     service_units: Annotated[ServiceUnits, Field(description="Service units per hour of each resource.")] = (
         ServiceUnits()
     )

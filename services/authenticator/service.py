@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
@@ -36,7 +36,6 @@ PRIORITY = Priority("platform")
 class Authenticator(Model):
     """Login, sites and tenants for Tapis' clients at https://<api_hostname>.<domain>/v3; personal access tokens."""
 
-    layer: ClassVar[str] = "platform"
     hostname: Annotated[
         DnsLabel, Field(description="Users manage their personal access tokens at https://<hostname>.<domain>.")
     ] = "tokens"

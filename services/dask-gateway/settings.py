@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from pydantic import Field
 
@@ -13,7 +13,6 @@ from strata.models.types import Count, Size
 class DaskGateway(Model):
     """Dask clusters for the users of JupyterHub, in their tenants' namespaces; they end with the user's server."""
 
-    layer: ClassVar[str] = "platform"
     clusters_per_user: Annotated[
         Count, Unit("clusters"), Field(description="Maximum number of clusters of a user.")
     ] = 1

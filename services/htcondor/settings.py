@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from pydantic import Field
 
@@ -14,7 +14,6 @@ from strata.models.types import Count, DnsLabel, Size
 class TenantShare(Model):
     """Limits of a tenant's running jobs, and its share of a busy pool."""
 
-    layer: ClassVar[str] = "platform"
     name: Annotated[DnsLabel, Field(description="Name of the tenant.")]
     cpus: Annotated[
         Count | None,
@@ -38,7 +37,6 @@ class TenantShare(Model):
 class JobImage(Model):
     """An image for jobs, of any Linux distribution, with a shell and cp; HTCondor need not be installed in it."""
 
-    layer: ClassVar[str] = "platform"
     name: Annotated[DnsLabel, Field(description="Name that jobs set as StrataImage.")]
     image: Annotated[
         str,
@@ -53,7 +51,6 @@ class JobImage(Model):
 class HTCondor(Model):
     """An HTCondor pool: batch jobs in pods that exist only while there are jobs, and give way to notebooks."""
 
-    layer: ClassVar[str] = "platform"
     maximum_execution_points: Annotated[
         Count, Unit("pods"), Field(description="Maximum number of execution points, and thus of running jobs.")
     ] = 100

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
 
 from pydantic import Field, StrictBool
@@ -39,7 +39,6 @@ Host = Annotated[str, Field(pattern=r"^(\*\.)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0
 class Upstream(Model):
     """The Hub that is mirrored."""
 
-    layer: ClassVar[str] = "platform"
     url: Annotated[HttpsUrl, Field(description="URL, of the public Hub or of another mirror.")] = (
         "https://huggingface.co"
     )
@@ -71,7 +70,6 @@ class Upstream(Model):
 class HubMirror(Model):
     """Cache of the Hugging Face Hub with repositories of tenants, at https://<hostname>.<domain>."""
 
-    layer: ClassVar[str] = "platform"
     hostname: Annotated[DnsLabel, Field(description="HF_ENDPOINT is https://<hostname>.<domain>.")] = "hub"
     upstream: Annotated[Upstream, Field(description="The Hub that is mirrored.")] = Upstream()
     storage: Annotated[Size, Field(description="Size of the volume, for the cache and for repositories.")] = Size.parse(

@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -54,7 +54,6 @@ MODEL_PRIORITY = Priority("interactive")
 class ServedModel(Model):
     """A model that users may ask."""
 
-    layer: ClassVar[str] = "platform"
     id: Annotated[
         str,
         Field(
@@ -93,7 +92,6 @@ class ServedModel(Model):
 class Inference(Model):
     """Models at https://<hostname>.<domain>, which the first request starts."""
 
-    layer: ClassVar[str] = "platform"
     hostname: Annotated[DnsLabel, Field(description="OpenAI's API is at https://<hostname>.<domain>/v1.")] = "inference"
     models: Annotated[tuple[ServedModel, ...], Field(max_length=50, description="Models that users may ask.")] = ()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from strata.catalogue.needs import Need, TenantNamespaces, UpstreamChart
 from strata.catalogue.service import Service
@@ -23,8 +23,6 @@ QUEUES = TenantNamespaces("job-queue-tenant", tenant_values)
 
 class JobQueues(Model):
     """Queues for Kubernetes jobs, with Kueue: jobs beyond a tenant's share wait; idle shares are lent to others."""
-
-    layer: ClassVar[str] = "platform"
 
 
 def needs(_: JobQueues) -> tuple[Need[Any], ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from pydantic import Field
 
@@ -19,7 +19,6 @@ Image = Annotated[str, Field(pattern=r"^[\w.-]+(:[0-9]+)?/[\w./:@-]+$", max_leng
 class Profile(Model):
     """A choice of users who start a server; open to all users unless it lists tenants, groups or users."""
 
-    layer: ClassVar[str] = "platform"
     name: Annotated[DnsLabel, Field(description="Name of the profile, unique.")]
     title: Annotated[
         str | None, Field(min_length=1, max_length=100, description="Title in the list of profiles. Default: the name.")
@@ -53,7 +52,6 @@ class Profile(Model):
 class Culling(Model):
     """When servers are stopped; homes are kept."""
 
-    layer: ClassVar[str] = "platform"
     idle_seconds: Annotated[
         Count, Unit("seconds"), Field(description="Time after which a server without activity is stopped.")
     ] = 3600
@@ -69,7 +67,6 @@ class DatasetEndpoint(Model):
     """An S3 endpoint with a key, which the operator provides: the secrets `dataset_<name>_access_key` and
     `dataset_<name>_secret_key`."""
 
-    layer: ClassVar[str] = "platform"
     name: Annotated[DnsLabel, Field(description="Name of the endpoint in datasets, unique.")]
     url: Annotated[HttpsUrl, Field(description="URL of the endpoint, for path-style requests.")]
     region: Annotated[
@@ -86,7 +83,6 @@ class DatasetEndpoint(Model):
 class DatasetFolder(Model):
     """A folder of an NFS server, which servers mount read-only."""
 
-    layer: ClassVar[str] = "platform"
     name: Annotated[
         DnsLabel, Field(max_length=40, description="Name of the folder in datasets, `nfs://<name>`; unique.")
     ]
@@ -109,7 +105,6 @@ class DatasetFolder(Model):
 class Datasets(Model):
     """Datasets that tenants register: allowed sources, and limits of the downloads when a server starts."""
 
-    layer: ClassVar[str] = "platform"
     maximum_size: Annotated[
         Size, Field(description="Maximum size of a downloaded dataset. The node's disk stores one copy per server.")
     ] = Size.parse("2 GiB")
@@ -141,7 +136,6 @@ class Datasets(Model):
 class JupyterHub(Model):
     """JupyterLab for each user, with a home on NFS and accelerators, at https://<hostname>.<domain>/."""
 
-    layer: ClassVar[str] = "platform"
     hostname: Annotated[DnsLabel, Field(description="Responds at https://<hostname>.<domain>.")] = "jupyter"
     profiles: Annotated[
         tuple[Profile, ...],

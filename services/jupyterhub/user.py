@@ -20,9 +20,9 @@ from strata.access.kubectl import kubectl as run_kubectl
 from strata.access.users import Account, add_user, remove_user
 from strata.catalogue.cluster_login import CLIENT, REDIRECT_URLS
 from strata.catalogue.issuer import Issuer
+from strata.catalogue.needs.hostname import published
 from strata.catalogue.site import issuer
 from strata.errors import UserError
-from strata.inventory.services import published_services
 from strata.site.context import SiteContext
 from strata.verify.tokens import FORM, Login
 from strata_services.jupyterhub.needs import NAMESPACE
@@ -93,7 +93,7 @@ def logged_in(context: SiteContext, name: str, stack: ExitStack, *, administrato
 
 def session(context: SiteContext, kubectl: Callable[..., str], name: str, stack: ExitStack) -> User:
     """A user of the site with a session that the stack closes."""
-    (hub,) = (one.url for one in published_services(context.site) if one.key == JUPYTERHUB.key)
+    (hub,) = (one.url for one in published(context.site) if one.key == JUPYTERHUB.key)
     return User(name, stack.enter_context(site_session(context)), hub, kubectl)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
@@ -41,7 +41,6 @@ ADMIN_SECRET = Secret("keycloak_admin_client_secret", key="admin-client-secret",
 class Keycloak(Model):
     """Keycloak, the OpenID Connect issuer for sites without an identity provider: users, groups, clients."""
 
-    layer: ClassVar[str] = "platform"
     hostname: Annotated[DnsLabel, Field(description="Responds at https://<hostname>.<domain>/realms/<realm>.")] = (
         "login"
     )

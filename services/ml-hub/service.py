@@ -6,7 +6,7 @@ import importlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
@@ -65,7 +65,6 @@ MAXIMUM_CHARACTERS = 1_000_000
 class Catalogue(Model):
     """Source of the ML Hub's models and datasets: `file` or `hugging_face`; `endpoint` has their cards and files."""
 
-    layer: ClassVar[str] = "platform"
     file: Annotated[SiteFile | None, Field(description="JSON file, relative to the site file.")] = None
     hugging_face: Annotated[
         Count | None,
@@ -117,7 +116,6 @@ class MlHub(Model):
     The API is also at https://<api_hostname>.<domain>/v3/ml-hub.
     """
 
-    layer: ClassVar[str] = "platform"
     hostname: Annotated[
         DnsLabel, Field(description="Pages are at https://<hostname>.<domain>, the API at /v3/ml-hub there.")
     ] = "ml-hub"

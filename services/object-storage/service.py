@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
@@ -60,7 +60,6 @@ Region = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")]
 class External(Model):
     """An S3 endpoint of the organization: Ceph RGW, SeaweedFS, a cloud. The operator creates buckets and keys there."""
 
-    layer: ClassVar[str] = "platform"
     url: Annotated[HttpsUrl, Field(description="URL of the endpoint, for path-style requests.")]
     ca_file: Annotated[
         SiteFile | None,
@@ -71,7 +70,6 @@ class External(Model):
 class ObjectStorage(Model):
     """S3 with a bucket per tenant; a tenant's bucket is its folder on the NFS server."""
 
-    layer: ClassVar[str] = "platform"
     hostname: Annotated[DnsLabel, Field(description="Buckets are at https://<hostname>.<domain>/<bucket>.")] = "s3"
     region: Annotated[Region, Field(description="Region for which clients sign requests.")] = "us-east-1"
     export: Annotated[

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
@@ -29,7 +29,6 @@ HTTPS = port("load_balancer", "https")
 class Portal(Model):
     """The site's front page at https://<domain>/: services and their state, first steps, contact."""
 
-    layer: ClassVar[str] = "platform"
     title: Annotated[
         str | None, Field(min_length=1, max_length=80, description="Heading of the page. Default: the site's name.")
     ] = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 from urllib.parse import urlsplit
 
 from pydantic import Field, StrictBool, model_validator
@@ -31,7 +31,6 @@ HTTPS = 443
 class Email(Model):
     """E-mail to the operators, through a mail server of theirs."""
 
-    layer: ClassVar[str] = "platform"
     to: Annotated[list[EmailAddress], Field(min_length=1, description="Addresses that receive the alerts.")]
     sender: Annotated[EmailAddress, Field(description="Address that the messages come from.")]
     smarthost: Annotated[
@@ -51,7 +50,6 @@ class Email(Model):
 class Webhook(Model):
     """A POST request with the alerts as JSON."""
 
-    layer: ClassVar[str] = "platform"
     url: Annotated[HttpsUrl, Field(description="Where alerts are posted.")]
     bearer_token: Annotated[
         StrictBool, Field(description="Whether requests carry the secret alertmanager_webhook_token as bearer token.")
@@ -61,7 +59,6 @@ class Webhook(Model):
 class Alertmanager(Model):
     """Where alerts are sent: by e-mail, to a webhook, or both."""
 
-    layer: ClassVar[str] = "platform"
     email: Annotated[Email | None, Field(description="E-mail. Default: none.")] = None
     webhook: Annotated[Webhook | None, Field(description="Webhook. Default: none.")] = None
     ca_file: Annotated[

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import yaml
 from pydantic import Field
@@ -47,7 +47,6 @@ FULL = 0.8
 class PrometheusServer(Model):
     """Prometheus with the metrics of hosts, nodes, pods, accelerators and services, recording rules and alerts."""
 
-    layer: ClassVar[str] = "platform"
     retention: Annotated[Count, Unit("days"), Field(description="Number of days to keep samples.")] = 7
     scrape_interval: Annotated[Count, Unit("seconds"), Field(description="Time between two samples.")] = 30
     storage: Annotated[

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -73,7 +73,6 @@ TENANTS = TenantNamespaces("pods-tenant", tenant_values)
 class PodImages(Model):
     """Images that users may run."""
 
-    layer: ClassVar[str] = "platform"
     repository: Annotated[
         str,
         Field(
@@ -88,7 +87,6 @@ class PodImages(Model):
 class TemplatePort(Model):
     """A port of a template's pods, an entry of Tapis' `networking`."""
 
-    layer: ClassVar[str] = "platform"
     name: Annotated[
         str,
         Field(
@@ -112,7 +110,6 @@ Gpus = Annotated[int, Field(strict=True, ge=0, le=64)]
 class TemplateResources(Model):
     """CPU, memory and GPUs of a template's pods. Default: those of the API."""
 
-    layer: ClassVar[str] = "platform"
     cpu_request: Annotated[Millicpu | None, Unit("millicpu"), Field(description="Reserved.")] = None
     cpu_limit: Annotated[Millicpu | None, Unit("millicpu"), Field(description="Maximum.")] = None
     mem_request: Annotated[Mebibytes | None, Unit("MiB"), Field(description="Reserved.")] = None
@@ -126,7 +123,6 @@ Words = tuple[Annotated[str, Field(max_length=32_768)], ...]
 class PodTemplate(Model):
     """A template that all users may create pods from, in the fields of Tapis' `pod_definition`."""
 
-    layer: ClassVar[str] = "platform"
     name: Annotated[
         str, Field(pattern=r"^[a-z][a-z0-9_-]*[a-z0-9]$", min_length=3, max_length=64, description="Of the template.")
     ]
@@ -160,7 +156,6 @@ class Pods(Model):
     """Containers of users at https://<pod>.<hostname>.<domain>, by pages at https://<hostname>.<domain> and by
     Tapis' Pods API at https://<api_hostname>.<domain>/v3/pods."""
 
-    layer: ClassVar[str] = "platform"
     hostname: Annotated[
         DnsLabel,
         Field(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection, Iterable, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -217,20 +218,27 @@ def roles(directory: Path = DIRECTORY) -> Mapping[str, Role]:
                     fix=f"one of {known}",
                     see="a-role-cannot-be-used",
                 )
-    return {name: found[name] for name in sorted(found, key=lambda name: (_depth(name, found), name))}
+    return {name: found[name] for name in _in_order(found)}
 
 
-def _depth(name: str, found: Mapping[str, Role], above: tuple[str, ...] = ()) -> int:
-    """Length of the longest chain of roles that a role needs."""
-    if name in above:
+def _in_order(found: Mapping[str, Role]) -> list[str]:
+    """Names of roles: those that need none by name, then those that need only these, and so on."""
+    needs = {name: (*role.needs.on_host, *role.needs.on_site, *role.after) for name, role in found.items()}
+    sorter = TopologicalSorter(needs)
+    try:
+        sorter.prepare()
+    except CycleError as error:
         raise UserError(
-            f"roles need each other in a circle: {' → '.join((*above, name))}",
+            f"roles need each other in a circle: {' → '.join(reversed(error.args[1]))}",
             fix="break the circle",
             see="a-role-cannot-be-used",
-        )
-    role = found[name]
-    before = (*role.needs.on_host, *role.needs.on_site, *role.after)
-    return max((1 + _depth(other, found, (*above, name)) for other in before), default=0)
+        ) from None
+    order: list[str] = []
+    while sorter.is_active():
+        ready = sorted(sorter.get_ready())
+        order += ready
+        sorter.done(*ready)
+    return order
 
 
 def _read(file: Path) -> Role:

@@ -37,11 +37,11 @@ from strata.catalogue.needs.bucket import (
     service_buckets,
 )
 from strata.catalogue.needs.database import KINE_DATABASE, databases
+from strata.catalogue.needs.hostname import published
 from strata.catalogue.site import batch_server, dask_server, issuer, needed
 from strata.engine.rotation import PASSPHRASE, SSH_KEY
 from strata.inventory.clients import OPERATOR, OPERATOR_SECRET, pull_users
 from strata.inventory.ports import DATASTORE, HTTPS, POSTGRESQL, REGISTRY, REGISTRY_PUSH
-from strata.inventory.services import published_services
 from strata.inventory.topology import database_secret
 from strata.site.context import SiteContext
 from strata.site.hosts import address_of
@@ -194,7 +194,7 @@ def _service_attempts(context: SiteContext, http: requests.Session) -> dict[str,
         for name in (*(t.name for t in site.platform.tenants), *(b.name for _, b in service_buckets(site))):
             found[secret_names(name)[1]] = {"object storage": partial(_bucket, http, storage, name)}
     if JUPYTERHUB.of(site) is not None:
-        (hub,) = (one.url for one in published_services(site) if one.key == JUPYTERHUB.key)
+        (hub,) = (one.url for one in published(site) if one.key == JUPYTERHUB.key)
         tokens = [secret.name for secret in HUB_SECRETS if secret.key.startswith("hub.services.")]
         dask = dask_server(site)
         found |= {name: {"hub": partial(_hub, http, hub)} for name in [*tokens, *([HUB_TOKEN.name] if dask else [])]}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import requests
 
-from strata.inventory.services import published_services
+from strata.catalogue.needs.hostname import published
 from strata.site.context import SiteContext
 from strata.site.hosts import hosts
 from strata.verify import pods
@@ -138,7 +138,7 @@ class HostServices:
 
     def load_balancer(self, host: str, since: float) -> bool:  # noqa: ARG002
         """Every service of the platform that tells of its health is well, through the load balancer."""
-        urls = [s.health_url for s in published_services(self.context.site) if s.health_path]
+        urls = [s.health_url for s in published(self.context.site) if s.health_path]
         return bool(urls) and all(self.http.get(url, timeout=30).status_code == 200 for url in urls)
 
     def nfs(self, host: str, since: float) -> bool:  # noqa: ARG002

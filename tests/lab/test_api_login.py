@@ -15,7 +15,7 @@ from strata.access.https import load_balancer_address, site_session, trusted_aut
 from strata.catalogue.cluster_login import CLIENT, REDIRECT_URLS
 from strata.catalogue.issuer import Issuer
 from strata.catalogue.needs.api_path import api_url
-from strata.inventory.services import published_services
+from strata.catalogue.needs.hostname import published
 from strata.site.context import SiteContext
 from strata.verify.tokens import Login, NewUser
 from strata_bench.browser import Browser
@@ -128,7 +128,7 @@ def test_a_member_logs_in_with_tapipy(
     assert expected.items() <= found["claims"].items()
     assert member.tapipy(documented_lines(), STRATA_PASSWORD=chosen) == f"{member.name} {site.name}\n"
 
-    hub = next(one.url for one in published_services(site) if one.key == ML_HUB.key)
+    hub = next(one.url for one in published(site) if one.key == ML_HUB.key)
     models = f"{hub}v3/ml-hub/models"
     for headers in ({"X-Tapis-Token": found["token"]}, {"Authorization": f"Bearer {found['token']}"}):
         assert http.get(models, headers=headers, timeout=60).status_code == 200
@@ -151,7 +151,7 @@ def test_a_member_replaces_the_password_by_a_token_of_the_browser(
     chosen = secrets.token_urlsafe(16)
     with site_session(context) as http:
         Login(CLIENT, REDIRECT_URLS[0]).tokens(http, own_issuer, who.name, who.first, chosen)
-    pages = next(one for one in published_services(site) if one.key == SERVICE.key and one.path == "/")
+    pages = next(one for one in published(site) if one.key == SERVICE.key and one.path == "/")
     with site_browser(context, pages.host) as window:
         window.visit(pages.url)
         window.find("#username", SECONDS).send_keys(who.name)

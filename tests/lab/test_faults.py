@@ -15,9 +15,9 @@ import pytest
 import requests
 
 from strata.access.podman import site_containers
+from strata.catalogue.needs.hostname import published
 from strata.catalogue.service import SYSTEM_NAMESPACE
 from strata.inventory.ports import INGRESS
-from strata.inventory.services import published_services
 from strata.models import Site
 from strata.site.context import SiteContext
 from strata.site.hosts import hosts_with, ingress_nodes
@@ -261,7 +261,7 @@ def test_proxy_of_the_nodes(
         reached = partial(answers, run, "timeout", "5", "bash", "-c", f"'</dev/tcp/{dns}/53'")
         eventually(reached, HEALED_SECONDS, f"the cluster's DNS answers {node.name}")
     for node in ingress_nodes(context.site, context.cloud_outputs):
-        for service in published_services(context.site):
+        for service in published(context.site):
             if not service.health_path:
                 continue
             name = service.host

@@ -12,8 +12,8 @@ import pytest
 from selenium.common.exceptions import TimeoutException, WebDriverException
 from selenium.webdriver.common.keys import Keys
 
+from strata.catalogue.needs.hostname import PublishedService, published
 from strata.catalogue.site import issuer
-from strata.inventory.services import PublishedService, published_services
 from strata.site.context import SiteContext
 from strata.verify.waiting import settled
 from strata_bench.browser import Browser
@@ -52,10 +52,10 @@ def hub(context: SiteContext) -> PublishedService:
     own = issuer(context.site)
     if own is None or own.users is None:
         pytest.skip(f"site {context.site.name} has no users of its own")
-    published = {service.key: service for service in published_services(context.site)}
-    if SERVICE.key not in published or not any(service.hostname == "" for service in published.values()):
+    services = {service.key: service for service in published(context.site)}
+    if SERVICE.key not in services or not any(service.hostname == "" for service in services.values()):
         pytest.skip(f"site {context.site.name} has no notebooks or no front page")
-    return published[SERVICE.key]
+    return services[SERVICE.key]
 
 
 @pytest.fixture

@@ -18,8 +18,8 @@ import requests
 import yaml
 
 from strata.access.helm import helm_releases
+from strata.catalogue.needs.hostname import published
 from strata.catalogue.service import SYSTEM_NAMESPACE
-from strata.inventory.services import published_services
 from strata.models import Site
 from strata.observe.metrics import metrics_of
 from strata.report import build_report
@@ -242,7 +242,7 @@ def test_status_says_what_runs(
     found |= {f"release {r['name']}": r["status"] for r in listed}
     pods = ready_pods(kubectl)
     found |= {name: f"{ready} ready" for name, (ready, _) in pods.items()}
-    for service in published_services(context.site):
+    for service in published(context.site):
         code = http.get(service.health_url, timeout=60).status_code
         found[f"{service.key.replace('_', '-')}: {service.url}"] = "answers" if code < 500 else f"HTTP {code}"
     found |= {f"htcondor: {daemon}": "answers" for daemon in daemons(kubectl)}

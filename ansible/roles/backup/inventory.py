@@ -6,7 +6,7 @@ from strata.catalogue.backup_items import ACCESS_KEY, PASSWORD, SECRET_KEY, back
 from strata.inventory import Template
 from strata.inventory.topology import secret
 from strata.models import Site
-from strata.models.checks.finding import hosts
+from strata.models.checks.hosts import hosts
 from strata.site.outputs import CloudOutputs
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from strata.inventory import Template
-from strata.inventory.services import service_names
+from strata.inventory.topology import service_names
 from strata.models import Site
 from strata.roles import DEBIAN_RELEASES
 from strata.site.hosts import hosts

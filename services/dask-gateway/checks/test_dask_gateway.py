@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 import requests
 
-from strata.inventory.services import published_services
+from strata.catalogue.needs.hostname import published
 from strata.verify.pods import Kubectl
 from strata_services.dask_gateway.needs import NAME, NAMESPACE
 from strata_services.dask_gateway.service import SERVICE
@@ -24,7 +24,7 @@ def url(context: SiteContext) -> str:
     """The gateway, as browsers reach it."""
     if SERVICE.of(context.site) is None:
         pytest.skip(f"site {context.site.name} has no platform.services.{SERVICE.key}")
-    (found,) = (one.url for one in published_services(context.site) if one.key == SERVICE.key)
+    (found,) = (one.url for one in published(context.site) if one.key == SERVICE.key)
     return found.rstrip("/")
 
 
@@ -35,7 +35,7 @@ def test_only_dashboards_are_published_on_a_host_without_logins(
     assert http.get(f"{url}/api/health", timeout=SECONDS).json() == {"status": "pass"}
     assert http.get(f"{url}/api/v1/clusters/", timeout=SECONDS).status_code == 404
     assert http.get(f"{url}/clusters/research.none/status", timeout=SECONDS).status_code == 404
-    (hub,) = (one.url for one in published_services(context.site) if one.key == "jupyterhub")
+    (hub,) = (one.url for one in published(context.site) if one.key == "jupyterhub")
     assert http.get(f"{hub}services/{NAME}/api/health", timeout=SECONDS).status_code == 404
 
 

@@ -6,10 +6,10 @@ from rich.console import Console
 from rich.table import Table
 
 from strata.access.users import without_group
+from strata.catalogue.needs.hostname import published
 from strata.catalogue.site import issuer
 from strata.engine.steps import RunReport
 from strata.errors import UserError
-from strata.inventory.services import published_services
 from strata.layers import Layer
 from strata.models import Site
 from strata.site.context import SiteContext
@@ -55,7 +55,7 @@ def print_summary(context: SiteContext, report: RunReport) -> None:
 
 def services(context: SiteContext) -> list[tuple[str, str]]:
     """Name and address of each published service, the front page first."""
-    found = [(s.hostname or FRONT_PAGE, s.url) for s in published_services(context.site)]
+    found = [(s.hostname or FRONT_PAGE, s.url) for s in published(context.site)]
     return sorted(found, key=lambda one: one[0] != FRONT_PAGE)
 
 
@@ -74,7 +74,7 @@ def first_login(site: Site, account: str) -> str:
         site: with an issuer of its own.
         account: URL where users log in if the site has no front page.
     """
-    where = next((s.url for s in published_services(site) if not s.hostname), account)
+    where = next((s.url for s in published(site) if not s.hostname), account)
     people = [p.name for t in site.platform.tenants for p in (*t.principal_investigators, *t.members)]
     command = f"strata users invite {site.name} {people[0]}" if people else f"strata users add {site.name} NAME"
     if not people and site.platform.tenants:

@@ -8,9 +8,9 @@ import requests
 
 from strata.access.https import site_session
 from strata.access.kubectl import Unanswered, kubectl_json
+from strata.catalogue.needs.hostname import PublishedService, published
 from strata.catalogue.site import installed
 from strata.errors import UserError
-from strata.inventory.services import PublishedService, published_services
 from strata.progress import Progress
 from strata.retry import wait_until
 from strata.site.context import SiteContext
@@ -31,7 +31,7 @@ def wait_for_services(context: SiteContext, progress: Progress) -> None:
     Raises:
         UserError: one does not answer in time; names it and why.
     """
-    services = published_services(context.site)
+    services = published(context.site)
     if not services or not hosts_with("load_balancer", context.site, context.cloud_outputs):
         return
     # the load balancer gives each connection to the next node

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from strata.catalogue.needs.database import PORT as POSTGRESQL
 from strata.roles import port
-
-__all__ = ["DATASTORE", "HTTPS", "INGRESS", "POSTGRESQL", "REGISTRY"]
 
 REGISTRY: Final = port("registry")
 """Pulls only."""
 REGISTRY_PUSH: Final = port("registry", "registry-push")
 """The operator's, for pushing and deleting."""
 DATASTORE: Final = port("kine")
+POSTGRESQL: Final = port("postgresql")
 NFS: Final = port("nfs_server")
 HTTP: Final = port("load_balancer", "http")
 HTTPS: Final = port("load_balancer", "https")

@@ -6,8 +6,10 @@ import ipaddress
 from collections.abc import Iterable
 
 from strata.catalogue.needs import Database
+from strata.catalogue.needs.hostname import published
 from strata.inventory import Template
 from strata.models import Site
+from strata.roles import roles as all_roles
 from strata.site.hosts import LOAD_BALANCER, address_of, hosts, outside_of
 from strata.site.outputs import CloudOutputs
 
@@ -28,6 +30,27 @@ def host_networks_with(roles: Iterable[str], site: Site, outputs: CloudOutputs |
     wanted = set(roles)
     found = (ipaddress.ip_network(h.address) for h in hosts(site, outputs) if wanted & set(h.roles))
     return list(dict.fromkeys(map(str, found)))
+
+
+def service_names(site: Site, outputs: CloudOutputs | None) -> list[dict[str, str]]:
+    """`name`, fully qualified, and `address` of each service that runs on hosts or behind the load balancer.
+
+    Args:
+        site: the model.
+        outputs: addresses of the instances; None before the cloud layer ran.
+    """
+    names = [
+        {"name": f"{name}.{site.domain}", "address": address}
+        for role, facts in all_roles().items()
+        if (address := address_of(role, site, outputs)) is not None
+        for name in facts.dns_names
+    ]
+    load_balancer = address_of("load_balancer", site, outputs)
+    if load_balancer is not None:
+        # services may share one
+        hosts = dict.fromkeys(service.host for service in published(site))
+        names += [{"name": host, "address": load_balancer} for host in hosts]
+    return names
 
 
 def database_secret(database: str) -> str:

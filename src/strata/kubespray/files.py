@@ -15,7 +15,7 @@ from strata.catalogue.issuer import GROUPS_CLAIM, USERNAME_CLAIM
 from strata.inventory.clients import NODES, NODES_SECRET
 from strata.inventory.kubernetes import cluster_of, endpoint, image_repository, registry_name
 from strata.inventory.ports import KUBERNETES_API, REGISTRY
-from strata.inventory.services import service_names
+from strata.inventory.topology import service_names
 from strata.models import Site
 from strata.models.gpu_nodes import gpu_nodes, node_labels
 from strata.models.kubespray import Kubespray

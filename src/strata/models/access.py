@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from pydantic import Field
 
@@ -15,8 +15,6 @@ Networks = tuple[IPNetwork, ...]
 class Access(Model):
     """Networks outside the site that may reach it; all others are blocked."""
 
-    layer: ClassVar[str] = "cloud"
-    consumers: ClassVar[tuple[str, ...]] = ("security groups (pulumi/cloud)",)
     ssh: Annotated[
         Networks, Field(description="SSH (22) and ping on every instance; the deployment host needs it.")
     ] = ()

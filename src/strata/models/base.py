@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -20,10 +19,6 @@ class Unit:
 
 
 class Model(BaseModel):
-    """Base of the site model: immutable, unknown keys refused.
-
-    `layer` is the layer of `strata up` that the section belongs to.
-    """
+    """Base of the site model: immutable, unknown keys refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    layer: ClassVar[str] = "site"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv6Address
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, StrictBool, model_validator
 from pydantic_core import PydanticCustomError
@@ -23,7 +23,6 @@ MINIMUM_ADDRESSES = 8
 class Quota(Model):
     """Limits of the project."""
 
-    layer: ClassVar[str] = "cloud"
     instances: Annotated[Count, Unit("instances"), Field(description="Maximum number of instances.")]
     cores: Annotated[Count, Unit("virtual CPUs"), Field(description="Total virtual CPUs of all instances.")]
     memory: Annotated[Size, Field(description="Total memory of all instances.")]
@@ -32,7 +31,6 @@ class Quota(Model):
 class Project(Model):
     """The OpenStack project of the site."""
 
-    layer: ClassVar[str] = "cloud"
     name: Annotated[ResourceName, Field(description="Name of the project.")]
     existing: Annotated[
         StrictBool, Field(description="Whether it exists already; Strata then does not change it or its quota.")
@@ -59,7 +57,6 @@ class Project(Model):
 class AddressPool(Model):
     """Addresses that neutron assigns to instances, including both ends."""
 
-    layer: ClassVar[str] = "cloud"
     start: Annotated[IPAddress, Field(description="First address.")]
     end: Annotated[IPAddress, Field(description="Last address.")]
 
@@ -83,7 +80,6 @@ def _pool(data: dict[str, Any]) -> AddressPool:
 class Network(Model):
     """A network of the project with one subnet."""
 
-    layer: ClassVar[str] = "cloud"
     name: Annotated[ResourceName, Field(description="Name of the network and its subnet.")]
     existing: Annotated[
         StrictBool,
@@ -166,7 +162,6 @@ def _external_network(data: dict[str, Any]) -> str | None:
 class Cloud(Model):
     """The OpenStack cloud."""
 
-    layer: ClassVar[str] = "cloud"
     deployment: Annotated[
         Literal["lab", "existing", "kolla"],
         Field(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ipaddress import IPv4Network
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -22,7 +22,6 @@ def _default_labels() -> dict[str, str]:
 class Sharing(Model):
     """How the pods of GPU nodes share NVIDIA GPUs."""
 
-    layer: ClassVar[str] = "cluster"
     time_slicing: Annotated[
         Replicas | None, Field(description="Pods that use a GPU, or a MIG instance, in turns. Memory is not divided.")
     ] = None
@@ -42,7 +41,6 @@ class Sharing(Model):
 class GpuPool(Model):
     """GPU nodes with the same way of sharing GPUs."""
 
-    layer: ClassVar[str] = "cluster"
     name: Annotated[
         DnsLabel, Field(description="Name of the pool, and value of the node label nvidia.com/device-plugin.config.")
     ]
@@ -53,7 +51,6 @@ class GpuPool(Model):
 class GpuNodes(Model):
     """Settings of the nodes with the role gpu_node."""
 
-    layer: ClassVar[str] = "cluster"
     labels: Annotated[dict[LabelKey, LabelValue], Field(description="Labels of GPU nodes.")] = Field(
         default_factory=_default_labels
     )
@@ -97,7 +94,6 @@ class GpuNodes(Model):
 class Cluster(Model):
     """A Kubernetes cluster on hosts with the roles kube_control_plane and kube_node."""
 
-    layer: ClassVar[str] = "cluster"
     name: Annotated[DnsLabel, Field(description="Name of the cluster.")]
     installer: Annotated[
         Literal["kubeadm", "kubespray"],

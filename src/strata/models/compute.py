@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Literal, Self
 from uuid import UUID
 
 from pydantic import Field, StrictBool, StringConstraints, model_validator
@@ -18,7 +18,6 @@ from strata.models.volumes import BootVolume, Volume
 class Hypervisor(Model):
     """A physical host that runs instances."""
 
-    layer: ClassVar[str] = "cloud"
     name: Annotated[DnsLabel, Field(description="Host name, as nova reports it.")]
     vcpus: Annotated[Count, Unit("virtual CPUs"), Field(description="Virtual CPUs for instances.")]
     memory: Annotated[Size, Field(description="Memory for instances.")]
@@ -58,7 +57,6 @@ class Hypervisor(Model):
 class ServerGroup(Model):
     """Instances that nova keeps on different hypervisors, or on one."""
 
-    layer: ClassVar[str] = "cloud"
     name: Annotated[ResourceName, Field(description="Name of the server group.")]
     policy: Annotated[
         Literal["anti-affinity", "soft-anti-affinity", "affinity", "soft-affinity"],
@@ -72,7 +70,6 @@ class ServerGroup(Model):
 class Flavor(Model):
     """A size of instances."""
 
-    layer: ClassVar[str] = "cloud"
     name: Annotated[ResourceName, Field(description="Name of the flavor.")]
     existing: Annotated[
         StrictBool,
@@ -127,7 +124,6 @@ class Flavor(Model):
 class Image(Model):
     """An operating system image."""
 
-    layer: ClassVar[str] = "cloud"
     name: Annotated[ResourceName, Field(description="Name in glance.")]
     distribution: Annotated[Literal["debian"], Field(description="Distribution; the roles support Debian only.")]
     release: Annotated[
@@ -155,7 +151,6 @@ class Image(Model):
 class Instance(Model):
     """A virtual machine with its roles."""
 
-    layer: ClassVar[str] = "cloud"
     name: Annotated[DnsLabel, Field(description="Host name.")]
     flavor: Annotated[str, Field(description="Name of a flavor of cloud.flavors.")]
     image: Annotated[str, Field(description="Name of an image of cloud.images.")]

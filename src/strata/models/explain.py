@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, JsonValue
 from pydantic.fields import FieldInfo
 
 from strata.errors import UserError
+from strata.layers import Layer
 from strata.models.base import Model, Unit
 from strata.models.document import Document, read_document
 from strata.models.find import inventories
@@ -81,7 +85,6 @@ class _Walk:
         self._steps = steps
         self._value: Any = site
         self._path: KeyPath = ()
-        self._model: type[Model] = Site
         self._annotation: Any = Site
         self._field: FieldInfo | None = None
 
@@ -101,7 +104,6 @@ class _Walk:
                 )
         place, own = self._document.locate(self._path)
         inner = _model_in(self._annotation)
-        model = inner or self._model
         return Explanation(
             key=dotted(self._path),
             value=_plain(self._value),
@@ -115,7 +117,7 @@ class _Walk:
             unit=unit_of(self._field, self._annotation),
             type=type_name(self._annotation),
             choices=choices_of(self._annotation),
-            layer=model.layer,
+            layer=layer_of(str(self._path[0])),
             keys=tuple(inner.model_fields) if inner else (),
         )
 
@@ -139,7 +141,7 @@ class _Walk:
             raise UserError(
                 f"{dotted((*self._path, name))}: there is no such key", fix=suggestion(name, list(fields), "keys here")
             )
-        self._model, self._field = type(value), fields[name]
+        self._field = fields[name]
         self._value, self._annotation = getattr(value, name), strip_optional(fields[name].annotation)
         self._path = (*self._path, name)
 
@@ -178,6 +180,13 @@ class _Walk:
         )
 
 
+def layer_of(section: str) -> str:
+    """Layer of `strata up` that a top-level section of site.yaml belongs to; "site" for what all layers read."""
+    if section == "access":
+        return Layer.CLOUD
+    return section if section in tuple(Layer) else "site"
+
+
 def _model_in(annotation: Any) -> type[Model] | None:
     """The model that a key holds, one or a list of them."""
     if get_origin(annotation) is tuple:
@@ -202,29 +211,45 @@ def choices_of(annotation: Any) -> tuple[str, ...]:
     return tuple(str(c) for c in get_args(annotation)) if get_origin(annotation) is Literal else ()
 
 
+_TYPE_NAMES: Mapping[Any, str] = {
+    str: "text",
+    int: "number",
+    float: "number",
+    bool: "true or false",
+    Path: "path",
+    SiteFile: "path",
+    Size: "size",
+    UUID: "UUID",
+    IPv4Address: "address",
+    IPv6Address: "address",
+    IPv4Network: "network",
+    IPv6Network: "network",
+    JsonValue: "any value",
+}
+
+
 def type_name(annotation: Any) -> str:
-    """A type in the words of the reference."""
+    """A type in the words of the reference.
+
+    Raises:
+        TypeError: the type has no name here.
+    """
     annotation = strip_optional(annotation)
+    if isinstance(annotation, Hashable) and annotation in _TYPE_NAMES:
+        return _TYPE_NAMES[annotation]
     origin = get_origin(annotation)
-    if origin is tuple:
+    if origin in (tuple, list):
         return f"list of {type_name(get_args(annotation)[0])}"
     if origin is dict:
         key, value = get_args(annotation)
         return f"mapping of {type_name(key)} to {type_name(value)}"
     if origin is Literal:
         return "choice"
-    names: dict[Any, str] = {
-        str: "text",
-        int: "number",
-        Path: "path",
-        SiteFile: "path",
-        Size: "size",
-    }
-    if annotation in names:
-        return names[annotation]
+    if origin in (Union, UnionType):
+        return " or ".join(dict.fromkeys(type_name(one) for one in get_args(annotation) if one is not NoneType))
     if isinstance(annotation, type) and issubclass(annotation, Model):
         return annotation.__name__
-    return "network" if "Network" in str(annotation) else "address"
+    raise TypeError(f"{annotation} has no name in strata.models.explain._TYPE_NAMES")
 
 
 def _plain(value: Any) -> Any:
@@ -242,6 +267,8 @@ def _show(value: Any) -> str:
         return "[" + ", ".join(_show(v["name"] if isinstance(v, dict) and "name" in v else v) for v in value) + "]"
     if isinstance(value, dict):
         return "{" + ", ".join(f"{k}: {_show(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, bool):
+        return str(value).lower()  # as YAML writes it
     return "nothing" if value is None else str(value)
 
 

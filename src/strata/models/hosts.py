@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import Field, StrictBool, model_validator
 from pydantic_core import PydanticCustomError
@@ -50,7 +50,6 @@ OWN_SETTINGS = frozenset(
 class Machine(Model):
     """A host that is not an instance of the cloud: bare metal, or a server of another institution."""
 
-    layer: ClassVar[str] = "hosts"
     name: Annotated[DnsLabel, Field(description="Host name.")]
     address: Annotated[IPAddress, Field(description="Address for SSH.")]
     roles: Annotated[tuple[Role, ...], Field(min_length=1, description="Roles; each is also an Ansible group.")]
@@ -74,7 +73,6 @@ def export_id(name: str) -> int:
 class NfsExport(Model):
     """A directory that the NFS server exports."""
 
-    layer: ClassVar[str] = "hosts"
     name: Annotated[DnsLabel, Field(description="Name of the export.")]
     path: Annotated[AbsolutePath, Field(description="Directory on the server.")]
     clients: Annotated[
@@ -102,7 +100,6 @@ class NfsExport(Model):
 class Nfs(Model):
     """Shared file storage."""
 
-    layer: ClassVar[str] = "hosts"
     exports: Annotated[tuple[NfsExport, ...], Field(min_length=1, description="Exported directories.")]
     volumes: Annotated[
         AbsolutePath,
@@ -113,8 +110,6 @@ class Nfs(Model):
 class LoadBalancer(Model):
     """The address that the hosts with the role load_balancer share."""
 
-    layer: ClassVar[str] = "hosts"
-    consumers: ClassVar[tuple[str, ...]] = ("role keepalived", "pulumi/cloud")
     virtual_address: Annotated[
         IPAddress,
         Field(
@@ -131,7 +126,6 @@ class LoadBalancer(Model):
 class PostgreSQL(Model):
     """Relational databases."""
 
-    layer: ClassVar[str] = "hosts"
     databases: Annotated[
         tuple[DatabaseName, ...],
         Field(
@@ -161,8 +155,6 @@ class PostgreSQL(Model):
 class Registry(Model):
     """The site's image registry; every request requires a password."""
 
-    layer: ClassVar[str] = "hosts"
-    consumers: ClassVar[tuple[str, ...]] = ("role registry",)
     robots: Annotated[
         tuple[DnsLabel, ...],
         Field(
@@ -175,7 +167,6 @@ class Registry(Model):
 class Keep(Model):
     """Number of snapshots to keep of each export and database."""
 
-    layer: ClassVar[str] = "hosts"
     daily: Annotated[Count, Unit("days"), Field(description="Number of days of which the last snapshot is kept.")] = 7
     weekly: Annotated[
         Count, Unit("weeks"), Field(description="Number of weeks of which the last snapshot is kept.")
@@ -188,8 +179,6 @@ class Keep(Model):
 class PostgreSQLArchive(Model):
     """Continuous backups of the PostgreSQL servers by pgBackRest, for restores to a point in time."""
 
-    layer: ClassVar[str] = "hosts"
-    consumers: ClassVar[tuple[str, ...]] = ("role pgbackrest", "strata backup", "strata restore")
     interval: Annotated[
         HoursInterval,
         Unit("hours"),
@@ -214,8 +203,6 @@ class PostgreSQLArchive(Model):
 class Backup(Model):
     """Daily backups of NFS exports and databases, encrypted, to S3 outside of the site."""
 
-    layer: ClassVar[str] = "hosts"
-    consumers: ClassVar[tuple[str, ...]] = ("role backup", "strata backup", "strata restore")
     url: Annotated[HttpsUrl, Field(description="S3 endpoint, for path-style requests; not the site's own.")]
     bucket: Annotated[BucketName, Field(description="Bucket; its repositories are <site>/<host>.")]
     region: Annotated[DnsLabel, Field(description="Region that requests are signed for.")] = "us-east-1"
@@ -247,8 +234,6 @@ class Backup(Model):
 class DataTransfer(Model):
     """Downloads of data sets on the site's transfer nodes, with aria2."""
 
-    layer: ClassVar[str] = "hosts"
-    consumers: ClassVar[tuple[str, ...]] = ("role data_transfer",)
     path: Annotated[AbsolutePath, Field(description="Folder of the downloads, or mount point of the export.")] = Path(
         "/srv/data-transfer"
     )
@@ -281,7 +266,6 @@ class DataTransfer(Model):
 class Operator(Model):
     """A person who logs in to the site's hosts, with SSH keys only."""
 
-    layer: ClassVar[str] = "hosts"
     name: Annotated[LoginName, Field(description="Login name.")]
     keys: Annotated[
         tuple[PublicKey, ...],
@@ -303,7 +287,6 @@ class Operator(Model):
 class Hosts(Model):
     """Hosts and their services."""
 
-    layer: ClassVar[str] = "hosts"
     machines: Annotated[tuple[Machine, ...], Field(description="Hosts that are not instances of the cloud.")] = ()
     firewall: Annotated[
         StrictBool,

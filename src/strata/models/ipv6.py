@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ipaddress import IPv6Address
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -23,7 +23,6 @@ def _gateway(data: dict[str, Any]) -> IPv6Address:
 class IPv6Subnet(Model):
     """A second subnet of a network, with IPv6 addresses."""
 
-    layer: ClassVar[str] = "cloud"
     cidr: Annotated[IPv6Net, Field(description="Addresses of the subnet.")]
     addressing: Annotated[
         Literal["slaac", "dhcpv6-stateless", "dhcpv6-stateful"],

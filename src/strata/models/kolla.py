@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ipaddress import IPv4Address
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Literal, Self
 from uuid import UUID
 
 from pydantic import Field, StrictBool, StringConstraints, model_validator
@@ -24,7 +24,6 @@ MIXED = "controllers and hypervisors with the same name are one host; they need 
 class Controller(Model):
     """A host of the control plane: APIs, database, message queue, network nodes and load balancer."""
 
-    layer: ClassVar[str] = "cloud"
     name: Annotated[DnsLabel, Field(description="Host name.")]
     address: Annotated[IPAddress, Field(description="Address on cloud.kolla.network.")]
 
@@ -32,7 +31,6 @@ class Controller(Model):
 class VirtualAddress(Model):
     """An address that keepalived moves between the controllers."""
 
-    layer: ClassVar[str] = "cloud"
     address: Annotated[IPAddress, Field(description="The address.")]
     name: Annotated[DomainName, Field(description="DNS name, as in the TLS certificate.")]
 
@@ -40,7 +38,6 @@ class VirtualAddress(Model):
 class Interfaces(Model):
     """Network interfaces, which have the same names on all hosts."""
 
-    layer: ClassVar[str] = "cloud"
     api: Annotated[Interface, Field(description="Interface with the address on cloud.kolla.network.")]
     external: Annotated[Interface, Field(description="Interface without addresses, for neutron's provider networks.")]
     tunnel: Annotated[Interface | None, Field(description="Interface for tenants' networks. Default: api.")] = None
@@ -68,7 +65,6 @@ class Interfaces(Model):
 class Ceph(Model):
     """An existing Ceph cluster for images, volumes and instances' disks."""
 
-    layer: ClassVar[str] = "cloud"
     cluster_id: Annotated[UUID, Field(description="fsid of the cluster.")]
     monitors: Annotated[tuple[IPAddress, ...], Field(min_length=1, description="Addresses of the monitors.")]
 
@@ -76,7 +72,6 @@ class Ceph(Model):
 class Kolla(Model):
     """How Kolla-Ansible deploys the cloud."""
 
-    layer: ClassVar[str] = "cloud"
     registry: Annotated[
         RegistryAddress,
         Field(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue, StrictBool, StringConstraints
 
@@ -64,7 +64,6 @@ VariableName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-zA-Z0-9_]{0,9
 class RegistryMirror(Model):
     """Where containerd pulls the images of a registry."""
 
-    layer: ClassVar[str] = "cluster"
     name: Annotated[RegistryHost, Field(description="Host in image references, for instance docker.io.")]
     url: Annotated[MirrorUrl, Field(description="URL of the mirror, for instance https://mirror.example.org:5000.")]
     insecure: Annotated[
@@ -76,7 +75,6 @@ class RegistryMirror(Model):
 class Kubespray(Model):
     """Settings of Kubespray."""
 
-    layer: ClassVar[str] = "cluster"
     network_plugin: Annotated[
         Literal["calico", "cilium", "routes"],
         Field(

@@ -10,8 +10,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from strata.models.accelerator_kinds import kinds_of
-from strata.models.checks import Finding, cross_check
+from strata.models.checks import cross_check
 from strata.models.document import Document, read_document
+from strata.models.finding import Finding
 from strata.models.problems import MAXIMUM, Problem, SiteError
 from strata.models.pydantic_errors import field_model, meant_paths, model_problems
 from strata.models.site import Site

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, create_model, model_validator
 from pydantic_core import PydanticCustomError
@@ -28,7 +28,6 @@ from strata.models.types import (
 class TenantQuota(Model):
     """Limits of all that a tenant uses: pods of its namespace, servers of JupyterHub, batch jobs."""
 
-    layer: ClassVar[str] = "platform"
     cpu: Annotated[
         Count, Unit("CPUs"), Field(description="CPUs that its pods, servers and batch jobs together may request.")
     ]
@@ -50,7 +49,6 @@ class TenantQuota(Model):
 class Person(Model):
     """A user of the site."""
 
-    layer: ClassVar[str] = "platform"
     name: Annotated[UserName, Field(description="Name that the user logs in with.")]
     email: Annotated[
         EmailAddress | None, Field(description="E-mail address, the `email` claim of the user's tokens.")
@@ -60,7 +58,6 @@ class Person(Model):
 class Tenant(Model):
     """A group of users with a namespace; at the site's issuer, it is the group `/tenants/<name>`."""
 
-    layer: ClassVar[str] = "platform"
     name: Annotated[DnsLabel, Field(description="Name of the namespace and of the group.")]
     quota: Annotated[TenantQuota, Field(description="Limits of its pods, servers and batch jobs together.")]
     group_id: Annotated[
@@ -82,7 +79,6 @@ class Tenant(Model):
 class ExternalIssuerEndpoints(Model):
     """URLs of an external issuer that its discovery document does not name."""
 
-    layer: ClassVar[str] = "platform"
     authorize: Annotated[HttpsUrl | None, Field(description="Authorization endpoint.")] = None
     token: Annotated[HttpsUrl | None, Field(description="Token endpoint.")] = None
     userinfo: Annotated[HttpsUrl | None, Field(description="UserInfo endpoint.")] = None
@@ -93,7 +89,6 @@ class ExternalIssuerEndpoints(Model):
 class ExternalIssuer(Model):
     """An identity provider of the organization, whose JSON Web Tokens services accept."""
 
-    layer: ClassVar[str] = "platform"
     url: Annotated[IssuerUrl, Field(description="The `iss` claim of its tokens, exactly, including a trailing slash.")]
     audience: Annotated[
         Audience | None,
@@ -119,7 +114,6 @@ class ExternalIssuer(Model):
 class ServicesSection(Model):
     """Services of the platform; only those that are listed are installed."""
 
-    layer: ClassVar[str] = "platform"
     external_issuer: Annotated[
         ExternalIssuer | None, Field(description="External token issuer, instead of a built-in one.")
     ] = None
@@ -146,7 +140,6 @@ LETS_ENCRYPT = "https://acme-v02.api.letsencrypt.org/directory"
 class IngressCertificate(Model):
     """Certificate of the services' names."""
 
-    layer: ClassVar[str] = "platform"
     source: Annotated[
         Literal["site", "files", "acme"],
         Field(
@@ -212,7 +205,6 @@ _EXAMPLES = {"certificate": "certificate.pem", "private_key": "ingress_private_k
 class StorageClass(Model):
     """The storage class `nfs`, the default of the cluster: each claim of a tenant gets a folder of an NFS export."""
 
-    layer: ClassVar[str] = "platform"
     export: Annotated[
         DnsLabel,
         Field(description="Export in `hosts.nfs.exports` for the folders, with `root: true`; only nodes may mount it."),
@@ -222,7 +214,6 @@ class StorageClass(Model):
 class Ingress(Model):
     """The ingress controller, through which all services are reached."""
 
-    layer: ClassVar[str] = "platform"
     certificate: Annotated[IngressCertificate, Field(description="Certificate of the services' names.")] = (
         IngressCertificate()
     )
@@ -231,7 +222,6 @@ class Ingress(Model):
 class Platform(Model):
     """Tenants and services."""
 
-    layer: ClassVar[str] = "platform"
     tenants: Annotated[tuple[Tenant, ...], Field(description="Groups of users.")] = ()
     services: Annotated[Services, Field(description="Services of the platform.")] = Services()
     storage_class: Annotated[

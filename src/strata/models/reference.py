@@ -10,7 +10,7 @@ from pydantic_core import PydanticUndefined
 
 from strata.models.accelerators import CATALOGUE
 from strata.models.base import Model
-from strata.models.explain import choices_of, type_name, unit_of
+from strata.models.explain import choices_of, layer_of, type_name, unit_of
 from strata.models.pydantic_errors import strip_optional
 from strata.models.site import Site
 from strata.roles import Condition, Port, Role, roles
@@ -59,7 +59,7 @@ def _inner(annotation: Any, path: str) -> tuple[type[Model] | None, str]:
 
 def _section(path: str, model: type[Model]) -> str:
     lines = [f"## {path or 'site'}", "", (model.__doc__ or "").strip(), ""]
-    lines += [f"Layer: {model.layer}.", ""]
+    lines += [f"Layer: {layer_of(path.partition('.')[0])}.", ""]
     lines += ["| key | type | default | meaning |", "|---|---|---|---|"]
     lines += [_row(name, field) for name, field in model.model_fields.items()]
     return "\n".join([*lines, ""])
@@ -98,6 +98,8 @@ def _shown(value: Any) -> str:
         return ", ".join(f"`{entry}`" for entry in value) or "none"
     if isinstance(value, dict):
         return ", ".join(f"`{k}: {v}`" for k, v in value.items()) or "none"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"  # as YAML writes it
     return f"`{value}`"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -15,7 +15,6 @@ from strata.models.types import DatabaseName, VariableName
 class Secret(Model):
     """A secret whose source is declared."""
 
-    layer: ClassVar[str] = "site"
     name: Annotated[DatabaseName, Field(description="Name of the secret in roles and programs.")]
     source: Annotated[
         Literal["generated", "environment", "file"],

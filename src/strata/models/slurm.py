@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -18,7 +18,6 @@ MEMORY_PERCENT = 90
 class SlurmPartition(Model):
     """A partition: a queue and its hosts."""
 
-    layer: ClassVar[str] = "hosts"
     name: Annotated[DnsLabel, Field(description="Name for sbatch --partition.")]
     hosts: Annotated[
         tuple[DnsLabel, ...], Field(description="Hosts with the role slurm_node. Default: all of them.")
@@ -60,8 +59,6 @@ class SlurmPartition(Model):
 class Slurm(Model):
     """The batch system of hosts; its cluster has the site's name."""
 
-    layer: ClassVar[str] = "hosts"
-    consumers: ClassVar[tuple[str, ...]] = ("role slurm_common",)
     partitions: Annotated[
         tuple[SlurmPartition, ...],
         Field(min_length=1, description="Partitions; the first is the default."),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
@@ -34,8 +34,6 @@ VolumeType = Annotated[str, Field(min_length=1, max_length=255, pattern=r"^\S(.*
 
 
 class _Sized(Model):
-    layer: ClassVar[str] = "cloud"
-
     @model_validator(mode="after")
     def _whole_gibibytes(self) -> Self:
         size: Size = getattr(self, "size")  # noqa: B009  # declared by each model, in its own words

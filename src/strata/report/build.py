@@ -6,8 +6,8 @@ import datetime
 import json
 from pathlib import Path
 
+from strata.catalogue.needs.hostname import published
 from strata.drift import DriftReport
-from strata.inventory.services import published_services
 from strata.layers import Layer
 from strata.observe import Observation, nothing_seen, observe
 from strata.observe.facts import NOT_UP
@@ -129,7 +129,7 @@ def _addresses(context: SiteContext) -> tuple[AddressReport, ...]:
     found += [AddressReport(name=name, address=url) for name, url in context.provider.endpoints().items()]
     if cluster := ClusterOutputs.load(context.paths):
         found.append(AddressReport(name="Kubernetes", address=cluster.api_endpoint))
-    found += [AddressReport(name=s.key.replace("_", "-"), address=s.url) for s in published_services(site)]
+    found += [AddressReport(name=s.key.replace("_", "-"), address=s.url) for s in published(site)]
     if any("registry" in roles for roles in _roles(context)):
         found.append(AddressReport(name="registry", address=f"https://registry.{site.domain}:5000/v2/"))
     return tuple(found)

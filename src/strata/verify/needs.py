@@ -14,11 +14,11 @@ import pytest
 from strata.access.backups import ROLE as BACKUP
 from strata.catalogue.issuer import issuer_url
 from strata.catalogue.needs.database import databases
+from strata.catalogue.needs.hostname import published
 from strata.catalogue.needs.namespace import namespaces
 from strata.catalogue.needs.shared_volume import volumes
 from strata.catalogue.site import issuer
 from strata.inventory.clients import NFS_ROLES
-from strata.inventory.services import published_services
 from strata.models import Site
 from strata.models.gpu_nodes import gpu_nodes
 from strata.models.hypervisors import passthrough
@@ -137,9 +137,7 @@ TENANT_VOLUMES = Need(
     ),
 )
 NAMESPACES = Need("service with a namespace of its own", lambda site: bool(namespaces(site)))
-ROUTES = Need(
-    "published service with a path for checks", lambda site: any(s.health_path for s in published_services(site))
-)
+ROUTES = Need("published service with a path for checks", lambda site: any(s.health_path for s in published(site)))
 SITE_CERTIFICATES = Need(
     "platform.ingress.certificate.source: site", lambda site: site.platform.ingress.certificate.source == "site"
 )

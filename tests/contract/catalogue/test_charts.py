@@ -25,8 +25,9 @@ from strata.platform.releases import PlatformState, Release, releases, service_c
 from strata.site.outputs import ImageOutputs
 from strata.site.paths import REPOSITORY
 from strata_bench.api_server import ApiServer
+from strata_bench.made_up_secrets import MadeUpSecrets
 
-from ...unit.platform.test_values import DIGEST, IMAGES, SITES, Secrets, state_of
+from ...unit.platform.test_values import DIGEST, IMAGES, SITES, state_of
 
 HELM = Path(sys.executable).with_name("helm")
 RECORDED = REPOSITORY / "tests" / "contract" / "charts" / "recorded"
@@ -236,8 +237,8 @@ def test_secrets_come_from_outside_and_change_the_pods(case: Case) -> None:
         return
     assert case.service.secret_name in json.dumps([pod["spec"] for pod in pods(found)])
     secrets = copy.deepcopy(case.state.secrets)
-    assert isinstance(secrets, Secrets)
-    secrets.kept |= {name: f"{value} rotated" for name, value in secrets.kept.items() if name != FINGERPRINT_KEY}
+    assert isinstance(secrets, MadeUpSecrets)
+    secrets.stored |= {name: f"{value} rotated" for name, value in secrets.stored.items() if name != FINGERPRINT_KEY}
     rotated = case.release.values(replace(case.state, secrets=secrets))
     assert list(pods(template(case, rotated))) != list(pods(found))
 

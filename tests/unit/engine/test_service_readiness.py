@@ -11,9 +11,9 @@ import pytest
 import requests
 
 from strata.access.kubectl import Unanswered
+from strata.catalogue.needs.hostname import PublishedService
 from strata.engine import service_readiness
 from strata.errors import UserError
-from strata.inventory.services import PublishedService
 from strata.site.context import SiteContext
 
 SERVICES = (
@@ -85,7 +85,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """A site of two nodes and two services, whose pods are as they shall be."""
     clock = Clock()
     monkeypatch.setattr("strata.retry.time", clock)
-    monkeypatch.setattr(service_readiness, "published_services", lambda _: SERVICES)
+    monkeypatch.setattr(service_readiness, "published", lambda _: SERVICES)
     monkeypatch.setattr(service_readiness, "hosts_with", lambda *_: ("services-1",))
     monkeypatch.setattr(service_readiness, "ingress_nodes", lambda *_: NODES)
     monkeypatch.setattr(service_readiness, "installed", lambda _: (SimpleNamespace(namespace_of=lambda _: "services"),))

@@ -10,12 +10,12 @@ import pytest
 import yaml
 
 from strata.catalogue.needs import Hostname
+from strata.catalogue.needs.hostname import published
 from strata.catalogue.needs.shared_volume import service_volumes
 from strata.catalogue.site import needed
 from strata.inventory import Template
 from strata.inventory.clients import pull_users
 from strata.inventory.role_variables import role_host_variables, role_variables
-from strata.inventory.services import published_services
 from strata.inventory.topology import database_secret, host_networks
 from strata.models import Site, load_site
 from strata.site.hosts import address_of
@@ -109,7 +109,7 @@ def test_names_of_services_lead_to_the_load_balancer(site: Site, outputs: CloudO
     names = {n["name"]: n["address"] for n in variables("base", site, outputs)["base_service_names"]}
     wanted = {need.host(site) for _, need in needed(site, Hostname)}
     assert site.domain in wanted, "the front page has no host name"
-    assert {service.host for service in published_services(site)} == wanted
+    assert {service.host for service in published(site)} == wanted
     for name in wanted:
         assert names[name] == address_of("load_balancer", site, outputs)
     assert variables("kube_control_plane", site, outputs)["kube_control_plane_names"] == [
@@ -174,7 +174,7 @@ def test_kine_asks_the_database_at_its_address_when_it_is_elsewhere(tmp_path: Pa
 
 def test_a_site_without_platform_publishes_nothing(tmp_path: Path) -> None:
     site = machines_site(tmp_path, [{"name": "balancer-1", "address": "2001:db8::1", "roles": ["load_balancer"]}])
-    assert published_services(site) == ()
+    assert published(site) == ()
     assert variables("load_balancer", site, None)["load_balancer_backends"] == []
     assert host_networks(site) == ["2001:db8::1/128"]
 

@@ -11,8 +11,8 @@ import yaml
 from strata.catalogue.needs.hostname import published
 from strata.inventory.build import build_inventory
 from strata.models import Site, load_site
-from strata.models.checks.finding import hosts
 from strata.models.checks.host_names import check, kolla_groups
+from strata.models.checks.hosts import hosts
 from strata.models.checks.kubespray import groups
 from strata.models.types import DNS_LABEL_PATTERN
 from strata.models.yaml_events import KeyPath, dotted

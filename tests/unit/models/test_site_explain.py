@@ -44,6 +44,24 @@ def test_unit_and_choices() -> None:
     assert "lab" in explain(LAB, "cloud.deployment").choices
 
 
+@pytest.mark.parametrize(
+    ("key", "name"),
+    [
+        ("hosts.firewall", "true or false"),
+        ("cloud.images[0].id", "UUID"),
+        ("cloud.networks.platform.gateway", "address"),
+        ("cluster.pod_network", "network"),
+        ("platform.services.prometheus_server", "PrometheusServer"),
+    ],
+)
+def test_types_have_their_names(key: str, name: str) -> None:
+    assert explain(LAB, key).type == name
+
+
+def test_a_switch_is_shown_as_yaml_writes_it() -> None:
+    assert "hosts.firewall = true\n" in explain(LAB, "hosts.firewall").text()
+
+
 def test_a_section_lists_its_keys() -> None:
     assert set(explain(LAB, "cluster").keys) >= {"name", "datastore", "pod_network"}
 

@@ -17,19 +17,20 @@ from strata.platform.releases import PlatformState
 from strata.platform.secrets import secret_manifests
 from strata.site.outputs import ImageOutputs
 from strata.site.secrets import Certificate, pki
+from strata_bench.made_up_secrets import MadeUpSecrets
 
-from .test_values import IMAGES, SITES, Secrets, outputs
+from .test_values import IMAGES, SITES, outputs
 
 KEY = ("traefik", "site-certificate")
 
 
-class Store(Secrets):
+class Store(MadeUpSecrets):
     """A store with one CA; a certificate is issued again after a renewal."""
 
     def __init__(self, **provided: str) -> None:
         super().__init__()
         self.authority, self.key = pki.create_authority("hall")
-        self.kept |= provided
+        self.stored |= provided
         self.issued: Certificate | None = None
 
     def certificate(self, name: str, dns_names: Sequence[str] = ()) -> Certificate:

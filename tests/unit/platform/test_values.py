@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,8 +22,8 @@ from strata.platform import cluster_base, releases, storage_class, tenant
 from strata.platform.tenant import memory
 from strata.site.outputs import CloudOutputs, ImageOutputs, InstanceOutput
 from strata.site.paths import REPOSITORY
-from strata.site.secrets import Certificate
 from strata.toolchain import load_versions
+from strata_bench.made_up_secrets import MadeUpSecrets
 
 SITES = {file.parent.name: file for file in sorted((REPOSITORY / "inventories").glob("*/site.yaml"))}
 CLUSTER_SITES = [name for name, file in SITES.items() if load_site(file).cluster is not None]
@@ -41,29 +40,6 @@ IMAGES = ImageOutputs(
         )
     }
 )
-CA = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
-
-
-class Secrets:
-    """A store that makes up what it is asked for."""
-
-    def __init__(self) -> None:
-        self.kept: dict[str, str] = {}
-
-    @property
-    def ca(self) -> str:
-        return CA
-
-    def get(self, name: str, make: Callable[[], str] | None = None) -> str:
-        if name not in self.kept:
-            self.kept[name] = make() if make else f"generated-{name}"
-        return self.kept[name]
-
-    def peek(self, name: str) -> str | None:
-        return self.kept.get(name)
-
-    def certificate(self, name: str, dns_names: Sequence[str] = ()) -> Certificate:
-        return Certificate(f"certificate {name} of {', '.join(dns_names)}", self.get(f"key of {name}"), self.ca)
 
 
 def outputs(site: Site) -> CloudOutputs | None:
@@ -80,7 +56,7 @@ def outputs(site: Site) -> CloudOutputs | None:
 def state_of(file: Path) -> releases.PlatformState:
     """A site as if all its instances ran and all its images were pushed."""
     site = load_site(file)
-    return releases.PlatformState(site, file, outputs(site), IMAGES, Secrets())
+    return releases.PlatformState(site, file, outputs(site), IMAGES, MadeUpSecrets())
 
 
 def merged(chart: str, values: dict[str, Any]) -> dict[str, Any]:
@@ -155,22 +131,22 @@ def test_cards_outside_the_quota_are_forbidden() -> None:
 def test_no_secret_is_in_the_values() -> None:
     state = state_of(SITES["lab"])
     made = [release.values(state) for release in releases.releases(state.site)]
-    assert isinstance(state.secrets, Secrets)
-    assert state.secrets.kept
+    assert isinstance(state.secrets, MadeUpSecrets)
+    assert state.secrets.stored
     texts = json.dumps(made)
-    assert not [name for name, value in state.secrets.kept.items() if json.dumps(value)[1:-1] in texts]
+    assert not [name for name, value in state.secrets.stored.items() if json.dumps(value)[1:-1] in texts]
 
 
 def test_a_changed_secret_changes_the_pods() -> None:
     state = state_of(SITES["lab"])
-    assert isinstance(state.secrets, Secrets)
+    assert isinstance(state.secrets, MadeUpSecrets)
     with_secrets = 0
     for release in releases.releases(state.site):
         before = release.values(state)
         if releases.FINGERPRINT_ANNOTATION in before.get("podAnnotations", {}):
             with_secrets += 1
-            for name in state.secrets.kept.keys() - {FINGERPRINT_KEY}:
-                state.secrets.kept[name] += " rotated"
+            for name in state.secrets.stored.keys() - {FINGERPRINT_KEY}:
+                state.secrets.stored[name] += " rotated"
             assert release.values(state)["podAnnotations"] != before["podAnnotations"]
     assert with_secrets
 

@@ -17,7 +17,7 @@ def explain(
     key: Annotated[str, typer.Argument(metavar="KEY.PATH", help="Key path, for example cloud.flavors.0.memory.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Show a key's value, where it is set, its meaning, and what uses it."""
+    """Show a key's value, where it is set, and its meaning."""
     explanation = explain_key(site_file(site), key)
     if as_json:
         print_json(explanation.model_dump(mode="json"))

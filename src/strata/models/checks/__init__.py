@@ -25,10 +25,8 @@ from strata.models.checks import (
     virtual_address,
     volumes,
 )
-from strata.models.checks.finding import Finding
+from strata.models.finding import Finding
 from strata.models.site import Site
-
-__all__ = ["Finding", "cross_check"]
 
 
 def cross_check(site: Site, directory: Path) -> list[Finding]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from strata.catalogue.needs.base import INSTANCES, MACHINES
 from strata.models.accelerators import CATALOGUE
-from strata.models.checks.finding import INSTANCES, MACHINES, Finding
 from strata.models.cloud import Cloud
-from strata.models.finding import duplicates
+from strata.models.finding import Finding, duplicates
 from strata.models.gpu_nodes import gpu_nodes, offered
 from strata.models.hypervisors import passthrough
 from strata.models.site import Site

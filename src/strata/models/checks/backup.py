@@ -7,8 +7,8 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from strata.catalogue.backup_items import ACCESS_KEY, PASSWORD, SECRET_KEY, backup_items
-from strata.models.checks.finding import Finding, Host, hosts
-from strata.models.finding import duplicates
+from strata.models.checks.hosts import Host, hosts
+from strata.models.finding import Finding, duplicates
 from strata.models.site import Site
 from strata.models.types import is_address
 from strata.models.yaml_events import KeyPath

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from strata.models.checks.finding import Finding
 from strata.models.cloud import Cloud
 from strata.models.compute import Flavor
+from strata.models.finding import Finding
 from strata.models.site import Site
 from strata.models.types import Size
 from strata.models.yaml_events import KeyPath

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from strata.models.checks.finding import INSTANCES, Finding
+from strata.catalogue.needs.base import INSTANCES
 from strata.models.compute import Image
+from strata.models.finding import Finding
 from strata.models.gpu_nodes import gpu_nodes
 from strata.models.site import Site
 

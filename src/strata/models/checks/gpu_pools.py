@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from strata.catalogue.needs.base import INSTANCES, MACHINES
 from strata.models.accelerators import Accelerator
-from strata.models.checks.finding import INSTANCES, MACHINES, Finding
 from strata.models.cluster import GpuPool
-from strata.models.finding import duplicates
+from strata.models.finding import Finding, duplicates
 from strata.models.gpu_nodes import DEFAULT_POOL, gpu_nodes
 from strata.models.problems import suggestion
 from strata.models.site import Site

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 
 from strata.catalogue.needs.hostname import API_HOSTNAME, published
 from strata.models.checks import kolla, kubespray
-from strata.models.checks.finding import Finding, hosts
+from strata.models.checks.hosts import hosts
+from strata.models.finding import Finding
 from strata.models.site import Site
 from strata.models.yaml_events import KeyPath, dotted
 from strata.roles import KUBERNETES_ROLES, NODES, roles

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from ipaddress import IPv4Network, IPv6Network
 
-from strata.models.checks.finding import MACHINES, Finding
-from strata.models.finding import duplicates
+from strata.catalogue.needs.base import MACHINES
+from strata.models.finding import Finding, duplicates
 from strata.models.kolla import Kolla
 from strata.models.site import Site
 from strata.models.yaml_events import KeyPath, dotted

@@ -6,8 +6,8 @@ import functools
 import json
 from collections.abc import Iterable, Iterator, Mapping
 
-from strata.models.checks.finding import Finding, hosts
-from strata.models.finding import duplicates
+from strata.models.checks.hosts import hosts
+from strata.models.finding import Finding, duplicates
 from strata.models.kubespray import STRATA_SETS
 from strata.models.site import Site
 from strata.models.yaml_events import KeyPath

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from strata.catalogue.needs.base import INSTANCES, MACHINES
 from strata.catalogue.needs.hostname import INGRESS_NAMESPACE, published
 from strata.catalogue.needs.metrics import MONITORING_NAMESPACE
 from strata.catalogue.needs.shared_volume import service_volumes
-from strata.models.checks.finding import INSTANCES, MACHINES, Finding, hosts
-from strata.models.finding import duplicates
+from strata.models.checks.hosts import hosts
+from strata.models.finding import Finding, duplicates
 from strata.models.problems import suggestion
 from strata.models.site import Site
 from strata.models.yaml_events import KeyPath

@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
-from strata.models.checks.finding import INSTANCES, MACHINES, Finding, hosts
+from strata.catalogue.needs.base import INSTANCES, MACHINES
+from strata.models.checks.hosts import hosts
+from strata.models.finding import Finding
 from strata.models.site import Site
 from strata.models.yaml_events import KeyPath, dotted
 

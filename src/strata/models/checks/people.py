@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from strata.models.checks.finding import Finding
+from strata.models.finding import Finding
 from strata.models.platform import Person
 from strata.models.site import Site
 from strata.models.yaml_events import KeyPath

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from strata.catalogue.backup_items import backup_items
+from strata.catalogue.needs.base import INSTANCES, MACHINES
 from strata.catalogue.needs.database import databases
-from strata.models.checks.finding import INSTANCES, MACHINES, Finding, Host, hosts
+from strata.models.checks.hosts import Host, hosts
 from strata.models.cluster import Cluster
+from strata.models.finding import Finding
 from strata.models.site import Site
 from strata.models.yaml_events import KeyPath
 from strata.roles import Role, Section, roles

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from strata.catalogue.needs.base import role_findings
 from strata.catalogue.site import installed, issuers
-from strata.models.checks.finding import Finding
 from strata.models.files import is_file
+from strata.models.finding import Finding
 from strata.models.site import Site
 from strata.models.yaml_events import KeyPath
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from strata.catalogue.needs.base import INSTANCES, MACHINES
 from strata.models.accelerators import NVIDIA_RESOURCE
-from strata.models.checks.finding import INSTANCES, MACHINES, Finding, hosts
-from strata.models.finding import duplicates
+from strata.models.checks.hosts import hosts
+from strata.models.finding import Finding, duplicates
 from strata.models.problems import suggestion
 from strata.models.site import Site
 from strata.models.slurm_nodes import ROLE, partition_hosts, slurm_nodes

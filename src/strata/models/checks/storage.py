@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from strata.catalogue.needs.shared_volume import service_volumes
-from strata.models.checks.finding import Finding
+from strata.models.finding import Finding
 from strata.models.hosts import export_id
 from strata.models.problems import suggestion
 from strata.models.site import Site

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from strata.models.checks.finding import INSTANCES, MACHINES, Finding, Host, hosts
+from strata.catalogue.needs.base import INSTANCES, MACHINES
+from strata.models.checks.hosts import Host, hosts
 from strata.models.cloud import Cloud
 from strata.models.compute import Instance
+from strata.models.finding import Finding
 from strata.models.hosts import LoadBalancer
 from strata.models.site import Site
 from strata.models.types import IPAddress

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from strata.models.checks.finding import INSTANCES, Finding
+from strata.catalogue.needs.base import INSTANCES
 from strata.models.cloud import Cloud
-from strata.models.finding import duplicates
+from strata.models.finding import Finding, duplicates
 from strata.models.site import Site
 from strata.models.yaml_events import KeyPath
 

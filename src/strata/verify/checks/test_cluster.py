@@ -16,7 +16,7 @@ from strata.cloud.flavor_cards import flavor_cards
 from strata.inventory.clients import pod_services
 from strata.inventory.kubernetes import endpoint, registry_name
 from strata.inventory.ports import DATASTORE, INGRESS
-from strata.inventory.services import service_names
+from strata.inventory.topology import service_names
 from strata.models import Site
 from strata.models.gpu_nodes import KIND_LABEL, node_labels, pool_of
 from strata.models.gpu_nodes import gpu_nodes as accelerators_of_nodes

@@ -24,8 +24,7 @@ from strata.access.ssh import forwarded_port
 from strata.catalogue.needs.database import KINE_DATABASE, databases
 from strata.inventory.clients import NFS_ROLES, NODES, NODES_SECRET, OPERATOR, OPERATOR_SECRET, SERVICE_ROLES
 from strata.inventory.ports import DATASTORE, POSTGRESQL, REGISTRY, REGISTRY_PUSH
-from strata.inventory.services import service_names
-from strata.inventory.topology import database_secret
+from strata.inventory.topology import database_secret, service_names
 from strata.models import Site
 from strata.models.hosts import NfsExport
 from strata.models.hypervisors import passthrough

@@ -12,8 +12,7 @@ import pytest
 import requests
 
 from strata.access.https import load_balancer_address, trusted_authorities
-from strata.catalogue.needs.hostname import INGRESS_CLASS, INGRESS_NAMESPACE
-from strata.inventory.services import PublishedService, published_services
+from strata.catalogue.needs.hostname import INGRESS_CLASS, INGRESS_NAMESPACE, PublishedService, published
 from strata.site.context import SiteContext
 from strata.site.hosts import ingress_nodes
 from strata.verify.needs import CLUSTER, ROUTES, SEVERAL_CONTROLLERS, needs, role
@@ -32,7 +31,7 @@ def address(context: SiteContext) -> str:
 @pytest.fixture(scope="module")
 def service(context: SiteContext) -> PublishedService:
     """A service that routes can lead to."""
-    return next(s for s in published_services(context.site) if s.health_path)
+    return next(s for s in published(context.site) if s.health_path)
 
 
 @pytest.fixture

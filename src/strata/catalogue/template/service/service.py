@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -16,7 +16,6 @@ from strata.models.types import Count, DnsLabel
 class ExampleService(Model):
     """Notes that the members of a tenant share, at https://<hostname>.<domain>/v1/notes."""
 
-    layer: ClassVar[str] = "platform"
     hostname: Annotated[DnsLabel, Field(description="Name below the site's domain.")] = "example-service"
     replicas: Annotated[Count, Unit("pods"), Field(description="Number of pods.")] = 1
 

@@ -1,4 +1,4 @@
-"""What the checks share: findings, and the hosts of a site."""
+"""The hosts of a site with their keys, for the checks."""
 
 from __future__ import annotations
 
@@ -6,11 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from strata.catalogue.needs.base import INSTANCES, MACHINES
-from strata.models.finding import Finding
 from strata.models.site import Site
 from strata.models.yaml_events import KeyPath
-
-__all__ = ["INSTANCES", "MACHINES", "Finding", "Host", "hosts"]
 
 
 @dataclass(frozen=True)
