@@ -174,7 +174,10 @@ class Role(RoleModel):
         Field(description="Command on the host that prints a line for each problem; status shows them."),
     ] = None
     verified_by: Annotated[
-        tuple[str, ...], Field(description="Checks of `strata verify` that exercise it (src/strata/verify/checks).")
+        tuple[str, ...],
+        Field(
+            description="Checks of `strata verify` that exercise it, in src/strata/verify/checks or its own checks/."
+        ),
     ] = ()
 
     @property

@@ -11,9 +11,9 @@ import yaml
 from strata.errors import UserError
 from strata.models.hosts import Hosts
 from strata.roles import DIRECTORY, FILE, Role, assignable_roles, roles, roles_of
-from strata.site.paths import REPOSITORY
+from strata.verify.plugin import CHECKS as CHECKS_OF_ALL
 
-CHECKS = REPOSITORY / "src" / "strata" / "verify" / "checks"
+CHECKS = [*CHECKS_OF_ALL.glob("test_*.py"), *DIRECTORY.glob("*/checks/test_*.py")]
 
 
 def write(directory: Path, name: str, text: str) -> None:
@@ -33,7 +33,7 @@ def test_every_folder_is_a_role() -> None:
 @pytest.mark.parametrize("name", roles())
 def test_what_a_role_names_is_there(name: str) -> None:
     role = roles()[name]
-    known = set(re.findall(r"^def test_(\w+)", "".join(f.read_text() for f in CHECKS.glob("test_*.py")), re.MULTILINE))
+    known = set(re.findall(r"^def test_(\w+)", "".join(file.read_text() for file in CHECKS), re.MULTILINE))
     assert role.verified_by
     assert set(role.verified_by) <= known
     assert role.needs.section is None or role.needs.section.key in Hosts.model_fields

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from strata_roles.data_transfer.settings import DataTransfer
+
 from strata.inventory.topology import secret
 from strata.models import Site
 from strata.site.outputs import CloudOutputs
@@ -9,7 +11,7 @@ from strata.site.outputs import CloudOutputs
 
 def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:  # noqa: ARG001  # one signature for all roles
     """Folder, group and the secret of aria2; nothing for a site without the section."""
-    settings = site.hosts.data_transfer
+    settings = site.hosts.section(DataTransfer)
     if settings is None:
         return {}
     found: dict[str, object] = {

@@ -32,7 +32,7 @@ class Subject:
 
 
 def subjects(repository: Path = REPOSITORY) -> dict[str, Subject]:
-    """The subjects by name: those of the file, and each folder with tests, with the sources of the same name."""
+    """The subjects by name: those of the file, and each folder, service and role with tests."""
     found: dict[str, Subject] = {}
     for parent in ("tests/unit", "tests/contract"):
         for folder in sorted(path for path in (repository / parent).iterdir() if any(path.glob("test_*.py"))):
@@ -43,6 +43,11 @@ def subjects(repository: Path = REPOSITORY) -> dict[str, Subject]:
         if (folder / "tests").is_dir():
             own = Subject((f"services/{folder.name}/tests",), (f"services/{folder.name}", f"helm/{folder.name}"))
             found[folder.name] = own
+    for folder in sorted((repository / "ansible" / "roles").glob("*/tests")):
+        role = folder.parent.name
+        before = found.get(role, Subject((), ()))
+        own = Subject((f"ansible/roles/{role}/tests",), (f"ansible/roles/{role}",))
+        found[role] = Subject((*before.tests, *own.tests), tuple(dict.fromkeys((*before.sources, *own.sources))))
     written: Mapping[str, Mapping[str, list[str]]] = yaml.safe_load((repository / FILE).read_text(encoding="utf-8"))
     for name, entry in written.items():
         before = found.get(name, Subject((), ()))

@@ -27,7 +27,7 @@ from strata.site.paths import REPOSITORY
 
 _CODE = ("src/strata/site/secrets", "versions.yaml", "ansible.cfg")
 """Sources of every playbook."""
-_IGNORED = frozenset({"__pycache__", "molecule", "tests"})
+_IGNORED = frozenset({"__pycache__", "checks", "molecule", "tests"})
 
 
 def reason_to_run(context: SiteContext, playbook: str) -> str | None:

@@ -2,26 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
-from functools import cache
-from types import ModuleType
-
 from strata.models import Site
-from strata.roles import DIRECTORY
+from strata.role_modules import role_module
 from strata.site.outputs import CloudOutputs
 
-FILE = "inventory.py"
-
-
-@cache
-def _module(role: str) -> ModuleType | None:
-    file = DIRECTORY / role / FILE
-    spec = importlib.util.spec_from_file_location(f"strata.inventory.role_{role}", file)
-    if spec is None or spec.loader is None or not file.exists():
-        return None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+MODULE = "inventory"
 
 
 def role_variables(role: str, site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
@@ -32,7 +17,7 @@ def role_variables(role: str, site: Site, outputs: CloudOutputs | None) -> dict[
         site: the model.
         outputs: addresses of the instances; None before the cloud layer ran.
     """
-    module = _module(role)
+    module = role_module(role, MODULE)
     found: dict[str, object] = {} if module is None else module.variables(site, outputs)
     return found
 
@@ -45,6 +30,6 @@ def role_host_variables(role: str, site: Site, host: str) -> dict[str, object]:
         site: the model.
         host: its name.
     """
-    function = getattr(_module(role), "host_variables", None)
+    function = getattr(role_module(role, MODULE), "host_variables", None)
     found: dict[str, object] = {} if function is None else function(site, host)
     return found

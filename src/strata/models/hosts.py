@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import Field, StrictBool, model_validator
+from pydantic import Field, StrictBool, create_model, model_validator
 from pydantic_core import PydanticCustomError
 
 from strata.models.accelerator_kinds import AcceleratorCounts
@@ -30,12 +30,14 @@ from strata.models.types import (
     SiteFile,
     Size,
 )
-from strata.roles import assignable_roles
+from strata.role_modules import role_module
+from strata.roles import assignable_roles, roles
 
 if TYPE_CHECKING:
     Role = str
 else:  # the roles of this checkout
     Role = Literal[assignable_roles()]
+SettingsT = TypeVar("SettingsT", bound=Model)
 SYSTEM_USERS = frozenset({"root", "daemon", "bin", "sys", "nobody", "postgres", "kine", "sshd", "statd", "haproxy"})
 """Accounts that are not a person's; root is how Strata itself comes in."""
 OWN_SETTINGS = frozenset(
@@ -231,38 +233,6 @@ class Backup(Model):
     ] = None
 
 
-class DataTransfer(Model):
-    """Downloads of data sets on the site's transfer nodes, with aria2."""
-
-    path: Annotated[AbsolutePath, Field(description="Folder of the downloads, or mount point of the export.")] = Path(
-        "/srv/data-transfer"
-    )
-    export: Annotated[
-        DnsLabel | None,
-        Field(
-            description="NFS export of the site with `tenants: true`; downloads go to the tenant's folder in it. "
-            "Default: a folder of the transfer node itself."
-        ),
-    ] = None
-    tenant: Annotated[
-        DnsLabel | None,
-        Field(
-            description="Tenant whose group_id may read and queue downloads, besides the operators. Required "
-            "with `export`. Default: only the operators."
-        ),
-    ] = None
-
-    @model_validator(mode="after")
-    def _export_of_a_tenant(self) -> Self:
-        if self.export is not None and self.tenant is None:
-            raise PydanticCustomError(
-                "export_tenant",
-                "needs a tenant, whose folder in the export takes the downloads",
-                {"key": "export", "fix": "add tenant: <name>"},
-            )
-        return self
-
-
 class Operator(Model):
     """A person who logs in to the site's hosts, with SSH keys only."""
 
@@ -284,7 +254,7 @@ class Operator(Model):
         return self
 
 
-class Hosts(Model):
+class HostsSection(Model):
     """Hosts and their services."""
 
     machines: Annotated[tuple[Machine, ...], Field(description="Hosts that are not instances of the cloud.")] = ()
@@ -315,9 +285,6 @@ class Hosts(Model):
     )
     registry: Annotated[Registry, Field(description="Access to the registry, besides that of the nodes.")] = Registry()
     backup: Annotated[Backup | None, Field(description="Daily backups; needs hosts with the role backup.")] = None
-    data_transfer: Annotated[
-        DataTransfer | None, Field(description="Downloads; needs hosts with the role data_transfer.")
-    ] = None
     ssh_user: Annotated[
         LoginName,
         Field(description="Login name on all hosts; a user other than root needs sudo without a password."),
@@ -329,3 +296,25 @@ class Hosts(Model):
             "others then accept SSH only from this host."
         ),
     ] = None
+
+    def section(self, settings: type[SettingsT]) -> SettingsT | None:
+        """The section of a role that describes it in its settings.py; None if site.yaml has none."""
+        values = (getattr(self, key) for key in type(self).model_fields)
+        return next((value for value in values if isinstance(value, settings)), None)
+
+
+def _hosts_model() -> type[HostsSection]:
+    """The section with those of roles that describe them in their folder."""
+    fields: dict[str, Any] = {}
+    for name, role in roles().items():
+        module = role_module(name, "settings")
+        if module is not None and role.needs.section is not None:
+            description = (module.SECTION.__doc__ or "").strip().splitlines()[0]
+            fields[role.needs.section.key] = (Annotated[module.SECTION | None, Field(description=description)], None)
+    return create_model("Hosts", __base__=HostsSection, __doc__=HostsSection.__doc__, **fields)
+
+
+if TYPE_CHECKING:
+    Hosts = HostsSection
+else:
+    Hosts = _hosts_model()

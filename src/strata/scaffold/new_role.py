@@ -40,7 +40,12 @@ def new_role(name: str, directory: Path = DIRECTORY) -> Path:
         raise UserError(f"role folder {target} exists already", fix="another name, or remove it")
     taken = {port.port for role in roles(directory).values() for port in role.ports}
     free = next(port for port in range(FIRST_PORT, 65536) if port not in taken)
-    words = {EXAMPLE: name, EXAMPLE.replace("_", "-"): name.replace("_", "-"), str(FIRST_PORT): str(free)}
+    words = {
+        EXAMPLE: name,
+        _class_name(EXAMPLE): _class_name(name),
+        EXAMPLE.replace("_", "-"): name.replace("_", "-"),
+        str(FIRST_PORT): str(free),
+    }
     for file in sorted(TEMPLATE.rglob("*")):
         if file.is_file() and "__pycache__" not in file.parts:
             written = target / _replaced(str(file.relative_to(TEMPLATE)), words)
@@ -49,6 +54,10 @@ def new_role(name: str, directory: Path = DIRECTORY) -> Path:
             shutil.copymode(file, written)
     roles.cache_clear()
     return target
+
+
+def _class_name(role: str) -> str:
+    return "".join(part.capitalize() for part in role.split("_"))
 
 
 def _replaced(text: str, words: dict[str, str]) -> str:

@@ -23,6 +23,8 @@ from strata.access.route import ROOT, route
 from strata.access.ssh import host_addresses
 from strata.access.users import Account, add_user, remove_user
 from strata.models import Site, find_site
+from strata.role_modules import checks_folder
+from strata.roles import roles
 from strata.site.context import SiteContext
 from strata.site.outputs import CloudOutputs, ImageOutputs
 from strata.site.paths import SitePaths
@@ -292,8 +294,9 @@ CHECKS = Path(__file__).parent / "checks"
 
 
 def check_paths(site: Site) -> list[Path]:
-    """The checks of the platform, and those of the site's services."""
+    """The checks of the platform, of all roles, and of the site's services."""
     from strata.catalogue.site import installed
 
-    own = (service.folder / "checks" for service in installed(site))
+    of_roles = (checks_folder(role) for role in roles())
+    own = (*of_roles, *(service.folder / "checks" for service in installed(site)))
     return [CHECKS, *(path for path in own if path.is_dir())]

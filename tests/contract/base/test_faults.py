@@ -19,10 +19,9 @@ import pytest
 from strata.access.podman import podman
 from strata.progress import Silent
 from strata.site.paths import REPOSITORY
+from strata_bench.local_playbook import run_locally
 from strata_lab.controller import BOOT
 from strata_lab.images import ensure_node_image
-
-from ..local_playbook import run_locally
 
 VARIABLES = {
     "strata_domain": "faults.example.org",

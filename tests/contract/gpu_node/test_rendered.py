@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from strata.roles import DIRECTORY
-
-from ..local_playbook import run_locally
+from strata_bench.local_playbook import run_locally
 
 ROLES = ("gpu_node", "kubernetes_common")
 CRI = "io.containerd.grpc.v1.cri"

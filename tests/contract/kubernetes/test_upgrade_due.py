@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from strata.site.paths import REPOSITORY
-
-from ..local_playbook import run_locally
+from strata_bench.local_playbook import run_locally
 
 NODE = "worker-1"
 VARIABLES = REPOSITORY / "ansible" / "roles" / "kubernetes_common" / "vars" / "main.yml"

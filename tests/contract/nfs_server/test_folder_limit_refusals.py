@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ..local_playbook import run_locally
+from strata_bench.local_playbook import run_locally
 
 TASKS = [{"include_role": {"name": "nfs_server", "tasks_from": "preflight"}}]
 PLAY = {"hosts": "all", "gather_facts": False, "tasks": TASKS}

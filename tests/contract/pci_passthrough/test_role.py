@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from ..local_playbook import run_locally
+from strata_bench.local_playbook import run_locally
+
 from .sysfs import build
 
 CARD = {"kind": "rtx2080ti", "id": "10de:1e07", "count": 1}

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ..local_playbook import run_locally
+from strata_bench.local_playbook import run_locally
 
 pytestmark = pytest.mark.nightly
 

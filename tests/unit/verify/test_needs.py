@@ -46,8 +46,10 @@ def applies(check: Any, module: Any, site: Any) -> bool:
 
 
 def checks_of(area: str, name: str) -> set[str]:
-    """The checks of an area that run on a site."""
-    module = importlib.import_module(f"strata.verify.checks.test_{area}")
+    """The checks of an area, or of a role's folder, that run on a site."""
+    role, _, own = area.rpartition("/")
+    package = f"strata_roles.{role}.checks" if role else "strata.verify.checks"
+    module = importlib.import_module(f"{package}.test_{own}")
     site = load_site(find_site(name))
     return {
         key.removeprefix("test_")
@@ -70,7 +72,7 @@ def test_every_cluster_is_checked(name: str) -> None:
         ("tacc", "cloud", {"hypervisors_are_up", "one_card_too_many_is_refused", "aggregates_keep_kinds_apart"}),
         ("nautilus", "cluster", {"gpu_pod_sees_its_cards", "allocatable_cards_are_novas", "tenant_quota_refuses"}),
         ("cnaf", "cluster", {"gpu_pod_sees_its_cards", "cpu_pod_sees_no_card"}),
-        ("csc", "slurm", {"slurm_runs_jobs_on_every_node"}),
+        ("csc", "slurm_controller/slurm", {"slurm_runs_jobs_on_every_node"}),
         ("metal", "cluster", {"datastore_is_postgresql", "pods_reach_hosts_only_for_services"}),
     ],
 )
@@ -86,7 +88,7 @@ def test_what_a_site_declares_is_checked(name: str, area: str, runs: set[str]) -
         ("tacc", "cluster", {"datastore_is_postgresql", "pods_reach_hosts_only_for_services"}),
         ("metal", "cloud", {"api_lists_its_versions", "instances_answer_on_ssh"}),
         ("metal", "cluster", {"gpu_pod_sees_its_cards", "gpu_nodes_are_marked", "tenant_quota_refuses"}),
-        ("lab", "slurm", {"slurm_runs_jobs_on_every_node"}),
+        ("lab", "slurm_controller/slurm", {"slurm_runs_jobs_on_every_node"}),
     ],
 )
 def test_what_a_site_does_not_declare_is_skipped(name: str, area: str, skipped: set[str]) -> None:

@@ -13,10 +13,11 @@ from strata.scaffold import new_role as scaffold
 def new_role(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the role, for example mail_relay.")],
 ) -> None:
-    """Create a working role in ansible/roles/NAME: service, unit, variables from the site, molecule scenario."""
+    """Create a working role in ansible/roles/NAME: service, section of site.yaml, variables, checks, tests."""
     folder = scaffold.new_role(name)
     Console().print(
-        f"wrote {folder}; next: edit it, then `python -m strata.models.generate`, and add {name} to a host's roles",
+        f"wrote {folder}; next: edit it, then `python -m strata.models.generate`; add {name} to a host's roles and "
+        f"`{name}: {{}}` below hosts",
         markup=False,
         highlight=False,
         soft_wrap=True,

@@ -6,9 +6,8 @@ from pathlib import Path
 
 from strata.models.checks import (
     accelerators,
-    backup,
+    assigned_roles,
     capacity,
-    data_transfer,
     gpu_images,
     gpu_pools,
     host_names,
@@ -17,9 +16,7 @@ from strata.models.checks import (
     names,
     networks,
     people,
-    roles,
     services,
-    slurm,
     state,
     storage,
     virtual_address,
@@ -27,6 +24,8 @@ from strata.models.checks import (
 )
 from strata.models.finding import Finding
 from strata.models.site import Site
+from strata.role_modules import role_module
+from strata.roles import roles
 
 
 def cross_check(site: Site, directory: Path) -> list[Finding]:
@@ -48,15 +47,15 @@ def cross_check(site: Site, directory: Path) -> list[Finding]:
         capacity,
         kolla,
         kubespray,
-        roles,
+        assigned_roles,
         virtual_address,
         volumes,
-        slurm,
         state,
         storage,
-        data_transfer,
-        backup,
     )
     for module in own:
         findings += module.check(site)
+    for role in roles():
+        if (of_role := role_module(role, "site_checks")) is not None:
+            findings += of_role.check(site)
     return findings + list(services.check(site, directory))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from strata_roles.data_transfer.settings import DataTransfer
+
 from strata.models.finding import Finding
 from strata.models.problems import suggestion
 from strata.models.site import Site
@@ -16,7 +18,7 @@ TENANTS: KeyPath = ("platform", "tenants")
 
 def check(site: Site) -> Iterator[Finding]:
     """The tenant exists and has a group, the export has a folder for it."""
-    settings = site.hosts.data_transfer
+    settings = site.hosts.section(DataTransfer)
     if settings is None:
         return
     if settings.tenant is not None:

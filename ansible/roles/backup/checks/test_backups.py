@@ -6,12 +6,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from strata.access.backups import ARCHIVE, PROGRAM, ROLE, UNIT, archive_hosts, snapshots
-from strata.access.postgresql_restore import ITEM
+from strata.access.backups import PROGRAM, ROLE, UNIT, snapshots
 from strata.catalogue.backup_items import backup_items
 from strata.site.context import SiteContext
 from strata.site.hosts import hosts_with
-from strata.verify.needs import ARCHIVED_POSTGRESQL, BACKUPS, needs
+from strata.verify.needs import BACKUPS, needs
 from strata.verify.waiting import settled
 
 if TYPE_CHECKING:
@@ -25,11 +24,11 @@ def wait_for_run(connection: Host) -> None:
 
 
 @needs(BACKUPS)
-def test_backups_are_recent(context: SiteContext, host: Callable[[str], Host]) -> None:
+def test_backups_are_recent(context: SiteContext, site_host: Callable[[str], Host]) -> None:
     """Each export and database has a recent backup or waits for its first, and its last snapshot can be restored."""
     found = hosts_with(ROLE, context.site, context.cloud_outputs)
     for machine in found:
-        connection = host(machine.name)
+        connection = site_host(machine.name)
         assert connection.service("strata-backup.timer").is_running, machine.name
         wait_for_run(connection)
         # it gives the repository seconds to open, which a busy store may not do at once
@@ -37,24 +36,9 @@ def test_backups_are_recent(context: SiteContext, host: Callable[[str], Host]) -
         assert settled(problems, lambda found: not found.strip()).strip() == "", machine.name
     known = snapshots(context)
     for machine in found:
-        connection = host(machine.name)
+        connection = site_host(machine.name)
         for item in backup_items(context.site, machine.roles):
             if any(one["item"] == item and one["host"] == machine.name for one in known):
                 target = "/nowhere" if item.startswith("export/") else "strata_verify"
                 command = f"{PROGRAM} restore --snapshot latest --what {item} --target {target} --dry-run"
                 assert "would restore" in connection.check_output(command)
-
-
-@needs(ARCHIVED_POSTGRESQL)
-def test_postgresql_is_archived(context: SiteContext, host: Callable[[str], Host]) -> None:
-    """The PostgreSQL primary archives WAL now, its backups are recent, and the last can be restored."""
-    servers = archive_hosts(context)
-    roles = {machine.name: host(machine.name).check_output(f"{ARCHIVE.path} role").strip() for machine in servers}
-    primaries = [name for name, role in roles.items() if role == "primary"]
-    assert len(primaries) == 1, roles
-    connection = host(primaries[0])
-    assert connection.service("strata-pgbackrest.timer").is_running
-    assert connection.check_output(f"{ARCHIVE.path} problems").strip() == ""
-    connection.check_output("runuser -u postgres -- pgbackrest --stanza=postgresql check")
-    if any(one["item"] == ITEM for one in snapshots(context)):
-        assert "would restore" in connection.check_output(f"{ARCHIVE.path} restore --dry-run")

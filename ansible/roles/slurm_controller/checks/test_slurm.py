@@ -35,9 +35,9 @@ def controller(site: Site, request: pytest.FixtureRequest) -> SiteHost:
     return hosts_with("slurm_controller", site, outputs)[0]
 
 
-def test_slurm_runs_jobs_on_every_node(site: Site, controller: SiteHost, host: Callable[[str], Host]) -> None:
+def test_slurm_runs_jobs_on_every_node(site: Site, controller: SiteHost, site_host: Callable[[str], Host]) -> None:
     """Every Slurm node runs a job of an unprivileged user, and the job is in the log of completed jobs."""
-    connection = host(controller.name)
+    connection = site_host(controller.name)
     nodes, partitions = slurm_nodes(site), site.hosts.slurm.partitions if site.hosts.slurm else ()
     for node in nodes:
         partition = next(p.name for p in partitions if node.name in partition_hosts(p, nodes))
@@ -53,9 +53,9 @@ def test_slurm_runs_jobs_on_every_node(site: Site, controller: SiteHost, host: C
         assert "JobState=COMPLETED" in line, line
 
 
-def test_slurmrestd_requires_a_token(site: Site, controller: SiteHost, host: Callable[[str], Host]) -> None:
+def test_slurmrestd_requires_a_token(site: Site, controller: SiteHost, site_host: Callable[[str], Host]) -> None:
     """The REST API of Slurm refuses requests without a token and over HTTP, and accepts one that slurmctld issued."""
-    connection = host(controller.name)
+    connection = site_host(controller.name)
     release = connection.check_output(". /etc/os-release && echo $VERSION_ID").strip()
     address = f"slurm.{site.domain}:{port('slurm_controller', 'slurmrestd')}/slurm/{VERSION[release]}/ping"
     curl = "curl -sS -o /dev/null -w '%{http_code}'"

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from strata.roles import DIRECTORY
-
-from ..local_playbook import run_locally
+from strata_bench.local_playbook import run_locally
 
 VARIABLES = DIRECTORY / "data_transfer" / "vars" / "main.yml"
 

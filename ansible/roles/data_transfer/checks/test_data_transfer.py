@@ -48,11 +48,11 @@ $own stat --format='mode %A' "$file"
 
 @needs(role("data_transfer"))
 def test_downloads_arrive_at_transfer_nodes(
-    site: Site, request: pytest.FixtureRequest, host: Callable[[str], Host]
+    site: Site, request: pytest.FixtureRequest, site_host: Callable[[str], Host]
 ) -> None:
     """Each transfer node downloads a file into its folder; the folder's group can read it then."""
     outputs: CloudOutputs | None = request.getfixturevalue("context").cloud_outputs
     for machine in hosts_with("data_transfer", site, outputs):
-        output = host(machine.name).check_output(f"bash -c {shlex.quote(SCRIPT)}")
+        output = site_host(machine.name).check_output(f"bash -c {shlex.quote(SCRIPT)}")
         assert "complete" in output, f"{machine.name}: {output}"
         assert "mode -rw-r-----" in output, f"{machine.name}: {output}"
