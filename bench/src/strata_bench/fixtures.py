@@ -21,7 +21,7 @@ from strata_bench.services import PostgreSQL, find_postgresql, postgresql_cluste
 @pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """With pytest-xdist (`--dist loadgroup`), whatever asks for the running site stays on one worker, one after the
-    other: tests that break it must not meet tests that prove it. What asks for the API server does: one is enough for
+    other: tests that break it must not meet tests that check it. What asks for the API server does: one is enough for
     the services' tests, and one for all others.
 
     So do the contract tests of a folder, the tests of a service, and the tests of a module that share a fixture, where

@@ -91,14 +91,14 @@ def test_csv_and_html_are_written(run: Any, tmp_path: Path) -> None:
         (["nautilus"], "platform.services.accounting is not set"),
     ],
 )
-def test_mistakes_are_named(run: Any, arguments: list[str], message: str) -> None:
+def test_errors_are_named(run: Any, arguments: list[str], message: str) -> None:
     done = CliRunner().invoke(app, ["accounting", *arguments])
     assert isinstance(done.exception, UserError)
     assert message in done.exception.message
     assert done.exception.fix
 
 
-def test_a_site_that_is_not_up_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_site_that_is_not_up_reports_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
     done = CliRunner().invoke(app, ["accounting", "lab"])
     assert isinstance(done.exception, UserError)

@@ -30,7 +30,7 @@ def find_orphans(context: SiteContext) -> list[OrphanedResource]:
     """Everything orphaned; nothing for a layer that is not up.
 
     Raises:
-        SDKException, ClientException: OpenStack does not answer.
+        SDKException, ClientException: OpenStack does not respond.
         PodmanError: podman refused.
     """
     states = {program: _deployment(context.paths, program) for program in PROGRAMS}
@@ -75,7 +75,7 @@ def _state(states: dict[str, dict[str, Any]]) -> Iterator[OrphanedResource]:
 
 def _files(paths: SitePaths) -> Iterator[OrphanedResource]:
     for file in paths.root.rglob(f".*{PARTIAL}"):
-        yield OrphanedResource(layer=Layer.CLOUD, object=str(file), why="half written", fix="strata up SITE")
+        yield OrphanedResource(layer=Layer.CLOUD, object=str(file), why="partially written", fix="strata up SITE")
 
 
 def _project(context: SiteContext, connection: Connection, known: set[str]) -> Iterator[OrphanedResource]:

@@ -53,7 +53,7 @@ def expected_cards(site: Site) -> dict[str, dict[str, int]]:
 
 
 def observe_hosts(context: SiteContext) -> dict[str, HostFacts]:
-    """Units and cards of every host; one that does not answer says why."""
+    """Units and cards of every host; one that does not respond has the reason."""
     roles = host_roles(context)
     addresses = host_addresses(context)
     met = conditions(context.site)
@@ -132,7 +132,7 @@ def parse_ports(ports: Iterable[Port], output: str) -> dict[str, dict[str, Any]]
 
 
 def ssh(context: SiteContext, address: str, script: str) -> tuple[str, str]:
-    """Output and errors of a script on a host; a host that does not answer has errors only."""
+    """Output and errors of a script on a host; a host that does not respond has errors only."""
     try:
         done = run_ssh(context, address, "sh -s", text=script, seconds=OBSERVE_SECONDS)
     except Unreachable as error:

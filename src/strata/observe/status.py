@@ -246,10 +246,11 @@ def _services(context: SiteContext, seen: Observation) -> list[ObjectStatus]:
 
 
 def memory_notes(seen: Observation) -> tuple[str, ...]:
-    """A line for each host where processes ended for lack of memory; systemd has started them again since."""
+    """A line for each host where processes ended because memory ran out; systemd has started them again since."""
     return tuple(
-        f"{name}: the kernel ended {', '.join(dict.fromkeys(facts.killed))} for lack of memory ({len(facts.killed)} "
-        f"processes); systemd starts services again, a larger flavor prevents it (`journalctl -k` there says when)"
+        f"{name}: the kernel ended {', '.join(dict.fromkeys(facts.killed))} because memory ran out "
+        f"({len(facts.killed)} processes); systemd starts services again, a larger flavor prevents it "
+        "(`journalctl -k` there shows when)"
         for name, facts in seen.hosts.items()
         if facts.killed
     )

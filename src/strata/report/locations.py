@@ -46,7 +46,7 @@ def places(context: SiteContext, seen: Observation, *, up: bool) -> tuple[PlaceR
                 PlaceReport(
                     name=NOT_PLACED,
                     kind="not placed",
-                    detail="nova's scheduler chooses" if not up else "nova does not say where they are",
+                    detail="nova's scheduler chooses" if not up else "nova does not report where they are",
                     state=_sum(elsewhere),
                     nodes=tuple(elsewhere),
                     free=(),
@@ -80,7 +80,7 @@ def _hypervisor(
     everyone: Sequence[CardReport],
 ) -> PlaceReport:
     held = [card for node in nodes for card in node.cards]
-    if seen.cloud.reason is not None:  # nova does not say who is where; a lab's cards are known by their addresses
+    if seen.cloud.reason is not None:  # nova does not report which is where; a lab's cards are known by their addresses
         held = [card for card in everyone if card.address in known_cards(context.site, name)]
     free = () if model is None else free_cards(context.site, name, held, model.accelerators, seen)
     service = seen.cloud.hypervisors.get(name)

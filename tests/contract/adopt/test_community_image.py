@@ -1,4 +1,4 @@
-"""An image that another project published: glance lists it only if asked, and its name proves nothing."""
+"""An image that another project published: glance lists it only if asked, and its name shows nothing."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def check(place: Place) -> None:
 
 
 def test_a_network_whose_ports_may_have_one_address_only(shared: Place) -> None:
-    """Asked of neutron, since clouds differ; nothing is created by that."""
+    """Asked of neutron, because clouds differ; nothing is created by that."""
     with pytest.raises(SiteError) as raised:
         check(shared)
     (problem,) = raised.value.problems

@@ -54,7 +54,7 @@ def test_instances_become_hosts_in_the_groups_of_their_roles(tmp_path: Path, mon
     assert variables["strata_domain"] == {"__ansible_unsafe": "lab.strata.test"}
 
 
-def test_a_wrong_site_file_is_answered_with_its_mistakes(tmp_path: Path) -> None:
+def test_a_wrong_site_file_is_answered_with_its_errors(tmp_path: Path) -> None:
     site_file = tmp_path / "site.yaml"
     site_file.write_text("name: Lab\ndomian: lab.strata.test\n")
     done = inventory(site_file, tmp_path / "state", check=False)

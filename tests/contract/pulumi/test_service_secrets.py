@@ -74,7 +74,7 @@ def test_what_others_changed_is_seen_and_repaired(site: SiteContext, api_server:
     assert drift(site) == []
 
 
-def test_a_rotation_that_waits_for_up_is_no_drift(site: SiteContext) -> None:
+def test_a_rotation_that_waits_for_up_is_not_drift(site: SiteContext) -> None:
     apply_secrets(site)
     (service, need), *_ = needed(site.site, Database)
     site.secrets.rotate(need.secret)
@@ -149,7 +149,7 @@ def test_helm_adopts_a_namespace_that_secrets_needed_first(
     api_server.helm("uninstall", release.name, *where)
 
 
-def test_fields_that_were_added_by_hand_are_drift_and_are_removed(
+def test_added_fields_are_drift_and_are_removed(
     site: SiteContext, api_server: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Other fields of the same object stay, those that the server defaults among them."""

@@ -75,7 +75,7 @@ def test_time_and_memory_are_the_commands_own() -> None:
     assert 80 <= large.peak_mib < 140
 
 
-def test_a_command_that_fails_is_told() -> None:
+def test_a_command_that_fails_is_reported() -> None:
     with pytest.raises(UserError, match="ended with 3: bad news"):
         measure(sys.executable, "-c", "print('bad news'); raise SystemExit(3)")
 
@@ -151,7 +151,7 @@ def test_the_picture_is_xml_and_escaped() -> None:
     assert "<nfs & kine> 4.0 s" in titles
 
 
-def test_the_document_says_on_what_and_that_it_was_shared(tmp_path: Path) -> None:
+def test_the_document_shows_on_what_and_that_it_was_shared(tmp_path: Path) -> None:
     measures = (Measure(benchmark="pods", what="10 pods to Ready", unit="s", samples=(1.0, 2.0, 3.0)),)
     text = markdown(Results(machine=MACHINE, measures=measures, spans=(SPAN,)))
     assert "| processor | a processor, 2 cores |" in text

@@ -123,7 +123,7 @@ def test_only_an_approved_machine_with_another_key_is_accepted(
     ssh.wait_for_ssh(context, Silent())
 
 
-def test_a_machine_that_does_not_answer_has_another_fix_than_an_instance(
+def test_a_machine_that_does_not_respond_has_another_fix_than_an_instance(
     context: SiteContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = tmp_path / "bin" / "ssh"

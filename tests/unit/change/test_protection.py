@@ -116,7 +116,7 @@ def test_another_layer_does_not_ask(edited: Callable[[Edit], Site], paths: SiteP
     assert authorize_removal(edited(without_tenant), paths, ["hosts"], ()).removing == ()
 
 
-def test_a_name_that_does_not_leave_is_a_mistake(edited: Callable[[Edit], Site], paths: SitePaths) -> None:
+def test_a_name_that_does_not_leave_is_an_error(edited: Callable[[Edit], Site], paths: SitePaths) -> None:
     with pytest.raises(UserError, match=r"--remove ml_hub: .* what leaves: tenant/research"):
         authorize_removal(edited(without_tenant), paths, ALL, ["tenant/research", "ml_hub"])
 

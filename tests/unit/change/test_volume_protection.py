@@ -67,7 +67,7 @@ def test_a_volume_leaves_only_when_it_is_named(campus: Callable[[Volumes], Site]
     assert losses(ProtectedResources.of(paths).settled(["cloud"]), site) == []
 
 
-def test_a_volume_that_moves_or_grows_is_no_loss(campus: Callable[[Volumes], Site], paths: SitePaths) -> None:
+def test_a_volume_that_moves_or_grows_is_not_a_loss(campus: Callable[[Volumes], Site], paths: SitePaths) -> None:
     moved = campus({"worker-1": [HOMES | {"size": "200 GiB", "mount_path": "/home"}], "storage-1": [EXPORTS]})
     assert authorize_removal(moved, paths, ("cloud",), ()).removing == ()
 

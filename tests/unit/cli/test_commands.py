@@ -34,7 +34,7 @@ def test_a_misspelt_site_is_answered_with_the_right_one(command: str, tmp_path: 
     assert not list(tmp_path.iterdir()), "nothing may be touched"
 
 
-def test_validate_tells_programs_every_mistake(tmp_path: Path) -> None:
+def test_validate_shows_programs_every_error(tmp_path: Path) -> None:
     site = tmp_path / "site.yaml"
     site.write_text("name: Lab\ndomian: lab.strata.test\n")
     done = strata("validate", str(site), "--json", state=tmp_path / "state")

@@ -64,7 +64,7 @@ def test_workers_are_drained_after_approval_only(context: SiteContext) -> None:
     runs(context, f"{MAJOR}.{MINOR - 1}.9")
     with pytest.raises(ApprovalNeeded) as needed:
         version_step(context, Approval()).run(Silent())
-    assert [one.instance for one in needed.value.disturbances] == ["worker-1", "worker-2"]
+    assert [one.instance for one in needed.value.disruptions] == ["worker-1", "worker-2"]
     assert f"worker-1 is upgraded (Kubernetes {MAJOR}.{MINOR - 1}.9 → {NOW}): drained" in needed.value.message
     assert needed.value.fix == "take the change back, or allow it: strata up metal --yes"
     assert needed.value.askable
@@ -72,7 +72,7 @@ def test_workers_are_drained_after_approval_only(context: SiteContext) -> None:
         assert version_step(context, approval).run(Silent()).detail == "2 nodes are upgraded"
 
 
-def test_a_control_plane_that_takes_pods_is_no_worker(context: SiteContext, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_control_plane_that_takes_pods_is_not_a_worker(context: SiteContext, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is upgraded in place."""
     runs(context, f"{MAJOR}.{MINOR - 1}.9")
     both = hosts_with("kube_control_plane", context.site, None)

@@ -53,7 +53,7 @@ def test_a_change_of_what_kubespray_left_is_drift(nautilus: SiteContext) -> None
     assert records.load(nautilus.paths, "kubespray", "calit2-dtn-1") is None
 
 
-def test_a_node_that_does_not_answer_is_named(nautilus: SiteContext, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_that_does_not_respond_is_named(nautilus: SiteContext, monkeypatch: pytest.MonkeyPatch) -> None:
     def silent(*_: object) -> dict[str, object]:
         raise Unreachable("no answer within 20 s")
 

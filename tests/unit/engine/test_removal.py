@@ -1,4 +1,4 @@
-"""`strata destroy` keeps the only key to machines that go on running, and says what it leaves on them."""
+"""`strata destroy` keeps the only key to machines that go on running, and states what it leaves on them."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def test_file_elsewhere_counts_until_it_is_gone(tmp_path: Path) -> None:
     assert all(used.site != "other" for used in addresses.networks_in_use())
 
 
-def test_own_networks_are_no_conflict() -> None:
+def test_own_networks_are_not_conflicts() -> None:
     addresses.check_networks(load_site(find_site("lab")))
 
 

@@ -94,7 +94,7 @@ def _texts(value: object) -> list[str]:
     return [value] if isinstance(value, str) else []
 
 
-def test_before_the_cluster_layer_it_says_so() -> None:
+def test_before_the_cluster_layer_it_reports_it() -> None:
     stand("lab", images=None)
     with pytest.raises(pulumi.RunError, match="no images have been pushed"):
         run_program("platform", "lab", Recorder())

@@ -112,7 +112,7 @@ def test_readable_by_others_is_refused(store: SecretStore) -> None:
     assert "chmod 600" in (error.value.fix or "")
 
 
-def test_wrong_passphrase_is_told(store: SecretStore) -> None:
+def test_wrong_passphrase_is_reported(store: SecretStore) -> None:
     store.get("one")
     SitePaths("unit").passphrase_file.write_text("another\n")
     with pytest.raises(UserError, match="does not open with the passphrase"):
