@@ -1,4 +1,4 @@
-"""Who holds which card: hypervisor, instance or machine, and pod."""
+"""Allocation of accelerators: hypervisor, instance or machine, and pod."""
 
 from __future__ import annotations
 

@@ -35,8 +35,8 @@ SHOWN_RUNS = 10
 
 WHAT = {
     Layer.CLOUD: "OpenStack: hypervisors, flavors, networks, instances",
-    Layer.HOSTS: "on the machines: storage, databases, registry, load balancer",
-    Layer.CLUSTER: "Kubernetes: control plane, nodes, cards",
+    Layer.HOSTS: "on hosts: storage, databases, registry, load balancer",
+    Layer.CLUSTER: "Kubernetes: control plane, nodes, accelerators",
     Layer.PLATFORM: "Helm releases: tenants and services",
 }
 
