@@ -23,8 +23,7 @@ def test_a_picture_shows_the_page_as_it_is(picture: Path) -> None:
     )
 
 
-def test_the_pictured_site_is_up_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
+def test_the_pictured_site_is_up_as_a_whole(state_directory: Path) -> None:
     context = SiteContext.load(find_site("lab"))
     report = build_report(context, observation=all_up(context))
     assert {layer.state for layer in report.layers} == {State.GOOD}

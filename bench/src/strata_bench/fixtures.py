@@ -52,6 +52,13 @@ def _shares(item: pytest.Item) -> bool:
     return any(definitions[-1].scope == "module" for definitions in found.values())
 
 
+@pytest.fixture
+def state_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The state directory of all sites, for this test alone: the test's temporary directory."""
+    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
+    return tmp_path
+
+
 @pytest.fixture(scope="session")
 def postgresql() -> Iterator[PostgreSQL]:
     """A running PostgreSQL of the tests' own."""

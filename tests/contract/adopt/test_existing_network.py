@@ -18,7 +18,7 @@ from .small_cloud import SmallCloud, serve
 
 
 @pytest.fixture
-def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+def shared(state_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     """A site in a network of another project."""
     with serve(SmallCloud("campus")) as cloud:
         network = cloud.neutron.create(
@@ -34,7 +34,6 @@ def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
         for instance in content["cloud"]["instances"]:
             instance["network"] = "shared"
         place.file.write_text(yaml.safe_dump(content))
-        monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path / "state"))
         monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(tmp_path / "clouds.yaml"))
         yield place
 

@@ -22,8 +22,7 @@ SITE = "manifested"
 
 
 @pytest.fixture
-def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SitePaths:
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path / "state"))
+def paths(state_directory: Path) -> SitePaths:
     return SitePaths(SITE).create()
 
 

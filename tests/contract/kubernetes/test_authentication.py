@@ -186,11 +186,10 @@ def test_a_principal_investigator_gives_no_more_than_the_own_rights(cluster: Clu
 
 @pytest.mark.nightly  # builds kubelogin where it is not in the cache
 def test_kubectl_logs_in_by_a_code(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, issuer: LoginIssuer
+    state_directory: Path, cluster: Cluster, tmp_path: Path, issuer: LoginIssuer
 ) -> None:
     """The real kubelogin with what `strata kubeconfig --device` prints; its cache is the user's alone."""
     ensure(["kubectl-oidc_login"], Silent())
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path / "state"))
     lab = SiteContext.load(find_site("lab"))
     (tmp_path / "ca.pem").write_text(issuer.ca)
     services = type(lab.site.platform.services)(external_issuer=ExternalIssuer(url=issuer.url, ca_file="ca.pem"))

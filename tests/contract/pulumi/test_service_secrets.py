@@ -26,9 +26,8 @@ from strata_bench.api_server import ApiServer
 
 
 @pytest.fixture
-def site(api_server: ApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SiteContext]:
+def site(state_directory: Path, api_server: ApiServer) -> Iterator[SiteContext]:
     """The lab's site with that cluster; its Secrets are removed afterwards."""
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
     found = SiteContext.load(find_site("lab"))
     found.paths.create()
     shutil.copyfile(api_server.kubeconfig, found.paths.kubeconfig)

@@ -15,9 +15,10 @@ from strata_bench.https_server import https_server
 
 
 @pytest.fixture
-def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[SiteContext, int]]:
+def context(
+    state_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[SiteContext, int]]:
     """The lab, and the port of a server for all its names: `hub` redirects to `login`, which shows host and cookie."""
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
     found = SiteContext.load(find_site("lab"))
     domain = found.site.domain
 

@@ -28,8 +28,7 @@ RESIZED = Disruption("worker-1", "resized", ("flavorId",))
 
 
 @pytest.fixture
-def campus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SiteContext:
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
+def campus(state_directory: Path) -> SiteContext:
     return SiteContext.load(find_site("campus"))
 
 
@@ -105,10 +104,7 @@ def test_the_table_names_what_up_would_change_and_counts_what_is_the_same() -> N
     assert "it holds the data of nfs_server" in text
 
 
-def test_only_an_existing_project_of_an_existing_cloud_has_something_to_adopt(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
+def test_only_an_existing_project_of_an_existing_cloud_has_something_to_adopt(state_directory: Path) -> None:
     for site, why in (("lab", "site lab has none"), ("nautilus", "has none"), ("cnaf", "is not marked as existing")):
         with pytest.raises(UserError, match=why):
             check_site(SiteContext.load(find_site(site)))

@@ -87,9 +87,8 @@ def test_large_sites_are_valid(nodes: int, tmp_path: Path) -> None:
     assert len(loaded.cloud.instances) == nodes
 
 
-def test_each_size_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_size_is_measured(state_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(offline, "SIZES", (10,))
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
     for name in offline.COMMANDS:
         seconds, processor, memory = offline.offline(name, Bench(1, Silent(), tmp_path))
         assert 0 < processor.median <= 2 * seconds.median
@@ -98,8 +97,7 @@ def test_each_size_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         assert memory.median > 10
 
 
-def test_a_site_to_measure_on_has_networks_of_its_own_and_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path / "state"))
+def test_a_site_to_measure_on_has_networks_of_its_own_and_room(state_directory: Path, tmp_path: Path) -> None:
     lab, loaded = load_site(find_site("lab")), load_site(site.write_site(tmp_path, instances=60))
     assert lab.cloud is not None
     assert loaded.cloud is not None

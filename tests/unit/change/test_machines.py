@@ -21,9 +21,8 @@ CHANGED = "Host key for 198.18.13.22 has changed.\\nHost key verification failed
 
 
 @pytest.fixture
-def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SiteContext:
+def context(state_directory: Path) -> SiteContext:
     """metal, with a cluster that has its machines."""
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
     found = SiteContext.load(find_site("metal"))
     found.paths.create()
     found.paths.kubeconfig.touch()

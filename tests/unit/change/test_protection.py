@@ -35,9 +35,8 @@ def edited(tmp_path: Path) -> Callable[[Edit], Site]:
 
 
 @pytest.fixture
-def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SitePaths:
+def paths(state_directory: Path) -> SitePaths:
     """Of a lab that was brought up once."""
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path / "state"))
     found = SitePaths("lab").create()
     authorize_removal(load_site(LAB), found, ALL, ()).save(found)
     return found

@@ -49,9 +49,8 @@ def campus(tmp_path: Path) -> Callable[[Volumes], Site]:
 
 
 @pytest.fixture
-def paths(campus: Callable[[Volumes], Site], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SitePaths:
+def paths(state_directory: Path, campus: Callable[[Volumes], Site]) -> SitePaths:
     """Of campus with two volumes of storage-1, after its first `up`."""
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path / "state"))
     found = SitePaths("campus").create()
     authorize_removal(campus({"storage-1": [EXPORTS, HOMES]}), found, ("cloud",), ()).save(found)
     return found

@@ -41,8 +41,7 @@ class Hosts:
 
 
 @pytest.fixture
-def context(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SiteContext:
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
+def context(state_directory: Path, monkeypatch: pytest.MonkeyPatch) -> SiteContext:
     monkeypatch.setattr(backups, "hosts_with", lambda *_: (STORAGE, DATABASE))
     return SiteContext.load(REPOSITORY / "inventories" / "lab" / "site.yaml")
 

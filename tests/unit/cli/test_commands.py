@@ -94,8 +94,7 @@ def test_destroy_asks(tmp_path: Path) -> None:
     assert "Remove" in done.stdout
 
 
-def test_a_second_run_names_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
+def test_a_second_run_names_the_first(state_directory: Path) -> None:
     paths = SitePaths("unit")
     refused = pytest.raises(UserError, match=rf"strata up unit` \(process {os.getpid()}")
     with site_lock(paths, "up", None), refused, site_lock(paths, "down", None):
@@ -104,8 +103,7 @@ def test_a_second_run_names_the_first(tmp_path: Path, monkeypatch: pytest.Monkey
         assert "down" in (paths.root / "lock").read_text()
 
 
-def test_a_restore_waits_for_no_other_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
+def test_a_restore_waits_for_no_other_run(state_directory: Path, tmp_path: Path) -> None:
     with site_lock(SitePaths("metal"), "up", None):
         done = strata("restore", "metal", "--what", "postgresql", "--overwrite", state=tmp_path)
         checked = strata("restore", "metal", "--what", "postgresql", "--dry-run", state=tmp_path)

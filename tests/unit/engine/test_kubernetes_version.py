@@ -23,9 +23,8 @@ MAJOR, MINOR = (int(part) for part in NOW.split(".")[:2])
 
 
 @pytest.fixture
-def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SiteContext:
+def context(state_directory: Path) -> SiteContext:
     """metal, which has a control plane and two workers."""
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
     site = load_site(find_site("metal"))
     return SiteContext(site, find_site("metal"), SitePaths(site.name).create())
 

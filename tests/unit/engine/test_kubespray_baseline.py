@@ -24,8 +24,7 @@ ABSENT = {**RUNNING, "ActiveState": "inactive", "LoadState": "not-found"}
 
 
 @pytest.fixture
-def nautilus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SiteContext:
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
+def nautilus(state_directory: Path, monkeypatch: pytest.MonkeyPatch) -> SiteContext:
     monkeypatch.setattr(
         baseline, "run_ssh", lambda *_: subprocess.CompletedProcess([], 0, f"{CONFIG}\n/etc/gone.yaml\n", "")
     )

@@ -33,9 +33,8 @@ with site_lock(SitePaths("here"), "up", None):
 
 
 @pytest.fixture
-def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SitePaths:
+def paths(state_directory: Path) -> SitePaths:
     """A site's state in a directory of its own."""
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
     return SitePaths("here")
 
 

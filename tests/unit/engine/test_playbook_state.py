@@ -17,9 +17,8 @@ from strata.site.paths import SitePaths
 
 
 @pytest.fixture
-def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def context(state_directory: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A site whose playbook `hosts` has succeeded; nothing has drifted."""
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
     context: Any = SimpleNamespace(paths=SitePaths("campus"), playbooks={"hosts": None})
     monkeypatch.setattr(playbook_state, "_inputs", lambda *_: "same")
     monkeypatch.setattr(playbook_state, "_secrets", lambda _: {})

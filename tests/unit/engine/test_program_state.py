@@ -363,9 +363,8 @@ json.dump({"opened": sorted(opened), "listed": sorted(listed - {os.path.realpath
 
 
 @pytest.mark.parametrize("program", ["cloud", "platform"])
-def test_a_program_reads_nothing_else(program: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_reads_nothing_else(state_directory: Path, program: Any) -> None:
     """Every file that the real program opens in the repository, the site's state and the cache is among its inputs."""
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path / "state"))
     context = SiteContext.load(find_site("lab"))
     paths = context.paths.create()
     paths.ssh_key.with_suffix(".pub").write_text("ssh-ed25519 AAAA test\n")

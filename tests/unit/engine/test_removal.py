@@ -23,8 +23,7 @@ hosts:
 
 
 @pytest.fixture
-def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SitePaths:
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path / "state"))
+def paths(state_directory: Path) -> SitePaths:
     found = SitePaths("metal").create()
     ensure_ssh_key(found)
     (found.root / "secrets.vault.yaml").write_text("secret")

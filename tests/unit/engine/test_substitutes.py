@@ -17,9 +17,8 @@ from strata.toolchain.release import Reachability
 
 
 @pytest.fixture(autouse=True)
-def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def offline(state_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty cache, no mirror and no network."""
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("STRATA_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv("STRATA_MIRROR", raising=False)
     monkeypatch.setattr(Reachability, "_ask", lambda _, host: f"{host} cannot be reached")

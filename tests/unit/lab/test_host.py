@@ -43,10 +43,9 @@ class Machine:
 
 
 @pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
+def machine(state_directory: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
     """The fake host."""
     made = Machine(tmp_path)
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setattr(host, "CGROUPS", tmp_path / "cgroup")
     monkeypatch.setattr(host, "KNOWN_CONTROLLERS", tmp_path / "cgroups")
     monkeypatch.setattr(host, "FORWARDING", tmp_path / "ip_forward")

@@ -35,8 +35,7 @@ def stand(site: str, *, images: ImageOutputs | None = IMAGES) -> SitePaths:
 
 
 @pytest.fixture(autouse=True)
-def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
+def _state(state_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("STRATA_SITE_FILE", raising=False)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
@@ -129,10 +130,7 @@ def test_a_cluster_that_does_not_respond_is_reported(context: SiteContext, runni
 
 
 @pytest.mark.parametrize("site", ["lab", "tacc", "cnaf", "nautilus", "csc"])
-def test_a_site_that_was_never_up_shows_what_would_be(
-    site: str, tmp_path: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
+def test_a_site_that_was_never_up_shows_what_would_be(state_directory: Path, site: str) -> None:
     context = SiteContext.load(find_site(site))
     report = build_report(context, offline=True)
     assert report.state is State.PLANNED

@@ -35,8 +35,7 @@ class Declaration:
 
 
 @pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SecretStore:
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
+def store(state_directory: Path) -> SecretStore:
     return SecretStore.open("unit")
 
 
