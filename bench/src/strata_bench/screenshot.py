@@ -18,11 +18,11 @@ from strata.models import find_site
 from strata.models.gpu_nodes import gpu_nodes
 from strata.observe import CloudFacts, ClusterFacts, HostFacts, Observation, PlatformFacts, PodFacts, ServerFacts
 from strata.observe.facts import ServiceFacts
-from strata.observe.hosts import NODE_ROLES, host_roles
+from strata.observe.hosts import host_roles
 from strata.platform.releases import releases
 from strata.report.build import build_report
 from strata.report.page import TEMPLATES, render_page
-from strata.roles import units_of
+from strata.roles import KUBERNETES_ROLES, units_of
 from strata.site.context import SiteContext
 from strata.site.hosts import running_roles
 from strata.site.outputs import CloudOutputs, InstanceOutput
@@ -89,7 +89,7 @@ def all_up(context: SiteContext) -> Observation:
             for name, own in roles.items()
         },
         cluster=ClusterFacts(
-            nodes={name: "Ready" for name, own in roles.items() if NODE_ROLES & set(own)},
+            nodes={name: "Ready" for name, own in roles.items() if set(KUBERNETES_ROLES) & set(own)},
             cards=resources,
             pods=(pod.model_copy(update={"devices": resources[pod.node or ""]}),),
         ),

@@ -75,7 +75,7 @@ def playbook_hosts(context: SiteContext, playbook: Playbook) -> list[str]:
 
 
 def ask(context: SiteContext, address: str, wanted: Iterable[HostBaseline]) -> dict[str, Any]:
-    """What a host has of all that the manifests name.
+    """Digests of files and states of units from the manifests, as they are on a host.
 
     Raises:
         Unreachable: it does not respond in time.

@@ -15,6 +15,7 @@ from strata.engine.volumes import require_volumes_kept
 from strata.errors import UserError
 from strata.layers import Layer
 from strata.progress import Progress
+from strata.roles import KUBERNETES_ROLES
 from strata.site.context import SiteContext
 from strata.site.data_protection import DATA_ROLES, LAYERS, ProtectedResources, current, losses
 from strata.site.outputs import Outputs
@@ -22,7 +23,6 @@ from strata.site.paths import REPOSITORY
 from strata.stacks.events import urn_name, urn_type
 from strata.stacks.recovery import INSTANCE
 
-KUBERNETES_ROLES = frozenset({"kube_control_plane", "kube_node"})
 _CODE = ("pulumi/cloud", "src/strata/cloud", "versions.yaml")
 REPLACED = ("replace", "create-replacement", "delete-replaced")
 """Operations of Pulumi's that are part of a replacement."""
@@ -250,7 +250,7 @@ def leaving_nodes(context: SiteContext) -> list[str]:
     return [
         name
         for name, instance in (outputs.instances if outputs else {}).items()
-        if KUBERNETES_ROLES & set(instance.roles) and not KUBERNETES_ROLES & set(wanted.get(name, ()))
+        if set(KUBERNETES_ROLES) & set(instance.roles) and not set(KUBERNETES_ROLES) & set(wanted.get(name, ()))
     ]
 
 

@@ -18,13 +18,12 @@ from strata.access.ssh import Unreachable, host_addresses, run_ssh
 from strata.models import Site
 from strata.observe import answer_probe, exhaustion
 from strata.observe.facts import OBSERVE_SECONDS, HostFacts
-from strata.roles import Condition, Port, kernel_names, units_of
+from strata.roles import KUBERNETES_ROLES, Condition, Port, kernel_names, units_of
 from strata.roles import roles as all_roles
 from strata.site.context import SiteContext
 from strata.site.hosts import conditions, running_roles
 from strata.site.secrets.pki import validity
 
-NODE_ROLES = frozenset({"kube_control_plane", "kube_node"})
 NO_ADDRESS = "no address yet"
 SILENT_SECONDS = 3.0
 """After which a service that has not answered on its own host counts as silent."""
@@ -81,7 +80,7 @@ def observe_hosts(context: SiteContext) -> dict[str, HostFacts]:
             "address": address,
             "seconds": SILENT_SECONDS,
             "ports": {port.port: port.protocol for port in ports},
-            "dns": not NODE_ROLES.isdisjoint(running),
+            "dns": not set(KUBERNETES_ROLES).isdisjoint(running),
         }
         program = Path(answer_probe.__file__).read_text()
         script += f"python3 - {shlex.quote(json.dumps(question))} <<'END_OF_PROBE'\n{program}\nEND_OF_PROBE\nwait\n"

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from strata.access.ssh import host_addresses
 from strata.models.compute import Hypervisor
 from strata.observe import HostFacts, Observation, PodFacts
-from strata.observe.hosts import NODE_ROLES, expected_cards, host_roles
+from strata.observe.hosts import expected_cards, host_roles
 from strata.report.accelerators import free_cards, known_cards, node_cards
 from strata.report.model import CardReport, NodeReport, PlaceReport, State, UnitReport
-from strata.roles import units_of
+from strata.roles import KUBERNETES_ROLES, units_of
 from strata.site.context import SiteContext
 from strata.site.hosts import running_roles
 
@@ -112,7 +112,7 @@ def _nodes(context: SiteContext, seen: Observation, *, up: bool) -> dict[str, No
         facts = seen.hosts.get(name) or HostFacts(reason="not asked")
         server = seen.cloud.servers.get(name)
         cloud = None if name not in flavors else (server.status if server else seen.cloud.reason or "missing")
-        in_cluster = site.cluster is not None and bool(NODE_ROLES & set(roles))
+        in_cluster = site.cluster is not None and bool(set(KUBERNETES_ROLES) & set(roles))
         cluster = (seen.cluster.nodes.get(name) or seen.cluster.reason or "missing") if in_cluster else None
         units = units_of(running_roles(site, roles))
         states = {u: facts.reason or facts.units.get(u, "not loaded") for u in units}
