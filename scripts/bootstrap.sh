@@ -66,7 +66,7 @@ pinned() { # prints the version of a Python package in versions.yaml
 
 install_uv() {
   command -v uv >/dev/null && return
-  # in a virtual environment, since Debian's Python refuses packages outside of one (PEP 668)
+  # in a virtual environment, because Debian's Python refuses packages outside of one (PEP 668)
   if [[ ! -x $cache/uv/bin/uv ]]; then
     python3 -c 'import ensurepip' 2>/dev/null || install_packages python3-venv
     mkdir -p "$cache"

@@ -13,7 +13,7 @@ IDLE, RUNNING, COMPLETED, HELD = 1, 2, 4, 5
 
 
 class Failed(Exception):
-    """A job is held, or its program failed; the text says which and why."""
+    """A job is held, or its program failed; the message names it and gives the reason."""
 
 
 def batch(

@@ -55,7 +55,7 @@ class Queue:
         return found
 
     def remove(self, *constraint: str, user: str) -> None:
-        """Removes the user's jobs, finished ones included; none is no error."""
+        """Removes the user's jobs, finished ones included; none is not an error."""
         if self.jobs(*constraint):
             self.run("condor_rm", *constraint, user=user)
 

@@ -136,7 +136,7 @@ def _tenants(site: Site, model: ServedModel) -> tuple[str, ...]:
 
 
 def server(site: Site) -> ModelEndpoint:
-    """The site's inference server, for services that tell users of it."""
+    """The site's inference server, for services that point users to it."""
     settings = SERVICE.of(site)
     assert settings is not None, "only services of the site are asked"
     models = {model.id: _tenants(site, model) for model in settings.models}

@@ -55,7 +55,7 @@ def divide(quotas: Mapping[str, int], capacity: int | None) -> Shares:
 
 
 def capacity(site: Site) -> dict[str, int | None]:
-    """CPUs (thousandths) and memory (MiB) of the cluster's nodes; None where the site file does not say.
+    """CPUs (thousandths) and memory (MiB) of the cluster's nodes; None where the site file does not specify it.
 
     What Kubernetes itself needs on a node is not deducted.
     """

@@ -65,7 +65,7 @@ def _home_size(settings: JupyterHub) -> Iterator[Finding]:
 
 
 def _out_of_reach(profile: Profile, tenant: Tenant, key: KeyPath) -> Iterator[Finding]:
-    """A profile is no use to a tenant whose quota has fewer cards than its server."""
+    """A profile is useless to a tenant whose quota has fewer cards than its server."""
     for kind, count in profile.accelerators.items():
         allowed = tenant.quota.accelerators.get(kind, 0)
         if allowed < count:

@@ -200,9 +200,9 @@ def _hub(context: ServiceContext[JupyterHub], url: str) -> Values:
             },
         },
         "db": {"type": "postgres", "upgrade": True, "url": f"{address}?{tls}"},
-        # 0 is no limit: pods wait for free resources in the queue of Kubernetes' scheduler, and nothing is refused
+        # 0 means no limit: pods wait for free resources in the queue of Kubernetes' scheduler, and nothing is refused
         "concurrentSpawnLimit": 0,
-        # slow starts are no reason for the hub to end itself
+        # slow starts are not a reason for the hub to end itself
         "consecutiveFailureLimit": 0,
         "extraConfig": {"strata": EXTRA_CONFIG + culling.CONFIG + (batch.CONFIG if queue else "")},
         "extraEnv": {

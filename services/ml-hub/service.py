@@ -272,7 +272,7 @@ def check_catalogue(file: Path) -> None:
 
     Raises:
         OSError: it is not there or cannot be read.
-        ValueError: it is no catalogue; says why.
+        ValueError: it is not a catalogue; gives the reason.
     """
     with file.open("rb") as stream:
         content = stream.read(4 * MAXIMUM_CHARACTERS + 4)
@@ -285,7 +285,7 @@ def check_catalogue(file: Path) -> None:
     try:
         content = json.loads(text, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"is no JSON: {error}") from None
+        raise ValueError(f"is not JSON: {error}") from None
     # by its name in the service's folder: the package ml_hub is installed in the service's own environment
     records = importlib.import_module(f"{__package__}.src.ml_hub.records")
     for kind, listed in records.entries(content).items():
@@ -311,7 +311,7 @@ def _check_entries(kind: str, listed: list[Any], record: type[BaseModel]) -> Non
 
 
 def _refuse(word: str) -> object:
-    raise ValueError(f"{word} is no number of JSON")
+    raise ValueError(f"{word} is not a JSON number")
 
 
 SERVICE = Service(

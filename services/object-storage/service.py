@@ -106,7 +106,7 @@ def check(settings: ObjectStorage, site: Site, _: Path) -> Iterator[Finding]:
     storage = endpoint(settings, site)
     for index, tenant in enumerate(site.platform.tenants):
         if not MINIMUM <= len(tenant.name) <= MAXIMUM:
-            why = f"is no name of a bucket, which has {MINIMUM} to {MAXIMUM} characters"
+            why = f"is not the name of a bucket, which has {MINIMUM} to {MAXIMUM} characters"
             yield Finding(("platform", "tenants", index, "name"), why, "another name, for instance research", (KEY,))
         yield from key_findings(site, storage, tenant.name, KEY)
 

@@ -74,7 +74,7 @@ class Alertmanager(Model):
         if self.email is None and self.webhook is None:
             fix = "email: {to: [ops@example.org], sender: strata@example.org, smarthost: 'mail.example.org:587'}"
             raise PydanticCustomError(
-                "no_receiver", "sends alerts to nobody: give email, webhook or both", {"key": "email", "fix": fix}
+                "no_receiver", "sends alerts to no one: give email, webhook or both", {"key": "email", "fix": fix}
             )
         return self
 
@@ -91,7 +91,7 @@ def needs(settings: Alertmanager | None) -> Sequence[Secret]:
 
 
 def check(settings: Alertmanager | None, site: Site) -> Iterator[Finding]:
-    """Secrets that others made cannot be generated; nobody gets a message twice."""
+    """Secrets that others made cannot be generated; no one gets a message twice."""
     if settings is not None and settings.email is not None:
         yield from duplicates((to.casefold(), (*KEY, "email", "to", i)) for i, to in enumerate(settings.email.to))
     provided = {secret.name for secret in site.secrets if secret.source != "generated"}

@@ -19,7 +19,7 @@ def expressions(dashboard: Path, *, full: bool = False) -> Iterator[str]:
 
     Args:
         dashboard: its file.
-        full: only those that return data on an idle site too. Other panels say in `noValue`, which Grafana shows
+        full: only those that return data on an idle site too. Others have a text in `noValue`, which Grafana shows
             instead of a graph, what the site does not have then.
     """
     board = json.loads(dashboard.read_text())

@@ -112,7 +112,7 @@ def host_job(hosts: Mapping[str, str]) -> Config:
             {"targets": [_target(address, NODE_EXPORTER)], "labels": {"instance": name, "node": name}}
             for name, address in sorted(hosts.items())
         ],
-        # of the five states of a unit, the two that tell
+        # of the five states of a unit, the two that matter
         "metric_relabel_configs": [
             {
                 "source_labels": [NAME, "state"],

@@ -40,7 +40,7 @@ class Step:
     Args:
         name: short, unique; shown to the operator.
         layer: the layer it belongs to.
-        run: does the work; told by its Progress what to show.
+        run: does the work; reports to its Progress.
         after: names of steps that must have succeeded before.
     """
 

@@ -17,7 +17,7 @@ def file_lock(file: Path, progress: Progress, waits_for: str) -> Iterator[None]:
 
     Args:
         file: is created where it does not exist.
-        progress: told what is waited for.
+        progress: receives status messages.
         waits_for: "another process to …".
     """
     lock = FileLock(file)

@@ -21,7 +21,7 @@ STAYING = frozenset({"conmon"})
 
 
 def bind_to_parent(command: Sequence[str | Path]) -> list[str | Path]:
-    """The command, so that it is told to end when this process is killed; what it started itself may run on."""
+    """The command, so that it gets SIGTERM when this process is killed; what it started itself may run on."""
     setpriv = shutil.which("setpriv")
     return [*([setpriv, "--pdeathsig", "TERM"] if setpriv else []), *command]
 

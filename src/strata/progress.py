@@ -1,4 +1,4 @@
-"""How long work says what it is doing."""
+"""Status messages of long work."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Progress(Protocol):
     """Receives a line of text each time the work's current wait changes."""
 
     def update(self, text: str) -> None:
-        """Shows `text`, replacing what stood there before."""
+        """Shows `text`, replacing what was there before."""
 
 
 class Silent:
@@ -28,7 +28,7 @@ def elapsed(progress: Progress, what: str, detail: Callable[[], str] = str, inte
     """Reports for how long something has been running.
 
     Args:
-        progress: told at once, then after each interval.
+        progress: receives status messages.
         what: is running.
         detail: what else is known of it by then, appended as it is.
         interval: seconds between two reports.

@@ -31,7 +31,7 @@ def wait_until(
     Args:
         waiting_for: None when done, else what is waited for.
         seconds: how long at most.
-        progress: told what is waited for.
+        progress: receives status messages.
         pause: seconds between two polls.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Roles: what `ansible/roles/<role>/role.yaml` says of each, the one place where a role is described."""
+"""Roles: `ansible/roles/<role>/role.yaml`, the description of each."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DATABASE_PODS, MONITORING_PODS = "database_pods", "monitoring_pods"
 """Pods of namespaces with a service that needs a database, and of the namespace of the site's Prometheus."""
 POD_CLIENTS = (PODS, DATABASE_PODS, MONITORING_PODS)
 NO_ROLES = (HOSTS, NODES, *POD_CLIENTS)
-"""Clients of a port that are no roles."""
+"""Clients of a port that are not roles."""
 
 Condition = Literal["archived_postgresql", "balanced_api", "replicated_postgresql", "virtual_address", "volumes"]
 """What a site may be: with `hosts.backup.postgresql`, with several control planes behind its load balancer, with
@@ -45,7 +45,7 @@ class RoleModel(BaseModel):
 class ServiceUnit(RoleModel):
     """A systemd service that the role runs."""
 
-    name: Annotated[UnitName, Field(description="Name without .service; * stands for what depends on the release.")]
+    name: Annotated[UnitName, Field(description="Name without .service; * matches what depends on the release.")]
     kernel_name: Annotated[
         UnitName | None, Field(description="Its name on hosts with a kernel of their own, where it differs there.")
     ] = None
@@ -103,7 +103,7 @@ class Port(RoleModel):
 
 
 class Section(RoleModel):
-    """The section of site.yaml that says what the role serves; section and role need each other."""
+    """The section of site.yaml with what the role serves; section and role need each other."""
 
     key: Annotated[str, Field(description="Key below `hosts:`.")]
     example: Annotated[str, Field(description="The section in one line, for the error message.")]

@@ -1,4 +1,4 @@
-"""Finds the entry of docs/troubleshooting.md that tells more about an error.
+"""Finds the entry of docs/troubleshooting.md for an error.
 
 An entry quotes the messages that lead to it, with `…` for what differs from case to case. Messages and entries meet in
 the document only; a test holds it against every error that the code raises.

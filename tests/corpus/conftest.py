@@ -48,7 +48,7 @@ def bounded(shown: object) -> Iterator[None]:
     try:
         resource.setrlimit(resource.RLIMIT_AS, (most, limits[resource.RLIMIT_AS][1]))
         resource.setrlimit(resource.RLIMIT_CPU, (stuck, limits[resource.RLIMIT_CPU][1]))
-        # again and again, since Python drops what is raised in __del__
+        # repeatedly, because Python drops what is raised in __del__
         signal.setitimer(signal.ITIMER_PROF, LONGEST_SECONDS, LONGEST_SECONDS / 10)
         try:
             yield

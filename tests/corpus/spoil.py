@@ -1,9 +1,9 @@
 """Wrong site files computed from the JSON Schema of the model: a new key is spoilt as soon as it is in the schema.
 
 The schema decides, not the loader: a value is wrong where jsonschema refuses it, and then the loader must refuse it at
-that key, in its line, with nothing else said. Conflicts, whose parts are each right for themselves, are computed from
-what the schema tells of relations: entries with a name, texts of any form, which are names of something else, and keys
-that no right site has side by side.
+that key, in its line, with nothing else reported. Conflicts, whose parts are each right, are computed from
+what the schema shows of relations: entries with a name, texts of any form, which are names of something else, and keys
+that no right site has in parallel.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Spoilt:
     Args:
         title: what is wrong, for people.
         text: the YAML.
-        key: dotted path at which the problem must be told, or below it.
+        key: dotted path at which the problem must be reported, or below it.
         line: where; 1-based.
         why: part of the reason, "" where the schema does not tell.
         fix: part of the fix, likewise.
@@ -72,7 +72,7 @@ class Key:
     """A key that can be spoilt.
 
     Args:
-        path: where it stands, or could.
+        path: where it is, or could be.
         schema: of its value.
         required: whether it may not be missing.
         section: identity of the schema's mapping of keys that it is one of; None in free mappings and lists.
@@ -140,7 +140,7 @@ class Spoiler:
         jsonschema.Draft202012Validator(schema).validate(site)
 
     def all_keys(self) -> Iterator[Key]:
-        """Each key that can stand in the site's sections, and the first entry of each list."""
+        """Each key that can be in the site's sections, and the first entry of each list."""
         yield from self._keys((), self._schema, self._site)
 
     def _keys(self, path: Path, schema: Schema, value: Any) -> Iterator[Key]:
@@ -201,7 +201,7 @@ class Spoiler:
             )
 
     def conflicts(self, key: Key) -> Iterator[Spoilt]:
-        """The ways in which a key, right for itself, can contradict others as far as the schema tells."""
+        """The ways in which a key, right for itself, can contradict others as far as the schema shows."""
         if not self._there(key.path):
             return
         path, value = key.path, self._parent(self._site, key.path)[key.path[-1]]
@@ -283,7 +283,7 @@ class Spoiler:
         return site
 
     def _at(self, path: Path, schema: Schema, value: Any) -> Schema:
-        """The schema of what stands at a path."""
+        """The schema at a path."""
         schema = self._of(schema, value)
         if not path:
             return schema

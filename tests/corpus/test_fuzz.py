@@ -1,4 +1,4 @@
-"""Whatever stands in a site file: a site or SiteError, soon, and in little memory."""
+"""Whatever is in a site file: a site or SiteError, soon, and in little memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .spoil import Writer
 HERE = Path(__file__).parent
 COMPLETE = (HERE / "complete" / "existing.yaml").read_text()
 TREE: dict[str, Any] = yaml.safe_load(COMPLETE)
-# hypothesis measures wall time, which says nothing on a loaded machine: `answer` ends what never returns
+# hypothesis measures wall time, which states nothing on a loaded machine: `answer` ends what never returns
 FUZZ = settings(
     max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
@@ -59,7 +59,7 @@ VALUES = st.recursive(
 def test_bytes(content: bytes, tmp_path: Path, answer: Answer) -> None:
     file = tmp_path / "site.yaml"
     file.write_bytes(content)
-    assert answer(file)  # so few bytes are no site
+    assert answer(file)  # so few bytes are not site
 
 
 @FUZZ
@@ -125,12 +125,12 @@ def test_changed_tree(data: st.DataObject, tmp_path: Path, answer: Answer) -> No
 MEBIBYTES = 1024
 """Most memory of the process; the files are a thousand times larger than a site."""
 STUCK_SECONDS = 600
-"""Processor time after which the process ends, since it will never answer."""
+"""Processor time after which the process ends, because it will never answer."""
 
 
 @pytest.mark.nightly
 def test_the_largest_files_have_bounds(tmp_path: Path) -> None:
-    """Megabytes of brackets, keys, mistakes: an answer of a page, in bounded memory."""
+    """Megabytes of brackets, keys, errors: an answer of a page, in bounded memory."""
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (2 * MEBIBYTES * 2**20, 2 * MEBIBYTES * 2**20))

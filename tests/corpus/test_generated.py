@@ -89,7 +89,7 @@ def test_key_spoilt_in_every_way(key: str, in_a_site: Path, answer: Answer) -> N
 
 
 def assert_told(ways: Iterable[Spoilt], file: Path, answer: Answer) -> None:
-    """Each is told at the key, with reason and fix, and nothing else is."""
+    """Each is reported at the key, with reason and fix, and nothing else is."""
     wrong: list[object] = []
     for spoilt in ways:
         file.write_text(spoilt.text)
@@ -114,7 +114,7 @@ def section(key: str) -> str:
 
 
 def test_conflicts(in_a_site: Path, answer: Answer) -> None:
-    """An entry twice, a name of nothing: told at the key, and of other keys only what is in its own entry or list."""
+    """A duplicate entry, a name of nothing: reported at the key; of other keys, only those in its own entry or list."""
     wrong: list[object] = []
     accepted: set[str] = set()
     told = 0
@@ -135,7 +135,7 @@ def test_conflicts(in_a_site: Path, answer: Answer) -> None:
 
 
 def exclusive() -> Iterator[tuple[Spoilt, tuple[str, str]]]:
-    """Two keys that each stand in a section of some complete site, and in none together: put together."""
+    """Two keys that each are in a section of some complete site, and in none together: put together."""
     seen: dict[int, list[tuple[Spoiler, tuple[str | int, ...], dict[str, Any]]]] = {}
     for spoiler in SPOILERS:
         for identity, path, content in spoiler.sections():
@@ -152,7 +152,7 @@ def exclusive() -> Iterator[tuple[Spoilt, tuple[str, str]]]:
 
 
 def test_keys_that_exclude_each_other(in_a_site: Path, answer: Answer) -> None:
-    """Told at the section or a key of the two; a key without a conflict goes beside the others in a complete site."""
+    """Reported at the section or a key of the two; a key without a conflict joins the others in a complete site."""
     accepted: set[str] = set()
     wrong: list[object] = []
     cases = list(exclusive())

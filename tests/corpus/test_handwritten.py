@@ -1,7 +1,7 @@
-"""What a tired operator types: sites/NAME.yaml, and what must be said about it in sites/NAME.json.
+"""What a tired operator types: sites/NAME.yaml, and what must be reported about it in sites/NAME.json.
 
 Each problem names line, key, a part of the reason and of the fix. All problems of a file are listed, no more, no
-less: a mistake must not make others up. `null` stands for a file whose problems are too many to list. Names that begin
+less: an error must not make others up. `null` is for a file whose problems are too many to list. Names that begin
 with `valid` are files that look wrong and are right.
 """
 

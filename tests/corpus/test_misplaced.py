@@ -55,7 +55,7 @@ def test_a_key_one_level_too_high(file: Path, answer: Answer, tmp_path: Path) ->
     for path, content in moved(yaml.safe_load(file.read_text())):
         fixes = {p.key: p.fix for p in answer(write(tmp_path, content)) if p.why == "is not a known key"}
         fix = fixes.get(dotted((*path[:-2], path[-1])), "")
-        places = fix.removeprefix("indent it so that it stands below ").split(" or ")
+        places = fix.removeprefix("indent it so that it is below ").split(" or ")
         if dotted(path[:-1]) not in places or (len(places) > 1 and path[-1] not in AMBIGUOUS):
             wrong.append(f"{dotted(path)}: {fix}")
     assert not wrong, "\n".join(wrong)

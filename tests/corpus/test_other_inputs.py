@@ -20,7 +20,7 @@ from strata.toolchain.versions import load_versions
 
 from .conftest import bounded
 
-# wall time says nothing on a loaded machine: `bounded` bounds processor time and memory
+# wall time states nothing on a loaded machine: `bounded` bounds processor time and memory
 FUZZ = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 HERE = Path(__file__).parent
 VERSIONS = (REPOSITORY / "versions.yaml").read_text()
@@ -49,7 +49,7 @@ SECRETS = {
 
 @pytest.mark.parametrize("case", SECRETS)
 def test_secret_file(case: str, tmp_path: Path) -> None:
-    """Told by name, file and reason; never by content."""
+    """Reported by name, file and reason; never by content."""
     content, why = SECRETS[case]
     file = tmp_path / "token"
     file.write_bytes(content)

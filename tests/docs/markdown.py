@@ -1,7 +1,7 @@
 """Reads the documents: their headings, links and blocks of commands.
 
 A block of commands is fenced as `console`, each command after `$ `, further lines of it after `> `. Other lines are
-output that must appear in this order, with `…` for what differs. The fence says where the block is run:
+output that must appear in this order, with `…` for what differs. The fence states where the block is run:
 
     ```console offline              here, in a copy of the repository with a state directory of its own
     ```console lab                  against the running lab; it must leave it as it is
@@ -80,7 +80,7 @@ def blocks(file: Path) -> Iterator[Block]:
     """The blocks of commands of a document.
 
     Raises:
-        ValueError: a fence that says nothing, or the wrong thing; names file and line.
+        ValueError: a fence that states nothing, or the wrong thing; names file and line.
     """
     if "console" not in (REPOSITORY / file).read_text():
         return  # most documents: parsing them takes a second whenever tests are collected
@@ -95,7 +95,7 @@ def _block(file: Path, line: int, token: Token) -> Block:
     options = dict(word.partition("=")[::2] for word in words)
     places = [place for place in PLACES if place in options]
     if len(places) != 1 or set(options) - {*PLACES, "exit"}:
-        raise ValueError(f"{file}:{line}: a console block says one of {', '.join(PLACES)}, not {token.info!r}")
+        raise ValueError(f"{file}:{line}: a console block names one of {', '.join(PLACES)}, not {token.info!r}")
     if places[0] == "not-run" and len(options["not-run"]) < 10:
         raise ValueError(f'{file}:{line}: say why it is not run: not-run="…"')
     commands: list[Command] = []

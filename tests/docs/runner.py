@@ -14,11 +14,11 @@ BLOCK_SECONDS = 900
 
 
 def run_blocks(blocks: Sequence[Block], directory: Path, environment: Mapping[str, str]) -> list[str]:
-    """Runs the blocks of a document in one shell, in order, and tells what went otherwise than the document says.
+    """Runs the blocks of a document in one shell, in order, and shows what went otherwise than the document states.
 
     Args:
         blocks: of one document.
-        directory: where the reader stands.
+        directory: the reader's directory.
         environment: of the shell.
     """
     mark = secrets.token_hex(8)

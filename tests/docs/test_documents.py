@@ -23,7 +23,7 @@ DOCUMENTS = documents()
 NAMES = [str(d) for d in DOCUMENTS]
 PROSE_LANGUAGES = {"text", "yaml", "json", "console"}
 MOST_NOT_RUN = 15
-"""Blocks in all documents that no test runs; each says why."""
+"""Blocks in all documents that no test runs; each gives the reason."""
 
 
 def _blocks(where: str) -> dict[Path, list[Block]]:
@@ -46,7 +46,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("document", list(_blocks("offline")), ids=str)
-def test_offline_commands_do_what_the_document_says(document: Path, copy: Path, tmp_path: Path) -> None:
+def test_offline_commands_do_what_is_documented(document: Path, copy: Path, tmp_path: Path) -> None:
     programs = Path(sys.executable).parent
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("STRATA_", "OS_", "KUBE"))}
     environment |= {
@@ -61,13 +61,13 @@ def test_offline_commands_do_what_the_document_says(document: Path, copy: Path, 
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=NAMES)
-def test_every_block_of_commands_says_where_it_is_run(document: Path) -> None:
-    list(blocks(document))  # raises where a fence says nothing
+def test_every_block_of_commands_states_where_it_is_run(document: Path) -> None:
+    list(blocks(document))  # raises where a fence states nothing
     for token in tokens(document):
         line = token.map[0] + 1 if token.map else 0
         if token.type == "fence":
             language = token.info.split(" ")[0]
-            assert language in PROSE_LANGUAGES, f"{document}:{line}: commands stand in console blocks, not {language!r}"
+            assert language in PROSE_LANGUAGES, f"{document}:{line}: commands are in console blocks, not {language!r}"
             if language == "text":
                 assert not re.search(r"^\s*(\$ |strata |scripts/|kubectl |sudo )", token.content, re.M), (
                     f"{document}:{line}: a text block with commands; make it console"

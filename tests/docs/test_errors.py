@@ -156,7 +156,7 @@ def test_an_error_shows_where_to_read_on(tmp_path: Path) -> None:
     file.write_text("name: Wrong Name\n")
     with pytest.raises(SiteError) as caught:
         load_site(file)
-    assert link_for(caught.value) == "docs/troubleshooting.md#the-site-file-has-mistakes"
+    assert link_for(caught.value) == "docs/troubleshooting.md#the-site-file-has-errors"
 
 
 def test_the_cause_is_what_is_explained() -> None:

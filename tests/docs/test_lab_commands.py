@@ -27,7 +27,7 @@ NIGHTLY = {"docs/hosts.md": "as docs/cluster.md runs a playbook", "docs/security
         if found
     ],
 )
-def test_commands_do_what_the_document_says(document: Path, context: SiteContext, tmp_path: Path) -> None:
+def test_commands_do_what_is_documented(document: Path, context: SiteContext, tmp_path: Path) -> None:
     if context.site.name != "lab" or context.site_file != REPOSITORY / "inventories" / "lab" / "site.yaml":
         pytest.skip(f"the documents speak of the site lab, the tests of {context.site_file}")
     environment = dict(os.environ) | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": "160"}

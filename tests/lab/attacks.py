@@ -184,12 +184,12 @@ def keyless(probes: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def with_metadata(probes: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    """The probes, and the one that only pods try; should anything answer there, the result says what."""
+    """The probes, and the one that only pods try; should anything answer there, the result states what."""
     return {**probes, METADATA.name: {**METADATA.probe, "address": METADATA_ADDRESS, "evidence": True}}
 
 
 def wrong(attacker: str, found: Mapping[str, str]) -> dict[str, str]:
-    """The cells of an attacker's column that are not as the table says."""
+    """The cells of an attacker's column that are not as the table states."""
     expected = {target.name: target.expected[attacker] for target in (*TARGETS, METADATA) if target.name in found}
     assert expected.keys() >= {target.name for target in TARGETS}
     return {name: found[name] for name, results in expected.items() if found[name] not in results}

@@ -253,7 +253,7 @@ def _schedd(context: SiteContext, key: str) -> bool:
 
 
 def _ssh(address: str, key: str) -> bool:
-    # the agent holds the key, so that it stands in no file
+    # the agent holds the key, so that it is in no file
     with subprocess.Popen(["ssh-agent", "-D"], stdout=subprocess.PIPE, text=True) as agent:
         assert agent.stdout is not None
         path = agent.stdout.readline().split(";")[0].partition("=")[2]
@@ -283,7 +283,7 @@ def _vault(file: Path, passphrase: str) -> bool:
 
 
 def _metadata(context: SiteContext, controller: str, secret: str) -> bool:
-    """nova is told about an instance only by who signs its id."""
+    """nova is reported about an instance only by who signs its id."""
     assert context.cloud_outputs is not None
     instance = next(iter(context.cloud_outputs.instances.values()))
     with connect(context) as cloud:

@@ -66,7 +66,7 @@ def accounted(context: SiteContext, begin: datetime) -> dict[str, Any]:
 
 
 def up(file: Path, *options: str, environment: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Brings the site up as the file says; must succeed. Prints how long it took."""
+    """Brings the site up as the file states; must succeed. Prints how long it took."""
     done = strata("up", file, "--no-verify", "--json", *options, environment=environment)
     assert done.returncode == 0, done.stderr or done.stdout
     found: dict[str, Any] = json.loads(done.stdout)

@@ -19,7 +19,7 @@ OBJECT = "/api/v1/namespaces/default/configmaps/kube-root-ca.crt"
 
 
 def _stopped(lab: Lab, query: str, requests: int) -> None:
-    """Requests while the datastore does not answer; returns once it does.
+    """Requests while the datastore does not respond; returns once it does.
 
     Args:
         lab: the lab.

@@ -15,14 +15,14 @@ from .commands import strata_json, up
 
 
 def up_again(context: SiteContext) -> dict[str, Any]:
-    """What `strata up` says; it must succeed and leave nothing over."""
+    """What `strata up` states; it must succeed and leave nothing over."""
     answer = up(context.site_file)
     assert nothing_left_over(context)
     return answer
 
 
 def nothing_left_over(context: SiteContext) -> bool:
-    """Whether `strata doctor` finds nothing left over; fails with what it found."""
+    """Whether `strata doctor` finds nothing orphaned; fails with what it found."""
     _, answer, error = strata_json(context, "doctor")
     assert answer, error
     assert answer["leftovers_unknown"] is None

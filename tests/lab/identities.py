@@ -1,4 +1,4 @@
-"""Identities of a site's parts: each changes when its part is replaced, restarted, written anew or edited."""
+"""Identities of a site's parts: each changes when its part is replaced, restarted, written again or edited."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _host(context: SiteContext, name: str, manifest: HostBaseline) -> Iterator[t
     for line in output.splitlines():
         part, _, identity = line.partition("|")
         kind, _, rest = part.partition(" ")
-        # a file that is wanted otherwise than before, such as one that names another host's address, is written anew
+        # a file whose desired content has changed, such as one that names another host's address, is written again
         wanted = f" for {manifest.files[rest].digest}" if kind == "file" else ""
         yield f"{kind} {name}:{rest}{wanted}", identity
 

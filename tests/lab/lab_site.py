@@ -21,7 +21,7 @@ def is_lab(context: SiteContext) -> bool:
 def require_lab(context: SiteContext) -> None:
     """Skips the test on any other site."""
     if not is_lab(context):
-        pytest.skip(f"site {context.site.name} is no lab")
+        pytest.skip(f"site {context.site.name} is not a lab")
 
 
 def homes_volume(site: Site) -> Path:

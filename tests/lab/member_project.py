@@ -49,7 +49,7 @@ def member_project(context: SiteContext, cloud: Connection, directory: Path, ins
         instances: the quota.
     """
     if not context.provider.owns_cloud:
-        pytest.skip(f"site {context.site.name} is no lab: its cloud is not ours to make projects in")
+        pytest.skip(f"site {context.site.name} is not a lab: its cloud is not ours to make projects in")
     import openstack
 
     password = secrets.token_urlsafe(24)
@@ -87,7 +87,7 @@ def member_project(context: SiteContext, cloud: Connection, directory: Path, ins
 
 def campus_in_the_lab(context: SiteContext, instances: Container[str] | None = None) -> dict[str, Any]:
     """The content of campus' site file, with the lab's gateway as its deployment host, the lab's image, GPUs without a
-    driver, and substitutes, since a test may have no internet.
+    driver, and substitutes, because a test may have no internet.
 
     Args:
         context: the lab.

@@ -1,4 +1,4 @@
-"""The site's secrets in all forms in which they could stand somewhere."""
+"""The site's secrets in all forms in which they could appear somewhere."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def forms(value: str) -> set[bytes]:
     found |= {json.dumps(value)[1:-1].encode()}
     for shift in range(3):
         encoded = base64.b64encode(b"\0" * shift + plain)
-        # without the characters that also depend on what stands before and after
+        # without the characters that also depend on what is before and after
         inner = encoded[(0, 2, 3)[shift] : len(encoded) - (0 if (shift + len(plain)) % 3 == 0 else 4)]
         found |= {inner, inner.translate(bytes.maketrans(b"+/", b"-_"))}
     return {form for form in found if len(form) >= SHORTEST}
 
 
 def distinctive(value: str) -> str:
-    """A piece of a secret that stands on one line: of a private key in PEM the line with the middle of what is private.
+    """A piece of a secret on one line: of a private key in PEM the line with the middle of what is private.
 
     Its other lines hold what is public, or what all keys of its kind have alike.
     """
@@ -51,10 +51,10 @@ def distinctive(value: str) -> str:
 
 
 def private_part(text: bytes) -> bytes:
-    """The number or seed that a private key keeps to itself, as it stands in the key's encoding.
+    """The number or seed that a private key keeps to itself, as in the key's encoding.
 
     Raises:
-        ValueError: it is no private key in PEM or of OpenSSH.
+        ValueError: it is not a private key in PEM or of OpenSSH.
     """
     load = load_ssh_private_key if b"OPENSSH" in text else load_pem_private_key
     key = load(text, None)
@@ -104,7 +104,7 @@ class Needles:
         return {name for _, name in self._forms.iter(data.decode("latin-1"))}
 
     def found_in(self, contents: Iterable[tuple[str, bytes]]) -> dict[str, set[str]]:
-        """Place to the secrets that stand there."""
+        """Place to the secrets in it."""
         return {place: names for place, content in contents if (names := self.found(content))}
 
 

@@ -111,7 +111,7 @@ def _of_the_cluster(
 
 
 def _of_the_state(context: SiteContext, afterwards: ExitStack) -> Iterator[str]:
-    """A file that is half written; in Pulumi's state an operation without an end and a deletion that was not made."""
+    """A file that is partially written; in Pulumi's state an operation without an end and an unfinished deletion."""
     partial = context.paths.root / f".{NAME}{PARTIAL}"
     afterwards.callback(partial.unlink)
     partial.touch(mode=0o600)

@@ -1,4 +1,4 @@
-"""What stands on a report's page, as a browser shows it."""
+"""What a report's page has, as a browser shows it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def text(window: Browser, section: str) -> str:
 
 
 def places(window: Browser) -> dict[str, str]:
-    """Node to the place that it stands in, on the page that is open."""
+    """Node to the place that it is in, on the page that is open."""
     found: dict[str, list[str]] = window.run(PLACES)
     return {node: place for place, nodes in found.items() for node in nodes}
 

@@ -58,7 +58,7 @@ def watched(command: Sequence[str], log: Path, needles: Needles, environments: M
         command: with its arguments.
         log: file for its output; beside it, with the suffix `.errors`, one for standard error.
         needles: the secrets.
-        environments: names of processes to the secrets that may stand in their environment.
+        environments: names of processes to the secrets that may be in their environment.
     """
     seen = Watched()
     error_log = log.with_suffix(".errors")

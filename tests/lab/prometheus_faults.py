@@ -45,7 +45,7 @@ def _with_rules(lab: Lab, text: str) -> Iterator[None]:
 
 
 def rejected_configuration(lab: Lab) -> Iterator[Labels]:
-    """A file of rules that is no YAML."""
+    """A file of rules that is not YAML."""
     with _with_rules(lab, UNPARSABLE):
         yield {"job": "prometheus"}
 
@@ -72,7 +72,7 @@ def missing_targets(lab: Lab) -> Iterator[Labels]:
 
 
 def damaged_log(lab: Lab) -> Iterator[Labels]:
-    """Prometheus is killed while it writes: what its write-ahead log ends with is no record. No sample is lost."""
+    """Prometheus is killed while it writes: what its write-ahead log ends with is not a record. No sample is lost."""
     source = metrics_of(lab.context)
     assert source is not None
     # what is scraped now may be written later

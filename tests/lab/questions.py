@@ -85,7 +85,7 @@ def nova_schedules(cloud: Connection, image_id: str, too_large: str, seconds: fl
 
 
 def neutron_answers_agents(cloud: Connection, controller: Callable[..., str]) -> bool:
-    """Whether neutron-rpc-server tells the name of a network as it does to an agent."""
+    """Whether neutron-rpc-server shows the name of a network as it does to an agent."""
     network = next(cloud.network.networks())
     return bool(controller(OPENSTACK_PYTHON, "-c", NETWORK_BY_REMOTE_CALL, network.id) == network.name)
 
@@ -137,7 +137,7 @@ class HostServices:
             return client.digest(repository, digest) == digest
 
     def load_balancer(self, host: str, since: float) -> bool:  # noqa: ARG002
-        """Every service of the platform that tells of its health is well, through the load balancer."""
+        """Every service of the platform that shows of its health is well, through the load balancer."""
         urls = [s.health_url for s in published(self.context.site) if s.health_path]
         return bool(urls) and all(self.http.get(url, timeout=30).status_code == 200 for url in urls)
 

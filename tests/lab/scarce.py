@@ -64,7 +64,7 @@ def small_disk(host: Host, directory: str, mebibytes: int) -> Iterator[None]:
 
 def fill(host: Host, directory: str) -> None:
     """Takes all the space that is left."""
-    # appended: what stands there stays
+    # appended: what is there stays
     done = host.run(f"dd if=/dev/zero of='{directory}/{FILLER}' bs=4k oflag=append conv=notrunc")
     assert "No space left on device" in done.stderr, done.stderr
 
@@ -133,7 +133,7 @@ def remove_image(context: SiteContext, host: Host, name: str) -> None:
 def kill_in_upload(context: SiteContext, host: Host, name: str) -> None:
     """Kills the registry that takes pushes as soon as it has the beginning of a layer of an image.
 
-    It waits on the host: a small image is there before `up` says that it pushes it.
+    It waits on the host: a small image is there before `up` states that it pushes it.
     """
     repository, _ = image(context, name)
     uploads = f"{STORAGE}/repositories/{repository}/_uploads"

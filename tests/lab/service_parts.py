@@ -1,4 +1,4 @@
-"""Parts of a site's services: their pods, signals to their processes, and what `strata status` says of them."""
+"""Parts of a site's services: their pods, signals to their processes, and what `strata status` states of them."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ IN_ENVIRONMENT = {
     "node": {"jupyterhub_proxy_token"},
     "MainThread": {"jupyterhub_proxy_token"},  # Node.js soon names its thread so
 }
-"""Commands to the secrets that may stand in their environment."""
+"""Commands to the secrets that may be in their environment."""
 
 PKI = "/etc/kubernetes/pki"
 PROGRAMS = {
@@ -45,7 +45,7 @@ INTERPRETER = b"(mitogen:"
 
 def site_needles(context: SiteContext) -> Needles:
     """Every generated secret, the passphrase that they are encrypted with, and the keys that are kept elsewhere."""
-    # the id of a key is no secret
+    # the id of a key is not secret
     known = {name: value for name, value in context.secrets.known().items() if name != ACCESS_KEY}
     assert len(known) >= 5
     known["passphrase"] = context.paths.passphrase_file.read_text().strip()

@@ -31,7 +31,7 @@ except OSError as error:
 
 
 def wait_until(what: Callable[[], bool], seconds: float = APPLY_SECONDS) -> float:
-    """Asks again and again; returns after how many seconds it was so.
+    """Asks repeatedly; returns after how many seconds it was so.
 
     Raises:
         AssertionError: it never was.
@@ -92,7 +92,7 @@ class Machine:
         """Whether an address answers one ICMP echo request from inside."""
         command = ["podman", "exec", self.container, "ping", "-c1", "-W1", *options, address]
         done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
-        # 1: no answer; all else is no finding about the network
+        # 1: no answer; all else is not a finding about the network
         assert done.returncode in (0, 1), done.stderr
         return done.returncode == 0
 
@@ -162,7 +162,7 @@ class Tenant:
     def machines(
         self, image_id: str, flavor_id: str, *, options: dict[str, Any] | None = None, **ports: Any
     ) -> dict[str, Machine]:
-        """Instances on ports, made side by side, and gone again before anything else.
+        """Instances on ports, made in parallel, and gone again before anything else.
 
         Args:
             image_id: glance's.

@@ -33,7 +33,7 @@ HELD = {"namespace", "pod", "container"}
 ALERTS = alerts()
 
 
-def test_each_alert_is_provoked_or_says_why_not() -> None:
+def test_each_alert_is_provoked_or_has_a_reason() -> None:
     assert FAULTS.keys() | NOT_PROVOKED.keys() == ALERTS.keys()
     assert not FAULTS.keys() & NOT_PROVOKED.keys()
 

@@ -84,7 +84,7 @@ def webhook(namespace: str, image: str, certificate: str) -> dict[str, Any]:
 def posts(
     context: SiteContext, site: Site, kubectl: Kubectl, images: ImageOutputs, tmp_path: Path
 ) -> Iterator[Callable[[], list[dict[str, Any]]]]:
-    """What the site's Alertmanager has posted; the site is as its file says afterwards.
+    """What the site's Alertmanager has posted; the site is as its file states afterwards.
 
     Pods do not reach the deployment host, which is the gateway of the hosts' network, so a pod receives.
     """

@@ -229,7 +229,7 @@ def test_the_right_keys_open_the_registry(context: SiteContext, probes: dict[str
 def test_pods_reach_what_is_for_them(
     context: SiteContext, kubectl: Callable[..., str], images: ImageOutputs, workers: tuple[str, ...]
 ) -> None:
-    """A pod of an admitted namespace connects to what is for it, so that `closed` is no accident of its network."""
+    """A pod of an admitted namespace connects to what is for it, so that `closed` is not an accident of its network."""
     probes = {
         role: {
             "kind": "tcp",

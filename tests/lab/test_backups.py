@@ -142,7 +142,7 @@ def back_up(context: SiteContext) -> None:
 
 
 def restore(context: SiteContext, what: str, target: str, *options: str) -> str:
-    """What `strata restore` of the last snapshot says; must succeed."""
+    """What `strata restore` of the last snapshot states; must succeed."""
     done = strata("restore", context.site_file, "--what", what, "--target", target, *options)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()

@@ -1,6 +1,6 @@
-"""The site file is edited, `plan` tells what will be, `up` makes it so; edited back, the site is as before.
+"""The site file is edited, `plan` shows what will be, `up` makes it so; edited back, the site is as before.
 
-Nearly everything is edited at once, since each run of `up` costs more than what it changes: a GPU node is added, two
+Nearly everything is edited at once, because each run of `up` costs more than what it changes: a GPU node is added, two
 quotas grow, an operator gets a key, PostgreSQL gets a setting that it takes over while it runs, a password is rotated,
 a certificate renewed. One that PostgreSQL takes over when it is started only comes after that. Back again, the node is
 drained before its instance goes.
@@ -66,7 +66,7 @@ class Changed:
 
     Args:
         file: the edited one.
-        plan: what `strata plan` said before.
+        plan: what `strata plan` reported before.
         key_file: private key of the new operator.
         serial: of the registry's certificate before.
         password: of the database before.
@@ -121,7 +121,7 @@ def changed(
     cloud: Connection,
     images: ImageOutputs,
 ) -> Iterator[Changed]:
-    """The site as an edited file says; afterwards, whatever happened, as its own file says."""
+    """The site as an edited file states; afterwards, whatever happened, as its own file states."""
     assert context.cloud_outputs is not None
     directory = tmp_path_factory.mktemp("change")
     key = ed25519.Ed25519PrivateKey.generate()
@@ -169,7 +169,7 @@ def changed(
             up(context.site_file)
 
 
-def test_the_plan_told_each_change(changed: Changed) -> None:
+def test_the_plan_showed_each_change(changed: Changed) -> None:
     assert f"cloud.instances.{NODE}" in changed.plan
     assert f"create instance {NODE}" in changed.plan
     for key in (
@@ -321,7 +321,7 @@ def test_a_renewed_certificate_is_served(changed: Changed, context: SiteContext)
     assert shown.serial_number != changed.serial
 
 
-def test_data_that_nobody_named_stays(context: SiteContext, tmp_path: Path) -> None:
+def test_data_that_no_one_named_stays(context: SiteContext, tmp_path: Path) -> None:
     def less(content: dict[str, Any]) -> None:
         content["hosts"]["nfs"]["exports"][0]["name"] = "another"
         content["platform"]["tenants"] = []

@@ -1,4 +1,4 @@
-"""An instance is what its flavor and its user data say, and its actions end: they work, or nova says why not."""
+"""An instance follows its flavor and its user data, and its actions end: they work, or nova gives the reason."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Place:
         return int(self.machine.run("awk", "/^MemTotal/ {print $2}", "/proc/meminfo")) // 1024
 
     def failures(self, action: str) -> list[str]:
-        """What nova says about the instance's last action of that name: why each failed part of it failed."""
+        """What nova states about the instance's last action of that name: why each failed part of it failed."""
         compute = self.tenant.cloud.compute
         found = [a for a in compute.server_actions(self.machine.id) if a.action == action]
         if not found:
@@ -137,7 +137,7 @@ def place(context: SiteContext, cloud: Connection) -> Iterator[Place]:
 
 
 def test_instance_sees_and_gets_the_cpus_of_its_flavor(place: Place) -> None:
-    """One vCPU is one CPU: `nproc` says so, and three busy processes get no more."""
+    """One vCPU is one CPU: `nproc` reports it, and three busy processes get no more."""
     assert place.machine.run("nproc").strip() == "1"
     assert place.machine.run("grep", "-c", "^processor", "/proc/cpuinfo").strip() == "1"
     assert float(place.machine.run("python3", "-c", BUSY)) <= 1.05
@@ -251,7 +251,7 @@ def test_rescue_has_the_root_mounted(place: Place) -> None:
 
 
 def test_pause_freezes_and_stop_stops(place: Place) -> None:
-    """What runs inside stands still while the instance is paused and goes on afterwards; stopped, nothing runs."""
+    """What runs inside stops while the instance is paused and goes on afterwards; stopped, nothing runs."""
     compute, machine = place.tenant.cloud.compute, place.machine
     machine.run("touch", TICKS)
     machine.run("systemd-run", "--quiet", "sh", "-c", TICK)

@@ -101,7 +101,7 @@ def idle_seconds(context: SiteContext, tmp_path_factory: pytest.TempPathFactory)
         yield own.idle_seconds
         return
     if not context.provider.owns_cloud or JUPYTERHUB.of(context.site) is None or not context.site.platform.tenants:
-        pytest.skip(f"site {context.site.name} has no Dask clusters, and is no lab with notebooks and tenants")
+        pytest.skip(f"site {context.site.name} has no Dask clusters, and is not a lab with notebooks and tenants")
 
     def add(content: dict[str, Any]) -> None:
         content["platform"]["services"][SERVICE.key] = SETTINGS

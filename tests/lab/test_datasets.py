@@ -122,7 +122,7 @@ def ada(context: SiteContext, own_issuer: Issuer, kubectl: Callable[..., str]) -
 def test_an_unreachable_dataset_is_named_and_ends_the_start_only_if_it_is_required(
     ada: Administrator, kubectl: Callable[..., str]
 ) -> None:
-    """On the page of the start; the folder of an optional one says so too."""
+    """On the page of the start; the folder of an optional one reports it too."""
     ada.register(MISSING, source=NOWHERE)
     begin = time.monotonic()
     events = ada.start()

@@ -41,12 +41,12 @@ WORKER = "worker-1"
 """The instance that is deleted by hand in the nightly suite."""
 
 Row = tuple[str, str, str, str, str]
-"""Layer, object, property, wanted, found."""
+"""Layer, object, property, desired, actual."""
 
 
 @dataclass
 class Seen:
-    """What `strata status` said.
+    """What `strata status` reported.
 
     Args:
         exit_status: of the command.
@@ -63,10 +63,10 @@ class Seen:
 
 @dataclass
 class Broken:
-    """A site where something of every kind was changed by hand.
+    """A site where something of every kind was modified outside Strata.
 
     Args:
-        seen: what `status` says of it.
+        seen: what `status` states of it.
         page: the page of `strata report`.
         before: identities of the parts before anything was changed.
         configuration: content of HAPROXY before and after the change.
@@ -87,7 +87,7 @@ class Repaired:
     """The same site after `up`.
 
     Args:
-        seen: what `status` says then.
+        seen: what `status` states then.
         changed: how many changes `up` counted, by step.
         up: what all processes of this machine showed meanwhile.
         after: identities of the parts.
@@ -123,7 +123,7 @@ def broken(
     lost: str | None,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Broken]:
-    """A site where something of every kind was changed by hand."""
+    """A site where something of every kind was modified outside Strata."""
     seen = look(context)
     # what another test left, or an edit of the repository asks for, is not ours to judge
     if seen.exit_status != 0 or any(reason_to_run(context, playbook) for playbook in ("openstack", "hosts", "cluster")):
@@ -178,7 +178,7 @@ def repaired(
 
 
 def test_an_untouched_site_has_no_drift_and_a_touched_one_has(broken: Broken) -> None:
-    """The fixture saw none before; the exit status says that there is some."""
+    """The fixture saw none before; the exit status states that there is some."""
     assert broken.seen.exit_status == 1
     assert broken.seen.drift
 
@@ -247,7 +247,7 @@ def test_platform(context: SiteContext, broken: Broken) -> None:
     """A release's values, a tenant's quota and an object that is gone are named, and nothing else is."""
     tenant = context.site.platform.tenants[0].name
     assert broken.seen.layer("platform") == {
-        ("platform", "release cluster-base", "revision", "the one that up made", "changed by hand"),
+        ("platform", "release cluster-base", "revision", "the one that up made", "modified outside Strata"),
         ("platform", "release cluster-base: PriorityClass batch", "state", "present", "missing"),
         ("platform", f"release tenant-{tenant}", "values.quota.memory", "16Gi", "3Gi"),
         ("platform", f"release tenant-{tenant}: ResourceQuota {tenant}/{tenant}", "spec.hard.pods", "500", "99"),
@@ -255,7 +255,7 @@ def test_platform(context: SiteContext, broken: Broken) -> None:
 
 
 def test_the_page_shows_what_has_drifted(broken: Broken, lost: str | None) -> None:
-    """`strata report` looks for itself: a row of its page for each object, property, wanted and found value."""
+    """`strata report` looks for itself: a row of its page for each object, property, desired and actual value."""
     with browser() as window:
         window.open(broken.page, width=WIDTH)
         found = rows(window, "drift")
@@ -324,7 +324,7 @@ def gpu_node_daemon_sets(context: SiteContext, kubectl: Callable[..., str]) -> s
 
 
 def rewritten(part: str) -> bool:
-    """A file that is wanted otherwise than before: the new instance may have another address."""
+    """A file whose desired content has changed: the new instance may have another address."""
     return part.startswith("file ")
 
 

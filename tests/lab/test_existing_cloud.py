@@ -39,7 +39,7 @@ def place(context: SiteContext, cloud: Connection, tmp_path_factory: pytest.Temp
 
 @pytest.fixture
 def instances() -> frozenset[str] | None:
-    """Those of campus that the site keeps: all, unless a test says others."""
+    """Those of campus that the site keeps: all, unless a test states others."""
     return None
 
 

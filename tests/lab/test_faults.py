@@ -1,4 +1,4 @@
-"""What is killed comes back by itself; what is full, taken or slow is told clearly, and leaves nothing half made."""
+"""What is killed returns by itself; what is full, taken or slow is reported clearly, and leaves nothing incomplete."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ def lab_only(context: SiteContext, site: Site) -> None:
 
 @pytest.fixture
 def controller(context: SiteContext) -> Callable[..., str]:
-    """`controller("systemctl", …)` → what the command says inside the controller."""
+    """`controller("systemctl", …)` → what the command states inside the controller."""
     return lambda *command: in_controller(context, *command)
 
 
 @pytest.fixture
 def on(site_host: Callable[[str], Host]) -> Callable[[str], Callable[..., str]]:
-    """`on("services-1")("systemctl", …)` → what the command says on that host."""
+    """`on("services-1")("systemctl", …)` → what the command states on that host."""
 
     def host(name: str) -> Callable[..., str]:
         def run(*command: str) -> str:
@@ -116,7 +116,7 @@ def test_openstack_services(cloud: Connection, controller: Callable[..., str], s
     eventually(lambda: nova_reports_since(cloud, killed), HEALED_SECONDS, "nova's services report")
 
 
-def test_what_openstack_stands_on(cloud: Connection, controller: Callable[..., str]) -> None:
+def test_what_openstack_needs(cloud: Connection, controller: Callable[..., str]) -> None:
     """After the message broker and the database died, every API answers and every hypervisor reports again."""
     with concurrent.futures.ThreadPoolExecutor() as pool:
         units = ("rabbitmq-server", "mariadb")

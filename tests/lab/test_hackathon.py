@@ -1,4 +1,4 @@
-"""A site for two days beside another: made from it, used by a list of people, gone. docs/stories.md tells it."""
+"""A site for two days beside another: made from it, used by a list of people, gone. docs/stories.md shows it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def site_file(context: SiteContext, tmp_path: Path) -> Iterator[Path]:
     """Of a site like the one that runs; what was made of it is gone afterwards."""
     site = context.site
     if not context.provider.owns_cloud or JUPYTERHUB.of(site) is None or not site.platform.tenants:
-        pytest.skip(f"site {site.name} is no lab with notebooks and tenants")
+        pytest.skip(f"site {site.name} is not a lab with notebooks and tenants")
     own = issuer(site)
     if own is None or own.users is None:
         pytest.skip(f"site {site.name} has users of another issuer")
@@ -101,7 +101,7 @@ def people(hackathon: SiteContext, directory: Path) -> None:
     def add() -> subprocess.CompletedProcess[str]:
         return settled(
             lambda: strata("users", "add", hackathon.site_file, "--from", registrations, "--tenant", tenant),
-            lambda done: "does not answer" not in done.stderr,
+            lambda done: "does not respond" not in done.stderr,
             ISSUER_SECONDS,
             pause=5,
         )

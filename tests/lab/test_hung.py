@@ -88,7 +88,7 @@ def stopped(context: SiteContext, signal: Callable[[str], None]) -> Iterator[dic
 
 @pytest.mark.parametrize(("part", "name"), PODS, ids=lambda value: value if isinstance(value, str) else value.object)
 def test_pod(part: Pods, name: str, context: SiteContext, kubectl: Kubectl, site_host: Hosts) -> None:
-    """Its service does not answer."""
+    """Its service does not respond."""
     node, container = container_of(part.pod(kubectl), part.container)
 
     def signal(word: str) -> None:
@@ -171,7 +171,7 @@ def test_pods_that_do_not_start(patch: str, reason: str, context: SiteContext, k
 
 
 def test_pods_over_a_quota(context: SiteContext, kubectl: Kubectl) -> None:
-    """Refused by the API server; a StatefulSet says so by an event only."""
+    """Refused by the API server; a StatefulSet reports it by an event only."""
     where = f"--namespace={NEGOTIATOR.namespace}"
     kubectl("create", "quota", "test-none", where, "--hard=pods=0")
     try:

@@ -1,4 +1,4 @@
-"""docs/first-model.md as it stands, by the unmodified huggingface_hub, openai and tapipy."""
+"""docs/first-model.md as written, by the unmodified huggingface_hub, openai and tapipy."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_the_documented_program_runs(
     published = next(line for line in printed.splitlines() if line.startswith("published "))
     assert set(files) <= set(published.split())
     assert printed.endswith("left False\n"), printed
-    # a model that runs is no drift, which the next `up` would stop
+    # a model that runs is not drift, which the next `up` would stop
     assert [str(one) for one in objects_drift(context) if SERVICE.name in one.object] == []
     stranger = member("teaching")
     variables = {"INFERENCE": f"https://{settings.hostname}.{site.domain}/v1", "MODEL": MODEL}

@@ -107,8 +107,8 @@ def echo(context: SiteContext, kubectl: Kubectl, images: ImageOutputs, http: req
         kubectl("delete", "namespace", name, "--wait=false", "--ignore-not-found")
 
 
-def test_pod_is_told_the_address_of_the_client(context: SiteContext, echo: str, http: requests.Session) -> None:
-    """Its real one, through load balancer and ingress controller; what a client says of itself is not believed."""
+def test_pod_gets_the_address_of_the_client(context: SiteContext, echo: str, http: requests.Session) -> None:
+    """Its real one, through load balancer and ingress controller; what a client states of itself is not believed."""
     with socket.create_connection((load_balancer_address(context), 443), timeout=30) as connection:
         own = connection.getsockname()[0]
     forged = {"X-Forwarded-For": "192.0.2.1", "X-Real-Ip": "192.0.2.1", "X-Forwarded-Host": "forged.example.org"}

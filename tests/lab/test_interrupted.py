@@ -88,7 +88,7 @@ def test_a_killed_run_is_resumed(context: SiteContext) -> None:
     assert {one["found"] for one in status["objects"] if one["object"] == f"release {PORTAL.name}"} == {"deployed"}
 
 
-def test_what_belongs_to_nobody_is_named(
+def test_what_belongs_to_no_one_is_named(
     context: SiteContext, cloud: Connection, kubectl: Callable[..., str], tmp_path: Path
 ) -> None:
     """`doctor` names one thing of each kind that it compares, but servers, with reason and remedy; and nothing else."""

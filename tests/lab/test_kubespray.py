@@ -43,7 +43,7 @@ CHECKSUMS = {
 IN_CONTAINERS: dict[str, Any] = {
     "containerd_base_runtime_spec_rlimit_nofile": 20000,
     "containerd_extra_runtime_args": {"restrict_oom_score_adj": True},
-    # complete, since the template for containerd 1.7 has no defaults for it
+    # complete, because the template for containerd 1.7 has no defaults for it
     "containerd_runc_runtime": {
         "name": "runc",
         "type": "io.containerd.runc.v2",
@@ -99,7 +99,7 @@ class Rehearsal:
         return found
 
     def start(self, machine: dict[str, Any]) -> None:
-        """Starts a machine, with the package index that its image lacks."""
+        """Starts a machine, with the package index that its image is missing."""
         self.machines.start(Machine.model_validate(machine))
         self.machines.run(machine["name"], "apt-get", "update")
 
@@ -183,7 +183,7 @@ def rehearsal(downloads: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 def test_kubespray_installs_repairs_scales_and_removes(rehearsal: Rehearsal) -> None:
-    """One story, since each step needs the cluster that the one before left."""
+    """One story, because each step needs the cluster that the one before left."""
     _comes_up(rehearsal)
     _unchanged_starts_nothing(rehearsal)
     _a_stopped_kubelet_is_repaired(rehearsal)

@@ -94,7 +94,7 @@ def rehearsal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
 
 
 def test_machines_come_up_join_are_replaced_leave_and_are_left(rehearsal: Rehearsal) -> None:
-    """One story, since each step needs the cluster that the one before left."""
+    """One story, because each step needs the cluster that the one before left."""
     _comes_up(rehearsal)
     _a_worker_joins_by_an_entry_in_the_file(rehearsal)
     _a_lost_machine_is_replaced(rehearsal)
@@ -118,7 +118,7 @@ def _comes_up(rehearsal: Rehearsal) -> None:
 
 
 def _a_worker_joins_by_an_entry_in_the_file(rehearsal: Rehearsal) -> None:
-    """Its machine loses power while it joins: `up` says which one, and the same command goes on when it is back."""
+    """Its machine loses power while it joins: `up` states which one, and the same command goes on when it is back."""
     rehearsal.machines.start(Machine.model_validate(NEW))
     rehearsal.edit([*rehearsal.workers(), NEW])
     token = rehearsal.machines.root(NEW["name"]) / TOKEN_FILE

@@ -248,7 +248,7 @@ def test_instances_do_not_reach_the_controllers_inside(
 ) -> None:
     """Who may call OpenStack's APIs does not reach what else listens on the controller, nor this machine's own ports.
 
-    Where a service of the controller listens on its loopback only, another program stands in for it at the address that
+    Where a service of the controller listens on its loopback only, another program replaces it at the address that
     instances see: what keeps them out is the border of their networks.
     """
     client, controller, gateway = place.client, controller_address(context.site), place.blue_subnet.gateway_ip

@@ -1,4 +1,4 @@
-"""Forty jobs have the site over night; at nine three people open notebooks. docs/stories.md tells it."""
+"""Forty jobs have the site over night; at nine three people open notebooks. docs/stories.md shows it."""
 
 from __future__ import annotations
 

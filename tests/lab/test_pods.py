@@ -318,7 +318,7 @@ def kill(kubectl: Callable[..., str], part: str) -> None:
 def test_pods_survive_kills_of_the_reconciler_and_the_api(
     context: SiteContext, ada: Member, kubectl: Callable[..., str]
 ) -> None:
-    """Nothing is lost, and nothing is there twice."""
+    """Nothing is lost, and nothing is duplicated."""
     tenant = context.site.platform.tenants[0].name
 
     def listed() -> set[str]:

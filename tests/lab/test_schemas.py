@@ -70,7 +70,7 @@ def test_data_stays(databases: SiteContext) -> None:
     assert in_controller(databases, "cat", f"{DIRECTORY}/kept/{FIRST}.sql") == kept
 
 
-def test_a_load_that_was_cut_off_begins_anew(databases: SiteContext) -> None:
+def test_a_load_that_was_cut_off_restarts(databases: SiteContext) -> None:
     prepare(databases)
     ask(databases, FIRST, "DROP TABLE migrated; CREATE TABLE half (id INT)")
     in_controller(databases, "touch", f"{DIRECTORY}/schema.loading")
@@ -82,7 +82,7 @@ def test_a_load_that_was_cut_off_begins_anew(databases: SiteContext) -> None:
 
 
 def test_no_answer_is_not_empty(databases: SiteContext) -> None:
-    """Where MariaDB does not answer nothing is loaded over what may be data."""
+    """Where MariaDB does not respond nothing is loaded over what may be data."""
     prepare(databases)
     client = f"{DIRECTORY}/mariadb"
     in_controller(databases, "cp", "/usr/bin/false", client)

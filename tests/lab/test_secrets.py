@@ -1,4 +1,4 @@
-"""Where the site's secrets are found: only where each must be. docs/secrets.md says the same to operators."""
+"""Where the site's secrets are found: only where each must be. docs/secrets.md states the same to operators."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ IN_STATE = {
     "kubeconfig": {ADMINISTRATOR_KEY},
     "clouds.yaml": {"openstack_admin_password"},  # openstacksdk has no other place for it
 }
-"""Files of the state directory to the secrets that may stand in them in the clear."""
+"""Files of the state directory to the secrets that may be in them in the clear."""
 
 
 @pytest.fixture(scope="module")
@@ -329,7 +329,7 @@ def test_sites_share_no_secret(needles: Needles) -> None:
     assert needles.found_in((str(file.relative_to(cache)), read(file)) for file in files) == {}
 
 
-def test_inventory_says_lookups(context: SiteContext, needles: Needles) -> None:
+def test_inventory_has_lookups(context: SiteContext, needles: Needles) -> None:
     """What Strata hands to Ansible are expressions, which are evaluated where a task needs them."""
     ansible = Path(sys.executable).parent / "ansible-inventory"
     command = [str(ansible), "-i", str(context.site_file), "--list"]
@@ -339,7 +339,7 @@ def test_inventory_says_lookups(context: SiteContext, needles: Needles) -> None:
 
 
 NEVER = ("/var/log/", "/var/tmp/", "/tmp/")  # noqa: S108  # looked at, not written to
-"""Where a secret may not even stand in a private file."""
+"""Where a secret may not even be in a private file."""
 FIND_FILES = """
 LC_ALL=C grep -rlZF --devices=skip --exclude-dir=uv --file=- /etc /root /home /srv /usr/local /var/log /var/tmp /tmp |
   xargs --null --no-run-if-empty stat --format '%a %n'

@@ -1,4 +1,4 @@
-"""A workflow of four steps: data by S3, batch jobs, a training with a card, and a plot. docs/stories.md tells it."""
+"""A workflow of four steps: data by S3, batch jobs, a training with a card, and a plot. docs/stories.md shows it."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_segmentation_workflow(context: SiteContext, ada: tuple[User, Tenant], d
 
 
 def has_steps(answer: dict[str, Any], tenant: str, days: int, cards: int) -> bool:
-    """Whether the three steps stand in accounting; fails where their numbers are others."""
+    """Whether the three steps are in accounting; fails where their numbers are others."""
     steps = {row["batch"]: row for row in answer["batches"] if (row["tenant"], row["username"]) == (tenant, NAME)}
     if set(steps) != {"prepare", "train", "infer"}:
         return False

@@ -165,7 +165,7 @@ def test_execution_point(load: Load, kubectl: Kubectl, site_host: Hosts) -> None
     (point,) = (name for name in execution_points(kubectl) if host.startswith(name))
     place = ("get", "pod", point, f"--namespace={EXECUTE_NAMESPACE.name}", "--output=json")
     signal_container(json.loads(kubectl(*place)), "condor", site_host, "KILL")
-    # its end is not told to the access point, which waits as long as for one that it cannot reach
+    # its end is not reported to the access point, which waits as long as for one that it cannot reach
     longest = job["JobLeaseDuration"] + HEALED_SECONDS
     eventually(lambda: load.queue.jobs(cluster)[0]["NumShadowStarts"] >= 2, longest, "the job runs again")
     load.nothing_lost()
@@ -226,7 +226,7 @@ def test_accounting_has_each_job_once(context: SiteContext, load: Load) -> None:
 
 
 def test_node(context: SiteContext, load: Load, user: User, kubectl: Kubectl) -> None:
-    """Last, since the notebook ends with its node: the user's next server has the file, and the job runs again.
+    """Last, because the notebook ends with its node: the user's next server has the file, and the job runs again.
 
     A node that is back within minutes starts the pod's container again, and the user finds the server running.
     """

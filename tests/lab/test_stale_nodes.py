@@ -1,4 +1,4 @@
-"""Nodes that still send to pods that have gone, as after the API server was away: `up` says that it is done when the
+"""Nodes that still send to pods that have gone, as after the API server was away: `up` states that it is done when the
 services answer."""
 
 from __future__ import annotations

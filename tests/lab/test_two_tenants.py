@@ -1,4 +1,4 @@
-"""One tenant gives a group a card, the other cannot, and both see their own data only. docs/stories.md tells it."""
+"""One tenant gives a group a card, the other cannot, and both see their own data only. docs/stories.md shows it."""
 
 from __future__ import annotations
 

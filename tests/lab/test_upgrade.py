@@ -42,7 +42,7 @@ NOT_OF_A_RELEASE = (".git", ".venv", ".*_cache", ".hypothesis", "__pycache__", "
 
 @dataclass
 class Visitor:
-    """Asks for something again and again from outside, and keeps each answer that was none.
+    """Asks for something repeatedly from outside, and keeps each answer that was none.
 
     Args:
         ask: one request.

@@ -7,7 +7,7 @@ import sys
 from strata_lab import host
 
 USER = "molecule"
-"""Stands in the host's record beside the names of sites."""
+"""Is in the host's record beside the names of sites."""
 
 if __name__ == "__main__":
     if sys.argv[1] == "prepare":

@@ -1,6 +1,6 @@
 """Starts the catalogue's S3 server in a machine's container, with TLS in front: `s3_server.py SITE_FILE MACHINE`.
 
-The site's `hosts.backup` says port, bucket and key.
+The site's `hosts.backup` states port, bucket and key.
 """
 
 from __future__ import annotations

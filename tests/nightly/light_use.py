@@ -27,7 +27,7 @@ PERIOD_SECONDS = 60.0
 CHECKS_EVERY = 10
 """Rounds between two rounds of the checks that ask for tokens and query the hub."""
 GROWTH = 5
-"""More processes of one program than before that are no leak."""
+"""More processes of one program than before that are not leak."""
 PROBE = """
 echo; systemctl show --property=Id,NRestarts '*.service'
 echo; ps -e -o comm=
@@ -42,7 +42,7 @@ class Ageing:
     Args:
         restarts: of containers in pods and of units, by name.
         processes: by host and program.
-        killed: processes that the kernel ended for lack of memory, by host.
+        killed: processes that the kernel ended because memory ran out, by host.
         disk: bytes used where the containers are stored.
     """
 
@@ -77,11 +77,11 @@ def read_host(found: Ageing, name: str, answer: str) -> None:
 
 
 def problems(before: Ageing, after: Ageing) -> list[str]:
-    """What has aged: restarts, processes ended for lack of memory, more and more processes."""
+    """What has aged: restarts, processes ended because memory ran out, more and more processes."""
     return [
         *(f"{n}: restarted {c - before.restarts.get(n, 0)} times" for n, c in after.restarts.items()
           if c > before.restarts.get(n, 0)),
-        *(f"{n}: {c - before.killed.get(n, 0)} processes killed for lack of memory" for n, c in after.killed.items()
+        *(f"{n}: {c - before.killed.get(n, 0)} processes killed because memory ran out" for n, c in after.killed.items()
           if c > before.killed.get(n, 0)),
         *(f"{n}: {before.processes.get(n, 0)} processes before, {c} now" for n, c in after.processes.items()
           if c > before.processes.get(n, 0) + GROWTH),

@@ -11,9 +11,8 @@ from strata.site.context import SiteContext
 
 
 @pytest.fixture
-def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SiteContext:
+def context(state_directory: Path) -> SiteContext:
     """The lab with a state directory of its own; the plugin's fixture of this name is the running site."""
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
     found = SiteContext.load(find_site("lab"))
     found.paths.create()
     return found

@@ -42,8 +42,7 @@ def test_what_is_not_there_is_no_error(tmp_path: Path) -> None:
     make_private(tmp_path / "none")
 
 
-def test_a_run_leaves_its_files_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
+def test_a_run_leaves_its_files_private(state_directory: Path) -> None:
     paths = SitePaths("unit")
 
     def fail() -> None:

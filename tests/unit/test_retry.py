@@ -15,7 +15,7 @@ def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return pauses
 
 
-def test_the_last_attempt_is_told_and_no_pause_follows_it(slept: list[float]) -> None:
+def test_the_last_attempt_is_reported_and_no_pause_follows_it(slept: list[float]) -> None:
     assert list(attempts((1.0, 2.0))) == [False, False, True]
     assert slept == [1.0, 2.0]
     assert list(attempts(())) == [True]

@@ -1,4 +1,4 @@
-"""role.yaml of every role: right, complete, and the only place that says it."""
+"""role.yaml of every role: right, complete, and the only place that states it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def write(directory: Path, name: str, text: str) -> None:
 
 
 def test_every_folder_is_a_role() -> None:
-    # those of the lab's OpenStack are on its controller, which is no host of a site
+    # those of the lab's OpenStack are on its controller, which is not a host of a site
     folders = {folder.name for folder in DIRECTORY.iterdir() if not folder.name.startswith("openstack_")}
     assert folders == set(roles())
     assert all(re.fullmatch("[a-z][a-z0-9_]*", name) for name in folders)

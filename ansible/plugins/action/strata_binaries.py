@@ -1,4 +1,4 @@
-"""Sends a host the binaries that it lacks, compressed, and notes them for `strata status`."""
+"""Sends a host the binaries that are missing there, compressed, and notes them for `strata status`."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from strata.inventory.lookups import store
 DOCUMENTATION = """
 name: strata_secret
 short_description: A secret of the site
-description: Generated at first use and kept encrypted, or read from where site.yaml says.
+description: Generated at first use and kept encrypted, or read from where site.yaml declares it.
 options:
   _terms: {description: Names of the secrets., required: true}
 """

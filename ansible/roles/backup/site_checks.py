@@ -24,7 +24,7 @@ DATA: tuple[KeyPath, ...] = (
     ("hosts", "postgresql"),
     ("platform",),
 )
-"""Where it says what a host stores."""
+"""Where it determines what a host stores."""
 
 
 def check(site: Site) -> Iterator[Finding]:
@@ -50,7 +50,7 @@ def check(site: Site) -> Iterator[Finding]:
     for index, item in enumerate(backup.exclude):
         if item not in everything:
             fix = f"one of {', '.join(everything)}" if everything else "remove the line"
-            yield Finding((*KEY, "exclude", index), "is no export and no database of the site", fix, DATA)
+            yield Finding((*KEY, "exclude", index), "is neither an export nor a database of the site", fix, DATA)
     if _in_lab(site):
         return
     provided = {secret.name for secret in site.secrets if secret.source != "generated"}

@@ -32,7 +32,7 @@ def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
 
 
 def host_variables(site: Site, host: str) -> dict[str, object]:
-    """Groups of a host that are no roles."""
+    """Groups of a host that are not roles."""
     return {"firewall_groups": ["all", *_groups(site, host)]}
 
 

@@ -23,4 +23,4 @@ def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
 
 
 USERS = ("superuser", "replication", "rewind")
-"""Of PostgreSQL, who are no owners of databases."""
+"""Of PostgreSQL, which own no databases."""

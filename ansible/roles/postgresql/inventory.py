@@ -13,7 +13,7 @@ from strata.site.outputs import CloudOutputs
 from strata.site.paths import SitePaths
 
 DEFAULT_SETTINGS: dict[str, object] = {"max_connections": 200}
-"""Where `hosts.postgresql.settings` says nothing else."""
+"""Where `hosts.postgresql.settings` does not set others."""
 ARCHIVE_SETTINGS: dict[str, object] = {
     "archive_mode": "on",
     "archive_command": "/usr/bin/pgbackrest --stanza=postgresql archive-push %p",

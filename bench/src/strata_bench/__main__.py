@@ -66,7 +66,7 @@ def bench(
     earlier = [_load(file) for file in add or []]
     chosen = names or ([] if earlier else [b.name for b in BENCHMARKS.values() if b.needs == "nothing"])
     machines = [r.machine for r in earlier] + ([describe()] if chosen or not earlier else [])
-    # of results from several runs, the busiest moment is told
+    # of results from several runs, the busiest moment is shown
     results = Results(machine=max(machines, key=lambda m: m.load_before))
     measures: list[Measure] = [m for r in earlier for m in r.measures]
     spans: list[Span] = [s for r in earlier for s in r.spans]

@@ -75,7 +75,7 @@ class ApiServer:
             self.kubectl("wait", "--for=condition=Established", "--timeout=120s", "--filename", str(file))
 
     def dry_run(self, namespace: str, manifests: str) -> subprocess.CompletedProcess[str]:
-        """What the server says to manifests, taken strictly."""
+        """The server's response to manifests, taken strictly."""
         where = ("--kubeconfig", str(self.kubeconfig), "--namespace", namespace)
         return subprocess.run(
             ["kubectl", *where, "apply", "--dry-run=server", "--validate=strict", "--filename", "-"],

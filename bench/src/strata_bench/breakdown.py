@@ -98,7 +98,7 @@ def tree(span: Span, *, depth: int = 0, least: float = 0.01) -> list[str]:
 
     Args:
         span: what to show.
-        depth: how deep it stands.
+        depth: its depth.
         least: share of the parent.
     """
     lines = [f"{'  ' * depth}{span.seconds:8.2f} s  {span.name}"]

@@ -23,7 +23,7 @@ from strata.errors import UserError
 
 CHROMIUM, DRIVER = "chromium", "chromedriver"
 LEAVING = "does not belong to the document"
-"""What chromedriver says, instead of a stale element, while another page replaces the element's."""
+"""What chromedriver reports, instead of a stale element, while another page replaces the element's."""
 
 
 class Browser:
@@ -95,11 +95,11 @@ class Browser:
         return self.driver.execute_script(script, *arguments)
 
     def messages(self) -> list[str]:
-        """What the browser's console said since the last call: errors, warnings, violations of the page's policy."""
+        """Messages of the browser's console since the last call: errors, warnings, violations of the page's policy."""
         return [str(entry["message"]) for entry in self.driver.get_log("browser")]  # type: ignore[no-untyped-call]
 
     def requests(self) -> list[str]:
-        """What was asked for since the last call; not the pages themselves, and not data that stands in them."""
+        """What was asked for since the last call; not the pages themselves, and not data in them."""
         urls = []
         for entry in self.driver.get_log("performance"):  # type: ignore[no-untyped-call]
             message = json.loads(entry["message"])["message"]

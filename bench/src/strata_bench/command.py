@@ -16,7 +16,7 @@ from strata.errors import UserError
 PROGRAMS = Path(sys.executable).parent
 
 END_SECONDS = 30.0
-"""How long a command may take to end when it is told to."""
+"""How long a command may take to end after SIGTERM."""
 
 LAUNCHER = """
 import os, signal, sys, time
@@ -60,7 +60,7 @@ def measure(
         status: how it may end.
 
     Raises:
-        UserError: it ended otherwise; with the end of what it said.
+        UserError: it ended otherwise; with the end of its output.
     """
     program = PROGRAMS / command[0]
     line = [str(program) if program.exists() else command[0], *command[1:]]

@@ -30,7 +30,7 @@ def _lines(results: Results) -> Iterator[str]:
     machine = results.machine
     yield "# Benchmarks"
     yield ""
-    yield "Written by `scripts/bench --markdown`; do not edit. `scripts/bench --list` says what can be measured."
+    yield "Written by `scripts/bench --markdown`; do not edit. `scripts/bench --list` shows what can be measured."
     yield ""
     yield "| machine | |"
     yield "|---|---|"
@@ -42,7 +42,7 @@ def _lines(results: Results) -> Iterator[str]:
     if machine.load_before > SHARED_LOAD:
         yield ""
         yield (
-            f"**The machine was shared**: {machine.load_before:.0f} processes wanted its {machine.processors} cores "
+            f"**The machine was shared**: {machine.load_before:.0f} processes needed its {machine.processors} cores "
             "when this began, so wall times are upper bounds, and their spread is mostly the others'. "
             "Processor time and memory are a command's own."
         )

@@ -21,7 +21,7 @@ from strata_bench.services import PostgreSQL, find_postgresql, postgresql_cluste
 @pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """With pytest-xdist (`--dist loadgroup`), whatever asks for the running site stays on one worker, one after the
-    other: tests that break it must not meet tests that prove it. What asks for the API server does: one is enough for
+    other: tests that break it must not meet tests that check it. What asks for the API server does: one is enough for
     the services' tests, and one for all others.
 
     So do the contract tests of a folder, the tests of a service, and the tests of a module that share a fixture, where
@@ -50,6 +50,13 @@ def _shares(item: pytest.Item) -> bool:
     information = getattr(item, "_fixtureinfo", None)
     found = information.name2fixturedefs if information else {}
     return any(definitions[-1].scope == "module" for definitions in found.values())
+
+
+@pytest.fixture
+def state_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The state directory of all sites, for this test alone: the test's temporary directory."""
+    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
+    return tmp_path
 
 
 @pytest.fixture(scope="session")

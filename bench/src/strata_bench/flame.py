@@ -1,4 +1,4 @@
-"""The breakdown as a picture: time goes to the right, what a part was made of stands below it."""
+"""The breakdown as a picture: time goes to the right, what a part was made of is below it."""
 
 from __future__ import annotations
 

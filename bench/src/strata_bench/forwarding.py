@@ -37,7 +37,7 @@ def forwarding(target: Callable[[str], str], *dropped: str) -> type[BaseHTTPRequ
             connection.close()
 
         def log_message(self, format: str, *arguments: Any) -> None:
-            """Says nothing."""
+            """Logs nothing."""
 
     for method in METHODS:
         setattr(Handler, f"do_{method}", Handler.forward)

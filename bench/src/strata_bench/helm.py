@@ -16,7 +16,7 @@ Objects = dict[tuple[str, str], dict[str, Any]]
 
 
 class HelmRefused(Exception):
-    """What helm said."""
+    """helm's output."""
 
 
 class Helm:

@@ -1,4 +1,4 @@
-"""The contract of a service on strata-http: it serves a valid OpenAPI document, and answers as that says."""
+"""The contract of a service on strata-http: it serves a valid OpenAPI document, and answers according to it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _tools() -> Path:
 
 
 def check_contract(document: str, token: str, *options: str) -> None:
-    """Sends generated requests, valid and invalid ones, the same in each run; services/http/schemathesis.toml says how.
+    """Sends generated requests, valid and invalid ones, the same in each run, by services/http/schemathesis.toml.
 
     Args:
         document: URL of the served OpenAPI document, on the host and port of the API.

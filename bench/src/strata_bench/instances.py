@@ -27,7 +27,7 @@ def instances(bench: Bench) -> Iterator[Measure]:
     """1, 10 and 50 instances asked for at once, until each answers `ssh true`; they are deleted afterwards.
 
     Raises:
-        UserError: one did not answer, or was not deleted, within ten minutes, or nova refused it.
+        UserError: one did not respond, or was not deleted, within ten minutes, or nova refused it.
     """
     from openstack.exceptions import SDKException
 
@@ -98,7 +98,7 @@ def _one_run(
 
 
 def _wait_until_unknown(connection: Connection, servers: list[str]) -> None:
-    """Waits until nova knows none of the servers: it says DELETED while the quota still counts them."""
+    """Waits until nova knows none of the servers: it reports DELETED while the quota still counts them."""
     from openstack.exceptions import NotFoundException
 
     end = time.monotonic() + LIMIT_SECONDS
@@ -148,7 +148,7 @@ def _wait(context: SiteContext, connection: Connection, waiting: set[str], begin
                 waiting.discard(identifier)
         if time.monotonic() - begin > LIMIT_SECONDS:
             raise UserError(
-                f"benchmark: {len(waiting)} instances do not answer after {LIMIT_SECONDS:.0f} s",
+                f"benchmark: {len(waiting)} instances do not respond after {LIMIT_SECONDS:.0f} s",
                 fix="`openstack console log show` of one of them",
             )
         time.sleep(0.1)

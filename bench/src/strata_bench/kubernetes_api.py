@@ -1,4 +1,4 @@
-"""A stand-in for Kubernetes' API for programs that create and delete objects: namespaces' objects and their quotas."""
+"""A substitute of Kubernetes' API for programs that create and delete objects: namespaces' objects and their quotas."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def describe() -> Machine:
 
 
 def running(seconds: float = 3.0, statistics_file: Path = Path("/proc/stat")) -> float:
-    """How many processes ran or wanted to, this one left out, on average over some seconds from now.
+    """How many processes ran or could have, this one left out, on average over some seconds from now.
 
     The load average would still hold what ended a minute ago, such as the lab that the benchmark before this one made.
     """

@@ -18,7 +18,7 @@ PERCENTILE_SAMPLES = 100
 class Measure(BaseModel):
     """One quantity with all its samples.
 
-    `unit` is `s`, `ms` or `MiB`; `note` says what the reader must know to compare it.
+    `unit` is `s`, `ms` or `MiB`; `note` states what the reader must know to compare it.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -63,7 +63,7 @@ class Machine(BaseModel):
     date: str
     commit: str
     load_before: float
-    """Processes that wanted to run in the seconds before: above zero, others were at work too."""
+    """Processes that could have run in the seconds before: above zero, others were at work too."""
 
 
 class Span(BaseModel):
@@ -91,7 +91,7 @@ class Bench:
 
     Args:
         runs: how often each thing is measured.
-        progress: told what is under way.
+        progress: receives status messages.
         directory: of its own, removed afterwards.
         site_file: a running site to measure on; None to make one and destroy it.
         allow_changes: whether that site may be stopped and changed.
@@ -113,7 +113,7 @@ class Benchmark:
         name: typed on the command line.
         title: heading in docs/benchmarks.md.
         what: one line.
-        needs: the layer that must stand, `site` for a lab that it brings up itself, or `nothing`.
+        needs: the layer that must be up, `site` for a lab that it brings up itself, or `nothing`.
         run: measures.
     """
 

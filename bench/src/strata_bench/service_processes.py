@@ -44,7 +44,7 @@ class Service:
         found: list[dict[str, Any]] = []
 
         def written() -> bool:
-            # the last line may be half written
+            # the last line may be partially written
             lines = map(json.loads, self.log.rpartition("\n")[0].splitlines())
             found[:] = [line for line in lines if line.items() >= fields.items()]
             return bool(found)
@@ -109,7 +109,7 @@ def http_server(
             answer_json(self, *post(dict(parse_qsl(form))))
 
         def log_message(self, format: str, *arguments: Any) -> None:
-            """Says nothing."""
+            """Logs nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     if tls is not None:

@@ -116,7 +116,7 @@ class ServiceCommands:
     def at_once(
         self, commands: Sequence[tuple[Mapping[str, str], Sequence[str]]]
     ) -> list[subprocess.CompletedProcess[str]]:
-        """Runs several side by side: environments and arguments."""
+        """Runs several in parallel: environments and arguments."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(

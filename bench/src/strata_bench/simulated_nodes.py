@@ -165,7 +165,7 @@ def simulated_nodes(cluster: Cluster, simulation: Simulation, directory: Path, p
         cluster: that gets them.
         simulation: what they are.
         directory: for KWOK's configuration and log.
-        progress: told while KWOK is built.
+        progress: receives status messages.
 
     Raises:
         UserError: KWOK is not available, or makes no nodes Ready.

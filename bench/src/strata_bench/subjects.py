@@ -92,7 +92,7 @@ def paths(names: Iterable[str], since: str, repository: Path = REPOSITORY) -> li
     """Test files and folders of the named subjects.
 
     Raises:
-        ValueError: a name is no subject, or nothing has changed.
+        ValueError: a name is not a subject, or nothing has changed.
     """
     known, wanted = subjects(repository), list(names)
     if CHANGED in wanted:

@@ -124,7 +124,7 @@ class _SecondRun:
     def _run_again(self, session: pytest.Session, item: pytest.Item) -> None:
         _reporter(self.config).write_line(f"\nonce more, by itself: {item.nodeid}")
         if isinstance(item, pytest.Function):
-            item._initrequest()  # fixtures anew, as pytest-rerunfailures does
+            item._initrequest()  # fixtures again, as pytest-rerunfailures does
         reports = runtestprotocol(item, nextitem=None, log=False)
         first = self.failed[item.nodeid]
         flaky = not any(report.failed for report in reports)

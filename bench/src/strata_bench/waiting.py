@@ -22,14 +22,14 @@ def eventually(
     pause: float = 0.3,
     hopeless: Callable[[], str | None] = lambda: None,
 ) -> float:
-    """Asks again and again until the answer is true. An error counts as "not yet".
+    """Asks repeatedly until the answer is true. An error counts as "not yet".
 
     Args:
         what: asked.
         seconds: how long at most.
         text: what is waited for, in the words of the failure.
         pause: seconds between two questions.
-        hopeless: says why it cannot come true any longer, if so.
+        hopeless: why it can no longer come true, if so.
 
     Returns:
         After how many seconds it was so.

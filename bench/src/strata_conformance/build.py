@@ -61,7 +61,7 @@ def ensure_tests(progress: Progress) -> Path:
     """Builds the tests and the programs of their images where that has not been done.
 
     Args:
-        progress: told what is built.
+        progress: receives status messages.
 
     Returns:
         directory with the binaries of PROGRAMS and, below `images`, the folders of IMAGE_FILES.

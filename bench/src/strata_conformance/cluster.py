@@ -18,7 +18,7 @@ _DELETE_SECONDS = 300.0
 
 
 def identity(context: SiteContext) -> str:
-    """What tells a cluster from the one that stood in its place before.
+    """What distinguishes a cluster from the former one in its place.
 
     Raises:
         UserError: the cluster cannot be reached.

@@ -83,7 +83,7 @@ def push_test_images(
         tests: what `ensure_tests` returned.
         environment: of the tests, KUBE_TEST_REPO_LIST included.
         registries: the file that KUBE_TEST_REPO_LIST names; is written.
-        progress: told what is built and pushed.
+        progress: receives status messages.
 
     Raises:
         UserError: mmdebstrap, podman, or the registry refused; the site has no registry.

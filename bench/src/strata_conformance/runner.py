@@ -36,7 +36,7 @@ class Runner:
         environment: of the tests.
         results: takes the results.
         logs: directory for the output of processes with failures.
-        progress: told counts and the time left.
+        progress: receives status messages.
     """
 
     def __init__(

@@ -94,7 +94,7 @@ def _of_files() -> Iterator[InUse]:
         try:
             site = load_site(file)
         except SiteError:
-            continue  # its networks cannot be told; `strata validate` says why
+            continue  # its networks are unknown; `strata validate` shows why
         for network in provider_of(site).local_networks().values():
             yield InUse(network, f"a network of site {site.name}", site.name)
 
@@ -107,14 +107,14 @@ def _of_this_machine() -> list[InUse]:
             bridges.add(str(network.get("network_interface")))
             who = f"podman's network {network['name']}" + (f" of site {owner}" if owner else "")
             found += [InUse(ip_network(s["subnet"], strict=False), who, owner) for s in network.get("subnets") or ()]
-    # routes over podman's bridges are told better by podman
+    # podman knows routes over its bridges better
     found += [InUse(net, f"a route over {device}") for net, device in _routes() if device not in bridges]
     found += [InUse(net, f"an address of this machine on {device}") for net, device in _addresses()]
     return found + [InUse(net, "a name server of this machine") for net in _name_servers()]
 
 
 def _addresses() -> Iterator[tuple[IPNetwork, str]]:
-    """Addresses that stand alone; those with a network have a route too."""
+    """Addresses without a network; those with one have a route too."""
     if shutil.which("ip") is None:
         return
     said = subprocess.run(ADDRESSES, capture_output=True, text=True, check=False).stdout

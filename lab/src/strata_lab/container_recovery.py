@@ -1,4 +1,4 @@
-"""Containers that a crash left in another state than podman says: ended, half created or half removed."""
+"""Containers that a crash left in another state than podman reports: ended, half created or half removed."""
 
 from __future__ import annotations
 

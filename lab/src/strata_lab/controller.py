@@ -101,7 +101,7 @@ def up(site: Site, paths: SitePaths, progress: Progress) -> bool:
     Args:
         site: with a lab cloud.
         paths: of the site; its SSH key must exist.
-        progress: told what is being waited for.
+        progress: receives status messages.
 
     Returns:
         Whether anything had to be done.
@@ -115,7 +115,7 @@ def up(site: Site, paths: SitePaths, progress: Progress) -> bool:
     progress.update("preparing the host")
     changed = host.prepare(site.name)
     if settled := container_recovery.reconcile(site.name):
-        progress.update(f"{len(settled)} containers were not as podman says")
+        progress.update(f"{len(settled)} containers were not in the state that podman reported")
     name = container_name(site)
     if not exists("container", name):
         image = images.ensure_controller_image(progress)
@@ -191,7 +191,7 @@ def destroy(site: Site, paths: SitePaths, progress: Progress) -> bool:
     container_recovery.forget_networks(site.name)
     paths.clouds_file.unlink(missing_ok=True)
     if left := host.restore(site.name):
-        progress.update(f"left on the host since others use it: {'; '.join(left)}")
+        progress.update(f"left on the host because others use it: {'; '.join(left)}")
     return changed
 
 
@@ -218,8 +218,8 @@ def write_clouds_file(site: Site, paths: SitePaths, password: str) -> bool:
     """Writes clouds.yaml for the administrator, alone and inside the site's project; returns whether it changed.
 
     Args:
-        site: the entries are called as strata.cloud.clouds_file says.
-        paths: say where the file goes; its mode is 0600.
+        site: the entries are called as strata.cloud.clouds_file states.
+        paths: of the file; its mode is 0600.
         password: of the user admin.
     """
     assert site.cloud is not None

@@ -23,7 +23,7 @@ BRIDGE_FILTER = Path("/proc/sys/net/bridge/bridge-nf-call-iptables")
 """Lets the kernel follow the connections of bridged packets, which security groups need."""
 INOTIFY_INSTANCES = 1024
 """A node's systemd, kubelet and containerd take about 13; nine nodes use up Debian's default of 128 for all of root's
-processes, and the next container's systemd exits with 255 and says nothing."""
+processes, and the next container's systemd exits with 255 and prints nothing."""
 NEEDED_CONTROLLERS = ("hugetlb", "perf_event", "net_cls", "net_prio")
 """cgroup v1 controllers that kubelet and runc look for and that a container host may not have mounted."""
 
@@ -92,7 +92,7 @@ def restore(site: str) -> list[str]:
     """Undoes the changes when the last site goes.
 
     Returns:
-        What could not be undone since others use it.
+        What could not be undone because others use it.
     """
     with _record() as record:
         record.sites = [name for name in record.sites if name != site]

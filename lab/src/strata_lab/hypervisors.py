@@ -27,7 +27,7 @@ def leaving_hypervisors(context: SiteContext) -> list[str]:
 
 
 def occupied_hypervisors(context: SiteContext) -> dict[str, tuple[str, ...]]:
-    """Each leaving hypervisor with the instances on it that would stay; empty where nova does not answer."""
+    """Each leaving hypervisor with the instances on it that would stay; empty where nova does not respond."""
     leaving = leaving_hypervisors(context)
     if not leaving:
         return {}

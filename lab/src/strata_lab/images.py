@@ -53,7 +53,7 @@ def ensure_node_image(release: str, progress: Progress) -> str:
 
     Args:
         release: "12" or "13".
-        progress: told what is being waited for.
+        progress: receives status messages.
 
     Raises:
         UserError: the root filesystem or the NFS client could not be built.

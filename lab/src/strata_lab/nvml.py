@@ -68,7 +68,7 @@ def unsupported(callers: Sequence[Path]) -> list[str]:
         callers: ELF files.
 
     Raises:
-        RuntimeError: one of them is no ELF file, or the machine has no nm.
+        RuntimeError: one of them is not an ELF file, or the machine has no nm.
     """
     if not callers:
         return []

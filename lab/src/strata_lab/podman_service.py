@@ -83,7 +83,7 @@ def start(paths: SitePaths) -> bool:
     """Starts the service where it does not run; returns whether it did.
 
     Raises:
-        UserError: it does not answer; names its log.
+        UserError: it does not respond; names its log.
     """
     if running_pid(paths) is not None and answers(paths.site):
         return False
@@ -104,7 +104,7 @@ def start(paths: SitePaths) -> bool:
         )
     _pid_file(paths).write_text(f"{process.pid}\n")
     if wait_until(lambda: None if answers(paths.site) else "podman", START_SECONDS, pause=0.05):
-        raise UserError(f"podman's service does not answer on {socket_path(paths.site)}", fix=f"see {log}")
+        raise UserError(f"podman's service does not respond on {socket_path(paths.site)}", fix=f"see {log}")
     return True
 
 

@@ -24,8 +24,8 @@ class Listener:
 
     Args:
         address: where, `*` or `0.0.0.0` for all addresses.
-        process: its name; empty where the kernel does not tell.
-        pid: its number; 0 where the kernel does not tell.
+        process: its name; empty if the kernel does not show it.
+        pid: its number; 0 if the kernel does not tell.
     """
 
     address: str

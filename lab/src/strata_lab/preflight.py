@@ -39,7 +39,7 @@ _CLONE_NEWNET = 0x40000000
 
 @dataclass(frozen=True)
 class Problem:
-    """Something this machine lacks.
+    """Something that this machine is missing.
 
     Args:
         message: what was found and what is needed.

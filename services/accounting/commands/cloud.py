@@ -47,7 +47,7 @@ def collect_instances(context: SiteContext, connection: Connection) -> int:
         How many there were.
 
     Raises:
-        UserError: the site has no cloud, or it does not answer.
+        UserError: the site has no cloud, or it does not respond.
     """
     if context.site.cloud is None:
         raise UserError(f"--collect: site {context.site.name} has no cloud", fix="leave the option out")
@@ -59,7 +59,7 @@ def collect_instances(context: SiteContext, connection: Connection) -> int:
             flavors = cloud.compute.flavors(details=True, is_public=None, get_extra_specs=True)
             aliases = {str(flavor.name): str((flavor.extra_specs or {}).get(ALIASES, "")) for flavor in flavors}
     except SDKException as error:
-        raise UserError(f"the cloud does not answer: {error}", fix=f"strata status {context.site.name}") from None
+        raise UserError(f"the cloud does not respond: {error}", fix=f"strata status {context.site.name}") from None
     instances = list(read_usage(usages, aliases, projects))
     record_instances(connection, instances, at)
     return len(instances)

@@ -198,7 +198,7 @@ def is_number(column: int, rows: Sequence[tuple[Cell, ...]]) -> bool:
 
 
 def notes(answers: Answers) -> list[str]:
-    """What is said below the tables."""
+    """Notes below the tables."""
     kwh = sum(row.kwh for row in answers.energy)
     sessions = max(answers.sessions, key=lambda row: row.most_at_once, default=None)
     return [

@@ -168,7 +168,7 @@ def serving(cluster: Cluster) -> Iterator[None]:
             self.wfile.write(data)
 
         def log_message(self, format: str, *arguments: Any) -> None:
-            """Says nothing."""
+            """Logs nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     cluster.url = f"http://127.0.0.1:{server.server_port}"

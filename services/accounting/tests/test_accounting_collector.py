@@ -288,7 +288,7 @@ def prometheus() -> Iterator[Prometheus]:
             self.wfile.write(b"<html>" if found.broken else json.dumps(body).encode())
 
         def log_message(self, format: str, *arguments: Any) -> None:
-            """Says nothing."""
+            """Logs nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     found.url = f"http://127.0.0.1:{server.server_port}"

@@ -38,7 +38,7 @@ def records(postgresql: PostgreSQL, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @pytest.fixture
-def run(records: Records, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+def run(state_directory: Path, records: Records, monkeypatch: pytest.MonkeyPatch) -> Any:
     """`run("--json")` → the result of `strata accounting lab --json` over January 2025."""
 
     @contextlib.contextmanager
@@ -47,7 +47,6 @@ def run(records: Records, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> An
             yield connection
 
     monkeypatch.setattr(commands, "connect", connect)
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
     window = ["--from", "2025-01-01", "--to", "2025-02-01"]
     return lambda *options, of=window: CliRunner().invoke(app, ["accounting", "lab", *of, *options])
 
@@ -91,15 +90,14 @@ def test_csv_and_html_are_written(run: Any, tmp_path: Path) -> None:
         (["nautilus"], "platform.services.accounting is not set"),
     ],
 )
-def test_mistakes_are_named(run: Any, arguments: list[str], message: str) -> None:
+def test_errors_are_named(run: Any, arguments: list[str], message: str) -> None:
     done = CliRunner().invoke(app, ["accounting", *arguments])
     assert isinstance(done.exception, UserError)
     assert message in done.exception.message
     assert done.exception.fix
 
 
-def test_a_site_that_is_not_up_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
+def test_a_site_that_is_not_up_reports_it(state_directory: Path) -> None:
     done = CliRunner().invoke(app, ["accounting", "lab"])
     assert isinstance(done.exception, UserError)
     assert "postgresql" in done.exception.message

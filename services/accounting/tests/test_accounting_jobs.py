@@ -181,7 +181,7 @@ def test_jobs_of_one_name_are_a_batch(reading: Reading) -> None:
     assert table.rows[0] == ("research", "ada", "infer", 3, 2, 8.0, 2, 4.0, 1536.0, 60.0)
 
 
-def test_every_job_stands_once_through_restarts(reading: Reading) -> None:
+def test_every_job_is_recorded_once_through_restarts(reading: Reading) -> None:
     waiting = job(1, END - timedelta(days=9))
     reading.put([job(2)], [waiting])
     reading.until(lambda: len(reading.jobs()) == 2)
@@ -220,7 +220,7 @@ def test_a_schedd_that_is_silent_holds_up_no_other(reading: Reading) -> None:
 
 
 def test_a_release_with_one_schedd_has_been_here(reading: Reading) -> None:
-    """Its last job, which no JSON is, tells nothing of the tenants' schedds: their whole histories are read."""
+    """Its last job, which no JSON is, shows nothing of the tenants' schedds: their whole histories are read."""
     reading.connection.execute(
         "INSERT INTO collection (source, at, newest) VALUES ('htcondor', now(), 'access-point@example.org#1.0#1')"
     )

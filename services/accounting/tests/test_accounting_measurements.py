@@ -262,7 +262,7 @@ def test_a_member_reads_allocation_and_use_of_own_pods_alone(as_user: Callable[.
     refused(carol("POST", "/own_pod", json={"name": "x"}), 405, "no rows can be added")
     refused(carol("GET", "/own_pod?username=eq.dave"), 400, "one of the columns tenant")
     with records.connect() as owner:
-        assert owner.execute("SELECT 1 FROM own_pod").fetchall() == []  # whose, nobody has said
+        assert owner.execute("SELECT 1 FROM own_pod").fetchall() == []  # whose, nobody has reported
 
 
 def test_a_member_reads_use_of_models_by_own_tenants_alone(as_user: Callable[..., Call], records: Records) -> None:
@@ -279,7 +279,7 @@ def test_a_member_reads_use_of_models_by_own_tenants_alone(as_user: Callable[...
     assert found(as_user("carol")("GET", "/tenant_model_usage")) == []
     refused(as_user("carol", "hep")("POST", "/tenant_model_usage", json={"model": "x"}), 405, "no rows can be added")
     with records.connect() as owner:
-        assert owner.execute("SELECT 1 FROM tenant_model_usage").fetchall() == []  # whose, nobody has said
+        assert owner.execute("SELECT 1 FROM tenant_model_usage").fetchall() == []  # whose, nobody has reported
 
 
 def test_there_are_no_other_tables_and_methods(as_user: Callable[..., Call]) -> None:
@@ -375,7 +375,7 @@ def test_the_database_itself_separates_tenants(records: Records, postgresql: Pos
 
 
 @pytest.mark.parametrize("given", [{}, {"hostname": "figures"}])
-def test_users_reach_it_where_the_site_says(
+def test_users_reach_it_where_the_site_file_has_it(
     lab_with: Callable[..., Path],
     objects_of: Callable[[CatalogueService[Any], Path], list[dict[str, Any]]],
     given: dict[str, str],

@@ -114,7 +114,7 @@ def test_measurements_are_removed_by_age_alone(connection: psycopg.Connection[An
 
 
 def test_the_collector_removes_once_a_day(records: Records) -> None:
-    """At the first of the month so long before now, whatever its own clock says."""
+    """At the first of the month so long before now, whatever its own clock states."""
     with records.connect() as connection:
         connection.execute("DELETE FROM removed")
     apply(records, "now")

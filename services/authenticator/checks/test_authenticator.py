@@ -85,7 +85,7 @@ def test_the_pages_lead_to_the_login(site: Site, settings: Authenticator, http: 
     assert page.status_code == requests.codes.ok, f"{page.status_code}: {page.headers.get('Location')}"
 
 
-def test_as_many_pods_as_the_site_says(kubectl: Kubectl, settings: Authenticator, site: Site) -> None:
+def test_as_many_pods_as_in_the_site_file(kubectl: Kubectl, settings: Authenticator, site: Site) -> None:
     """The authenticator has as many ready pods as site.yaml sets."""
     options = ("--namespace", SERVICE.namespace_of(site), "--output", "json")
 

@@ -58,13 +58,13 @@ def test_the_public_key_rotates_and_outlives_an_outage(start_authenticator: Star
         login.issuer.keys = [new, old]
         eventually(lambda: published() == pem(new), 60, "the new key")
         login.issuer.available = False
-        outages = service.log.count("issuer does not answer")
+        outages = service.log.count("issuer does not respond")
 
         def noticed() -> bool:
             assert published() == pem(new), "the last key is kept"
-            return service.log.count("issuer does not answer") > outages
+            return service.log.count("issuer does not respond") > outages
 
-        eventually(noticed, 60, "a question for the keys that the issuer does not answer")
+        eventually(noticed, 60, "silence of the issuer when asked for its keys")
         assert published() == pem(new)
 
 
@@ -104,7 +104,7 @@ def test_a_client_of_the_caller_is_used(authenticator: Service, login: Login) ->
     assert "log in again" in result(post(authenticator, {**code, "code": "used"}), 401)
 
 
-def test_refusals_say_what_to_do(authenticator: Service, login: Login) -> None:
+def test_refusals_show_what_to_do(authenticator: Service, login: Login) -> None:
     assert "password is wrong" in result(post(authenticator, password(word="guess")), 401)
     told = result(post(authenticator, password("new")), 400)
     assert "temporary password" in told

@@ -1,4 +1,4 @@
-"""The authenticator answers as its OpenAPI document says."""
+"""The authenticator answers as its OpenAPI document states."""
 
 from __future__ import annotations
 

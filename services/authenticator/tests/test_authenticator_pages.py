@@ -59,7 +59,7 @@ def test_a_token_is_shown_once_listed_and_revoked(authenticator: Service, login:
         ("taken", "30", "choose another name"),
     ],
 )
-def test_a_form_with_a_mistake_is_shown_again(browser: Browser, sql: Sql, name: str, days: str, problem: str) -> None:
+def test_a_form_with_an_error_is_shown_again(browser: Browser, sql: Sql, name: str, days: str, problem: str) -> None:
     browser.create_token("taken")
     answer = browser.send(f"{WEB}/tokens", {"name": name, "days": days})
     assert answer.status_code == 400

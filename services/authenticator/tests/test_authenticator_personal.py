@@ -196,7 +196,7 @@ def test_whoever_has_a_token_can_revoke_it(authenticator: Service, login: Login,
     kept, first, second = (browser.create_token(name) for name in ("kept", "first", "second"))
     wrong = f"strata_pat_{parts(kept)[0]}_{parts(first)[1]}"
     for token in (wrong, first, first, "strata_pat_unknown"):
-        assert result(post(authenticator, {"token": token}, REVOKE)) == "", "unknown ones are no error"
+        assert result(post(authenticator, {"token": token}, REVOKE)) == "", "unknown ones are not errors"
     headers = {"X-Forwarded-For": address()}
     form = requests.post(f"{authenticator.url}/v3{REVOKE}", data={"token": second}, headers=headers, timeout=60)
     assert result(form) == ""

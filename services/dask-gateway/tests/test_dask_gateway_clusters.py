@@ -150,7 +150,7 @@ def test_a_cluster_ends_with_its_server(gateway: Gateway) -> None:
     assert gateway.objects("secrets", namespace, name) == []
 
 
-def test_a_cluster_ends_when_its_server_was_started_anew(gateway: Gateway) -> None:
+def test_a_cluster_ends_when_its_server_was_restarted(gateway: Gateway) -> None:
     namespace, name = gateway.running_cluster("ada")
     gateway.hub.started["ada"] = now() + timedelta(seconds=2)
     until("pods stay", lambda: not live(gateway, namespace, name), gateway.log)

@@ -1,4 +1,4 @@
-"""A user leaves the pool: tokens of before are void, jobs are gone, and the same name starts anew."""
+"""A user leaves the pool: tokens of before are void, jobs are gone, and the same name starts again."""
 
 from __future__ import annotations
 

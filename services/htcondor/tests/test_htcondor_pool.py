@@ -162,7 +162,7 @@ def test_a_job_that_only_claims_to_be_spooled_reaches_no_files(real_pool: RealPo
     assert real_pool.run("test", "-e", f"{FORGED}-2")[0] != 0
 
 
-def test_a_job_says_what_it_waits_for(real_pool: RealPool) -> None:
+def test_a_job_shows_what_it_waits_for(real_pool: RealPool) -> None:
     """As the access point's server writes it; the job's owner reads it."""
     cluster, text = real_pool.submit(shell("true") + "requirements = false"), 'the quota of "research"'
     try:

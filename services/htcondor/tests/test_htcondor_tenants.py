@@ -102,7 +102,7 @@ def test_another_tenants_member_submits_nothing(real_pool: RealPool, job: str) -
 
 
 @pytest.mark.parametrize("action", ACTIONS)
-def test_made_up_addresses_help_nobody(real_pool: RealPool, job: str, action: str) -> None:
+def test_made_up_addresses_help_no_one(real_pool: RealPool, job: str, action: str) -> None:
     """With HTCondor's client for Python, at the schedd's port and behind the shared one."""
     for address in addresses(real_pool):
         status, text = real_pool.run("python3", "-c", BINDINGS, address, ACTIONS[action], user=EVE)

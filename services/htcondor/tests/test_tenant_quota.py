@@ -74,7 +74,7 @@ def test_jobs_get_as_much_as_the_namespace_has_left(api: KubernetesApi) -> None:
     assert api.usage("a")["limits.memory"] == 3 * (128 + 96) * 2**20
 
 
-def test_a_reservation_is_never_scheduled_and_says_what_it_is_for(api: KubernetesApi) -> None:
+def test_a_reservation_is_never_scheduled_and_shows_what_it_is_for(api: KubernetesApi) -> None:
     passes = Passes(api, {**CARD, "countedAs": "strata.dev/v100"})
     passes.run(a=((1, 128, 1), 1))
     (pod,) = passes.reservations.values()
@@ -133,7 +133,7 @@ def test_room_that_was_taken_meanwhile_makes_no_point(api: KubernetesApi) -> Non
     assert not passes.points
 
 
-def test_a_job_says_who_uses_what_it_waits_for(api: KubernetesApi) -> None:
+def test_a_job_shows_who_uses_what_it_waits_for(api: KubernetesApi) -> None:
     """Until it runs; jobs for which there is room say nothing."""
     from strata_condor.plan import Shape
 

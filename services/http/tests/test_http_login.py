@@ -131,7 +131,7 @@ def test_several_windows_log_in_at_once(window: Window) -> None:
         {"sub": None},
     ],
 )
-def test_an_id_token_that_does_not_hold_is_no_login(
+def test_an_id_token_that_does_not_hold_is_not_a_login(
     window: Window, issuer: LoginIssuer, changes: dict[str, object]
 ) -> None:
     issuer.changes = changes
@@ -140,7 +140,7 @@ def test_an_id_token_that_does_not_hold_is_no_login(
     assert "Set-Cookie" not in answer.headers
 
 
-def test_an_issuer_that_does_not_answer_is_503(window: Window, issuer: LoginIssuer) -> None:
+def test_an_issuer_that_does_not_respond_is_503(window: Window, issuer: LoginIssuer) -> None:
     url = begin(window)
     issuer.available = False
     assert window.send(url).status_code == 503

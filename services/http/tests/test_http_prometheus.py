@@ -41,7 +41,7 @@ def server() -> Iterator[Server]:
             self.wfile.write(found.body.encode())
 
         def log_message(self, format: str, *arguments: Any) -> None:
-            """Says nothing."""
+            """Logs nothing."""
 
     found = Server(("127.0.0.1", 0), Handler)
     found.asked = []
@@ -81,7 +81,7 @@ def test_a_vector_is_read(server: Server) -> None:
         (200, '{"status": "success"}', "data"),
     ],
 )
-def test_anything_else_is_no_answer(server: Server, status: int, body: str, text: str) -> None:
+def test_anything_else_is_not_an_answer(server: Server, status: int, body: str, text: str) -> None:
     server.status, server.body = status, body
     found = ask(server.server_port)
     assert isinstance(found, str)

@@ -58,12 +58,12 @@ def with_changed_claims(issuer: Issuer) -> str:
 
 BAD_TOKENS: dict[str, tuple[MakeToken, str]] = {
     "expired": (lambda i: i.token(exp=int(time.time()) - 60), "expired"),
-    "without expiry": (lambda i: i.token(exp=None), "lacks the claim exp"),
+    "without expiry": (lambda i: i.token(exp=None), "is missing the claim exp"),
     "not yet valid": (lambda i: i.token(nbf=int(time.time()) + 600), "no valid JWT"),
     "another audience": (lambda i: i.token(aud="jupyterhub"), "audience"),
-    "no audience": (lambda i: i.token(aud=None), "lacks the claim aud"),
+    "no audience": (lambda i: i.token(aud=None), "is missing the claim aud"),
     "another issuer": (lambda i: i.token(iss="https://evil.example"), "issuer"),
-    "no subject": (lambda i: i.token(sub=None), "lacks the claim sub"),
+    "no subject": (lambda i: i.token(sub=None), "is missing the claim sub"),
     "another key with our key's id": (lambda i: i.token(Key(i.keys[0].key_id)), "signature"),
     "unknown key id": (lambda i: i.token(Key("stranger")), "no key"),
     "no key id": (lambda i: i.token(headers={"kid": None}), "key id"),

@@ -138,7 +138,7 @@ def test_a_logout_ends_the_session_here_and_at_the_issuer(window: Window) -> Non
     assert urlsplit(window.send(f"{APP}/").headers["Location"]).path == "/authorize"
 
 
-def test_an_issuer_that_does_not_respond_is_a_page_that_says_so(
+def test_an_issuer_that_does_not_respond_is_a_page_that_reports_it(
     window: Window, started: tuple[LoginIssuer, Service]
 ) -> None:
     issuer = started[0]

@@ -56,7 +56,7 @@ def test_hub_mirror_refuses_without_a_token(service: Api, path: str) -> None:
 
 
 def test_hub_mirror_knows_the_caller(service: Api, token: str) -> None:
-    """The mirror of the Hugging Face Hub tells huggingface_hub the user of a token."""
+    """The mirror of the Hugging Face Hub shows huggingface_hub the user of a token."""
     response = service.get("/api/whoami-v2", token)
     assert response.status_code == 200, response.text
     assert response.json()["type"] == "user"

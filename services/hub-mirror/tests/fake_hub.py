@@ -107,7 +107,7 @@ class FakeHub:
 
     @contextlib.contextmanager
     def gone(self) -> Iterator[None]:
-        """Does not answer for a while."""
+        """Does not respond for a while."""
         self.stop()
         try:
             yield
@@ -302,6 +302,6 @@ def _handler(hub: FakeHub, *, cdn: bool) -> type[BaseHTTPRequestHandler]:  # one
                 self._send(status, content, headers)
 
         def log_message(self, format: str, *arguments: Any) -> None:
-            """Says nothing."""
+            """Logs nothing."""
 
     return Handler

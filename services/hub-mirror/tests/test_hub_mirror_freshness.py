@@ -51,7 +51,7 @@ def test_what_is_known_of_a_commit_is_not_asked_again(hub: FakeHub, mirror: Mirr
     assert len(hub.seen) == asked
 
 
-def test_a_card_s_list_of_files_says_which_are_missing(hub: FakeHub, mirror: Mirror) -> None:
+def test_a_card_s_list_of_files_shows_which_are_missing(hub: FakeHub, mirror: Mirror) -> None:
     hub.repos["models/google/tiny"] = repo = Repo({"config.json": b"1"})
     mirror.get("/api/models/google/tiny")
     with hub.gone():

@@ -125,7 +125,7 @@ def test_bodies_that_cannot_be(hub: FakeHub, mirror: Mirror, body: bytes, kind: 
     assert response.status_code == 400, response.text
 
 
-def test_an_answer_that_is_no_hub_s_is_none(hub: FakeHub, mirror: Mirror) -> None:
+def test_an_answer_that_is_not_a_hub_s_is_none(hub: FakeHub, mirror: Mirror) -> None:
     from .fake_hub import SHAPES
 
     SHAPES["refusals"]["entry_not_found"], kept = (

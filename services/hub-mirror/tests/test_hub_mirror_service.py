@@ -84,7 +84,7 @@ def test_settings_are_those_that_the_service_reads(
     mounts = [mount["mountPath"] for mount in container["volumeMounts"]]
     for value in data.values():
         assert not value.startswith("/") or any(f"{value}/".startswith(f"{mount}/") for mount in mounts), value
-    # an environment of a directory: what the service itself says of these values
+    # an environment of a directory: what the service itself states of these values
     program = "from hub_mirror.settings import Settings; Settings()"
     paths = {"HUB_MIRROR_STORAGE_PATH": str(tmp_path)} | {
         name: str(file.parent / "hub.pem") for name, value in data.items() if value.startswith("/etc/")
@@ -111,7 +111,7 @@ def test_what_the_mirror_may_reach(
     assert values["networkPolicy"]["egressPorts"] == ports
 
 
-def test_other_services_and_tenants_are_told_of_it(
+def test_other_services_and_tenants_know_it(
     lab: Path, lab_with: LabWith, values_of: ValuesOf, releases_of: Callable[..., dict[str, list[dict[str, Any]]]]
 ) -> None:
     content = yaml.safe_load(lab.read_text())

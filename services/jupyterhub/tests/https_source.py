@@ -66,7 +66,7 @@ def https_source(directory: Path) -> Iterator[Sources]:
                 self.wfile.write(GOOD)
 
         def log_message(self, format: str, *arguments: object) -> None:
-            """Says nothing."""
+            """Logs nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True

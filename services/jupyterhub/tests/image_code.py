@@ -1,4 +1,4 @@
-"""The modules of the images in Python of their own, and a stand-in for a user's server."""
+"""The modules of the images in Python of their own, and a substitute of a user's server."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ class Issuer:
                 self.wfile.write(body)
 
             def log_message(self, format: str, *arguments: object) -> None:
-                """Says nothing."""
+                """Logs nothing."""
 
         server = ThreadingHTTPServer(("127.0.0.1", self.port), Handler)
         with in_background(server):

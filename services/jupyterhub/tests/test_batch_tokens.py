@@ -84,7 +84,7 @@ def test_a_servers_token_is_its_users(hub: Hub, user: str, identity: str) -> Non
     assert 0 < issued["expires"] - time.time() <= 600
 
 
-def test_nobody_else_gets_a_users_token(hub: Hub) -> None:
+def test_no_one_else_gets_a_users_token(hub: Hub) -> None:
     strangers = {
         "nobody": None,
         "a forged token": "0" * 32,
@@ -110,7 +110,7 @@ def test_user_without_a_tenant_gets_none(hub: Hub) -> None:
 def test_name_that_the_pool_cannot_have_gets_none(hub: Hub) -> None:
     response = request(hub, server_token(hub, "ann@example.org"), "ann@example.org")
     assert response.status_code == 403, response.text
-    assert "is no user's name" in response.json()["message"]
+    assert "is not a user's name" in response.json()["message"]
 
 
 def test_pool_that_is_down_stops_no_server(running_hub: Hub) -> None:

@@ -1,4 +1,4 @@
-"""`scripts/bench` finds the benchmarks of the notebooks, which say what a site lacks."""
+"""`scripts/bench` finds the benchmarks of the notebooks, which say what a site is missing."""
 
 from __future__ import annotations
 

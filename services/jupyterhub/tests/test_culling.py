@@ -1,4 +1,4 @@
-"""Idle servers: what counts as activity, when they are stopped, and what the hub says of it."""
+"""Idle servers: what counts as activity, when they are stopped, and what the hub states of it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ print(json.dumps(asyncio.run(proxy.get_all_routes())))
 """
 
 
-def test_traffic_at_the_proxy_is_no_activity() -> None:
+def test_traffic_at_the_proxy_is_not_activity() -> None:
     done = run_code(PROXY)
     assert done.returncode == 0, done.stderr
     (route,) = json.loads(done.stdout).values()
@@ -94,7 +94,7 @@ def server_token(hub: Hub, user: str) -> str:
 
 
 @hub_group
-def test_hub_says_when_it_stops_a_server(running_hub: Hub, running_server: Callable[[str], None]) -> None:
+def test_hub_shows_when_it_stops_a_server(running_hub: Hub, running_server: Callable[[str], None]) -> None:
     running_server("carol")
     token = server_token(running_hub, "carol")
     stop = stop_of(running_hub, "carol", token).json()
@@ -109,7 +109,7 @@ def test_hub_says_when_it_stops_a_server(running_hub: Hub, running_server: Calla
 
 
 @hub_group
-def test_nobody_else_learns_of_a_users_server(running_hub: Hub, running_server: Callable[[str], None]) -> None:
+def test_no_one_else_learns_of_a_users_server(running_hub: Hub, running_server: Callable[[str], None]) -> None:
     running_server("carol")
     for token in (None, "0" * 32, running_hub.token("ada"), server_token(running_hub, "mallory")):
         assert stop_of(running_hub, "carol", token).status_code in (403, 404)

@@ -1,4 +1,4 @@
-"""What an open page of JupyterLab says before its server is stopped, and what it reports as activity."""
+"""What an open page of JupyterLab states before its server is stopped, and what it reports as activity."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_open_page_warns_and_keeps_the_server_on_request(jupyterlab: Lab, window
     eventually(lambda: window.driver.title.startswith("(stops "), SECONDS, "the tab shows the time")
     window.run("document.title = 'n.ipynb'")  # as JupyterLab does
     eventually(lambda: window.driver.title.startswith("(stops "), SECONDS, "the tab shows the time again")
-    assert len(hub.reports) == 1, "the warning itself is no activity"
+    assert len(hub.reports) == 1, "the warning itself is not an activity"
 
     window.find(KEEP, SECONDS).click()
     eventually(lambda: len(hub.reports) > 1, SECONDS, "the button counts as activity")
@@ -158,7 +158,7 @@ def test_open_page_warns_and_keeps_the_server_on_request(jupyterlab: Lab, window
     assert "after its start. Files in your home stay." in notice(window, "Your server was stopped at")
 
 
-def test_reading_is_no_activity_and_changes_are(jupyterlab: Lab) -> None:
+def test_reading_is_not_activity_and_changes_are(jupyterlab: Lab) -> None:
     """JupyterLab sends the first group while nobody is there."""
     before = jupyterlab.last_activity()
     for path in ("contents", "sessions", "kernels", "terminals", "kernelspecs", "me"):
@@ -197,7 +197,7 @@ runpy.run_module("jupyterlab", run_name="__main__")
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("jupyterlab", [("-c", FULL)], indirect=True)
-def test_open_page_tells_of_a_full_home(jupyterlab: Lab, window: Browser) -> None:
+def test_open_page_reports_a_full_home(jupyterlab: Lab, window: Browser) -> None:
     window.visit(f"{jupyterlab.url}/lab?token=lab")
     script = "return [...document.querySelectorAll('.Toastify__toast')].map(one => one.innerText)"
 
@@ -223,7 +223,7 @@ def test_open_page_asks_for_a_login(jupyterlab: Lab, window: Browser) -> None:
 
 
 @pytest.mark.nightly
-def test_page_that_nobody_uses_is_no_activity(jupyterlab: Lab, window: Browser) -> None:
+def test_page_that_no_one_uses_is_not_activity(jupyterlab: Lab, window: Browser) -> None:
     """With a notebook and its kernel, over several polls of JupyterLab; a computation without output is activity."""
     spec = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
     cell: dict[str, Any] = {

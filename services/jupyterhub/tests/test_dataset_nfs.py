@@ -117,11 +117,11 @@ def test_servers_that_do_not_respond_do_not_stop_the_start_unless_required(hub: 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "another tenant's folder": ({"source": "nfs://genomes"}, "fix: one of nfs://climate, nfs://archive, nfs://reference"),
-    "a server": ({"source": "nfs://10.0.0.10/data"}, "is no folder of the tenant"),
-    "homes": ({"source": "nfs:///homes"}, "is no folder of the tenant"),
-    "below": ({"source": "nfs://climate/2026"}, "is no folder of the tenant"),
-    "parent": ({"source": "nfs://climate/../genomes"}, "is no folder of the tenant"),
-    "a claim": ({"source": "nfs://homes"}, "is no folder of the tenant"),
+    "a server": ({"source": "nfs://10.0.0.10/data"}, "is not a folder of the tenant"),
+    "homes": ({"source": "nfs:///homes"}, "is not a folder of the tenant"),
+    "below": ({"source": "nfs://climate/2026"}, "is not a folder of the tenant"),
+    "parent": ({"source": "nfs://climate/../genomes"}, "is not a folder of the tenant"),
+    "a claim": ({"source": "nfs://homes"}, "is not a folder of the tenant"),
     "writable": ({"source": "nfs://climate", "read_only": False}, "folders on NFS are read-only"),
     "digest": ({"source": "nfs://climate", "sha256": "0" * 64}, "a folder has none"),
     "endpoint": ({"source": "nfs://climate", "endpoint": "open-data"}, "is for sources on S3 only"),

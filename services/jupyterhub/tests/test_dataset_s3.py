@@ -28,7 +28,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a service's bucket": ({"source": "s3://backups/"}, "is not the tenant's"),
     "another tenant's endpoint": (
         {"source": "s3://genomes/", "endpoint": "genomes"},
-        "is no endpoint of the tenant; fix: open-data or https://HOST",
+        "is not an endpoint of the tenant; fix: open-data or https://HOST",
     ),
     "another bucket of a shared key": ({"source": "s3://genomes/", "endpoint": "open-data"}, "fix: a source in s3://sky/"),
     "parent": ({"source": "s3://research/../biology/"}, "has an empty part, . or .."),
@@ -36,9 +36,9 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "empty part": ({"source": "s3://research//a"}, "has an empty part"),
     "no bucket": ({"source": "s3:///a"}, "has no bucket"),
     "bucket as a host": ({"source": "s3://research:80@example.org/a"}, "has no bucket"),
-    "control character": ({"source": "s3://research/a\0b"}, "is no URL"),
+    "control character": ({"source": "s3://research/a\0b"}, "is not a URL"),
     "digest of a prefix": ({"source": "s3://research/a/", "sha256": SHA256}, "a prefix has none"),
-    "endpoint over http": ({"source": "s3://sky/", "endpoint": "http://s3.example.com"}, "is no HTTPS URL"),
+    "endpoint over http": ({"source": "s3://sky/", "endpoint": "http://s3.example.com"}, "is not an HTTPS URL"),
     "metadata": ({"source": "s3://latest/", "endpoint": "https://169.254.169.254"}, "is an address of the node"),
     "metadata by IPv6": ({"source": "s3://latest/", "endpoint": "https://[fe80::a9fe:a9fe]"}, "of the node"),
     "metadata in IPv6": ({"source": "s3://latest/", "endpoint": "https://[::ffff:169.254.169.254]"}, "of the node"),
@@ -48,13 +48,13 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "metadata by https": ({"source": "https://169.254.169.254/latest/"}, "is an address of the node"),
     "path of an endpoint": ({"source": "s3://sky/", "endpoint": f"{PUBLIC}/x/.."}, "has more than a host"),
     "login in an endpoint": ({"source": "s3://sky/", "endpoint": "https://ada:sesame@a.org"}, "or a password"),
-    "list as an endpoint": ({"source": "s3://sky/", "endpoint": [PUBLIC]}, "is no endpoint of the tenant"),
-    "region": ({"source": "s3://sky/", "endpoint": PUBLIC, "region": "a\nb"}, "is no region"),
+    "list as an endpoint": ({"source": "s3://sky/", "endpoint": [PUBLIC]}, "is not an endpoint of the tenant"),
+    "region": ({"source": "s3://sky/", "endpoint": PUBLIC, "region": "a\nb"}, "is not a region"),
     "region of the site's": ({"source": "s3://research/", "region": "eu-1"}, "region: 'eu-1': is the site's"),
     "endpoint of https": ({"source": "https://example.org/a", "endpoint": PUBLIC}, "is for sources on S3 only"),
     "access key": ({"source": "s3://research/", "access_key": "sesame"}, "access_key: '…': datasets have no keys"),
     "secret": ({"source": "s3://research/", "aws_secret_access_key": "sesame"}, "ask the operators for an endpoint"),
-    "other scheme": ({"source": "gs://research/"}, "is no HTTPS URL"),
+    "other scheme": ({"source": "gs://research/"}, "is not an HTTPS URL"),
 }  # fmt: skip
 
 
@@ -130,8 +130,8 @@ def test_source_that_the_site_no_longer_allows_is_unreachable(hub: Hub, tmp_path
 
 
 BROKEN = {
-    "parent": "is no file below a folder",
-    "absolute": "is no file below a folder",
+    "parent": "is not a file below a folder",
+    "absolute": "is not a file below a folder",
     "other": "is none of S3",
     "many": "more than 10000 objects",
     "conflict": "Error: ",

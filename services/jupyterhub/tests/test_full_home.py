@@ -37,7 +37,7 @@ def file_system(monkeypatch: pytest.MonkeyPatch, total: int, free: int, files: i
     monkeypatch.setattr("os.statvfs", lambda _: found)
 
 
-def test_own_limit_is_told_from_the_volumes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_own_limit_is_distinguished_from_the_volumes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     file_system(monkeypatch, 20 * GIBIBYTE, 0)
     text = "Your home is full: 20.0 GiB of 20.0 GiB are used, the limit of this site."
     assert home.full(tmp_path, 20 * GIBIBYTE).startswith(text)

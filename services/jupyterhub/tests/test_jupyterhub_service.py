@@ -43,7 +43,7 @@ def test_profiles_are_kubespawners(values_of: ValuesOf, site_file: Path) -> None
     assert card["kubespawner_override"]["tolerations"], "the lab's GPU nodes are tainted"
 
 
-def test_profiles_say_what_a_server_has(values_of: ValuesOf, lab_with: LabWith) -> None:
+def test_profiles_show_what_a_server_has(values_of: ValuesOf, lab_with: LabWith) -> None:
     named = {"name": "small", "memory": "512 MiB", "cpu": 1, "description": "For courses."}
     found = values_of(SERVICE, lab_with(SERVICE, profiles=[STANDARD, CARD, named]))["singleuser"]["profileList"]
     assert {profile["slug"]: profile["description"] for profile in found} == {
@@ -59,7 +59,7 @@ def test_hub_may_read_which_accelerators_are_free(state: Callable[[Path], Platfo
     assert release.values(found) == {"namespace": "jupyterhub", "podSecurity": "restricted", "reader": "hub"}
 
 
-def test_hubs_pages_say_when_servers_stop(values_of: ValuesOf, lab_with: LabWith) -> None:
+def test_hubs_pages_show_when_servers_stop(values_of: ValuesOf, lab_with: LabWith) -> None:
     site_file = lab_with(SERVICE, culling={"idle_seconds": 90, "maximum_age_seconds": 86400})
     variables = values_of(SERVICE, site_file)["hub"]["config"]["JupyterHub"]["template_vars"]
     text = "Your server stops after 90 s without activity, and 1440 min after its start. Files in your home stay."

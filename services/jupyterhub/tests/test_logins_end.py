@@ -265,7 +265,7 @@ def test_user_who_never_logged_in_starts_nothing(hub: Hub) -> None:
     assert start(hub, "heidi").status_code == 403
 
 
-def test_nobody_logs_in_as_the_user_of_the_checks(hub: Hub, issuer: Issuer) -> None:
+def test_no_one_logs_in_as_the_user_of_the_checks(hub: Hub, issuer: Issuer) -> None:
     """An issuer of others may have an account with that name."""
     issuer.groups[VERIFY_USER], issuer.user = [MEMBER], VERIFY_USER
     assert requests.get(f"{hub.url}/oauth_login", timeout=60).status_code == 403

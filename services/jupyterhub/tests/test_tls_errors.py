@@ -47,7 +47,7 @@ print(*results, accepted[0].recv(4).decode())
 
 @pytest.mark.parametrize("imported", [True, False])
 def test_the_error_of_another_connection_ends_no_healthy_one(tmp_path: Path, *, imported: bool) -> None:
-    """Without the module it does: once it does not, Python is mended, and the module can go."""
+    """Without the module it does: once it does not, Python is repaired, and the module can go."""
     ca, ca_key = create_authority("test")
     issued = issue(ca, ca_key, "scheduler", ["scheduler"], [])
     (tmp_path / "ca.pem").write_text(ca)

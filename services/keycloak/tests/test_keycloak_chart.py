@@ -85,7 +85,7 @@ def test_passwords_are_in_files(helm: Helm, values: Values) -> None:
     [("checksum/password", {CHART}), ("strata.dev/secrets", {"keycloak-realm"})],
     ids=["another password", "a new client"],
 )
-def test_keycloak_starts_anew_for_what_it_reads_only(
+def test_keycloak_restarts_for_what_it_reads_only(
     helm: Helm, values: Values, annotation: str, starts_anew: set[str]
 ) -> None:
     before, after = (

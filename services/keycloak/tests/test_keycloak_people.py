@@ -195,5 +195,5 @@ def test_a_refused_user_holds_up_neither_the_secret_nor_readiness(
     assert keycloak.adopted
     assert (tmp_path / "ready").exists()
     said = capsys.readouterr().err
-    assert said.count("realm strata is as the site file says") == 1
+    assert said.count("realm strata is as in the site file") == 1
     assert "but for:\nuser al: 400" in said

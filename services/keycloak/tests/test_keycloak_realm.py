@@ -88,7 +88,7 @@ class Keycloak:
         return session
 
     def reconcile(self) -> list[str]:
-        """Brings the realm to what `site` says once; returns the requests that changed something."""
+        """Brings the realm to what `site` states once; returns the requests that changed something."""
         (self.directory / "site.json").write_text(json.dumps(self.site))
         said = podman("exec", "-i", self.container, "/usr/bin/python3", "-", text=RECONCILE)
         return [str(line) for line in json.loads(said)]
@@ -192,7 +192,7 @@ def newest_image() -> str | None:
 
 @pytest.fixture(scope="module")
 def keycloak(postgresql: PostgreSQL, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keycloak]:
-    """Started with an empty database; the realm is as `site()` says."""
+    """Started with an empty database; the realm is as `site()` states."""
     image = newest_image()
     if image is None:
         pytest.skip("the image is not built yet: `strata up lab --layer cluster` builds it")
@@ -340,7 +340,7 @@ def refreshed(http: requests.Session, tokens: Mapping[str, str], login: Login = 
 
 
 def test_refresh_tokens_outlive_a_login_for_one_client(restored: Keycloak) -> None:
-    """What personal access tokens rely on: several side by side, groups as they are now, nothing once disabled."""
+    """What personal access tokens rely on: several in parallel, groups as they are now, nothing once disabled."""
     details = {"email": "", "tenants": ["biology"], "principal_investigator_of": []}
     assert restored.users("add", name="tess", password="for-one-login", **details) == {}
     http = restored.browser()
@@ -487,7 +487,7 @@ def test_addresses_are_exchanged_and_a_refused_user_stops_no_other(restored: Key
     assert restored.users("invite", name="carol", password="for-one-login") == {}
 
 
-def test_a_client_that_is_not_wanted_goes(restored: Keycloak) -> None:
+def test_a_client_that_is_not_listed_is_removed(restored: Keycloak) -> None:
     restored.site["clients"] = restored.site["clients"][:1]
     assert [change for change in restored.reconcile() if change.startswith("DELETE")]
     answer = restored.browser().get(

@@ -105,7 +105,7 @@ def test_the_chart_mounts_what_the_secret_holds(lab: Path, context_of: Of, objec
     assert {item["key"] for item in secret["items"]} <= context_of(SERVICE, lab).secret_data().keys()
 
 
-def test_a_new_tenant_does_not_start_keycloak_anew(lab: Path, objects_of: Of, tmp_path: Path) -> None:
+def test_a_new_tenant_does_not_restart_keycloak(lab: Path, objects_of: Of, tmp_path: Path) -> None:
     before, after = (
         {o["metadata"]["name"]: o for o in objects_of(SERVICE, file) if o["kind"] == "Deployment"}
         for file in (lab, with_people(lab, tmp_path))

@@ -305,7 +305,7 @@ def test_metrics_stay_inside(hub: Api, get: Get, kubectl: Kubectl, site: Site) -
     assert [name for name in wanted if name not in text] == []
 
 
-def test_as_many_pods_as_the_site_says(kubectl: Kubectl, hub_model: MlHub, site: Site) -> None:
+def test_as_many_pods_as_in_the_site_file(kubectl: Kubectl, hub_model: MlHub, site: Site) -> None:
     """The model hub has as many ready pods as site.yaml sets."""
     options = ("--namespace", SERVICE.namespace_of(site), "--output", "json")
 

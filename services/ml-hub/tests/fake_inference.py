@@ -68,7 +68,7 @@ def running_inference(fake: FakeInference) -> Iterator[FakeInference]:
             answer_json(self, *fake.answers.get(prompt, envelope(200, "answered", prompt.upper())))
 
         def log_message(self, format: str, *arguments: object) -> None:
-            """Says nothing."""
+            """Logs nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     fake.url = f"http://127.0.0.1:{server.server_port}"

@@ -207,7 +207,7 @@ def test_the_catalogue_of_a_hub_is_loaded_by_jobs(helm: Helm, values: Values) ->
 
 
 def test_a_hub_that_does_not_respond_stops_no_release(helm: Helm, values: Values) -> None:
-    """Helm waits for hooks, and for no plain Job; a changed Job is another one, since none can be changed."""
+    """Helm waits for hooks, and for no plain Job; a changed Job is another one, because none can be changed."""
     values = hub_mode(values)
     first = load_job(helm.template(CHART, values))
     assert "annotations" not in first["metadata"]

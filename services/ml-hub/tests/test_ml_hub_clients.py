@@ -133,7 +133,7 @@ def test_downloads_and_cards(answers: dict[str, Any]) -> None:
     assert answers["getDatasetCard"]["result"]["dataset_card"] == "# GSM8K\n"
 
 
-def test_members_are_told_where_to_ask_a_model(answers: dict[str, Any]) -> None:
+def test_members_are_shown_where_to_ask_a_model(answers: dict[str, Any]) -> None:
     assert answers["server"]["status"] == "success"
     assert answers["server"]["result"] == {
         "model_id": MODEL,

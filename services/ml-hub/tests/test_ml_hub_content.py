@@ -229,7 +229,7 @@ def test_a_redirect_to_another_server_is_not_followed(serve: Serve, fake: FakeHu
     ],
     ids=["text", "list", "deep", "huge"],
 )
-def test_an_answer_that_is_no_hub_s_leaves_the_catalogue(serve: Serve, fake: FakeHub, answer: Answer) -> None:
+def test_an_answer_that_is_not_a_hub_s_leaves_the_catalogue(serve: Serve, fake: FakeHub, answer: Answer) -> None:
     fake.answers[f"/api/models/{MODEL}"] = answer
     with serve() as get:
         assert envelope(get(f"/models/{MODEL}"))["metadata"]["source"] == "catalogue"

@@ -1,4 +1,4 @@
-"""The model hub answers as its OpenAPI document says."""
+"""The model hub answers as its OpenAPI document states."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def test_replicas_may_migrate_and_load_at_once(postgresql: PostgreSQL, run_hub: 
 @pytest.mark.parametrize(
     ("content", "texts"),
     [
-        ("[", ["is no JSON"]),
+        ("[", ["is not JSON"]),
         ('{"modells": []}', ["must hold a list of models, or an object"]),
         ('{"datasets": {}}', ["datasets must be a list, is dict"]),
         ('{"datasets": [{"id": "a/b", "size_categories": "1K"}]}', ["datasets: entry 0 (a/b)", "size_categories"]),
@@ -142,7 +142,7 @@ def test_replicas_may_migrate_and_load_at_once(postgresql: PostgreSQL, run_hub: 
         ('[{"id": "a/b", "created_at": "yesterday"}]', ["created_at", "yesterday"]),
     ],
 )
-def test_mistakes_in_the_file_are_named(
+def test_errors_in_the_file_are_named(
     postgresql: PostgreSQL,
     run_hub: ServiceCommands,
     hub_environment: dict[str, str],
@@ -169,7 +169,7 @@ def test_wrong_arguments_and_settings_are_named(
     assert_user_error(run_hub(hub_environment, "serve"), "ML_HUB_ISSUER")
 
 
-def test_wrong_password_is_told_without_it(run_hub: ServiceCommands, hub_environment: dict[str, str]) -> None:
+def test_wrong_password_is_reported_without_it(run_hub: ServiceCommands, hub_environment: dict[str, str]) -> None:
     done = run_hub({**hub_environment, "ML_HUB_DATABASE_PASSWORD": "wrong-password"}, "migrate")
     assert_user_error(done, "password authentication failed")
     assert "wrong-password" not in done.stderr

@@ -202,8 +202,8 @@ def test_a_catalogue_that_is_gone_is_named(lab: Path, tmp_path: Path, context_of
 
 
 CATALOGUES = {
-    "empty": (b"", "is no JSON"),
-    "cut off": (b'[{"id": "a"}', "is no JSON"),
+    "empty": (b"", "is not JSON"),
+    "cut off": (b'[{"id": "a"}', "is not JSON"),
     "object": (b'{"modells": []}', "must hold a list of models, or an object"),
     "no list": (b'{"datasets": {}}', "datasets must be a list, is dict"),
     "negative likes of a dataset": (
@@ -219,11 +219,11 @@ CATALOGUES = {
     "empty data set": (b'[{"id": "a"}, {"id": "b", "datasets": [""]}]', "entry 1 ('b'): datasets.0: String should"),
     "unknown key": (b'[{"id": "a", "dowloads": 1}]', "entry 0 ('a'): dowloads: Extra inputs are not permitted"),
     "long id": (b'[{"id": "' + b"a" * 300 + b'"}]', "id: String should have at most 256 characters"),
-    "nan": (b'[{"id": "a", "likes": NaN}]', "NaN is no number of JSON"),
+    "nan": (b'[{"id": "a", "likes": NaN}]', "NaN is not a JSON number"),
     "latin-1": (b'["\xe9"]', "not UTF-8"),
-    "deep": (b"[" * 100_000, "is no JSON"),
-    "huge number": (b"[" + b"9" * 5000 + b"]", "is no JSON"),
-    "yaml": (b"- id: a\n", "is no JSON"),
+    "deep": (b"[" * 100_000, "is not JSON"),
+    "huge number": (b"[" + b"9" * 5000 + b"]", "is not JSON"),
+    "yaml": (b"- id: a\n", "is not JSON"),
     "huge": (b'["' + b"x" * MAXIMUM_CHARACTERS + b'"]', "more than 1,000,000 characters"),
     "very huge": (b'["' + b"x" * 10 * MAXIMUM_CHARACTERS + b'"]', "more than 1,000,000 characters"),
 }

@@ -105,7 +105,7 @@ def test_lists_are_the_api_s_and_go_on(
     first = window.send(f"{WEB_URL}/models?limit=2")
     assert named(first) == [record["id"] for record in catalogue[:2]]
     (following,) = re.findall(r'id="next" class="button" href="([^"]+)"', first.text)
-    # the number of entries is no field of the form, so the next page has as many as there are
+    # the number of entries is not a field of the form, so the next page has as many as there are
     assert named(window.send(WEB_URL + following.replace("&amp;", "&")))[:3] == [one["id"] for one in catalogue[2:5]]
     assert named(window.send(f"{WEB_URL}/datasets"), "datasets")[0] == datasets[0]["id"]
 
@@ -121,7 +121,7 @@ def test_the_form_narrows_and_empty_fields_do_not(window: Window, catalogue: lis
     assert f'value="{task}"' in part.text
 
 
-def test_what_is_not_found_tells_how_to_publish(window: Window) -> None:
+def test_what_is_not_found_shows_how_to_publish(window: Window) -> None:
     none = window.send(f"{WEB_URL}/models?search=research/keywords")
     assert named(none) == []
     assert "The list has none like that." in none.text
@@ -149,7 +149,7 @@ def test_a_model_has_its_card_its_files_and_how_to_load_it(window: Window) -> No
     assert "5 files" in words
     assert "config.json 1.4 KiB" in words
     assert "model.safetensors 2.9 GiB" in words
-    assert "README.md – " in words, "a size that is no number"
+    assert "README.md – " in words, "a size that is not a number"
     assert "secrets" not in words
     assert lines(page, "use-shell") == f"export HF_ENDPOINT=${{HF_ENDPOINT:-{HUB}}}\nhf download {MODEL}"
     assert f'AutoModelForSeq2SeqLM.from_pretrained("{MODEL}")' in lines(page, "use-transformers")
@@ -269,7 +269,7 @@ def test_a_site_with_a_catalogue_alone_has_pages_too(
     assert "hf upload" not in empty.text
 
 
-def test_names_of_a_catalogue_are_no_commands(
+def test_names_of_a_catalogue_are_not_commands(
     start_hub: StartHub,
     postgresql: PostgreSQL,
     run_hub: ServiceCommands,

@@ -172,4 +172,4 @@ def test_pages_are_shown_while_the_inference_server_is_away(
         window = visitor(service, issuer, "research")
         page, answer = window.send(PAGE), window.send(PAGE, {"prompt": "hello"})
     assert (page.status_code, "Unknown" in text_of(page)) == (200, True)
-    assert (answer.status_code, "does not answer; try again" in answer.text) == (503, True)
+    assert (answer.status_code, "does not respond; try again" in answer.text) == (503, True)

@@ -36,7 +36,7 @@ SECONDS = 180.0
 
 
 class Balancer(BaseHTTPRequestHandler):
-    """The service `good` responds, `bad` has an error, `silent` says nothing."""
+    """The service `good` responds, `bad` has an error, `silent` states nothing."""
 
     def do_GET(self) -> None:
         if self.headers["Host"] == f"silent.{DOMAIN}":

@@ -137,7 +137,7 @@ def test_cards_are_those_of_the_site(
 
 
 def test_every_panel_has_data(site: Site, eventually: Eventually, http: requests.Session) -> None:
-    """Every panel of the dashboards of the site's services returns data, unless it says when it has none."""
+    """Every panel of the dashboards of the site's services returns data, unless it states when it has none."""
     for one in published(site):  # the ingress controller has no series of a service before its first request
         http.get(one.health_url, timeout=30)
     assert eventually("site:accelerators:count or site:cpu_usage:rate5m")

@@ -104,7 +104,7 @@ def test_without_receivers_there_is_no_alertmanager(lab_with: Callable[..., Path
 @pytest.mark.parametrize(
     ("settings", "key", "message"),
     [
-        ({}, "alertmanager.email", "sends alerts to nobody: give email, webhook or both"),
+        ({}, "alertmanager.email", "sends alerts to no one: give email, webhook or both"),
         (
             {"webhook": WEBHOOK},
             "alertmanager",
@@ -118,7 +118,7 @@ def test_without_receivers_there_is_no_alertmanager(lab_with: Callable[..., Path
         ({"webhook": {"url": "http://chat.example.org"}}, "alertmanager.webhook.url", "https"),
     ],
 )
-def test_mistakes_are_named(lab_with: Callable[..., Path], settings: object, key: str, message: str) -> None:
+def test_errors_are_named(lab_with: Callable[..., Path], settings: object, key: str, message: str) -> None:
     with pytest.raises(SiteError) as caught:
         load_site(lab_with(SERVICE, alertmanager=settings))
     (problem,) = caught.value.problems

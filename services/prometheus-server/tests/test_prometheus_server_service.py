@@ -271,7 +271,7 @@ def test_no_query_hides_missing_data() -> None:
 INFERENCE_PANELS = ("Requests", "Tokens by tenant", "Starts", "Time of a start (median)")
 
 
-def test_panels_that_may_be_empty_say_when() -> None:
+def test_panels_that_may_be_empty_show_when() -> None:
     boards = {path: json.loads(path.read_text()) for path in dashboards()}
     texts = {
         (path.stem, panel["title"]): text

@@ -133,7 +133,7 @@ def _log_server(directory: Path) -> Iterator[int]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *arguments: Any) -> None:
-            """Says nothing."""
+            """Logs nothing."""
 
     authority, key = pki.create_authority("kubelet")
     certificate = pki.issue(authority, key, "kubelet", [], ["127.0.0.1"])

@@ -1,4 +1,4 @@
-"""The API answers as its OpenAPI document says, and Tapis' unmodified client reads it."""
+"""The API answers as its OpenAPI document states, and Tapis' unmodified client reads it."""
 
 from __future__ import annotations
 

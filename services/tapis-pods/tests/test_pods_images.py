@@ -35,7 +35,7 @@ def test_administrators_add_and_remove_images_of_their_tenants(admin: User, alic
     assert_refused(alice("POST", "/web1/restart"), 400, "not on the list")
 
 
-def test_whoever_is_no_administrator_adds_none(alice: User, user: Callable[..., User], admin: User) -> None:
+def test_whoever_is_not_an_administrator_adds_none(alice: User, user: Callable[..., User], admin: User) -> None:
     for one in (alice, user("left", "research/admins"), user("eve", "unknown", "unknown/admins")):
         assert_refused(one("POST", "/images", {"image": OTHER}), 403, "administrators of a tenant")
         assert_refused(one("POST", "/images/bulk", [{"image": OTHER}]), 403)

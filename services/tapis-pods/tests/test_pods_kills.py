@@ -1,4 +1,4 @@
-"""The reconciler dies between any two of its steps: nothing is lost, and nothing is there twice."""
+"""The reconciler dies between any two of its steps: nothing is lost, and nothing is duplicated."""
 
 from __future__ import annotations
 

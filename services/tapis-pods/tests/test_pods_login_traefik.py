@@ -41,7 +41,7 @@ class Headers(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *arguments: Any) -> None:
-        """Says nothing."""
+        """Logs nothing."""
 
 
 class Greeter(BaseHTTPRequestHandler):
@@ -70,7 +70,7 @@ class Greeter(BaseHTTPRequestHandler):
         self.wfile.write(bytes((0x81, len(text))) + text)
 
     def log_message(self, format: str, *arguments: Any) -> None:
-        """Says nothing."""
+        """Logs nothing."""
 
 
 def received(controller: Controller, name: str, *headers: str) -> dict[str, list[str]]:

@@ -73,12 +73,12 @@ def test_others_see_no_measures(alice: User, user: Callable[..., User], promethe
 
 
 @pytest.mark.parametrize("failing", ["error", "html"])
-def test_a_prometheus_that_fails_is_said(alice: User, prometheus: Prometheus, change: Change, failing: str) -> None:
+def test_a_prometheus_that_fails_is_reported(alice: User, prometheus: Prometheus, change: Change, failing: str) -> None:
     alice.create("web1")
     change("web1", began("10 minutes"))
     prometheus.failing = failing
     answer = alice("GET", "/web1/measures")
-    assert_refused(answer, 503, "Prometheus does not answer; try again")
+    assert_refused(answer, 503, "Prometheus does not respond; try again")
     assert answer.headers["Retry-After"] == "10"
     assert prometheus.url not in answer.text
 
@@ -94,10 +94,10 @@ def test_a_prometheus_that_hangs_stops_no_other_request(alice: User, prometheus:
         # more of them wait than there are connections to the database
         assert [alice.pod("web1")["pod_id"] for _ in range(3)] == ["web1"] * 3
         for one in waiting:
-            assert_refused(one.result(), 503, "does not answer")
+            assert_refused(one.result(), 503, "does not respond")
 
 
-def test_a_site_without_prometheus_says_so(alice: User, start_api: StartApi, change: Change) -> None:
+def test_a_site_without_prometheus_reports_it(alice: User, start_api: StartApi, change: Change) -> None:
     alice.create("web1")
     change("web1", began("10 minutes"))
     with start_api(PODS_PROMETHEUS_URL="") as service:

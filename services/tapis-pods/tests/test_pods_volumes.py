@@ -129,7 +129,7 @@ def test_paths_do_not_leave_the_volume(alice: Owner, path: str) -> None:
     assert (directory.parent / "other/file").read_text() == "secret"
 
 
-def test_links_and_what_is_no_file_are_not_followed(alice: Owner) -> None:
+def test_links_and_what_is_not_a_file_are_not_followed(alice: Owner) -> None:
     directory = alice.volume("data1")
     other = directory.parent / "other"
     other.mkdir()
@@ -203,7 +203,7 @@ def test_what_a_pods_user_keeps_for_itself(alice: Owner) -> None:
     eventually(lambda: not directory.exists(), SECONDS, "the worker removes the files")
 
 
-def test_answers_that_nobody_waits_for_keep_no_file_open(alice: Owner, files: Service) -> None:
+def test_answers_that_no_one_waits_for_keep_no_file_open(alice: Owner, files: Service) -> None:
     directory = alice.volume("data1")
     (directory / "sub").mkdir()
     (directory / "sub/file").write_bytes(bytes(1 << 20))

@@ -108,7 +108,7 @@ def test_a_pod_is_created_from_a_template_stopped_shared_and_deleted(
         ({"name": "jupyter"}, "Name: jupyter is reserved"),
         ({"name": "taken"}, "Name: taken is in use"),
         ({"variables": "A=1\nsecret word"}, "Variables, line 2: write NAME=value"),
-        ({"variables": "A=1\nA=2"}, "Variables, line 2: A is there twice"),
+        ({"variables": "A=1\nA=2"}, "Variables, line 2: duplicate A"),
         ({"variables": "1A=b"}, "Variables 1A"),
         ({"hours": "0.01"}, "Hours: must be -1 (never) or at least 300 seconds"),
         ({"hours": "soon"}, "Hours: write a number"),
@@ -218,7 +218,7 @@ def test_the_page_of_a_pod_cannot_send_forms(window: Window, alice: User, origin
     assert api.logged(event="audit", action="POST /pods/{pod_id}/delete", outcome="denied")
 
 
-def test_a_cookie_that_a_pod_can_set_is_no_session(window: Window, log_in: LogIn, alice: User) -> None:
+def test_a_cookie_that_a_pod_can_set_is_not_a_session(window: Window, log_in: LogIn, alice: User) -> None:
     kept = window.cookies[DOMAIN][SESSION]
     alice.create("web1", networking={"default": {"port": 8000, "tapis_auth": True}}, status_requested="OFF")
     bob = log_in("bob", "research")

@@ -54,7 +54,7 @@ def test_a_pod_from_its_template_to_its_deletion_by_keyboard(
         reach(window, "Create")
         ActionChains(window.driver).send_keys(Keys.ENTER).perform()
         assert "taken is in use" in window.find("[role=alert]", SECONDS).text
-        # the browser itself says that the response has the status 409
+        # the browser itself states that the response has the status 409
         window.messages()
         check_page(window, "4-refused", width)
         assert window.run("return document.getElementById('login').checked")

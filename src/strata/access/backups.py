@@ -142,7 +142,7 @@ def backup_hosts(context: SiteContext) -> tuple[Host, ...]:
 
 
 def run(context: SiteContext, host: Host, command: str, seconds: float) -> subprocess.CompletedProcess[str]:
-    """Runs a command on a host; one that is not reachable has exit status UNREACHABLE and says why."""
+    """Runs a command on a host; one that is not reachable has exit status UNREACHABLE and gives the reason."""
     try:
         # a firewall may drop a connection that is silent for hours
         return run_ssh(context, host.address, command, seconds=seconds, options=["-o", "ServerAliveInterval=30"])
@@ -154,5 +154,5 @@ def failed(host: Host, why: str) -> UserError:
     """The error of a backup or a restore that failed on a host."""
     return UserError(
         f"backup of {host.name}: {why.strip() or 'no answer'}",
-        fix="correct it as docs/backup.md says, and run the command again",
+        fix="correct it as docs/backup.md describes, and run the command again",
     )

@@ -17,7 +17,7 @@ ANSWER_SECONDS = 20.0
 
 
 class Unanswered(Exception):
-    """The cluster is not up, or refused; the text says why."""
+    """The cluster is not up, or refused; the message gives the reason."""
 
 
 class Running:

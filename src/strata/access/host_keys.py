@@ -32,7 +32,7 @@ def learn_host_keys(context: SiteContext, servers: Mapping[str, str], progress: 
     Args:
         context: the site.
         servers: address to instance id.
-        progress: told what is waited for.
+        progress: receives status messages.
 
     Returns:
         Address to keys, of those that wrote any in time.

@@ -42,7 +42,7 @@ def leave(context: SiteContext, name: str, progress: Progress, *, keep_home: boo
         what ended, or would.
 
     Raises:
-        UserError: there is no such user, the site file names it, or a part did not answer (the account is disabled).
+        UserError: there is no such user, the site file names it, or a part did not respond (the account is disabled).
     """
     _check(context, name)
     progress.update(f"disabling the account of {name}")

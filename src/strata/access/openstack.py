@@ -46,7 +46,7 @@ def server_groups(connection: Connection, context: SiteContext) -> Iterator[Serv
 
 
 def volumes(connection: Connection, context: SiteContext) -> Iterator[Volume]:
-    """Those of the site's project, where the site file says that the cloud has cinder."""
+    """Those of the site's project, if the cloud has cinder according to the site file."""
     cloud, project = context.site.cloud, project_id(connection, context)
     if cloud is None or not cloud.block_storage or not has_cinder(connection):
         return

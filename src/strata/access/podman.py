@@ -31,13 +31,13 @@ class PodmanError(UserError):
     Args:
         command: its arguments.
         status: exit status.
-        stderr: what it said.
+        stderr: what it reported.
     """
 
     def __init__(self, command: Sequence[str], status: int, stderr: str) -> None:
         super().__init__(
             f"podman {' '.join(command[:3])}…: status {status}: {stderr.strip()[-600:]}",
-            fix="see what podman says is wrong, then run the same strata command again; it goes on where it stopped",
+            fix="see podman's message, then run the same strata command again; it goes on where it stopped",
         )
         self.command = tuple(command)
         self.status = status

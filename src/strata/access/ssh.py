@@ -24,7 +24,7 @@ UNREACHABLE = 255
 SSH_SECONDS = 120.0
 """How long a fresh instance may take to answer, in seconds."""
 CHANGED_KEY = "Host key verification failed"
-"""What ssh says of a host whose key is not the known one."""
+"""What ssh prints for a host whose key is not the known one."""
 CLOSE_SECONDS = 2.0
 """How long ssh may take to end. OpenSSH 9.2 sees a signal that comes just before it polls at the next packet only,
 which in Debian's batch mode is one that it sends itself after 300 s."""
@@ -33,7 +33,7 @@ FORWARD_SECONDS = 10.0
 
 
 class Unreachable(Exception):
-    """A host did not respond; the text says why."""
+    """A host did not respond; the message gives the reason."""
 
 
 def run_ssh(
@@ -188,7 +188,7 @@ def remember_console_keys(context: SiteContext, servers: Mapping[str, str], prog
     Args:
         context: the site.
         servers: address to instance id.
-        progress: told what is waited for.
+        progress: receives status messages.
     """
     from strata.access.host_keys import learn_host_keys
 
@@ -229,7 +229,7 @@ def wait_for_ssh(context: SiteContext, progress: Progress) -> None:
     """Returns when every host answers on SSH.
 
     Raises:
-        UserError: some do not within two minutes; names them and what ssh said. Or a machine has another host key than
+        UserError: some do not within two minutes; names them and ssh's message. Or a machine has another host key than
             the known one, which no wait changes.
     """
     addresses = host_addresses(context)
@@ -294,7 +294,7 @@ def _refuse_changed_keys(context: SiteContext, addresses: Mapping[str, str]) -> 
 
 
 def _remedy(context: SiteContext, name: str) -> str:
-    """What to do about a host that does not answer on SSH."""
+    """What to do about a host that does not respond on SSH."""
     hosts_section = context.site.hosts
     if name not in {machine.name for machine in hosts_section.machines}:
         return f"add this machine's address to access.ssh; see `openstack console log show {name}`"

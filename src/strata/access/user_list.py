@@ -59,7 +59,7 @@ def read_user_list(file: Path, tenants: Sequence[str], administered: Sequence[st
             f"{file}: {error.strerror}", fix="name a readable CSV file", see="users-cannot-be-managed"
         ) from None
     except (UnicodeDecodeError, csv.Error) as error:
-        raise UserError(f"{file} is no CSV file: {error}", fix="save the list as CSV, in UTF-8") from None
+        raise UserError(f"{file} is not a CSV file: {error}", fix="save the list as CSV, in UTF-8") from None
     if not found:
         raise UserError(f"{file} lists no users", fix="a line for each, below the header")
     return found
@@ -92,13 +92,13 @@ def add_users(context: SiteContext, file: Path, rows: Sequence[Row], progress: P
         context: the site.
         file: that the rows are from, for messages.
         rows: at least one.
-        progress: is told how many were added.
+        progress: receives status messages.
 
     Returns:
         The password for the first login, by name.
 
     Raises:
-        UserError: rows are wrong, each is named with its line; or the issuer refuses or does not answer. The users that
+        UserError: rows are wrong, each named with its line; or the issuer refuses or does not respond. The users that
             were added before are removed again.
     """
     problems = list(_problems(context, rows)) or list(_taken(context, rows))

@@ -57,7 +57,7 @@ def problem_of(context: SiteContext, user: Account) -> tuple[str, str] | None:
     if re.fullmatch(USER_PATTERN[1:-1], user.name) is None:
         return f"{user.name!r} cannot be the name of a user: it {USER_RULE}", "for instance ada"
     if user.email and re.fullmatch(EMAIL_PATTERN[1:-1], user.email) is None:
-        return f"{user.email!r} is no e-mail address", "for instance ada@example.org"
+        return f"{user.email!r} is not an e-mail address", "for instance ada@example.org"
     known = [tenant.name for tenant in context.site.platform.tenants]
     for tenant in (*user.tenants, *user.administered):
         if tenant not in known:
@@ -73,7 +73,7 @@ def add_user(context: SiteContext, user: Account) -> str:
         The password for the first login, at which the user sets another.
 
     Raises:
-        UserError: the site has no issuer of its own, it does not answer, or it refuses.
+        UserError: the site has no issuer of its own, it does not respond, or it refuses.
     """
     if problem := problem_of(context, user):
         raise UserError(problem[0], fix=problem[1], see="users-cannot-be-managed")
@@ -128,7 +128,7 @@ def _request(context: SiteContext, request: dict[str, Any], seconds: float = SEC
 
 def _unanswered(context: SiteContext, said: str) -> UserError:
     return UserError(
-        f"the site's issuer does not answer: {said}",
+        f"the site's issuer does not respond: {said}",
         fix=f"strata status {context.site.name}",
         see="users-cannot-be-managed",
     )

@@ -12,7 +12,7 @@ from strata.adopt.matching import Match, match
 from strata.adopt.project import KINDS, Objects, of_kind, project_of, read_project
 from strata.adopt.unread import fill_in
 from strata.cloud.clouds_file import entries
-from strata.engine.disruption import REPLACED, Applied, Approval, Disruption, disturbances
+from strata.engine.disruption import REPLACED, Applied, Approval, Disruption, disruptions
 from strata.engine.existing_cloud import answering, check_existing_cloud
 from strata.engine.keys import ensure_ssh_key
 from strata.errors import UserError
@@ -50,14 +50,14 @@ class Adoption:
         rows: objects that would be adopted.
         missing: KIND/NAME of what `up` would create.
         ambiguous: KIND/NAME to the ids that could be meant; nothing is adopted while there are any.
-        disturbed: instances that `up` would replace, rebuild or resize after the adoption.
+        disrupted: instances that `up` would replace, rebuild or resize after the adoption.
         notes: what else the operator should know.
     """
 
     rows: tuple[Row, ...] = ()
     missing: tuple[str, ...] = ()
     ambiguous: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    disturbed: tuple[Disruption, ...] = ()
+    disrupted: tuple[Disruption, ...] = ()
     notes: tuple[str, ...] = ()
 
     def require_unambiguous(self, site: str) -> None:
@@ -82,7 +82,7 @@ class Adoption:
         Raises:
             UserError: names each that was not approved, with the properties.
         """
-        refused = [one for one in self.disturbed if one.effect != "resized" and one.instance not in approval.instances]
+        refused = [one for one in self.disrupted if one.effect != "resized" and one.instance not in approval.instances]
         if refused:
             options = " ".join(f"--replace {one.instance}" for one in refused)
             raise UserError(
@@ -120,10 +120,10 @@ def prepare(
     Args:
         context: the site.
         chosen: KIND/NAME to the id of its object, by the operator.
-        progress: told what is looked up.
+        progress: receives status messages.
 
     Raises:
-        UserError: the cloud does not answer, it differs from what the site file lists as existing, or a chosen object
+        UserError: the cloud does not respond, it differs from what the site file lists as existing, or a chosen object
             is missing or belongs to another project.
     """
     from strata.engine.layers import PULUMI_TOOLS
@@ -172,7 +172,7 @@ def _rehearse(context: SiteContext, tried: Rehearsal, matches: Sequence[Match], 
     for key, (one_match, one) in found.items():
         properties, replaced = changes.get(key, (set(), False))
         rows.append(Row(one_match.key, one.id, tuple(sorted(properties)), replaced))
-    return Adoption(tuple(rows), missing, {}, tuple(disturbances(context, steps)), tuple(_notes(context, matches)))
+    return Adoption(tuple(rows), missing, {}, tuple(disruptions(context, steps)), tuple(_notes(context, matches)))
 
 
 def _boot_volume_types(context: SiteContext, matches: Iterable[Match], objects: Objects) -> dict[str, str]:

@@ -75,7 +75,7 @@ def read_project(connection: Connection) -> Objects:
     """Reads all objects of the project that the credentials are for.
 
     Raises:
-        SDKException, ClientException: the cloud does not answer, or not to these credentials.
+        SDKException, ClientException: the cloud does not respond, or not to these credentials.
     """
     network: Any = connection.network
     own = {"project_id": connection.current_project_id}

@@ -32,7 +32,7 @@ def render(adoption: Adoption, console: Console) -> None:
         _line(console, f"ambiguous: {key}: {', '.join(ids)}")
     if adoption.missing:
         _line(console, f"missing, created by the next `strata up`: {_short(adoption.missing)}")
-    for one in adoption.disturbed:
+    for one in adoption.disrupted:
         _line(console, f"! {one.text()}")
     for note in adoption.notes:
         _line(console, f"! {note}")

@@ -20,7 +20,7 @@ def backup_items(site: Site, roles: Iterable[str]) -> dict[str, str]:
 
     Args:
         site: the model; `hosts.backup.exclude` names items that are left out.
-        roles: of the host in site.yaml, which say what it stores.
+        roles: of the host in site.yaml, which determine what it stores.
     """
     found: dict[str, str] = {}
     backup = site.hosts.backup

@@ -30,7 +30,7 @@ def load() -> tuple[Service[Any], ...]:
         _package(f"{PACKAGE}.{key}", [str(file.parent)])
         service = getattr(importlib.import_module(f"{PACKAGE}.{key}.service"), "SERVICE", None)
         if not isinstance(service, Service):
-            raise TypeError(f"{file}: SERVICE is no strata.catalogue.service.Service")
+            raise TypeError(f"{file}: SERVICE is not a strata.catalogue.service.Service")
         found.append(service)
     return tuple(found)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class LeavingProgram:
-    """A program in a pod of a service, which ends what a user has there; to run it twice is no error.
+    """A program in a pod of a service, which ends what a user has there; to run it twice is not an error.
 
     It reads one JSON object, `{"name": …, "tenants": […], "dry_run": …}`: the user, all tenants of the site, and
     whether to report only. It prints one: `{"ended": ["1 server"], "folders": {"homes": "ada"}}`, where folders are the

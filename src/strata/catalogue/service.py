@@ -150,7 +150,7 @@ class ServiceContext(Generic[SettingsT]):
 
 
 def fingerprint(secrets: Secrets, data: Mapping[str, str]) -> str:
-    """A text that changes with secret data, and tells nothing about it to those without the site's secrets."""
+    """A text that changes with secret data, and reveals nothing about it to those without the site's secrets."""
     key = secrets.get(FINGERPRINT_KEY).encode()
     return hmac.new(key, json.dumps(data, sort_keys=True).encode(), hashlib.sha256).hexdigest()[:32]
 
@@ -180,7 +180,7 @@ def _no_findings(settings: Any, site: Site, directory: Path) -> Iterable[Finding
 
 @dataclass(frozen=True)
 class Question:
-    """A command that succeeds while a part of a service works which nobody asks by HTTPS.
+    """A command that succeeds while a part of a service works which is not queried over HTTPS.
 
     Args:
         part: as `strata status` calls it.

@@ -75,6 +75,6 @@ def model_endpoint(site: Site) -> ModelEndpoint | None:
 
 
 def _described(site: Site, part: Callable[[Service[Any]], Callable[[Site], ServerT] | None]) -> ServerT | None:
-    """What the first service with that part says of itself."""
+    """What the first service with that part declares."""
     found = (describe(site) for service in installed(site) if (describe := part(service)) is not None)
     return next(found, None)

@@ -18,7 +18,7 @@ from strata.layers import Step
 MARKS = {"done": "[green]✓[/]", "failed": "[red]✗[/]", "skipped": "[dim]–[/]"}
 
 HEARTBEAT_SECONDS = 15.0
-"""Without a terminal, how often a step under way says what it waits for, in seconds."""
+"""Without a terminal, how often a running step reports what it waits for, in seconds."""
 
 
 @dataclass

@@ -60,7 +60,7 @@ def services(context: SiteContext) -> list[tuple[str, str]]:
 
 
 def former_members(context: SiteContext) -> list[str]:
-    """Users in no group; none where the issuer does not answer, which `status` reports."""
+    """Users in no group; none where the issuer does not respond, which `status` reports."""
     try:
         return without_group(context)
     except UserError:

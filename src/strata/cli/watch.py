@@ -98,11 +98,11 @@ def _redraw(console: Console, look: Callable[[], SiteReport], interval: float, f
 
     future: concurrent.futures.Future[SiteReport] | None = None
     begin = time.monotonic() - interval
-    # a flag and not an exception, which could come where nobody catches it, or between a look's start and its note
+    # a flag and not an exception, which could come where it is not caught, or between a look's start and its note
     interrupted = threading.Event()
     before = signal.signal(signal.SIGINT, lambda *_: interrupted.set())
     try:
-        # a screen of its own, so that what stood in the terminal is back afterwards
+        # a screen of its own, so that the terminal's content is back afterwards
         with _keys() as key, Live(console=console, screen=True, get_renderable=screen, auto_refresh=False) as live:
             while True:
                 if future is None and time.monotonic() - begin >= interval:

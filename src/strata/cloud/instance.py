@@ -55,7 +55,7 @@ class InstanceArgs:
         further_networks: addresses beside its own that it may send from.
         floating_ip: how it is reachable from outside; None for not.
         metadata: server metadata.
-        server_group_id: whose policy says which hypervisors it may run on.
+        server_group_id: whose policy determines the hypervisors that it may run on.
         availability_zone: where nova starts it; None for the cloud's choice.
         roles: Ansible groups.
         boot_volume: what it boots from; None for a disk of the hypervisor.
@@ -135,7 +135,7 @@ class Instance(pulumi.ComponentResource):
             # the provider's default, but Pulumi keeps a default that a refresh found changed: it would stay shut off
             power_state="active",
             # its accelerators and its port are free only when the old one is gone;
-            # another key is for new instances, and must not replace those that stand
+            # another key is for new instances, and must not replace existing ones
             opts=pulumi.ResourceOptions(parent=self, delete_before_replace=True, ignore_changes=["keyPair"]),
         )
         self.id = server.id

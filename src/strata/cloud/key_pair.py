@@ -34,7 +34,7 @@ class KeyPair(pulumi.ComponentResource):
             name,
             name=f"{args.name}-{hashlib.sha256(args.public_key.encode()).hexdigest()[:8]}",
             public_key=args.public_key,
-            # said outright: the provider's own answer is to delete first
+            # explicit: the provider's own reaction is to delete first
             opts=pulumi.ResourceOptions(parent=self, delete_before_replace=False),
         )
         self.name = pair.name

@@ -24,7 +24,7 @@ class IPv6Args:
         cidr: addresses, "2001:db8::/64".
         addressing: "slaac", "dhcpv6-stateless" or "dhcpv6-stateful": who forms the addresses, and who announces them.
         gateway: router of the subnet.
-        dns_servers: told to instances.
+        dns_servers: for instances.
     """
 
     cidr: str
@@ -43,7 +43,7 @@ class NetworkArgs:
         ip_version: 4 or 6.
         gateway: router of the subnet.
         pool: first and last address that instances get.
-        dns_servers: told to instances; empty for the hypervisor's.
+        dns_servers: for instances; empty for the hypervisor's.
         existing: whether the cloud has it.
         ipv6: the second subnet; None for none.
     """

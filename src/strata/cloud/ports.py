@@ -53,7 +53,7 @@ def _protocol(opening: Opening, version: int) -> str | None:
 
 
 def _networks(site: Site, opening: Opening) -> Iterator[IPv4Network | IPv6Network]:
-    """Those that are no instances, and so in no group."""
+    """Those that are not instances, and so in no group."""
     for machine in site.hosts.machines:
         own = {*machine.roles, *((BASTION,) if machine.name == site.hosts.bastion else ())}
         if EVERY_HOST in opening.clients or set(opening.clients) & own:

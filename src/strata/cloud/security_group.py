@@ -15,7 +15,7 @@ class Ingress:
 
     Args:
         name: of the rule in the stack.
-        source: network that may send it; None where `group` says who.
+        source: network that may send it; None where `group` names the sender.
         protocol: "tcp", "udp", "icmp"; None for any.
         port: None for all.
         group: key of the security group whose members may send it.

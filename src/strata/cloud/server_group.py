@@ -14,7 +14,7 @@ class ServerGroupArgs:
 
     Args:
         name: in nova, where it need not be unique.
-        policy: affinity or anti-affinity; "soft-" in front for as far as it can be had.
+        policy: affinity or anti-affinity; "soft-" in front for as far as possible.
     """
 
     name: str

@@ -174,7 +174,7 @@ def remove_additions(context: SiteContext, applied: Object) -> None:
     """Removes what was added by hand.
 
     Raises:
-        Unanswered: the cluster does not answer, or the object changes meanwhile.
+        Unanswered: the cluster does not respond, or the object changes meanwhile.
     """
     if found := removable(context, applied):
         kubectl(context, *_patch(applied, found))

@@ -2,7 +2,7 @@
 
 Two plugins of ours write it while a playbook runs: the action plugins of our own modules, which know what they want
 before `no_log` hides it, and a callback for the builtin modules. Only a host on which the whole playbook succeeded
-gets a new manifest, so what is recorded is what the last successful run wanted.
+gets a new manifest, so what is recorded is the desired state of the last successful run.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ def objects_drift(context: SiteContext) -> list[Drift]:
     """What differs, property by property.
 
     Raises:
-        UserError: the cloud does not answer.
+        UserError: the cloud does not respond.
     """
     if not (made := made_objects(context)):
         return []
@@ -43,7 +43,7 @@ def repair_objects(context: SiteContext, progress: Progress) -> list[str]:
         What was repaired, one text per object.
 
     Raises:
-        UserError: the cloud does not answer, or refuses a repair.
+        UserError: the cloud does not respond, or refuses a repair.
     """
     if not (made := made_objects(context)):
         return []
@@ -56,7 +56,7 @@ def instances_to_disrupt(context: SiteContext) -> list[str]:
     """Names of instances with another flavor or image than declared, which repairing stops or rebuilds.
 
     Raises:
-        UserError: the cloud does not answer.
+        UserError: the cloud does not respond.
     """
     if not (made := made_objects(context)):
         return []

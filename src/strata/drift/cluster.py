@@ -12,10 +12,10 @@ from strata.site.context import SiteContext
 
 
 def cluster_drift(context: SiteContext) -> list[Drift]:
-    """Nodes that are missing, not ready or cordoned; labels and taints of the site that a node lacks.
+    """Nodes that are missing, not ready or cordoned; labels and taints of the site that a node is missing.
 
     Raises:
-        Unanswered: the API server does not answer.
+        Unanswered: the API server does not respond.
     """
     if context.site.cluster is None:
         return []

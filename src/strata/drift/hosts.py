@@ -26,7 +26,7 @@ _STARTING = frozenset({"activating", "reloading"})
 def hosts_drift(context: SiteContext, playbooks: Iterable[Playbook]) -> list[Drift]:
     """Drift of what playbooks put on the site's hosts; each host is asked once.
 
-    A host that does not answer, or on which a playbook has not succeeded yet, is a drift of its own.
+    A host that does not respond, or on which a playbook has not succeeded yet, is a drift of its own.
     """
     inventory = build_inventory(context.site, context.cloud_outputs, context.site_file)
     drift: list[Drift] = []
@@ -75,10 +75,10 @@ def playbook_hosts(context: SiteContext, playbook: Playbook) -> list[str]:
 
 
 def ask(context: SiteContext, address: str, wanted: Iterable[HostBaseline]) -> dict[str, Any]:
-    """What a host has of all that the manifests name.
+    """Digests of files and states of units from the manifests, as they are on a host.
 
     Raises:
-        Unreachable: it does not answer in time.
+        Unreachable: it does not respond in time.
     """
     question: dict[str, Any] = {"files": {}, "units": []}
     for one in wanted:
@@ -94,7 +94,7 @@ def ask(context: SiteContext, address: str, wanted: Iterable[HostBaseline]) -> d
 
 
 def compare(layer: Layer, host: str, wanted: HostBaseline, answer: Mapping[str, Any]) -> list[Drift]:
-    """Wanted against found, for one playbook on one host."""
+    """Desired against actual state, for one playbook on one host."""
     found: list[Drift] = []
     for path, file in wanted.files.items():
         found += _file_drift(layer, f"{host}: {path}", file, answer["files"][path])
@@ -132,7 +132,7 @@ def _short(digest: str) -> str:
 def _unit_drift(layer: Layer, name: str, wanted: ManagedUnit, found: Mapping[str, str]) -> list[Drift]:
     drift: list[Drift] = []
     state = found["ActiveState"] if found["LoadState"] != "not-found" else MISSING
-    # a unit whose condition says that it need not run is not wanted running
+    # a unit whose condition exempts it need not run
     skipped = found["ConditionResult"] == "no" and state == "inactive"
     if wanted.active is True and state != "active" and not skipped:
         drift.append(Drift(layer=layer, object=name, property="ActiveState", wanted="active", found=state))

@@ -27,7 +27,7 @@ def deployed_releases(context: SiteContext) -> list[StoredRelease]:
     """The releases of the site that are deployed, by name.
 
     Raises:
-        Unanswered: the cluster does not answer.
+        Unanswered: the cluster does not respond.
     """
     from strata.platform.releases import releases
 
@@ -40,7 +40,7 @@ def objects_drift(context: SiteContext) -> list[Drift]:
     """Fields of the releases' objects that were changed outside Strata, and objects that are gone.
 
     Raises:
-        Unanswered: the cluster does not answer.
+        Unanswered: the cluster does not respond.
     """
     if context.site.cluster is None:
         return []
@@ -51,10 +51,10 @@ def objects_drift(context: SiteContext) -> list[Drift]:
 def secrets_drift(context: SiteContext, deployed: Iterable[str]) -> list[Drift]:
     """Secrets of deployed releases that are gone or hold something that Strata did not apply.
 
-    One that has been rotated since is no drift: the next `up` applies it.
+    One that has been rotated since is not drift: the next `up` applies it.
 
     Raises:
-        Unanswered: the cluster does not answer.
+        Unanswered: the cluster does not respond.
     """
     from strata.platform.secrets import is_as_applied, live_secrets, platform_state, secret_manifests
 
@@ -156,7 +156,7 @@ def repair_releases(context: SiteContext) -> list[str]:
         What was repaired, one text per object and property.
 
     Raises:
-        UserError: the cluster does not answer, or refuses an object.
+        UserError: the cluster does not respond, or refuses an object.
     """
     try:
         drift = objects_drift(context)
@@ -171,7 +171,7 @@ def repair_releases(context: SiteContext) -> list[str]:
                 for item in _items(applied):
                     remove_additions(context, item)
     except Unanswered as error:
-        raise UserError(f"the cluster does not answer: {error}", fix=f"strata status {context.site.name}") from None
+        raise UserError(f"the cluster does not respond: {error}", fix=f"strata status {context.site.name}") from None
     return [f"{d.object}: {d.property} was {d.found}, is {d.wanted}" for d in drift]
 
 
@@ -181,7 +181,7 @@ def apply_arguments() -> tuple[str, ...]:
 
 
 def differences(wanted: Mapping[str, Any], found: Mapping[str, Any] | None) -> Iterator[tuple[str, str, str]]:
-    """Property path, wanted and found value of each field that differs; bookkeeping of the server left out."""
+    """Property path, desired and actual value of each field that differs; bookkeeping of the server left out."""
     if found is None:
         yield "state", "present", MISSING
         return

@@ -31,7 +31,7 @@ class ProgramState:
     Args:
         context: the site.
         program: directory in pulumi/.
-        progress: told what is compared.
+        progress: receives status messages.
     """
 
     def __init__(self, context: SiteContext, program: Program, progress: Progress) -> None:
@@ -112,7 +112,7 @@ def is_skipped(context: SiteContext, program: Program, progress: Progress) -> bo
     Args:
         context: the site.
         program: directory in pulumi/.
-        progress: told what is compared.
+        progress: receives status messages.
     """
     return _record(context, program).exists() and ProgramState(context, program, progress).reason_to_run() is None
 

@@ -1,4 +1,4 @@
-"""Drift of what the Pulumi programs made: a comparison says whether, a preview that refreshes first says what."""
+"""Drift of what the Pulumi programs made: a comparison finds whether there is any, a refreshing preview which."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def step_drift(layer: Layer, step: Mapping[str, Any]) -> list[Drift]:
         # the substitute plugin empties it if a release was changed or lost an object; the rest names what
         paths.discard(_REVISION)
         if not paths:
-            return [drift("revision", "the one that up made", "changed by hand")]
+            return [drift("revision", "the one that up made", "modified outside Strata")]
     properties = [drift(path, _value(wanted, path), _value(found, path)) for path in sorted(paths)]
     return properties or [drift("state", "as declared", operation)]
 

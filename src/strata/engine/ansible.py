@@ -26,7 +26,7 @@ TASK_STARTS = ("v2_playbook_on_task_start", "v2_playbook_on_handler_task_start",
 """Events of a task that begins."""
 
 SSH_PREFACE = re.compile(r"Task failed: |EOF on stream; last \d+ lines received:\s*")
-"""What Ansible and mitogen say before that which ssh said."""
+"""What Ansible and mitogen print before ssh's message."""
 
 
 @dataclass
@@ -73,7 +73,7 @@ def run_playbook(
         context: the site.
         playbook: its name, one of `context.playbooks`.
         progress: shows the current task.
-        extra_variables: not for secrets, they would stand in argv.
+        extra_variables: not for secrets, they would be in argv.
 
     Raises:
         UserError: a task failed or a host could not be reached; names host, task and message.
@@ -152,7 +152,7 @@ def _follow(
         if kind == "v2_playbook_on_play_start":
             play = f"{event['play']['name']}: " if show_plays else ""
         elif kind in TASK_STARTS:
-            # a strategy that is not ansible's own tells the start on each host, not of the task
+            # a strategy that is not ansible's own reports the start on each host, not of the task
             if event["task"]["id"] == current:
                 continue
             current, task = event["task"]["id"], event["task"]["name"]
@@ -184,8 +184,8 @@ def _host_results(
 
 
 def _message(outcome: Mapping[str, Any]) -> str:
-    """What a failed task said; a hidden result (no_log) says only that."""
-    # of a loop, what the rounds said: the task itself says only that there were some
+    """The message of a failed task; a hidden result (no_log) has none."""
+    # of a loop, the messages of the rounds: the task itself only reports that there were some
     rounds = [
         i for i in outcome.get("results", []) if isinstance(i, dict) and (i.get("failed") or i.get("unreachable"))
     ]

@@ -50,7 +50,7 @@ class FoundImage:
         checksums: MD5 and the cloud's own kind, hexadecimal.
         created: when, as glance writes it.
         disk_gib: smallest root disk that nova boots it from, in GiB.
-        community: whether any project may have published it, so that its name says nothing.
+        community: whether any project may have published it, so that its name identifies nothing.
     """
 
     id: str
@@ -160,7 +160,7 @@ def find_objects(
         paired: names of existing networks on which ports need further addresses.
 
     Raises:
-        SDKException, ClientException: the cloud does not answer, or not to these credentials.
+        SDKException, ClientException: the cloud does not respond, or not to these credentials.
     """
     session: Any = connection.session
     access: Any = session.auth.get_access(session)

@@ -1,4 +1,4 @@
-"""Finds out whether a step failed since a host has no disk space, port or memory left, which tools tell badly."""
+"""Finds out whether a step failed because a host has no disk space, port or memory left, which tools report poorly."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from strata.site.context import SiteContext
 
 
 def diagnose(context: SiteContext, error: UserError, hosts: Iterable[str]) -> UserError:
-    """The error that says what the hosts lack; the same error where they lack nothing or do not answer.
+    """The error with the resources that the hosts ran out of; the same error if they did not, or do not respond.
 
     Args:
         context: the site.
@@ -38,14 +38,14 @@ def diagnose(context: SiteContext, error: UserError, hosts: Iterable[str]) -> Us
             )
     if killed := [f"{unit} of {name}" for name, lacking in found.items() for unit in dict.fromkeys(lacking.killed)]:
         error.fix = (
-            f"{error.fix or ''}\n       the kernel has ended {', '.join(killed)} for lack of memory; if that is why, "
-            "choose a larger flavor"
+            f"{error.fix or ''}\n       the kernel has ended {', '.join(killed)} because memory ran out; if that is "
+            "why, choose a larger flavor"
         ).lstrip()
     return error
 
 
 def ask(context: SiteContext, hosts: Iterable[str]) -> dict[str, ResourceExhaustion]:
-    """What each of the hosts lacks; those that do not answer are left out."""
+    """The resources that each of the hosts ran out of; hosts that do not respond are omitted."""
     addresses = all_addresses(context)
     roles = host_roles(context)
     known = [name for name in dict.fromkeys(hosts) if name in addresses]

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from strata.drift.program_state import is_skipped
-from strata.engine.disruption import disturbances, file_changes, warnings
+from strata.engine.disruption import disruptions, file_changes, warnings
 from strata.engine.kubernetes_version import upgraded_nodes
 from strata.errors import UserError
 from strata.layers import Layer
@@ -40,7 +40,7 @@ def show_changes(context: SiteContext, console: Console, layers: Sequence[Layer]
 
 def show_difference(context: SiteContext, console: Console, layers: Sequence[Layer]) -> None:
     """Asks Pulumi for a preview of the cloud and platform programs, but of those that `up` would skip; an unreachable
-    layer is told, not raised.
+    layer is reported, not raised.
 
     A site that was never up is compared too where its cloud is an existing one; only its state directory changes.
     """
@@ -73,7 +73,7 @@ def show_difference(context: SiteContext, console: Console, layers: Sequence[Lay
         console.print(f"{layer}: {found}", highlight=False)
         for line in step_lines(result.planned):
             console.print(f"  {line}", markup=False, highlight=False, soft_wrap=True)
-        for one in disturbances(context, result.planned) if program == "cloud" else ():
+        for one in disruptions(context, result.planned) if program == "cloud" else ():
             console.print(f"  ! {one.text()}", markup=False, highlight=False, soft_wrap=True)
             console.print(
                 f"    `up` asks first; without a terminal: --replace {one.instance}", markup=False, soft_wrap=True

@@ -1,4 +1,4 @@
-"""What `up` would disturb, and whether that was allowed; nothing here changes the site."""
+"""What `up` would disrupt, and whether that was allowed; nothing here changes the site."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from strata.engine.volumes import require_volumes_kept
 from strata.errors import UserError
 from strata.layers import Layer
 from strata.progress import Progress
+from strata.roles import KUBERNETES_ROLES
 from strata.site.context import SiteContext
 from strata.site.data_protection import DATA_ROLES, LAYERS, ProtectedResources, current, losses
 from strata.site.outputs import Outputs
@@ -22,7 +23,6 @@ from strata.site.paths import REPOSITORY
 from strata.stacks.events import urn_name, urn_type
 from strata.stacks.recovery import INSTANCE
 
-KUBERNETES_ROLES = frozenset({"kube_control_plane", "kube_node"})
 _CODE = ("pulumi/cloud", "src/strata/cloud", "versions.yaml")
 REPLACED = ("replace", "create-replacement", "delete-replaced")
 """Operations of Pulumi's that are part of a replacement."""
@@ -63,26 +63,26 @@ class ApprovalNeeded(UserError):
     """A change would disrupt instances and was not approved.
 
     Args:
-        disturbances: those that were not allowed.
+        disruptions: those that were not allowed.
         site: for the fix.
     """
 
     exit_status = 4
-    see = "an-instance-would-be-disturbed"
+    see = "an-instance-would-be-disrupted"
 
-    def __init__(self, disturbances: Iterable[Disruption], site: str) -> None:
-        self.disturbances = tuple(disturbances)
-        upgrade = all(one.effect == "upgraded" for one in self.disturbances)
-        options = "--yes" if upgrade else " ".join(f"--replace {one.instance}" for one in self.disturbances)
+    def __init__(self, disruptions: Iterable[Disruption], site: str) -> None:
+        self.disruptions = tuple(disruptions)
+        upgrade = all(one.effect == "upgraded" for one in self.disruptions)
+        options = "--yes" if upgrade else " ".join(f"--replace {one.instance}" for one in self.disruptions)
         super().__init__(
-            "; ".join(one.text() for one in self.disturbances),
+            "; ".join(one.text() for one in self.disruptions),
             fix=f"take the change back, or allow it: strata up {site} {options}",
         )
 
     @property
     def askable(self) -> bool:
         """Whether a question will do; an instance that would lose data must be named."""
-        return not any(one.holds and one.effect != "resized" for one in self.disturbances)
+        return not any(one.holds and one.effect != "resized" for one in self.disruptions)
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 60 else text[:59] + "…"
 
 
-def disturbances(context: SiteContext, steps: Iterable[Mapping[str, Any]]) -> list[Disruption]:
+def disruptions(context: SiteContext, steps: Iterable[Mapping[str, Any]]) -> list[Disruption]:
     """Instances of the site that the steps of a preview replace, rebuild or resize.
 
     Args:
@@ -216,7 +216,7 @@ def disturbances(context: SiteContext, steps: Iterable[Mapping[str, Any]]) -> li
             sorted({str(path).split("[")[0] for path in step.get("diffs") or step.get("detailedDiff") or ()})
         )
         effect = _effect(step["op"], because)
-        # of a replacement's steps, the deletion may come first, and does not say why
+        # of a replacement's steps, the deletion may come first, and does not give the reason
         known = found.get(name)
         if effect is not None and (
             known is None or known.effect != "replaced" or (because and known.because == UNKNOWN)
@@ -237,20 +237,20 @@ def _effect(operation: str, because: tuple[str, ...]) -> Effect | None:
 
 
 def leaving_instances(context: SiteContext) -> list[str]:
-    """Names of instances that stand and are no longer in the site file."""
+    """Names of instances that exist and are no longer in the site file."""
     outputs = context.cloud_outputs
     wanted = {i.name for i in context.site.cloud.instances} if context.site.cloud else set()
     return [name for name in (outputs.instances if outputs else {}) if name not in wanted]
 
 
 def leaving_nodes(context: SiteContext) -> list[str]:
-    """Names of Kubernetes nodes that stand and are no longer nodes in the site file."""
+    """Names of Kubernetes nodes that exist and are no longer nodes in the site file."""
     outputs = context.cloud_outputs
     wanted = {i.name: i.roles for i in context.site.cloud.instances} if context.site.cloud else {}
     return [
         name
         for name, instance in (outputs.instances if outputs else {}).items()
-        if KUBERNETES_ROLES & set(instance.roles) and not KUBERNETES_ROLES & set(wanted.get(name, ()))
+        if set(KUBERNETES_ROLES) & set(instance.roles) and not set(KUBERNETES_ROLES) & set(wanted.get(name, ()))
     ]
 
 
@@ -279,7 +279,7 @@ def warnings(context: SiteContext, layers: Iterable[Layer]) -> list[str]:
 
 
 def require_approval(context: SiteContext, approval: Approval, progress: Progress) -> list[Disruption]:
-    """Before the cloud's program runs: what it would disturb.
+    """Before the cloud's program runs: what it would disrupt.
 
     A preview costs seconds, so it is asked for only where the program or what it is given has changed, or an instance
     was resized or rebuilt outside Strata.
@@ -298,7 +298,7 @@ def require_approval(context: SiteContext, approval: Approval, progress: Progres
     progress.update("checking what would be replaced")
     result = pulumi.preview("cloud", context.site, context.paths, progress, site_file=context.site_file)
     require_volumes_kept(context, result.planned, ProtectedResources.of(context.paths).leaving("volume"))
-    found = disturbances(context, result.planned)
+    found = disruptions(context, result.planned)
     refused = [one for one in found if not approval.covers(one)]
     if refused:
         raise ApprovalNeeded(refused, context.site.name)

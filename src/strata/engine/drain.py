@@ -31,22 +31,22 @@ def prepare_cloud(context: SiteContext, approval: Approval, progress: Progress) 
         ApprovalNeeded: an instance would be disrupted, which was not approved.
         UserError: a node could not be drained.
     """
-    disturbed = require_approval(context, approval, progress)
-    workers = _disturbed_workers(context, disturbed)
+    disrupted = require_approval(context, approval, progress)
+    workers = _disrupted_workers(context, disrupted)
     # one whose disk is lost joins again
     gone = [*leaving_nodes(context), *(one.instance for one in workers if one.effect != "resized")]
     removed = remove_nodes(context, gone, approval, progress) if gone else 0
     stopped = [one.instance for one in workers if one.effect == "resized"]
     if stopped:
         empty_nodes(context, stopped, approval, progress)
-    stop_instances(context, [one.instance for one in disturbed if one.effect == "replaced"], progress)
+    stop_instances(context, [one.instance for one in disrupted if one.effect == "replaced"], progress)
     return removed
 
 
-def _disturbed_workers(context: SiteContext, disturbed: Iterable[Disruption]) -> list[Disruption]:
+def _disrupted_workers(context: SiteContext, disrupted: Iterable[Disruption]) -> list[Disruption]:
     cloud = context.site.cloud
     workers = {i.name for i in cloud.instances if "kube_node" in i.roles} if cloud else set()
-    return [one for one in disturbed if one.instance in workers]
+    return [one for one in disrupted if one.instance in workers]
 
 
 def empty_nodes(context: SiteContext, names: Iterable[str], approval: Approval, progress: Progress) -> None:
@@ -57,11 +57,11 @@ def empty_nodes(context: SiteContext, names: Iterable[str], approval: Approval, 
     Args:
         context: the site.
         names: nodes; one that the cluster does not have is passed over.
-        approval: `--yes` also takes nodes whose cluster does not answer.
-        progress: told what is waited for.
+        approval: `--yes` also takes nodes whose cluster does not respond.
+        progress: receives status messages.
 
     Raises:
-        UserError: the cluster does not answer, or a pod does not leave; names it.
+        UserError: the cluster does not respond, or a pod does not leave; names it.
     """
     for name in _reachable_members(context, names, approval, progress):
         _drain(context, name, progress)
@@ -154,7 +154,7 @@ def _is_lost(context: SiteContext, name: str) -> bool:
 
 
 def _reset(context: SiteContext, name: str) -> None:
-    """Ends the kubelet, which would register the node again; a machine that does not answer needs none."""
+    """Ends the kubelet, which would register the node again; a machine that does not respond needs none."""
     address = host_addresses(context).get(name)
     if address is None:
         return

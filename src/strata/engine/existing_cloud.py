@@ -64,7 +64,7 @@ def check_existing_cloud(context: SiteContext, progress: Progress, *, adopting: 
 
     Args:
         context: the site.
-        progress: told what is looked up.
+        progress: receives status messages.
         adopting: names of instances that `strata adopt` found, which need neither quota nor a free name; None for `up`.
 
     Raises:
@@ -117,7 +117,7 @@ def _read(
 
 @contextmanager
 def answering(context: SiteContext, entry: str) -> Iterator[None]:
-    """Turns the errors of a cloud that does not answer, or not to these credentials, into the site file's.
+    """Turns the errors of a cloud that does not respond, or not to these credentials, into the site file's.
 
     Args:
         context: the site.
@@ -141,7 +141,7 @@ def answering(context: SiteContext, entry: str) -> Iterator[None]:
     except (SDKException, ClientException, OSError) as error:
         raise _credentials(
             context,
-            f"the cloud of the entry {entry} of clouds.yaml does not answer: {_first_line(error)}",
+            f"the cloud of the entry {entry} of clouds.yaml does not respond: {_first_line(error)}",
             f"check auth_url and the network (openstack --os-cloud {entry} catalog list)",
         ) from None
 

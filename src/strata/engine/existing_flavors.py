@@ -58,9 +58,9 @@ def _cards(
 def _kinds_of_aliases(
     expected: Mapping[str, int], found: Mapping[str, int], kinds: Mapping[str, Accelerator]
 ) -> dict[str, str | None]:
-    """The kind of each of the cloud's own PCI aliases; None: it cannot be told.
+    """The kind of each of the cloud's own PCI aliases; None: unknown.
 
-    A site that lists as many cards of one kind says which it is, else the alias's spelling does.
+    A site that lists as many cards of one kind states which it is, else the alias's spelling does.
     """
     missing = expected.keys() - found.keys()
     descriptions = {kind: card.description for kind, card in kinds.items()}

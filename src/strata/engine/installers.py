@@ -42,7 +42,7 @@ class ClusterInstaller(Protocol):
         """Has the certificates of the control planes reissued, one host after the other.
 
         Raises:
-            UserError: a host refused, or does not answer.
+            UserError: a host refused, or does not respond.
         """
 
 

@@ -78,7 +78,7 @@ def kubernetes_plugin_step(context: SiteContext) -> Callable[[Progress], StepRes
             if context.provider.allows_substitutes:
                 return StepResult(0, f"substitute of {KUBERNETES_PLUGIN}, which is not available")
             fix = f"{error.fix}; to rehearse the site without it, set allow_substitutes: true in site.yaml"
-            raise ToolUnavailable(error.message, fix=fix, see="a-tool-cannot-be-had") from None
+            raise ToolUnavailable(error.message, fix=fix, see="a-tool-is-not-available") from None
 
     return run
 
@@ -287,7 +287,7 @@ def up_steps(
         context: the site.
         layers: those to bring up.
         thorough: run every playbook and Pulumi program, also one whose work is all there.
-        approval: which instances may be disturbed; None for none.
+        approval: which instances may be disrupted; None for none.
 
     Raises:
         UserError: the site asks for something that this release does not install.

@@ -30,11 +30,11 @@ def site_lock(paths: SitePaths, command: str, state: SharedState | None) -> Iter
     Args:
         paths: the state directory.
         command: of strata, as others see it.
-        state: where the site file says that the state is; None for the local directory.
+        state: where the state is according to the site file; None for the local directory.
 
     Raises:
         UserError: another run holds it; names its command, process id and start, or operator, host and start. Or the
-            state is not where the site file says.
+            state is not where the site file has it.
     """
     with local_lock(paths, command):
         if ended := end_orphans(paths):
@@ -99,7 +99,7 @@ def refresh(paths: SitePaths, state: SharedState | None) -> None:
     """Downloads the newest shared state for a command that only reads; a run on this host that is under way does it.
 
     Raises:
-        UserError: the state is not where the site file says, or cannot be downloaded.
+        UserError: the state is not where the site file has it, or cannot be downloaded.
     """
     if state is None:
         require_local(paths)

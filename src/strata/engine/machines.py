@@ -26,8 +26,8 @@ def remove_leaving(context: SiteContext, approval: Approval, progress: Progress)
 
     Args:
         context: the site.
-        approval: `--yes` also takes nodes whose cluster does not answer.
-        progress: told what is waited for.
+        approval: `--yes` also takes nodes whose cluster does not respond.
+        progress: receives status messages.
 
     Returns:
         Number of nodes taken out of the cluster.
@@ -89,7 +89,7 @@ def accept_replaced(context: SiteContext, names: Collection[str], progress: Prog
     Args:
         context: the site.
         names: approved by `--replace`; others than machines are passed over.
-        progress: told what is done.
+        progress: receives status messages.
 
     Returns:
         Number of machines with another key.

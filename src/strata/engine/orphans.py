@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from strata.access.openstack import connect, project_id, server_groups, visible_servers, volumes
 from strata.findings import OrphanedResource
 from strata.layers import Layer
+from strata.roles import KUBERNETES_ROLES
 from strata.site.context import SiteContext
 from strata.site.outputs import PARTIAL
 from strata.site.paths import SitePaths
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from openstack.connection import Connection
 
 PROGRAMS = ("cloud", "platform")
-CLUSTER_ROLES = frozenset({"kube_control_plane", "kube_node"})
 OF_NEUTRON = "network:"
 """Owners of ports that neutron makes by itself begin so."""
 
@@ -30,7 +30,7 @@ def find_orphans(context: SiteContext) -> list[OrphanedResource]:
     """Everything orphaned; nothing for a layer that is not up.
 
     Raises:
-        SDKException, ClientException: OpenStack does not answer.
+        SDKException, ClientException: OpenStack does not respond.
         PodmanError: podman refused.
     """
     states = {program: _deployment(context.paths, program) for program in PROGRAMS}
@@ -75,7 +75,7 @@ def _state(states: dict[str, dict[str, Any]]) -> Iterator[OrphanedResource]:
 
 def _files(paths: SitePaths) -> Iterator[OrphanedResource]:
     for file in paths.root.rglob(f".*{PARTIAL}"):
-        yield OrphanedResource(layer=Layer.CLOUD, object=str(file), why="half written", fix="strata up SITE")
+        yield OrphanedResource(layer=Layer.CLOUD, object=str(file), why="partially written", fix="strata up SITE")
 
 
 def _project(context: SiteContext, connection: Connection, known: set[str]) -> Iterator[OrphanedResource]:
@@ -114,7 +114,7 @@ def _cluster(context: SiteContext, deployment: dict[str, Any]) -> Iterator[Orpha
     from strata.access.kubectl import kubectl_json
     from strata.site.hosts import hosts
 
-    nodes = {h.name for h in hosts(context.site, context.cloud_outputs) if CLUSTER_ROLES & set(h.roles)}
+    nodes = {h.name for h in hosts(context.site, context.cloud_outputs) if set(KUBERNETES_ROLES) & set(h.roles)}
     for node in (kubectl_json(context, "get", "nodes") or {}).get("items", []):
         name = node["metadata"]["name"]
         if name not in nodes:

@@ -55,7 +55,7 @@ def reason_to_run(context: SiteContext, playbook: str) -> str | None:
     if drift:
         more = f" and {len(drift) - 1} more" if len(drift) > 1 else ""
         first = drift[0]
-        return f"{first.object}: {first.property} is {first.found}, wanted {first.wanted}{more}"
+        return f"{first.object}: {first.property} is {first.found}, desired {first.wanted}{more}"
     return None
 
 
@@ -84,7 +84,7 @@ def _file(context: SiteContext, playbook: str) -> Path:
 def _inputs(context: SiteContext, playbook: str) -> str:
     """Digest of what leads to a playbook's tasks and variables, secrets excepted."""
     outputs = context.cloud_outputs
-    needs = (databases(context.site), published(context.site))  # of services, whose own code is no source of a playbook
+    needs = (databases(context.site), published(context.site))  # not services' code: no source of a playbook
     code = _code_digest(context.playbooks[playbook].sources)
     parts = [context.site.model_dump_json(), repr(needs), code, str(context.site_file)]
     if not context.playbooks[playbook].before_cloud:
@@ -113,7 +113,7 @@ def _code_files(sources: tuple[str, ...]) -> Iterator[Path]:
 
 
 def _secrets(context: SiteContext) -> dict[str, str]:
-    """Fingerprint of each generated secret, and of what is trusted, which says whether it changed and nothing else."""
+    """Fingerprint of each generated secret, and of what is trusted, which shows whether it changed and nothing else."""
     key = context.paths.passphrase_file.read_bytes()
     known = {**context.secrets.known(), "trusted authorities": context.secrets.ca}
     return {name: hmac.new(key, value.encode(), hashlib.sha256).hexdigest()[:32] for name, value in known.items()}

@@ -61,6 +61,6 @@ def _pods(context: SiteContext) -> list[dict[str, Any]]:
         items: list[dict[str, Any]] = kubectl_json(context, "get", "pods", "--namespace", NAMESPACE)["items"]
     except Unanswered as error:
         raise UserError(
-            f"the cluster does not answer: {error}", fix="`strata status SITE` shows which node or unit is down"
+            f"the cluster does not respond: {error}", fix="`strata status SITE` shows which node or unit is down"
         ) from None
     return items

@@ -35,7 +35,7 @@ def last_complete_run(paths: SitePaths, layers: Iterable[Layer]) -> float | None
         try:
             entry = json.loads(line)
         except ValueError:
-            continue  # half written by a run that was killed
+            continue  # partially written by an interrupted run
         if wanted <= {step["layer"] for step in entry["steps"]}:
             return datetime.datetime.fromisoformat(entry["ended"]).timestamp()
     return None

@@ -9,7 +9,7 @@ from strata.site.paths import SitePaths
 
 
 def left_on_machines(site: Site) -> list[str]:
-    """A line for each machine that goes on running, because it is no instance of a cloud."""
+    """A line for each machine that goes on running, because it is not an instance of a cloud."""
     return [f"{m.name} ({m.address}): {', '.join(m.roles)}" for m in site.hosts.machines]
 
 

@@ -167,7 +167,7 @@ def rotate_ssh_key(context: SiteContext, progress: Progress) -> None:
     """Gives the site another SSH key: brought to every host with the old one, tried, then the old one is taken away.
 
     Raises:
-        UserError: a host does not answer or does not take the key; the old key then still opens every host.
+        UserError: a host does not respond or does not take the key; the old key then still opens every host.
     """
     paths = context.paths
     next_key = paths.root / "ssh_key.next"
@@ -234,7 +234,7 @@ def renew(context: SiteContext, names: Iterable[str], progress: Progress) -> lis
     Args:
         context: the site.
         names: as `list_certificates` has them, or `kubernetes` for those that kubeadm made.
-        progress: told what is done.
+        progress: receives status messages.
 
     Returns:
         Those that the next `up` brings.

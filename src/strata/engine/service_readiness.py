@@ -29,7 +29,7 @@ def wait_for_services(context: SiteContext, progress: Progress) -> None:
     Helm is content with pods that are ready; nodes may still send requests to those that went.
 
     Raises:
-        UserError: one does not answer in time; names it and why.
+        UserError: one does not respond in time; names it and why.
     """
     services = published(context.site)
     if not services or not hosts_with("load_balancer", context.site, context.cloud_outputs):
@@ -44,14 +44,14 @@ def wait_for_services(context: SiteContext, progress: Progress) -> None:
         )
     if waiting:
         raise UserError(
-            f"the site's services do not answer: {waiting}",
+            f"the site's services do not respond: {waiting}",
             fix="`kubectl get pods --all-namespaces --output wide` shows which pod or node is down; fix it "
             "and run the same command again",
         )
 
 
 def _ending(context: SiteContext) -> list[str]:
-    """Pods of the services that were told to end and still may respond; users' pods have no owner."""
+    """Pods of the services that are terminating and may still respond; users' pods have no owner."""
     found: list[dict[str, Any]] = []
     try:
         for namespace in sorted({service.namespace_of(context.site) for service in installed(context.site)}):

@@ -50,7 +50,7 @@ class Display(Protocol):
     """Where the run shows what it does."""
 
     def started(self, step: Step) -> Progress:
-        """A step begins; returns what it may tell its progress to."""
+        """A step begins; returns the receiver of its status messages."""
 
     def ended(self, report: StepReport) -> None:
         """A step ended with state done, failed or skipped."""

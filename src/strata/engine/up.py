@@ -1,4 +1,4 @@
-"""A run of `up`: refuses losses first, asks where a question will do, and settles the books at its end."""
+"""A run of `up`: refuses losses first, asks where a question will do, and completes the record at its end."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def run_up(
         layers: those to bring up.
         remove: names of data that may go.
         approval: what was allowed from the start.
-        run: runs the steps; called again, they go on from where they were.
+        run: runs the steps; called again, they resume where they were.
         ask: prompts the operator; None without a terminal.
 
     Raises:
         UserError: some of several PostgreSQL servers would leave, or others join; nothing was changed.
         ProtectedLoss: something with data left the site file unnamed; nothing was changed.
-        ApprovalNeeded: an instance would be disturbed, and it was not allowed.
+        ApprovalNeeded: an instance would be disrupted, and it was not allowed.
         Refused: the provider refuses a change, such as a hypervisor removed before its instances.
         StepFailed: a step failed.
     """
@@ -53,7 +53,7 @@ def run_up(
                 raise
             if ask is None or not needed.askable or not ask(needed.message):
                 raise needed from None
-            approval = approval.with_instances(one.instance for one in needed.disturbances)
+            approval = approval.with_instances(one.instance for one in needed.disruptions)
     remember(context, layers)
     ProtectedResources.of(context.paths).settled(layers).save(context.paths)
     return report

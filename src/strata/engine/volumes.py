@@ -135,7 +135,7 @@ def stop_instances(context: SiteContext, names: Iterable[str], progress: Progres
     Args:
         context: the site.
         names: of instances; those without volumes are passed over.
-        progress: told what is waited for.
+        progress: receives status messages.
 
     Raises:
         UserError: one does not shut down; names it.

@@ -135,7 +135,7 @@ def remove_cut_off_builds() -> list[str]:
     """Removes the working containers that killed builds left in podman's storage.
 
     Returns:
-        Their names; none while a build runs on this machine, since a working container does not say whose it is.
+        Their names; none while a build runs on this machine, because a working container does not name its owner.
 
     Raises:
         PodmanError: podman refused.

@@ -1,4 +1,4 @@
-"""What a Containerfile says about its build: the bases that it starts from, and whether it runs commands."""
+"""What a Containerfile declares about its build: the bases that it starts from, and whether it runs commands."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def ensure_oci_layout(source: ImageSource, content: str, progress: Progress) -> 
     Args:
         source: what it is made of.
         content: its content hash.
-        progress: told what is done.
+        progress: receives status messages.
 
     Returns:
         directory of the layout, which holds this image only.

@@ -175,12 +175,12 @@ def as_one_set(sources: Sequence[ImageSource]) -> list[ImageSource]:
 
 
 def push_images(sources: Sequence[ImageSource], registry: RegistryClient, progress: Progress) -> dict[str, str]:
-    """Builds and pushes what the registry lacks.
+    """Builds and pushes what is missing in the registry.
 
     Args:
         sources: the images.
         registry: the site's.
-        progress: told which image is built or pushed.
+        progress: receives status messages.
 
     Returns:
         repository to digest.
@@ -268,7 +268,7 @@ def build_pod_images(site: Site, progress: Progress) -> int:
 
     Args:
         site: the site.
-        progress: told what is built.
+        progress: receives status messages.
 
     Raises:
         UserError: podman or uv refused.
@@ -298,7 +298,7 @@ def ensure_pod_images(
         paths: where the site's certificate authority is.
         registry_address: IP address of the host with the role registry.
         password: of the registry's operator.
-        progress: told what is built.
+        progress: receives status messages.
 
     Returns:
         the images, by short name.

@@ -28,7 +28,7 @@ def push(
 ) -> str:
     """Pushes a packed image to the registry by its address; returns the digest.
 
-    The tag is given last, so a push that broke off is no image to anybody.
+    The tag is given last, so an interrupted push leaves no image.
 
     Args:
         layout: directory of an OCI layout that holds the image alone.
@@ -36,7 +36,7 @@ def push(
         tag: tag in the registry.
         registry: where to.
         credentials: directory with what `registry.write_credentials` wrote.
-        progress: told for how long it has been pushed.
+        progress: receives status messages.
 
     Raises:
         UserError: the registry did not take it although it was tried again, or takes nothing more; skopeo is missing.
@@ -53,7 +53,7 @@ def push(
             status, said = _run(command, repository, progress)
             if status == 0:
                 return Path(digest.name).read_text().strip()
-        # skopeo's own repetitions leave out most of what a registry may say
+        # skopeo's own repetitions omit most of a registry's output
         if status is None or last:
             break
         progress.update(f"pushing image {repository} again: {said.splitlines()[-1][:200] if said else status}")
@@ -65,7 +65,7 @@ def push(
 
 
 def _run(command: list[str], repository: str, progress: Progress) -> tuple[int | None, str]:
-    """Exit status and what was said; None as status where nothing moved and the push was ended."""
+    """Exit status and output; None as status where nothing moved and the push was ended."""
     begin = time.monotonic()
     with (
         tempfile.TemporaryFile("w+") as said,

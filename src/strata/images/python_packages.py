@@ -61,6 +61,6 @@ def install_packages(packages: PythonPackages, target: Path) -> None:
     if result.returncode != 0:
         raise UserError(
             f"the Python dependencies of {packages.project} cannot be installed: {result.stderr.strip()[-1500:]}",
-            fix="if the package index did not answer, run the same command again: what was downloaded is kept; else "
+            fix="if the package index did not respond, run the same command again: what was downloaded is kept; else "
             f"`uv lock --project {packages.project}`, and see that each has a wheel for {packages.python}",
         )

@@ -28,7 +28,7 @@ MANIFEST_TYPES = ", ".join(
 TIMEOUT = 15.0
 """Seconds the registry may take for one answer, from the question to its last byte."""
 PATIENCE = 20.0
-"""Seconds in which it may fail to answer, or answer with an error of its own, before that is told."""
+"""Seconds in which it may fail to answer, or answer with an error of its own, before that is reported."""
 PAUSE = 0.5
 """Seconds between two attempts."""
 
@@ -41,7 +41,7 @@ class RegistryClient:
         host_name: the name in its certificate.
         ca_file: PEM file of the authority that signed it.
         password: the operator's.
-        progress: told what the registry is asked for again, and why.
+        progress: receives status messages.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class RegistryClient:
 
     def _refused(self, what: str, said: Exception | str) -> UserError:
         return UserError(
-            f"the site's registry at {self.endpoint} does not answer for {what}: {said}",
+            f"the site's registry at {self.endpoint} does not respond for {what}: {said}",
             fix="run the hosts layer (`strata up SITE --layer hosts`) and look at the registry's unit on its host",
         )
 

@@ -100,7 +100,7 @@ def ensure_pod_bases(releases: Iterable[str], progress: Progress) -> dict[str, P
 
     Args:
         releases: Debian releases, "12" or "13".
-        progress: told what is built.
+        progress: receives status messages.
 
     Raises:
         UserError: mmdebstrap failed; names its log.
@@ -120,7 +120,7 @@ def ensure(filesystem: RootFilesystem, progress: Progress, changes: Sequence[str
 
     Args:
         filesystem: what it consists of.
-        progress: told what is built.
+        progress: receives status messages.
         changes: instructions of the image, `CMD ["/bin/sh"]`.
 
     Raises:
@@ -161,7 +161,7 @@ def _build(filesystem: RootFilesystem, archive: Path, progress: Progress) -> Non
         last = " | ".join(line for line in log.read_text().splitlines() if line.startswith("E:"))[-400:]
         raise UserError(
             f"building the root filesystem {filesystem.name} failed: {last}",
-            fix=f"see {log}; if the mirror did not answer, run the same command again",
+            fix=f"see {log}; if the mirror did not respond, run the same command again",
         )
     partial.replace(archive)
     # the digest's digits: another filesystem's name may begin with this one's

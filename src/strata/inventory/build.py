@@ -78,7 +78,7 @@ def build_inventory(site: Site, outputs: CloudOutputs | None, site_file: Path) -
         "ansible_user": site.hosts.ssh_user,
         "ansible_ssh_private_key_file": str(paths.ssh_key),
         "ansible_ssh_common_args": common,
-        # mitogen compresses unless told: the processor is slower than the network next to it
+        # mitogen compresses by default: the processor is slower than the network next to it
         "mitogen_ssh_compression": False,
         # its own options come first, and OpenSSH takes the first
         "mitogen_ssh_keepalive_interval": KEEPALIVE_SECONDS,

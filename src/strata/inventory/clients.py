@@ -52,7 +52,7 @@ def pull_users(site: Site) -> dict[str, str]:
 def database_clients(database: str, site: Site, outputs: CloudOutputs | None) -> list[str]:
     """Networks (CIDR) from which a database's owner may log in: kine's hosts, or nodes and pods.
 
-    Of several servers, it is the load balancer that connects. Addresses tell no namespaces apart, as
+    Of several servers, it is the load balancer that connects. Addresses do not identify namespaces, because
     pods' packets leave a node with the node's: nodes decide which namespaces reach the server (`pod_services`).
     """
     if replicated_postgresql(site):

@@ -16,7 +16,7 @@ UPSTREAM_REPOSITORY = "registry.k8s.io"
 
 
 def cluster_of(site: Site) -> Cluster:
-    """The site's cluster; its defaults where hosts have the roles but the site says nothing about it."""
+    """The site's cluster; its defaults where hosts have the roles but the site does not set it."""
     return site.cluster or Cluster(name="platform")
 
 

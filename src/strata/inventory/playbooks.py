@@ -1,4 +1,4 @@
-"""What the playbooks are told of the roles: which to run in which order, and what each host installs for its own."""
+"""What the playbooks get to know of the roles: which to run in which order, and what each host installs for its own."""
 
 from __future__ import annotations
 

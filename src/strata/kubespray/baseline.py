@@ -35,7 +35,7 @@ def record_nodes(context: SiteContext) -> None:
     """Makes what is on the nodes now what they are compared with.
 
     Raises:
-        UserError: a node does not answer; nothing is recorded of it, so that the next run compares.
+        UserError: a node does not respond; nothing is recorded of it, so that the next run compares.
     """
     found = nodes(context.site, context.cloud_outputs)
     with concurrent.futures.ThreadPoolExecutor(max_workers=16) as pool:

@@ -64,7 +64,7 @@ class KubesprayInstaller:
         """By the unit that Kubespray's timer starts each month.
 
         Raises:
-            UserError: a host refused, or does not answer.
+            UserError: a host refused, or does not respond.
         """
         for host in hosts_with("kube_control_plane", context.site, context.cloud_outputs):
             progress.update(f"renewing the certificates of {host.name}")

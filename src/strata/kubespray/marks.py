@@ -1,4 +1,4 @@
-"""Labels, taints and cordons of nodes: repaired through the API, since no playbook is needed for them."""
+"""Labels, taints and cordons of nodes: repaired through the API, because no playbook is needed for them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def restore_marks(context: SiteContext, drift: Iterable[Drift]) -> int:
         How many were restored.
 
     Raises:
-        UserError: the API server refused, or does not answer.
+        UserError: the API server refused, or does not respond.
     """
     count = 0
     for one in drift:

@@ -90,7 +90,7 @@ def run_all(context: SiteContext, runs: Iterable[Run], progress: Progress) -> li
         For each run: playbook, reason and number of changes.
 
     Raises:
-        UserError: a playbook failed; names host, task and message. Or a host does not answer; nothing was changed.
+        UserError: a playbook failed; names host, task and message. Or a host does not respond; nothing was changed.
     """
     done = []
     for run in runs:

@@ -42,7 +42,7 @@ class Accelerator:
 
     Args:
         kind: the name in site files, flavors and PCI aliases.
-        vendor_id: PCI vendor, four hexadecimal digits; a string, since nova refuses `[pci]` numbers.
+        vendor_id: PCI vendor, four hexadecimal digits; a string, because nova refuses `[pci]` numbers.
         product_id: PCI device, four hexadecimal digits.
         device_type: how nova must claim it.
         description: the vendor's name.

@@ -250,7 +250,7 @@ class Cloud(Model):
 
     @property
     def block_storage(self) -> bool:
-        """Whether it has cinder, as far as the site file tells."""
+        """Whether it has cinder, according to the site file."""
         if self.kolla is not None:
             return self.kolla.ceph is not None
         return self.deployment == "existing"

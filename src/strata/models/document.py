@@ -28,7 +28,7 @@ _AT_THE_BEGINNING = (
     ("while scanning a simple key", "a key has no colon with a space after it", "write key: value"),
     ("while parsing a flow", "a bracket is not closed, or a comma is missing", "close the bracket that begins here"),
 )
-"""What libyaml was doing when it gave up; the place where it began says more than that where it ended."""
+"""What libyaml was doing when it gave up; the place where it began helps more than the one where it ended."""
 _FIXES = (
     ("tab character", "indent with spaces, not tabs"),
     ("cannot start any token", "indent with spaces, not tabs, and put values with special characters in quotes"),
@@ -50,7 +50,7 @@ class Document:
         file: where it was read.
         data: dicts, lists and scalars.
         marks: the place of each key and list entry.
-        mistakes: what YAML allows and a site file does not; `data` is without it.
+        mistakes: errors, which YAML allows and a site file does not; `data` is without it.
     """
 
     file: Path
@@ -124,7 +124,7 @@ def read_document(file: Path) -> Document:
     if tree.data is None and not mistakes:
         raise _whole(file, "is empty", "start from another site: strata new NAME --like lab")
     if not tree.complete:
-        raise SiteError(mistakes)  # what is missing may stand in the rest
+        raise SiteError(mistakes)  # what is missing may be in the rest
     if not isinstance(tree.data, dict):
         why, fix, place = "is not a mapping of keys", "begin with name: … and domain: …", tree.marks.place
         raise SiteError(mistakes or [Problem(file, place.line, place.column, "", shorten(tree.data), why, fix)])
@@ -170,7 +170,7 @@ def _syntax_problem(file: Path, text: str, error: yaml.MarkedYAMLError) -> Probl
     Args:
         file: the site file.
         text: its content.
-        error: what the parser says.
+        error: the parser's message.
     """
     if conflict := _CONFLICT.search(text):
         line = text.count("\n", 0, conflict.start()) + 1
@@ -194,7 +194,7 @@ def _syntax_problem(file: Path, text: str, error: yaml.MarkedYAMLError) -> Probl
 
 
 def _odd_space(text: str, line: int) -> tuple[int, str] | None:
-    """A blank that is no space, in a line or the one above it: its line, 1-based, and its name."""
+    """A blank that is not a space, in a line or the one above it: its line, 1-based, and its name."""
     lines = text.splitlines()
     for index in (line, line - 1):
         for character in lines[index] if 0 <= index < len(lines) else "":

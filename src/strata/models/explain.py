@@ -43,7 +43,7 @@ class Explanation(BaseModel):
     choices: tuple[str, ...] = ()
     layer: str
     keys: tuple[str, ...] = ()
-    """What can stand below it."""
+    """What can be set below it."""
 
     def text(self) -> str:
         """For people."""
@@ -67,7 +67,7 @@ def explain(path: Path, key_path: str) -> Explanation:
         key_path: `cloud.flavors[0].memory`, `cloud.flavors.0.memory` or, by name, `cloud.flavors.gpu.v100.1.memory`.
 
     Raises:
-        SiteError: the file has mistakes.
+        SiteError: the file has errors.
         UserError: there is no such key.
     """
     site, document = load_site(path), read_document(path)
@@ -127,11 +127,11 @@ class _Walk:
         if name not in model.model_fields:
             fix = suggestion(name, list(model.model_fields), "keys there")
             raise UserError(f"{dotted((*self._path, name))}: there is no such key", fix=fix)
-        fix = f"strata explain … {place} says what can stand there"
+        fix = f"strata explain … {place} lists the keys"
         raise UserError(f"{dotted((*self._path, name))}: this site has no {place}", fix=fix)
 
     def _role_description(self) -> str | None:
-        """What role.yaml says of a single role."""
+        """The description of a single role in role.yaml."""
         return roles()[str(self._value)].description if self._path[-2:-1] == ("roles",) else None
 
     def _into_model(self, value: Model) -> None:
@@ -205,7 +205,7 @@ def unit_of(field: FieldInfo | None, annotation: Any) -> str | None:
 
 
 def choices_of(annotation: Any) -> tuple[str, ...]:
-    """The words that can stand there, () where they are not listed."""
+    """The words that can be set there, () where they are not listed."""
     if get_origin(annotation) is tuple:
         annotation = strip_optional(get_args(annotation)[0])
     return tuple(str(c) for c in get_args(annotation)) if get_origin(annotation) is Literal else ()

@@ -40,7 +40,7 @@ def find_site(name_or_path: str | Path) -> Path:
         if path.is_dir() and (path / SITE_FILE).is_file():
             return path / SITE_FILE
         if "/" in text or path.suffix in (".yaml", ".yml") or path.exists():
-            return path  # the loader tells what is wrong with it
+            return path  # the loader reports what is wrong with it
     except (OSError, RuntimeError) as error:  # RuntimeError: no such home directory
         names = ", ".join(site_names())
         raise UserError(f"{text}: {error}", fix=f"one of {names}", see="there-is-no-such-site") from None

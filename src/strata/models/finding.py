@@ -16,8 +16,8 @@ class Finding:
         path: the key that should change.
         why: what is wrong.
         fix: what would be right.
-        reads: sections in which a missing entry could have caused it; not told while these have mistakes of their own.
-        other: the key that this one conflicts with, whose line is told.
+        reads: sections in which a missing entry could have caused it; not reported while these have own errors.
+        other: the key that this one conflicts with, whose line is reported.
     """
 
     path: KeyPath

@@ -39,7 +39,7 @@ def load_site(path: Path) -> Site:
 
 
 def check_document(document: Document) -> tuple[Site | None, list[Problem]]:
-    """The site, if it can be built from what is right, and all mistakes in the order of lines."""
+    """The site, if it can be built from what is right, and all errors in the order of lines."""
     problems = list(document.mistakes)
     cuts: set[KeyPath] = set()
     doubts: list[KeyPath] = []
@@ -64,7 +64,7 @@ def check_document(document: Document) -> tuple[Site | None, list[Problem]]:
 
 
 def _doubtful(finding: Finding, cuts: set[KeyPath], doubts: Iterable[KeyPath]) -> bool:
-    """Whether a finding may come only from parts that were cut off, or that stand at a wrong place."""
+    """Whether a finding may come only from parts that were cut off, or that are at a wrong place."""
     parts = [_original(path, cuts) for path in (finding.path, *finding.reads)]
     return any(cut[: len(part)] == part or part[: len(cut)] == cut for cut in (*cuts, *doubts) for part in parts)
 

@@ -39,8 +39,8 @@ def new_site(
         The new site.yaml.
 
     Raises:
-        SiteError: the old site has mistakes.
-        UserError: the name is no host name, the site is there already, or no network is free.
+        SiteError: the old site has errors.
+        UserError: the name is not a host name, the site is there already, or no network is free.
     """
     try:
         TypeAdapter(DnsLabel).validate_python(name)

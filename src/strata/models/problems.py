@@ -1,4 +1,4 @@
-"""Mistakes in a site file."""
+"""Errors in a site file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from strata.errors import UserError
 
 MAXIMUM = 1000
-"""Problems of one kind that are collected; a file with more is no site with mistakes but something else."""
+"""Problems of one kind that are collected; a file with more is not a site file with errors but something else."""
 SHOWN = 50
 """Problems that a message lists before it only counts."""
 _USER = re.compile(r"//[^/@]*@")
@@ -60,13 +60,13 @@ class Problem:
 
 
 class SiteError(UserError):
-    """A site file with mistakes, all of them.
+    """A site file with errors, all of them.
 
     Args:
         problems: at least one.
     """
 
-    see = "the-site-file-has-mistakes"
+    see = "the-site-file-has-errors"
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
@@ -75,7 +75,7 @@ class SiteError(UserError):
             super().__init__(self.problems[0].text, fix=self.problems[0].fix)
             return
         number = f"{count} or more" if count >= MAXIMUM else str(count)
-        lines = [f"{self.problems[0].file}: {number} mistakes"]
+        lines = [f"{self.problems[0].file}: {number} errors"]
         lines += [str(p) for p in self.problems[:SHOWN]]
         if count > SHOWN:
             lines.append(f"… and {count - SHOWN} more")

@@ -1,4 +1,4 @@
-"""From pydantic's errors to problems that say what would be right."""
+"""From pydantic's errors to problems that name a fix."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from strata.models.site import Site
 from strata.models.yaml_events import KeyPath, dotted
 
 _FOLLOW_UPS = frozenset({"default_factory_not_called"})
-"""Errors that only say that another one happened."""
+"""Errors that only follow from another one."""
 
 _OR_REMOVE = ", or remove the line"
 
@@ -36,7 +36,7 @@ _TEXTS: Mapping[str, tuple[str, str]] = {
 
 
 def field_model(path: KeyPath) -> type[BaseModel] | None:
-    """The model whose keys stand at a path of a site file, None where there is none."""
+    """The model whose keys are at a path of a site file, None where there is none."""
     current: Any = Site
     for step in path:
         if isinstance(step, int):
@@ -148,16 +148,16 @@ def model_problems(document: Document, error: ValidationError) -> tuple[list[Pro
         if len(problems) == MAXIMUM:
             break
         if detail["type"] == "missing" and path in misspelt:
-            continue  # told as the misspelt key
+            continue  # reported as the misspelt key
         problem = _problem(document, detail, path)
         if problem.key not in told:
             problems.append(problem)
-            told.add(problem.key)  # a key and its value may be wrong: the first says enough
+            told.add(problem.key)  # a key and its value may be wrong: the first is enough
     return problems, paths
 
 
 def meant_paths(document: Document, error: ValidationError) -> list[KeyPath]:
-    """Where unknown keys probably belong; what is said to be missing there may only be misspelt or misplaced."""
+    """Where unknown keys probably belong; what is reported to be missing there may only be misspelt or misplaced."""
     found: list[KeyPath] = []
     for detail in error.errors(include_url=False)[:MAXIMUM]:
         if detail["type"] == "extra_forbidden":
@@ -243,7 +243,7 @@ def _required(path: KeyPath) -> bool:
 
 
 def _rewritten(kind: str, value: object) -> str | None:
-    """The wrong value in its right form, where it can be told."""
+    """The wrong value in its right form, if that is known."""
     if kind.startswith("int"):
         return suggestions.number(value)
     if kind == "string_type" and isinstance(value, bool | int | float):
@@ -280,10 +280,10 @@ def _unknown_key(document: Document, path: KeyPath, model: type[BaseModel] | Non
     in_line = bool(places) and _fits(places[0], _value(document, path))
     in_line &= all(_common(p[:-1], path[:-1]) == min(len(p), len(path)) - 1 for p in places)
     if may_be_secret(path) and not in_line and (near is None or key == "value"):
-        return "remove it; a site file says below secrets: where a secret is, never the secret"
+        return "remove it; a site file has, below secrets:, where a secret is, never the secret"
     if in_line or (near is None and places):
         above = " or ".join(dotted(place[:-1]) for place in places)
-        return f"indent it so that it stands below {above}" if above else "begin its line without indentation"
+        return f"indent it so that it is below {above}" if above else "begin its line without indentation"
     return suggestion(key, keys, "keys here")
 
 

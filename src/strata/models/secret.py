@@ -1,4 +1,4 @@
-"""Where a site's secrets come from; the secrets themselves never stand in a site file."""
+"""Where a site's secrets come from; the secrets themselves are never in a site file."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from strata.models.base import Model, Unit
 from strata.models.types import Count, DnsLabel
 
 MEMORY_PERCENT = 90
-"""Part of a host's memory that jobs may use; a node that finds less than slurm.conf says takes no jobs."""
+"""Part of a host's memory that jobs may use; a node that finds less than in slurm.conf gets no jobs."""
 
 
 class SlurmPartition(Model):

@@ -18,8 +18,8 @@ class SlurmNode:
 
     Args:
         name: of the host.
-        cpus: number of CPUs; None where a machine of the site file does not say it.
-        memory: of the host, as the site file says; None as with cpus.
+        cpus: number of CPUs; None if a machine of the site file does not specify it.
+        memory: of the host, as in the site file; None as with cpus.
         accelerators: kind to number.
     """
 

@@ -1,4 +1,4 @@
-"""What was probably meant by a wrong value: the fix that an answer names where it can be told."""
+"""What was probably meant by a wrong value: the fix that a message names, if it is known."""
 
 from __future__ import annotations
 

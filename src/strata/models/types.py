@@ -39,7 +39,7 @@ class Size:
 
     @classmethod
     def pattern(cls) -> str:
-        """Regular expression of what a site file may say, also the pattern in the JSON Schema."""
+        """Regular expression of what a site file may have, also the pattern in the JSON Schema."""
         return rf"^(0|[1-9][0-9]{{0,18}}) ?({'|'.join(cls.units)})$"
 
     @classmethod
@@ -60,7 +60,7 @@ class Size:
         return f"{self.bytes // self.units[unit]} {unit}" if self.bytes else "0 B"
 
     def require_whole(self, key: str, unit: str, example: int, *, least: int = 1) -> None:
-        """Refuses what is no whole number of a unit, or too small; for validators of a model.
+        """Refuses what is not a whole number of a unit, or too small; for validators of a model.
 
         Args:
             key: that has the size.
@@ -149,13 +149,13 @@ PUBLIC_KEY_PATTERN = (
 )
 SETTING_PATTERN = r"^[a-z_][a-z0-9_]{0,62}(\.[a-z_][a-z0-9_]{0,62})?$"
 Hint = Callable[[str], str | None]
-"""From a wrong text to the fix, None where it cannot be told."""
+"""From a wrong text to the fix, None if it is unknown."""
 LABEL_VALUE_PATTERN = r"^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$"
 TAINT_PATTERN = LABEL_KEY_PATTERN[:-1] + r"(=[A-Za-z0-9._-]{0,63})?:(NoSchedule|PreferNoSchedule|NoExecute)$"
 
 
 def _matching(pattern: str, rule: str, example: str, maximum: int, hint: Hint | None) -> Any:
-    """A validator that says the rule in words, where pydantic would print the regular expression."""
+    """A validator that puts the rule in words, where pydantic would print the regular expression."""
     compiled = re.compile(pattern[1:-1])
 
     def check(value: str) -> str:
@@ -380,7 +380,7 @@ def is_address(host: str) -> bool:
 
 
 def _parse_address(value: object) -> object:
-    """Done here, since pydantic would take a plain number for an address and report each IP version of its own."""
+    """Done here, because pydantic would take a plain number for an address and report each IP version of its own."""
     if isinstance(value, IPv4Address | IPv6Address):
         return value
     try:
@@ -404,7 +404,7 @@ def _parse_network(value: object) -> object:
     if "/" not in value:
         raise PydanticCustomError("network_prefix", "has no prefix length", {"fix": f"for instance {value}/24"})
     if not value.rpartition("/")[2].isdecimal():
-        # ipaddress takes masks too, and turns one that is no mask into the network of a router's wildcard
+        # ipaddress takes masks too, and turns one that is not a mask into the network of a router's wildcard
         raise PydanticCustomError("network_mask", "has a mask where its prefix length should be", {"fix": fix})
     address = ip_address(value.partition("/")[0])
     if address != found.network_address:

@@ -25,7 +25,7 @@ _NUMBER = re.compile(
     r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|0o[0-7]+|0x[0-9a-fA-F]+"
     r"|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
 )
-"""Every other number of YAML 1.2's core schema; editors take it for one, so it is no text here either."""
+"""Every other number of YAML 1.2's core schema; editors take it for one, so it is not text here either."""
 _DIGITS = 400
 """Digits of a number that are read; a longer one is out of every range."""
 _BOOLEANS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
@@ -35,7 +35,7 @@ _NULLS = frozenset(("", "~", "null", "Null", "NULL"))
 
 
 class WrittenNumber(float):
-    """A number that is no plain integer: 22.10, 1e3, 010, 0x10; answers show it as it was written.
+    """A number that is not a plain integer: 22.10, 1e3, 010, 0x10; answers show it as it was written.
 
     No key takes one, so what it is worth does not matter: 010 is 8 for some parsers and 10 for others.
     """
@@ -122,7 +122,7 @@ class _Builder:
         documents = values = 0
         while parser.check_event() and len(self._tree.mistakes) < MAXIMUM_MISTAKES:
             event = parser.get_event()
-            assert event is not None  # check_event said that there is one
+            assert event is not None  # check_event has checked that there is one
             values += not isinstance(event, yaml.CollectionEndEvent)
             if values > MAXIMUM_VALUES:
                 self._stack.clear()
@@ -207,7 +207,7 @@ class _Builder:
             assert isinstance(top.marks.children, list)
             top.data.append(value)
             top.marks.children.append(marks)
-        elif top.waits_for_key:  # a key that is no text; told already
+        elif top.waits_for_key:  # a key that is not text; already reported
             top.key, top.key_place, top.waits_for_key = "?", marks.place, False
         else:
             assert isinstance(top.marks.children, dict)

@@ -1,4 +1,4 @@
-"""What of a site can be seen now: each layer is asked once, and says why where it does not answer."""
+"""What of a site can be seen now: each layer is queried once, and has a reason if it does not respond."""
 
 from strata.observe.facts import CloudFacts, ClusterFacts, HostFacts, Observation, PlatformFacts, PodFacts, ServerFacts
 from strata.observe.site import nothing_seen, observe

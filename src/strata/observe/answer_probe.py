@@ -27,7 +27,7 @@ NFS_NULL = bytes.fromhex("80000028000000010000000000000002000186a300000004" + "0
 
 
 KUBELET_FILES = (Path("/var/lib/kubelet/config.yaml"), Path("/etc/kubernetes/kubelet-config.yaml"))
-"""Where kubeadm and Kubespray write what the kubelet tells pods."""
+"""Where kubeadm and Kubespray write what the kubelet passes to pods."""
 DNS_QUERY = b"\0\7\1\0\0\1" + bytes(6) + b"\nkubernetes\7default\3svc\7cluster\5local\0\0\1\0\1"
 """A record of kubernetes.default.svc.cluster.local; any answer will do."""
 DNS_CLIENTS = 8
@@ -50,7 +50,7 @@ def ask_dns(address: str, seconds: float) -> bool:
 
 
 def dns_address() -> str | None:
-    """Of the cluster's DNS, as the kubelet gives it to pods; None on a host that is no node yet."""
+    """Of the cluster's DNS, as the kubelet gives it to pods; None on a host that is not a node yet."""
     for file in KUBELET_FILES:
         if file.is_file() and (found := re.search(r"^clusterDNS:\s*-\s*(\S+)", file.read_text(), re.MULTILINE)):
             return found[1].strip("\"'")

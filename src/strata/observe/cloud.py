@@ -8,7 +8,7 @@ from strata.site.context import SiteContext
 
 
 def observe_cloud(context: SiteContext) -> CloudFacts:
-    """Instances, hypervisors and flavors; a cloud that cannot be reached is told as such, not raised."""
+    """Instances, hypervisors and flavors; a cloud that cannot be reached is reported, not raised."""
     own = context.provider.clouds_file
     if context.site.cloud is None or (own is not None and not own.exists()):
         return CloudFacts(reason=NOT_UP)

@@ -14,7 +14,7 @@ from strata.site.context import SiteContext
 
 
 def observe_cluster(context: SiteContext) -> ClusterFacts:
-    """Nodes, pods and workloads; a cluster that does not answer says why."""
+    """Nodes, pods and workloads; a cluster that does not respond has the reason."""
     if context.site.cluster is None:
         return ClusterFacts(reason=NOT_UP)
     resources = {card.resource for card in context.site.accelerators.values()}
@@ -45,7 +45,7 @@ def observe_cluster(context: SiteContext) -> ClusterFacts:
 
 
 def _warnings(context: SiteContext) -> list[Mapping[str, Any]]:
-    """Events that say what is wrong."""
+    """Events that show what is wrong."""
     options = ("--all-namespaces", "--field-selector", "type=Warning")
     found: list[Mapping[str, Any]] = kubectl_json(context, "get", "events", *options, seconds=OBSERVE_SECONDS)["items"]
     return found
@@ -77,7 +77,7 @@ def _pod(item: Mapping[str, Any], resources: AbstractSet[str]) -> PodFacts:
 
 
 def observe_platform(context: SiteContext) -> PlatformFacts:
-    """Releases; a cluster that does not answer says why."""
+    """Releases; a cluster that does not respond has the reason."""
     if context.site.cluster is None:
         return PlatformFacts(reason=NOT_UP)
     try:

@@ -77,12 +77,12 @@ class TakenPort:
 
 @dataclass(frozen=True)
 class ResourceExhaustion:
-    """What one host lacks.
+    """What one host ran out of.
 
     Args:
         full: file systems.
         taken: ports.
-        killed: units that the kernel ended a process of for lack of memory; still in its log, the last one last.
+        killed: units that the kernel ended a process of because memory ran out; still in its log, the last one last.
     """
 
     full: tuple[FullFileSystem, ...] = ()
@@ -90,7 +90,7 @@ class ResourceExhaustion:
     killed: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        """Whether something is lacking now."""
+        """Whether something is exhausted now."""
         return bool(self.full or self.taken)
 
 
@@ -106,7 +106,7 @@ def parse(roles: Iterable[str], lines: Iterable[str]) -> ResourceExhaustion:
     """What SCRIPT printed.
 
     Args:
-        roles: of the host, which say whose port is whose.
+        roles: of the host, which determine the owner of each port.
         lines: its output; others are passed over.
     """
     full: list[FullFileSystem] = []

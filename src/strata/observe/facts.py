@@ -13,11 +13,11 @@ OBSERVE_SECONDS = 7.0
 
 
 READ_SECONDS = 4.0
-"""After which a service that takes connections, but says nothing, counts as silent."""
+"""After which a service that takes connections, but sends nothing, counts as silent."""
 
 
 class Facts(BaseModel):
-    """Base; `reason` says why there is nothing, None where the layer answered."""
+    """Base; `reason` is why there is nothing, None where the layer answered."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     reason: str | None = None
@@ -57,11 +57,11 @@ class HostFacts(Facts):
     problems: tuple[str, ...] = ()
     """What the host's roles report themselves."""
     silent: dict[str, str] = Field(default_factory=dict)
-    """Unit, or port of a container, that does not answer, to where it was asked."""
+    """Unit, or port of a container, that does not respond, to where it was asked."""
     certificates: dict[str, datetime.datetime] = Field(default_factory=dict)
     """Unit, or port of a container, to the end of the certificate that it shows."""
     killed: tuple[str, ...] = ()
-    """Units that the kernel ended a process of for lack of memory, once for each."""
+    """Units that the kernel ended a process of because memory ran out, once for each."""
 
 
 class PodFacts(BaseModel):

@@ -18,13 +18,12 @@ from strata.access.ssh import Unreachable, host_addresses, run_ssh
 from strata.models import Site
 from strata.observe import answer_probe, exhaustion
 from strata.observe.facts import OBSERVE_SECONDS, HostFacts
-from strata.roles import Condition, Port, kernel_names, units_of
+from strata.roles import KUBERNETES_ROLES, Condition, Port, kernel_names, units_of
 from strata.roles import roles as all_roles
 from strata.site.context import SiteContext
 from strata.site.hosts import conditions, running_roles
 from strata.site.secrets.pki import validity
 
-NODE_ROLES = frozenset({"kube_control_plane", "kube_node"})
 NO_ADDRESS = "no address yet"
 SILENT_SECONDS = 3.0
 """After which a service that has not answered on its own host counts as silent."""
@@ -53,7 +52,7 @@ def expected_cards(site: Site) -> dict[str, dict[str, int]]:
 
 
 def observe_hosts(context: SiteContext) -> dict[str, HostFacts]:
-    """Units and cards of every host; one that does not answer says why."""
+    """Units and cards of every host; one that does not respond has the reason."""
     roles = host_roles(context)
     addresses = host_addresses(context)
     met = conditions(context.site)
@@ -81,7 +80,7 @@ def observe_hosts(context: SiteContext) -> dict[str, HostFacts]:
             "address": address,
             "seconds": SILENT_SECONDS,
             "ports": {port.port: port.protocol for port in ports},
-            "dns": not NODE_ROLES.isdisjoint(running),
+            "dns": not set(KUBERNETES_ROLES).isdisjoint(running),
         }
         program = Path(answer_probe.__file__).read_text()
         script += f"python3 - {shlex.quote(json.dumps(question))} <<'END_OF_PROBE'\n{program}\nEND_OF_PROBE\nwait\n"
@@ -132,7 +131,7 @@ def parse_ports(ports: Iterable[Port], output: str) -> dict[str, dict[str, Any]]
 
 
 def ssh(context: SiteContext, address: str, script: str) -> tuple[str, str]:
-    """Output and errors of a script on a host; a host that does not answer has errors only."""
+    """Output and errors of a script on a host; a host that does not respond has errors only."""
     try:
         done = run_ssh(context, address, "sh -s", text=script, seconds=OBSERVE_SECONDS)
     except Unreachable as error:

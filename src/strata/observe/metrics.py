@@ -46,7 +46,7 @@ class MetricsSource:
             expression: in PromQL.
 
         Raises:
-            Unanswered: the cluster or Prometheus does not answer, or refuses the expression.
+            Unanswered: the cluster or Prometheus does not respond, or refuses the expression.
         """
         command = ("promtool", "query", "instant", "--format=json", LOCAL, expression)
         where = ("--namespace", MONITORING_NAMESPACE, "--container=prometheus")
@@ -58,7 +58,7 @@ def metrics_of(context: SiteContext) -> MetricsSource | None:
     """The site's Prometheus; None where no service has one, or none of its pods runs.
 
     Raises:
-        Unanswered: the cluster does not answer.
+        Unanswered: the cluster does not respond.
     """
     if metrics_server(context.site) is None:
         return None

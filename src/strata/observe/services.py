@@ -33,7 +33,7 @@ def questions(context: SiteContext) -> dict[str, Question]:
 
 
 def observe_services(context: SiteContext) -> ServiceFacts:
-    """What does not answer; a site without a cluster has no services."""
+    """What does not respond; a site without a cluster has no services."""
     if context.site.cluster is None or not context.paths.kubeconfig.exists():
         return ServiceFacts(reason=NOT_UP)
     asked = {name: partial(_ask_part, context, question) for name, question in questions(context).items()}

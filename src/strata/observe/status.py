@@ -17,10 +17,10 @@ from strata.catalogue.site import needed
 from strata.layers import Layer
 from strata.observe import HostFacts, Observation, observe
 from strata.observe.facts import WorkloadFacts
-from strata.observe.hosts import NODE_ROLES, host_roles
+from strata.observe.hosts import host_roles
 from strata.observe.services import questions
 from strata.observe.workloads import SCALED_TO_0, SYSTEM_NAMESPACE
-from strata.roles import units_of
+from strata.roles import KUBERNETES_ROLES, units_of
 from strata.site.context import SiteContext
 from strata.site.hosts import running_roles
 from strata.site.support import remedy
@@ -155,7 +155,7 @@ def _cluster(context: SiteContext, seen: Observation) -> list[ObjectStatus]:
             layer=Layer.CLUSTER, object=f"node {name}", wanted="Ready", found=seen.cluster.nodes.get(name, missing)
         )
         for name, roles in host_roles(context).items()
-        if NODE_ROLES & set(roles)
+        if set(KUBERNETES_ROLES) & set(roles)
     ]
     own = [one for one in seen.cluster.workloads if one.release is None and one.namespace == SYSTEM_NAMESPACE]
     return [*nodes, *(_workload(Layer.CLUSTER, one) for one in own)]
@@ -246,10 +246,11 @@ def _services(context: SiteContext, seen: Observation) -> list[ObjectStatus]:
 
 
 def memory_notes(seen: Observation) -> tuple[str, ...]:
-    """A line for each host where processes ended for lack of memory; systemd has started them again since."""
+    """A line for each host where processes ended because memory ran out; systemd has started them again since."""
     return tuple(
-        f"{name}: the kernel ended {', '.join(dict.fromkeys(facts.killed))} for lack of memory ({len(facts.killed)} "
-        f"processes); systemd starts services again, a larger flavor prevents it (`journalctl -k` there says when)"
+        f"{name}: the kernel ended {', '.join(dict.fromkeys(facts.killed))} because memory ran out "
+        f"({len(facts.killed)} processes); systemd starts services again, a larger flavor prevents it "
+        "(`journalctl -k` there shows when)"
         for name, facts in seen.hosts.items()
         if facts.killed
     )

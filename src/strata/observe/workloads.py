@@ -12,7 +12,7 @@ from strata.observe.facts import WorkloadFacts
 KINDS = ("deployments.apps", "statefulsets.apps", "daemonsets.apps", "jobs.batch")
 """As kubectl requests them."""
 WORKLOADS = frozenset({"Deployment", "StatefulSet", "DaemonSet"})
-"""Kinds with a line of their own, which tells what ails their pods."""
+"""Kinds with a line of their own, with what is wrong with their pods."""
 SYSTEM_NAMESPACE = "kube-system"
 SCALED_TO_0 = "scaled to 0"
 SCALED_BY = "strata.dev/scaled-by"
@@ -48,7 +48,7 @@ class Trouble:
     Args:
         text: pod, node and reason.
         command: shows more.
-        stuck: whether time does not cure it.
+        stuck: whether it does not recover by itself.
         though_ready: whether the pod may be ready at the moment.
     """
 
@@ -79,7 +79,7 @@ def warnings(events: Iterable[Object]) -> dict[Owner, str]:
 
 
 def in_trouble(items: Iterable[Object]) -> bool:
-    """Whether events may tell more than the objects do."""
+    """Whether events may show more than the objects do."""
     return any(
         (pod["kind"] == "Pod" and pod["status"].get("phase") not in ("Succeeded", "Failed") and not _is_ready(pod))
         or (pod["kind"] in ("StatefulSet", "DaemonSet") and _missing(pod) > 0)
@@ -96,7 +96,7 @@ def workloads(
 
     Args:
         items: objects of the API server of all kinds, pods among them.
-        warned: what events say of objects.
+        warned: messages of events about objects.
         now: for the age of containers; None for the clock's.
     """
     items, warned, now = list(items), warned or {}, now or datetime.now(UTC)

@@ -32,11 +32,10 @@ from strata.plan.model import (
     VolumePlan,
 )
 from strata.provider import provider_of
+from strata.roles import KUBERNETES_ROLES
 
 if TYPE_CHECKING:
     from strata.cloud.security_group import Ingress
-
-NODE_ROLES = frozenset({"kube_control_plane", "kube_node"})
 
 
 def plan(site: Site) -> Plan:
@@ -212,7 +211,7 @@ def _cluster(site: Site, cluster: Cluster) -> ClusterPlan:
         nodes=tuple(
             _node(site, cluster, name, roles, accelerators.get(name))
             for name, roles in hosts
-            if not NODE_ROLES.isdisjoint(roles)
+            if not set(KUBERNETES_ROLES).isdisjoint(roles)
         ),
     )
 

@@ -49,7 +49,7 @@ def _device_plugin(site: Site, cluster: Cluster, images: Mapping[str, ImageRefer
 
 
 def _environment(resource: str) -> str:
-    """The variable that tells a container its cards; NVIDIA's is what its runtime reads."""
+    """The variable with a container's cards; NVIDIA's is what its runtime reads."""
     if resource == NVIDIA_RESOURCE:
         return "NVIDIA_VISIBLE_DEVICES"
     return resource.rpartition("/")[2].upper().replace("-", "_").replace(".", "_") + "_VISIBLE_DEVICES"

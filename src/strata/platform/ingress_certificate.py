@@ -53,7 +53,7 @@ def _provided(state: PlatformState, given: IngressCertificate) -> tuple[str, str
         own = serialization.load_pem_private_key(key.encode(), None).public_key()
     except (ValueError, TypeError):
         raise UserError(
-            f"{root}.private_key: secret {given.private_key} is no PEM private key without passphrase",
+            f"{root}.private_key: secret {given.private_key} is not a PEM private key without passphrase",
             fix="provide the key that belongs to the certificate",
             see="the-services-certificate-cannot-be-used",
         ) from None

@@ -44,7 +44,7 @@ def operator_values(site_file: Path, release: str) -> Values:
         return {}
     if not isinstance(content, dict):
         raise UserError(
-            f"{file}: is no mapping",
+            f"{file}: is not a mapping",
             fix="write `key: value`, as in the chart's values.yaml",
             see="a-values-file-is-refused",
         )

@@ -92,7 +92,7 @@ def live_secrets(context: SiteContext) -> dict[SecretKey, dict[str, Any]]:
     """The Secrets that Strata applied.
 
     Raises:
-        Unanswered: the cluster does not answer.
+        Unanswered: the cluster does not respond.
     """
     listed = kubectl_json(context, "get", "secrets", "--all-namespaces", f"--selector={SELECTOR}")
     return {(s["metadata"]["namespace"], s["metadata"]["name"]): s for s in listed["items"]}
@@ -105,7 +105,7 @@ def apply_secrets(context: SiteContext) -> list[str]:
         Namespace and name of each that changed.
 
     Raises:
-        UserError: the cluster does not answer, or refuses one; the operator's certificate or key is unusable.
+        UserError: the cluster does not respond, or refuses one; the operator's certificate or key is unusable.
     """
     try:
         live = live_secrets(context)
@@ -143,7 +143,7 @@ def remove_secrets(context: SiteContext) -> list[str]:
         Namespace and name of each.
 
     Raises:
-        UserError: the cluster does not answer.
+        UserError: the cluster does not respond.
     """
     try:
         orphaned = sorted(live_secrets(context).keys() - secret_manifests(platform_state(context)).keys())
@@ -176,4 +176,4 @@ def _delete(context: SiteContext, key: SecretKey) -> None:
 
 
 def _unanswered(context: SiteContext, error: Unanswered) -> UserError:
-    return UserError(f"the cluster does not answer: {error}", fix=f"strata status {context.site.name}")
+    return UserError(f"the cluster does not respond: {error}", fix=f"strata status {context.site.name}")

@@ -1,4 +1,4 @@
-"""Who holds which card: hypervisor, instance or machine, and pod."""
+"""Allocation of accelerators: hypervisor, instance or machine, and pod."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def node_cards(
     Args:
         kinds: those of the site.
         name: of the host.
-        expected: kind to number, as the site says.
+        expected: kind to number, as in the site file.
         facts: what the host answered.
         pods: those on the host that asked for cards.
         up: whether the host was ever brought up; if not, its cards are planned.
@@ -86,7 +86,7 @@ def free_cards(
         hypervisor: its name.
         held: cards of the instances on it.
         accelerators: kind to number of cards in it.
-        seen: says whether the hypervisor is up.
+        seen: whether the hypervisor is up.
     """
     taken = list(held)
     state = seen.cloud.hypervisors.get(hypervisor)

@@ -35,8 +35,8 @@ SHOWN_RUNS = 10
 
 WHAT = {
     Layer.CLOUD: "OpenStack: hypervisors, flavors, networks, instances",
-    Layer.HOSTS: "on the machines: storage, databases, registry, load balancer",
-    Layer.CLUSTER: "Kubernetes: control plane, nodes, cards",
+    Layer.HOSTS: "on hosts: storage, databases, registry, load balancer",
+    Layer.CLUSTER: "Kubernetes: control plane, nodes, accelerators",
     Layer.PLATFORM: "Helm releases: tenants and services",
 }
 
@@ -154,7 +154,7 @@ def _images(context: SiteContext) -> tuple[ImageReport, ...]:
 
 
 def last_runs(context: SiteContext, count: int = SHOWN_RUNS) -> tuple[RunTime, ...]:
-    """The newest runs of `strata up`, the newest first; a line that a killed run left half written is passed over."""
+    """The last runs of `strata up`, the newest first; a line that an interrupted run left incomplete is skipped."""
     file = context.paths.root / "runs.jsonl"
     found: list[RunTime] = []
     for line in reversed(file.read_text().splitlines() if file.exists() else []):

@@ -16,7 +16,7 @@ def look_for_drift(context: SiteContext, seen: Observation | None = None) -> Dri
 
     Args:
         context: the site.
-        seen: layers that did not answer then are not asked again.
+        seen: layers that did not respond then are not asked again.
     """
     if context.cloud_outputs is None and not (context.paths.root / "runs.jsonl").exists():
         return None

@@ -30,7 +30,7 @@ FIGURES: Mapping[str, str] = {
 
 
 def query_text() -> str:
-    """The figures as one expression; the label `figure` tells them apart."""
+    """The figures as one expression; the label `figure` identifies them."""
     return " or ".join(f'label_replace({text}, "figure", "{name}", "", "")' for name, text in FIGURES.items())
 
 
@@ -44,7 +44,7 @@ def load_of(context: SiteContext) -> LoadReport | UnknownLoad | None:
             return UnknownLoad(reason="no pod of Prometheus runs")
         return load_report(source.query(query_text())) or UnknownLoad(reason="Prometheus has no samples of nodes yet")
     except Unanswered as error:
-        return UnknownLoad(reason=f"Prometheus does not answer: {error}")
+        return UnknownLoad(reason=f"Prometheus does not respond: {error}")
 
 
 def load_report(samples: list[Sample]) -> LoadReport | None:

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from strata.access.ssh import host_addresses
 from strata.models.compute import Hypervisor
 from strata.observe import HostFacts, Observation, PodFacts
-from strata.observe.hosts import NODE_ROLES, expected_cards, host_roles
+from strata.observe.hosts import expected_cards, host_roles
 from strata.report.accelerators import free_cards, known_cards, node_cards
 from strata.report.model import CardReport, NodeReport, PlaceReport, State, UnitReport
-from strata.roles import units_of
+from strata.roles import KUBERNETES_ROLES, units_of
 from strata.site.context import SiteContext
 from strata.site.hosts import running_roles
 
@@ -46,7 +46,7 @@ def places(context: SiteContext, seen: Observation, *, up: bool) -> tuple[PlaceR
                 PlaceReport(
                     name=NOT_PLACED,
                     kind="not placed",
-                    detail="nova's scheduler chooses" if not up else "nova does not say where they are",
+                    detail="nova's scheduler chooses" if not up else "nova does not report where they are",
                     state=_sum(elsewhere),
                     nodes=tuple(elsewhere),
                     free=(),
@@ -80,7 +80,7 @@ def _hypervisor(
     everyone: Sequence[CardReport],
 ) -> PlaceReport:
     held = [card for node in nodes for card in node.cards]
-    if seen.cloud.reason is not None:  # nova does not say who is where; a lab's cards are known by their addresses
+    if seen.cloud.reason is not None:  # nova does not report which is where; a lab's cards are known by their addresses
         held = [card for card in everyone if card.address in known_cards(context.site, name)]
     free = () if model is None else free_cards(context.site, name, held, model.accelerators, seen)
     service = seen.cloud.hypervisors.get(name)
@@ -112,7 +112,7 @@ def _nodes(context: SiteContext, seen: Observation, *, up: bool) -> dict[str, No
         facts = seen.hosts.get(name) or HostFacts(reason="not asked")
         server = seen.cloud.servers.get(name)
         cloud = None if name not in flavors else (server.status if server else seen.cloud.reason or "missing")
-        in_cluster = site.cluster is not None and bool(NODE_ROLES & set(roles))
+        in_cluster = site.cluster is not None and bool(set(KUBERNETES_ROLES) & set(roles))
         cluster = (seen.cluster.nodes.get(name) or seen.cluster.reason or "missing") if in_cluster else None
         units = units_of(running_roles(site, roles))
         states = {u: facts.reason or facts.units.get(u, "not loaded") for u in units}

@@ -12,7 +12,7 @@ from strata.observe.status import ObjectStatus
 
 
 class State(StrEnum):
-    """How a part is. A part that was never brought up is planned, one that was and does not answer is down."""
+    """How a part is. A part that was never brought up is planned, one that was and does not respond is down."""
 
     GOOD = "good"
     PARTIAL = "partial"
@@ -70,7 +70,7 @@ class NodeReport(ReportModel):
     cloud: str | None
     """State of the instance in OpenStack; None for a machine."""
     cluster: str | None
-    """`Ready`, or why not; None for a host that is no node."""
+    """`Ready`, or why not; None for a host that is not a node."""
     pods: int
     """Pods on it that have not ended."""
     units: tuple[UnitReport, ...]
@@ -99,7 +99,7 @@ class LayerReport(ReportModel):
     healthy: int
     objects: int
     reason: str | None
-    """Why it does not answer."""
+    """Why it does not respond."""
 
 
 class AddressReport(ReportModel):

@@ -65,7 +65,7 @@ class Seen:
 
 
 def look(bucket: Bucket) -> Seen | None:
-    """Returns the lock, None if nobody holds it."""
+    """Returns the lock, None if it is free."""
     found = bucket.get(LOCK)
     if found is None:
         return None
@@ -81,7 +81,7 @@ def look(bucket: Bucket) -> Seen | None:
 def acquire(bucket: Bucket, me: Holder, wait_seconds: float, progress: Progress) -> None:
     """Takes the lock; waits while another run holds it.
 
-    A lock of this working copy is from an interrupted run, since `site_lock` admits one run per copy: it is taken over.
+    A lock of this working copy is from an interrupted run (`site_lock` admits one run per copy): it is taken over.
 
     Raises:
         UserError: the other run did not end in time, or its lock expired: its host may have state that was not saved.

@@ -44,7 +44,7 @@ class WorkingCopy:
         self.record = found or Record(self.bucket.url, self._identity())
         if self.record.url != self.bucket.url:
             raise UserError(
-                f"state of site {paths.site} is in {self.record.url}, the site file says {self.bucket.url}",
+                f"state of site {paths.site} is in {self.record.url}, the site file has {self.bucket.url}",
                 fix="restore state.s3, `strata state move --back`, change state.s3, `strata state move`",
             )
 
@@ -90,7 +90,7 @@ class WorkingCopy:
         if newest == self.record.generation and not self.record.incomplete:
             if self.is_new and files:
                 raise UserError(
-                    f"state of site {self.paths.site} is in {self.paths.root}, the site file says {self.bucket.url}",
+                    f"state of site {self.paths.site} is in {self.paths.root}, the site file has {self.bucket.url}",
                     fix="`strata state move`",
                 )
             return False

@@ -153,7 +153,7 @@ def require_named_volumes(site: Site, paths: SitePaths, names: Iterable[str]) ->
 
     Raises:
         ProtectedLoss: naming each volume, and the option that allows it.
-        UserError: a name that is no volume.
+        UserError: a name that is not a volume.
     """
     # a site whose outputs cannot be read is destroyed all the same
     kept = {one.key: one for one in (*ProtectedResources.of(paths).kept, *data_of(site)) if one.kind == "volume"}
@@ -196,7 +196,7 @@ def authorize_removal(site: Site, paths: SitePaths, layers: Iterable[str], names
     work = set(layers)
     going = [one for one in losses(ledger, site) if LAYERS[one.kind] in work]
     named = set(names)
-    # a run that failed after it was allowed need not be told again
+    # a run that failed after it was allowed need not be allowed again
     allowed = [one for one in going if {one.key, one.name} & named or one in ledger.removing]
     unknown = named - {n for one in going for n in (one.key, one.name)}
     if unknown:

@@ -39,8 +39,8 @@ class Opening:
 
 
 PING = Opening("ping", None, (EVERY_HOST,), "ssh", protocol="icmp")
-# Nodes forward packets to each other's pods, with pods' addresses or their own; a security group cannot tell these from
-# packets to the node itself. What pods may not reach on nodes and hosts is refused by the role pod_network.
+# Nodes forward packets to each other's pods, with pods' addresses or their own; a security group cannot distinguish
+# these from packets to the node itself. What pods may not reach on nodes and hosts is refused by the role pod_network.
 CLUSTER = Opening("cluster", None, KUBERNETES_ROLES, protocol=None)
 VRRP = Opening("vrrp", None, (LOAD_BALANCER,), protocol="vrrp")
 """By which load balancers agree on the one with the virtual address."""

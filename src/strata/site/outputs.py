@@ -28,7 +28,7 @@ class Outputs(BaseModel):
         return cls.model_validate_json(file.read_text())
 
     def save(self, paths: SitePaths) -> bool:
-        """Writes the value atomically; returns whether it differs from what stood there."""
+        """Writes the value atomically; returns whether it differs from the former content."""
         return write_private(paths.outputs / self.file_name, self.model_dump_json(indent=1) + "\n")
 
 
@@ -89,7 +89,7 @@ PARTIAL = ".partial"
 
 
 def remove_partial(directory: Path) -> int:
-    """Removes what a killed run had half written below a directory; returns how many files."""
+    """Removes what an interrupted run left partially written below a directory; returns how many files."""
     files = list(directory.rglob(f".*{PARTIAL}"))
     for file in files:
         file.unlink(missing_ok=True)

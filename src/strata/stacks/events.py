@@ -13,7 +13,7 @@ from strata.timeline import Timeline
 
 _COLOUR = re.compile(r"<\{%[^%]*%\}>")
 _OURS = ("strata:", "pulumi:")
-"""Types of components, stacks and providers: they stand for nothing outside the state."""
+"""Types of components, stacks and providers: they have no counterpart outside the state."""
 _VERBS = {
     "create": "creating",
     "create-replacement": "re-creating",
@@ -27,7 +27,7 @@ _VERBS = {
 
 @dataclass(frozen=True)
 class Failure:
-    """What an engine said about a resource that failed.
+    """The engine's message about a resource that failed.
 
     Args:
         urn: the resource; empty for a message about the whole program.
@@ -56,7 +56,7 @@ class Events:
     """Sums up a run's events as they come.
 
     Args:
-        progress: told each operation as it starts.
+        progress: receives status messages.
     """
 
     progress: Progress
@@ -151,7 +151,7 @@ def _part(step: Mapping[str, Any]) -> str:
 
 
 def _last_exception(text: str) -> str:
-    """What the exception said, without the frames, which are indented."""
+    """The exception's message, without the frames, which are indented."""
     lines = text.splitlines()
     last_frame = max((number for number, line in enumerate(lines) if line.startswith("    ")), default=-1)
     return "\n".join(lines[last_frame + 1 :]).strip() or text

@@ -65,7 +65,7 @@ def up(
         program: directory in pulumi/.
         site: the site; its name is the stack's.
         paths: where its state is.
-        progress: told each resource as work on it starts.
+        progress: receives status messages.
         site_file: where the site was read; None for inventories/<site>/site.yaml.
 
     Raises:

@@ -86,7 +86,7 @@ def end_orphaned_plugins(backend: str) -> int:
     """Ends plugins of a site whose engine was killed: they do not notice; returns how many.
 
     Args:
-        backend: PULUMI_BACKEND_URL, by which the site's plugins are told from others.
+        backend: PULUMI_BACKEND_URL, which identifies the site's plugins.
     """
     ended = 0
     mark = f"PULUMI_BACKEND_URL={backend}".encode()
@@ -187,5 +187,5 @@ def _faults(context: SiteContext) -> dict[str, str]:
                 if fault.get("message"):
                     found[server.name] = str(fault["message"])
     except (SDKException, ClientException, OSError):
-        return found  # the provider's own words stand then
+        return found  # the provider's own message is shown then
     return found

@@ -103,7 +103,7 @@ def rehearsal(context: SiteContext, progress: Progress, again: str) -> Iterator[
 
     Args:
         context: the site, whose lock is held.
-        progress: told each resource as work on it starts.
+        progress: receives status messages.
         again: the command, for the fix of an error.
     """
     run = Run("cloud", context.site, context.paths, progress, context.site_file, again=again)

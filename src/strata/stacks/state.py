@@ -29,7 +29,7 @@ def lock_files(backend: Path, project: str, stack: str) -> list[Path]:
 
 
 def read_deployment(file: Path) -> dict[str, Any]:
-    """What a stack's state, which must exist, says of its resources; empty before its first run.
+    """The resources in a stack's state, which must exist; empty before its first run.
 
     Raises:
         ValueError: it is cut off.

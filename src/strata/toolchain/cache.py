@@ -142,7 +142,7 @@ def component_lock(component: str, waiting: Callable[[str], None]) -> Iterator[P
 
     Args:
         component: its name in versions.yaml.
-        waiting: told which process holds it, when another does.
+        waiting: receives a message about the process that holds it, if another does.
     """
     from filelock import FileLock, Timeout  # 60 ms, and most commands build nothing
 

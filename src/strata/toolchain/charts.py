@@ -93,7 +93,7 @@ def ensure_charts(
     """Fetches pinned charts that are not in the cache.
 
     Args:
-        progress: told which chart is fetched.
+        progress: receives status messages.
         names: of the charts; those that versions.yaml does not pin are ignored.
         mirror: the mirror directory; None: STRATA_MIRROR, where that is set.
         versions: None for versions.yaml.
@@ -143,7 +143,7 @@ def _not_available(
     if not substitutes and all(_substitute(name) for name in missing):
         fix += "; to rehearse the site without it, set allow_substitutes: true in site.yaml"
     lines = [f"chart {name} {chart.version} is not available: {reason}" for name, (chart, reason) in missing.items()]
-    return UserError("\n".join(lines), fix=fix, see="a-tool-cannot-be-had")
+    return UserError("\n".join(lines), fix=fix, see="a-tool-is-not-available")
 
 
 def _reason_file(name: str) -> Path:

@@ -37,7 +37,7 @@ _STUMBLED = re.compile(
     "|stream error",
     re.MULTILINE,
 )
-"""What go says of a module proxy that may do better in a moment."""
+"""What go prints for a module proxy's error that may be temporary."""
 
 _installing = threading.Lock()
 
@@ -48,7 +48,7 @@ class GoToolchain:
 
     Args:
         path: of the `go` command.
-        version: as it says, such as `go1.26.6`.
+        version: as it reports it, such as `go1.26.6`.
         own: it lies in Strata's cache.
     """
 

@@ -59,7 +59,7 @@ def fetch(mirror: Path | None, name: str, component: Component, binaries: list[s
     if mirror is None:
         raise Unavailable("no mirror is set")
     if not mirror.is_dir():
-        raise UserError(f"the mirror {mirror} is no directory", fix="correct STRATA_MIRROR, or unset it")
+        raise UserError(f"the mirror {mirror} is not a directory", fix="correct STRATA_MIRROR, or unset it")
     directory = mirror / name / component.version
     if (found := _from_release(directory, component, binaries, into)) is not None:
         return found
@@ -73,7 +73,7 @@ def fetch(mirror: Path | None, name: str, component: Component, binaries: list[s
         digest = file_digest(file)
         if not pinned:
             raise UserError(
-                f"{file}: nothing says which digest it must have",
+                f"{file}: its digest is not pinned",
                 fix=f"write it into {directory / SUMS}: cd {directory} && sha256sum {binary} >> {SUMS}",
             )
         if digest not in pinned:

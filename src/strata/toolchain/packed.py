@@ -32,7 +32,7 @@ def packed(binary: Path, sha256: str | None = None) -> tuple[Path, str]:
         digest = sha256 or file_digest(binary)
     except OSError as error:
         raise UserError(
-            f"the binary {binary} cannot be read: {error.strerror}", fix="`strata doctor` says how the tool is built"
+            f"the binary {binary} cannot be read: {error.strerror}", fix="`strata doctor` shows how the tool is built"
         ) from error
     file = cache_directory() / "packed" / f"{binary.name}-{digest[:24]}.gz"
     if file.exists():

@@ -28,7 +28,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Unavailable(Exception):
-    """This source does not have the tool; the text says why, and the next source is asked."""
+    """This source does not have the tool; the message gives the reason, and the next source is asked."""
 
 
 class Reachability:
@@ -48,7 +48,7 @@ class Reachability:
             return self._known[host]
 
     def _ask(self, host: str) -> str | None:
-        reason: list[str | None] = [f"{host} did not answer within {self._seconds:g} s"]
+        reason: list[str | None] = [f"{host} did not respond within {self._seconds:g} s"]
 
         def ask() -> None:
             request = urllib.request.Request(f"https://{host}/", method="HEAD")
@@ -60,7 +60,7 @@ class Reachability:
             except (OSError, ssl.SSLError) as error:
                 reason[0] = f"{host} cannot be reached: {getattr(error, 'reason', error)}"
 
-        # A name server that does not answer is not bound by urlopen's timeout, so the wait is.
+        # A name server that does not respond is not bound by urlopen's timeout, so the wait is.
         thread = threading.Thread(target=ask, daemon=True)
         thread.start()
         thread.join(self._seconds)
@@ -88,7 +88,7 @@ def download(url: str, digest: str, progress: Callable[[str], None], check: Call
     Args:
         url: of the file.
         digest: `algorithm:hex`; the file is refused and removed when it has another.
-        progress: told how far it is.
+        progress: receives status messages.
         check: called between pieces; may raise to stop.
 
     Raises:
@@ -133,7 +133,7 @@ def _continue(url: str, partial: Path, progress: Callable[[str], None], check: C
                     check()
                     output.write(chunk)
                     progress(f"{output.tell() >> 20} of {size >> 20} MiB" if size else f"{output.tell() >> 20} MiB")
-                if output.tell() < size:  # read() with a size does not say so
+                if output.tell() < size:  # read() with a size does not report that
                     raise ConnectionResetError(f"broke off after {output.tell()} of {size} bytes")
     except urllib.error.HTTPError as error:
         if error.code != http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:  # everything was there already

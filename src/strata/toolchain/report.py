@@ -1,4 +1,4 @@
-"""What `strata doctor` says about the tools."""
+"""What `strata doctor` reports about the tools."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def mirror_directory(chosen: Path | None = None) -> Path | None:
 
 
 def _compare(component: Component, name: str, path: Path, toolchain: go.GoToolchain) -> str:
-    """Says whether a build gave the same bits as the same Go gave before.
+    """Reports whether a build gave the same bits as the same Go gave before.
 
     No reason to refuse it: go.sum vouches for the sources, and a distribution may have patched its Go.
     """
@@ -151,7 +151,7 @@ def _from_first_source(
     if component.build is None:
         refusals.append("build: its source is in no registry")
         raise ToolUnavailable(
-            f"{name} {component.version} cannot be had:\n    " + "\n    ".join(refusals),
+            f"{name} {component.version} is not available:\n    " + "\n    ".join(refusals),
             fix=_for_the_mirror(work.mirror, name, component, binaries),
         )
     tell("waiting for other builds")
@@ -207,7 +207,7 @@ def location(name: str) -> Path:
 
 
 def ensure(names: Sequence[str] | None, progress: Progress, *, mirror: Path | None = None) -> dict[str, Tool]:
-    """Has tools in the cache and says where.
+    """Puts tools into the cache and returns where they are.
 
     Each comes from the first source that has it: the mirror directory, the official release (when its digest is
     pinned and its host answers), a build. What an interrupted run finished or compiled is not done again. Go's caches
@@ -216,7 +216,7 @@ def ensure(names: Sequence[str] | None, progress: Progress, *, mirror: Path | No
     Args:
         names: binaries or components of versions.yaml. None: all, without those on demand and those that cannot be
             had here and have a substitute.
-        progress: told each second what is under way.
+        progress: receives status messages.
         mirror: the site's mirror directory; else $STRATA_MIRROR is used.
 
     Returns:

@@ -88,7 +88,7 @@ class Component(_Model):
     release: Release | None = None
     build: Build | None = None
     substitute: str | None = Field(
-        default=None, description="Python module that takes its place where it cannot be had"
+        default=None, description="Python module that takes its place where it is not available"
     )
     on_demand: bool = Field(default=False, description="no site needs it: got only where it is asked for by name")
     binaries: dict[str, Binary] = Field(min_length=1)
@@ -153,7 +153,7 @@ class PythonEnvironment(_Model):
     collections: dict[str, Annotated[str, StringConstraints(pattern=r"^https://\S+,[0-9a-f]{40}$")]] = Field(
         default_factory=dict, description="Ansible collection → git repository and commit"
     )
-    source: GitSource | None = Field(default=None, description="the program, where it is no Python package")
+    source: GitSource | None = Field(default=None, description="the program, if it is not a Python package")
 
 
 class PinnedTool(_Model):
@@ -237,13 +237,13 @@ def load_versions(file: Path = VERSIONS_FILE) -> Versions:
     """Reads versions.yaml.
 
     Raises:
-        UserError: the file is missing, is no YAML, or has a wrong key or value; names each of them.
+        UserError: the file is missing, is not YAML, or has a wrong key or value; names each of them.
     """
     if not file.is_file():
         raise UserError(
             f"{file}: No such file",
             fix="restore it: git checkout -- versions.yaml",
-            see="versionsyaml-has-mistakes",
+            see="versionsyaml-has-errors",
         )
     try:
         document = read_document(file)
@@ -251,12 +251,12 @@ def load_versions(file: Path = VERSIONS_FILE) -> Versions:
             raise SiteError(document.mistakes)
     except SiteError as error:
         fix = "fix the YAML at this place; docs/toolchain.md describes the keys"
-        raise UserError(error.message, fix=fix, see="versionsyaml-has-mistakes") from None
+        raise UserError(error.message, fix=fix, see="versionsyaml-has-errors") from None
     try:
         return Versions.model_validate(document.data)
     except ValidationError as error:
         raise UserError(
-            _describe(file, error), fix="docs/toolchain.md describes the keys", see="versionsyaml-has-mistakes"
+            _describe(file, error), fix="docs/toolchain.md describes the keys", see="versionsyaml-has-errors"
         ) from None
 
 

@@ -1,1 +1,1 @@
-"""Proves a running site from the outside: each check is one claim."""
+"""Verifies a running site from the outside: each check is one claim."""

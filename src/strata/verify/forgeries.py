@@ -1,4 +1,4 @@
-"""Tokens that nobody may accept, each wrong in one thing only."""
+"""Tokens that no one may accept, each wrong in one thing only."""
 
 from __future__ import annotations
 

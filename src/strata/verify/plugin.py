@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Adds `--strata-site`."""
-    parser.addoption("--strata-site", default=None, help="name or path of the running site to prove")
+    parser.addoption("--strata-site", default=None, help="name or path of the running site to verify")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -92,7 +92,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A check that says what it needs, has all of it, and skips itself nevertheless has failed."""
+    """A check that declares what it needs, has all of it, and skips itself nevertheless has failed."""
     report = yield
     if report.skipped and INAPPLICABLE not in item.stash and item.get_closest_marker("needs") is not None:
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
@@ -152,7 +152,7 @@ def ssh_config(context: SiteContext) -> Iterator[str]:
         config = Path(directory, "config")
         config.write_text(_ssh_options(context, directory))
         yield str(config)
-        # shared connections, which would outlive the checks by half a minute
+        # shared connections, which would outlive the checks by 30 s
         for control in Path(directory).iterdir():
             if control.is_socket():
                 run_command(["ssh", "-q", "-O", "exit", "-o", f"ControlPath={control}", "any"])
@@ -202,7 +202,7 @@ def cloud(context: SiteContext) -> Iterator[Connection]:
 
 @pytest.fixture(scope="session")
 def kubectl(context: SiteContext) -> Callable[..., str]:
-    """`kubectl("get", "nodes", "-o", "json", input=None)` → its output; raises with what it said."""
+    """`kubectl("get", "nodes", "-o", "json", input=None)` → its output; raises with its output."""
 
     def call(*arguments: str, input: str | None = None, check: bool = True, timeout: float = 120) -> str:
         done = run_kubectl(context, *arguments, text=input, seconds=timeout)

@@ -1,4 +1,4 @@
-"""Short-lived pods that prove something about a cluster."""
+"""Short-lived pods that verify something about a cluster."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Kubectl = Callable[..., str]
 POD_SECONDS = 180.0
 """How long a pod may take from its creation to its end, in seconds, on a loaded machine."""
 UNSCHEDULABLE_SECONDS = 90.0
-"""In which the scheduler has said that it finds no node for a pod."""
+"""In which the scheduler has reported that it finds no node for a pod."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class PodRequest:
 
 
 class PodFailed(AssertionError):
-    """A pod did not do what it was made for; says what the cluster says about it."""
+    """A pod did not do what it was created for; the message has what the cluster reports about it."""
 
 
 def create(kubectl: Kubectl, namespace: str, request: PodRequest) -> None:
@@ -156,7 +156,7 @@ def unschedulable_reason(kubectl: Kubectl, namespace: str, request: PodRequest) 
         why the scheduler finds none.
 
     Raises:
-        PodFailed: it found one, or said nothing within UNSCHEDULABLE_SECONDS.
+        PodFailed: it found one, or reported nothing within UNSCHEDULABLE_SECONDS.
     """
     create(kubectl, namespace, request)
     try:
@@ -169,7 +169,7 @@ def unschedulable_reason(kubectl: Kubectl, namespace: str, request: PodRequest) 
                 if condition["type"] == "PodScheduled" and condition.get("reason") == "Unschedulable":
                     return str(condition["message"])
             time.sleep(0.2)
-        raise PodFailed(f"the scheduler said nothing about pod {request.name} within {UNSCHEDULABLE_SECONDS:.0f} s")
+        raise PodFailed(f"the scheduler reported nothing about pod {request.name} within {UNSCHEDULABLE_SECONDS:.0f} s")
     finally:
         delete(kubectl, namespace, request.name)
 

@@ -150,7 +150,7 @@ def print_table(console: Console, verification: Verification) -> None:
     for reason, number in reasons.most_common():
         console.print(f"skipped {number}: {reason}", markup=False, highlight=False, style="dim", soft_wrap=True)
     if areas := unchecked_areas(verification):
-        text = f"not checked, since the site does not have it: {', '.join(areas)}"
+        text = f"not checked, because the site does not have it: {', '.join(areas)}"
         console.print(text, markup=False, highlight=False, style="yellow", soft_wrap=True)
     verdict = "[green]verified[/]" if verification.passed else "[red]not verified[/]"
     console.print(f"{verdict} in {verification.seconds:.0f} s", highlight=False)

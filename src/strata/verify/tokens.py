@@ -19,7 +19,7 @@ NewUser = Callable[[str], tuple[str, str]]
 """Tenant → name and first password of a new member."""
 FORM = re.compile(r'<form[^>]*\baction="([^"]+)"', re.DOTALL)
 FIELDS = ("password-new", "username")
-"""Each tells a form of a login; that for a new password may show the name too."""
+"""Each identifies a form of a login; that for a new password may show the name too."""
 SECONDS = 60
 """For one answer: the issuer may be at its first requests."""
 STEPS = 8
@@ -27,7 +27,7 @@ STEPS = 8
 
 
 class LoginRefused(Exception):
-    """The issuer did not let a user in; says what it showed."""
+    """The issuer did not let a user in; the message has what it showed."""
 
 
 def request_token(http: requests.Session, own: Issuer, secret: str, audience: str = "") -> requests.Response:

@@ -68,7 +68,7 @@ def test_what_the_provider_does_not_see_is_named_and_repaired(lost: Place) -> No
     assert lost.json("up", "--layer", "cloud")["changed"] == 0
 
 
-def test_a_resize_by_hand_is_not_undone_unasked(lost: Place) -> None:
+def test_a_resize_outside_strata_is_not_undone_unasked(lost: Place) -> None:
     """The site file is unchanged, and `up` still asks before it stops the instance."""
     lost.json("adopt", "--yes")
     lost.json("up", "--layer", "cloud")

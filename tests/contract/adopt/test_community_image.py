@@ -1,4 +1,4 @@
-"""An image that another project published: glance lists it only if asked, and its name proves nothing."""
+"""An image that another project published: glance lists it only if asked, and its name shows nothing."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from .conftest import Place
 from .small_cloud import SmallCloud, serve
 
 
-def test_a_community_image_is_used_by_its_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path / "state"))
+def test_a_community_image_is_used_by_its_id(
+    state_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(tmp_path / "clouds.yaml"))
     with serve(SmallCloud("campus")) as cloud:
         place = Place(tmp_path, cloud)

@@ -18,7 +18,7 @@ from .small_cloud import SmallCloud, serve
 
 
 @pytest.fixture
-def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+def shared(state_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     """A site in a network of another project."""
     with serve(SmallCloud("campus")) as cloud:
         network = cloud.neutron.create(
@@ -34,7 +34,6 @@ def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
         for instance in content["cloud"]["instances"]:
             instance["network"] = "shared"
         place.file.write_text(yaml.safe_dump(content))
-        monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path / "state"))
         monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(tmp_path / "clouds.yaml"))
         yield place
 
@@ -44,7 +43,7 @@ def check(place: Place) -> None:
 
 
 def test_a_network_whose_ports_may_have_one_address_only(shared: Place) -> None:
-    """Asked of neutron, since clouds differ; nothing is created by that."""
+    """Asked of neutron, because clouds differ; nothing is created by that."""
     with pytest.raises(SiteError) as raised:
         check(shared)
     (problem,) = raised.value.problems

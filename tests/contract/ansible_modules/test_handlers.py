@@ -102,8 +102,7 @@ class Daemon:
 
 
 @pytest.fixture
-def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SitePaths:
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path / "state"))
+def paths(state_directory: Path) -> SitePaths:
     return SitePaths(SITE).create()
 
 

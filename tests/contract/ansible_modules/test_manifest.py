@@ -22,8 +22,7 @@ SITE = "manifested"
 
 
 @pytest.fixture
-def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SitePaths:
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path / "state"))
+def paths(state_directory: Path) -> SitePaths:
     return SitePaths(SITE).create()
 
 
@@ -58,7 +57,7 @@ def tasks(tmp_path: Path) -> list[dict[str, Any]]:
     ]
 
 
-def test_files_are_recorded_without_their_content_and_changes_by_hand_found(tmp_path: Path, paths: SitePaths) -> None:
+def test_files_are_recorded_without_their_content_and_modifications_found(tmp_path: Path, paths: SitePaths) -> None:
     assert play(tmp_path, tasks(tmp_path)) == 0
     found = baseline.load(paths, "hosts", "box")
     assert found is not None
@@ -131,7 +130,7 @@ def test_a_dry_run_records_nothing(tmp_path: Path, paths: SitePaths) -> None:
     assert baseline.load(paths, "hosts", "box") is None
 
 
-def test_a_unit_is_compared_with_what_systemd_says() -> None:
+def test_a_unit_is_compared_with_what_systemd_reports() -> None:
     wanted = HostBaseline.model_validate(
         {
             "units": {

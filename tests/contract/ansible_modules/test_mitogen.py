@@ -71,7 +71,7 @@ def test_tasks_and_failures_are_read(tmp_path: Path, strategy: str | None) -> No
     assert any("Use of strategy plugins not included" in line for line in lines) == (strategy is None)
 
 
-def test_a_host_without_ssh_is_named_with_what_ssh_said(tmp_path: Path, strategy: str | None) -> None:
+def test_a_host_without_ssh_is_named_with_the_message_of_ssh(tmp_path: Path, strategy: str | None) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]

@@ -52,7 +52,7 @@ def installed(source: Path) -> Path:
 
 
 def run(environment: dict[str, str], source: Path, *options: str) -> tuple[int, str]:
-    """One host, which is this machine; how many tasks changed something (-1: it failed), and what was said."""
+    """One host, which is this machine; how many tasks changed something (-1: it failed), and what was reported."""
     tasks = [
         {
             "name": "Tool",
@@ -77,7 +77,7 @@ def run(environment: dict[str, str], source: Path, *options: str) -> tuple[int, 
     return (int(changed[1]) if done.returncode == 0 and changed else -1), said
 
 
-def test_a_binary_is_installed_once_and_mended(environment: dict[str, str], source: Path) -> None:
+def test_a_binary_is_installed_once_and_repaired(environment: dict[str, str], source: Path) -> None:
     tool = installed(source)
     assert run(environment, source)[0] == 1
     assert subprocess.check_output([tool], text=True) == "one\n"
@@ -87,9 +87,9 @@ def test_a_binary_is_installed_once_and_mended(environment: dict[str, str], sour
     tool.chmod(0o700)
     assert run(environment, source)[0] == 1
     assert (tool.stat().st_mode & 0o7777, tool.stat().st_mtime_ns) == (0o755, before), "the mode alone was wrong"
-    tool.write_text("changed by hand")
+    tool.write_text("modified outside Strata")
     assert run(environment, source, "--check")[0] == 1
-    assert tool.read_text() == "changed by hand"
+    assert tool.read_text() == "modified outside Strata"
     assert run(environment, source)[0] == 1
     assert tool.read_text() == SCRIPT
     source.write_text(SCRIPT.replace("one", "two"))
@@ -98,7 +98,7 @@ def test_a_binary_is_installed_once_and_mended(environment: dict[str, str], sour
     assert [p.name for p in tool.parent.iterdir()] == ["tool"], "what a run leaves"
 
 
-def test_failures_are_told_and_nothing_is_replaced(environment: dict[str, str], source: Path) -> None:
+def test_failures_are_reported_and_nothing_is_replaced(environment: dict[str, str], source: Path) -> None:
     tool = installed(source)
     tool.parent.mkdir(parents=True)
     tool.write_text("old")

@@ -65,7 +65,7 @@ def test_only_what_differs_is_written(tmp_path: Path) -> None:
     assert same.stat().st_mode & 0o777 == 0o644
 
 
-def test_check_mode_only_tells(tmp_path: Path) -> None:
+def test_check_mode_only_reports(tmp_path: Path) -> None:
     file = tmp_path / "file"
     result = run([{"path": str(file), "content": "new"}], "--check")
     assert result["changed"] is True

@@ -99,7 +99,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
 
 @pytest.mark.nightly
 def test_a_mirror_that_is_gone_is_named(machine: Machine) -> None:
-    """What Ansible's module says of it is "Failed to update apt cache after 1 retries: "."""
+    """What Ansible's module states of it is "Failed to update apt cache after 1 retries: "."""
     machine.run(DEAD_MIRROR)
     output = machine.base()
     assert f"{machine.name} cannot install cowsay: " in output

@@ -278,7 +278,7 @@ def test_its_ingress_has_its_name_and_leads_to_its_pods(case: Case) -> None:
 
 
 @every
-def test_its_notes_tell_how_to_try_it_and_where_to_look(case: Case, tmp_path: Path) -> None:
+def test_its_notes_show_how_to_try_it_and_where_to_look(case: Case, tmp_path: Path) -> None:
     if not (directory(case) / "templates" / "NOTES.txt").exists():
         pytest.skip("a chart without notes")
     # helm renders the notes only into a cluster: here they are a template like the others

@@ -58,7 +58,7 @@ def test_lint(chart: str) -> None:
 
 @pytest.mark.parametrize("chart", CHARTS)
 def test_manifests_are_those_of_the_snapshot(chart: str) -> None:
-    """`STRATA_UPDATE_SNAPSHOTS=1` writes them anew; read the difference before it is committed."""
+    """`STRATA_UPDATE_SNAPSHOTS=1` writes them again; read the difference before it is committed."""
     snapshot = HERE / "snapshots" / f"{chart}.yaml"
     text = yaml.safe_dump_all(rendered(chart), sort_keys=True)
     if os.environ.get("STRATA_UPDATE_SNAPSHOTS"):
@@ -195,6 +195,6 @@ def test_templates_are_pure(chart: str) -> None:
 
 
 @pytest.mark.parametrize("chart", CHARTS)
-def test_notes_tell_how_to_look_for_a_fault(chart: str) -> None:
+def test_notes_show_how_to_look_for_a_fault(chart: str) -> None:
     notes = (REPOSITORY / "helm" / chart / "templates" / "NOTES.txt").read_text()
     assert "kubectl" in notes

@@ -71,7 +71,7 @@ def server(api_server: ApiServer) -> ApiServer:
 
 
 def run(server: ApiServer, whom: tuple[str, ...], *arguments: str, given: object = None) -> str:
-    """What kubectl says to someone who is not the administrator; empty if it succeeds."""
+    """What kubectl states to someone who is not the administrator; empty if it succeeds."""
     done = subprocess.run(
         ["kubectl", "--kubeconfig", str(server.kubeconfig), "--namespace", TENANT, *whom, *arguments],
         input=given if isinstance(given, str) else json.dumps(given),

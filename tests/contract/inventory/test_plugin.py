@@ -36,8 +36,7 @@ def test_every_site_is_an_inventory_without_its_cloud(site_file: Path, tmp_path:
     assert not (tmp_path / site_file.parent.name).exists(), "an inventory only reads"
 
 
-def test_instances_become_hosts_in_the_groups_of_their_roles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
+def test_instances_become_hosts_in_the_groups_of_their_roles(state_directory: Path, tmp_path: Path) -> None:
     instance = InstanceOutput(
         id="1", name="control-1", address="10.77.0.11", flavor="cpu.small", roles=("kube_control_plane",)
     )
@@ -54,7 +53,7 @@ def test_instances_become_hosts_in_the_groups_of_their_roles(tmp_path: Path, mon
     assert variables["strata_domain"] == {"__ansible_unsafe": "lab.strata.test"}
 
 
-def test_a_wrong_site_file_is_answered_with_its_mistakes(tmp_path: Path) -> None:
+def test_a_wrong_site_file_is_answered_with_its_errors(tmp_path: Path) -> None:
     site_file = tmp_path / "site.yaml"
     site_file.write_text("name: Lab\ndomian: lab.strata.test\n")
     done = inventory(site_file, tmp_path / "state", check=False)

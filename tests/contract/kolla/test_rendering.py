@@ -89,7 +89,7 @@ def _globals(rendering: Rendering) -> dict[str, object]:
 
 
 @pytest.mark.xdist_group("kolla")
-def test_the_second_configuration_changes_nothing_and_nobody_else_reads_it(render: Render) -> None:
+def test_the_second_configuration_changes_nothing_and_no_one_else_reads_it(render: Render) -> None:
     rendering = render("cnaf")
     directory = configuration_directory(rendering.context.paths)
     assert rendering.changed > 10

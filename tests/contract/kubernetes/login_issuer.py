@@ -67,7 +67,7 @@ def login_issuer(directory: Path) -> Iterator[LoginIssuer]:
         do_POST = do_GET
 
         def log_message(self, format: str, *arguments: Any) -> None:
-            """Says nothing."""
+            """Logs nothing."""
 
     with https_server(Handler, directory) as server:
         found.ca, found.url = server.ca, f"https://127.0.0.1:{server.port}"

@@ -75,7 +75,7 @@ class Cluster:
 
 @pytest.fixture(scope="module")
 def issuer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoginIssuer]:
-    """Does not answer yet."""
+    """Does not respond yet."""
     with login_issuer(tmp_path_factory.mktemp("issuer")) as found:
         yield found
 
@@ -101,7 +101,7 @@ def cluster(
     write_private(api_server.authentication, render(template, {"kube_control_plane_issuer": settings}))
     signer = Signer(issuer.url, issuer.key, KEY_ID)
     found = Cluster(api_server, config["server"], str(directory / "ca.crt"), signer)
-    assert found.get("/api", found.token()) == 401, "the issuer does not answer yet"
+    assert found.get("/api", found.token()) == 401, "the issuer does not respond yet"
     issuer.available = True
     wait_until(lambda: None if found.get("/api", found.token()) == 200 else "the issuer", RELOAD_SECONDS)
     with_tenants(api_server)
@@ -142,7 +142,7 @@ def test_other_claims_are_refused(cluster: Cluster, claims: dict[str, Any]) -> N
     assert cluster.get("/api", cluster.token(**claims)) == 401
 
 
-def test_nobody_becomes_one_of_kubernetes_own(cluster: Cluster) -> None:
+def test_no_one_becomes_one_of_kubernetes_own(cluster: Cluster) -> None:
     token = cluster.token(**{USERNAME_CLAIM: "system:admin", GROUPS_CLAIM: ["system:masters", "system:nodes"]})
     who = cluster.who(token)
     assert who["username"] == "oidc:system:admin"
@@ -186,11 +186,10 @@ def test_a_principal_investigator_gives_no_more_than_the_own_rights(cluster: Clu
 
 @pytest.mark.nightly  # builds kubelogin where it is not in the cache
 def test_kubectl_logs_in_by_a_code(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, issuer: LoginIssuer
+    state_directory: Path, cluster: Cluster, tmp_path: Path, issuer: LoginIssuer
 ) -> None:
     """The real kubelogin with what `strata kubeconfig --device` prints; its cache is the user's alone."""
     ensure(["kubectl-oidc_login"], Silent())
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path / "state"))
     lab = SiteContext.load(find_site("lab"))
     (tmp_path / "ca.pem").write_text(issuer.ca)
     services = type(lab.site.platform.services)(external_issuer=ExternalIssuer(url=issuer.url, ca_file="ca.pem"))

@@ -97,7 +97,7 @@ def test_kubeadm_accepts_the_control_plane(
     [("apiserver", "apiServer"), ("controller-manager", "controllerManager"), ("scheduler", "scheduler")],
 )
 def test_servers_know_the_arguments_that_they_are_given(render: Render, server: str, component: str) -> None:
-    """kubeadm passes on whatever it is told; a server would end at its start."""
+    """kubeadm passes on whatever it is reported; a server would end at its start."""
     program = bin_directory() / f"kube-{server}"
     if not program.exists():
         pytest.skip(f"the pinned {program.name} is not in the cache: `strata up lab` has it built")

@@ -35,9 +35,8 @@ def kubespray(source: Path) -> Environment:
 
 
 @pytest.fixture
-def nautilus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SiteContext:
+def nautilus(state_directory: Path) -> SiteContext:
     """A site of machines, with its written configuration."""
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
     context = SiteContext.load(find_site("nautilus"))
     write_configuration(context)
     return context

@@ -29,7 +29,7 @@ def devices(file: Path) -> dict[str, str]:
 
 
 def words(name: str) -> set[str]:
-    """What a name says of the card: `GV100GL [Tesla V100 PCIe 16GB]` → tesla, v100, pcie, 16gb."""
+    """What a name states of the card: `GV100GL [Tesla V100 PCIe 16GB]` → tesla, v100, pcie, 16gb."""
     inside = name[name.find("[") + 1 :].rstrip("]")
     return set(re.sub(r"(\d+) GB", r"\1GB", inside).lower().replace("-", " ").split())
 

@@ -1,4 +1,4 @@
-"""Where the role nfs_server cannot limit folders: it says why and what to run, before it changes anything."""
+"""Where the role nfs_server cannot limit folders: it gives the reason and what to run, before it changes anything."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def test_they_are_those_that_the_parser_has_read() -> None:
     assert {name: entry["configuration"] for name, entry in json.loads(RECORD.read_text()).items()} == rendered()
 
 
-def test_the_parser_understood_what_the_site_says() -> None:
+def test_the_parser_understood_what_the_site_file_has() -> None:
     read = {name: entry["read"] for name, entry in json.loads(RECORD.read_text()).items()}
     assert set(read) == {"default", *SHARING}
     for name, found in read.items():

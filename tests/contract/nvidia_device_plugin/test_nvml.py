@@ -140,7 +140,7 @@ def test_short_buffers_are_refused(library: ctypes.CDLL, card: Callable[..., Pat
 
 
 @needs_compiler
-def test_an_xid_is_told_once_until_it_changes(library: ctypes.CDLL, card: Callable[..., Path]) -> None:
+def test_an_xid_is_reported_once_until_it_changes(library: ctypes.CDLL, card: Callable[..., Path]) -> None:
     quiet, broken = card("0000:3b:00.0", V100), card("0000:5e:00.0", V100)
     assert library.nvmlInit_v2() == SUCCESS
     events = ctypes.c_void_p()
@@ -182,7 +182,7 @@ def test_a_card_that_vanishes_is_lost(library: ctypes.CDLL, card: Callable[..., 
 
 @needs_compiler
 @pytest.mark.skipif(shutil.which("nm") is None, reason="no nm on PATH")
-def test_functions_that_it_lacks_are_not_supported(tmp_path: Path) -> None:
+def test_functions_that_it_does_not_have_are_not_supported(tmp_path: Path) -> None:
     source, caller = tmp_path / "caller.c", tmp_path / "caller.so"
     source.write_text("int nvmlInit_v2(void); int nvmlDeviceGetFanSpeed(void);\n"
                       "int f(void) { return nvmlInit_v2() + nvmlDeviceGetFanSpeed(); }\n")  # fmt: skip

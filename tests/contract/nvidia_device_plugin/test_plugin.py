@@ -67,7 +67,7 @@ FIRST, SECOND = (f"GPU-0000000{number}-0000-0000-0000-000000000000" for number i
 
 @pytest.fixture
 def sockets() -> Iterator[Path]:
-    """The kubelet's directory; short, since the path of a socket has 107 characters at most."""
+    """The kubelet's directory; short, because the path of a socket has 107 characters at most."""
     with tempfile.TemporaryDirectory(prefix="kubelet-") as directory:
         yield Path(directory)
 
@@ -143,7 +143,7 @@ def test_a_broken_card_is_unhealthy(started: Start, cards: Path) -> None:
     kubelet = started({})
     with kubelet.running(), kubelet.plugin() as plugin:
         assert plugin.devices() == {FIRST: HEALTHY, SECOND: HEALTHY}
-        # an error of an application, then one of the hardware: only the latter is told
+        # an error of an application, then one of the hardware: only the latter is reported
         (cards / ADDRESSES[0] / "xid").write_text("13\n")
         (cards / ADDRESSES[1] / "xid").write_text("48\n")
         assert plugin.devices() == {FIRST: HEALTHY, SECOND: UNHEALTHY}
@@ -156,7 +156,7 @@ def test_of_a_broken_shared_card_one_share_is_unhealthy(started: Start, cards: P
         assert set(plugin.devices().values()) == {HEALTHY}
         (cards / ADDRESSES[0] / "xid").write_text("48\n")
         plugin.devices()
-        # a second share of the first card would be told before the second card is
+        # a second share of the first card would be reported before the second card is
         (cards / ADDRESSES[1] / "xid").write_text("48\n")
         broken = [share.partition("::")[0] for share, health in plugin.devices().items() if health == UNHEALTHY]
         assert sorted(broken) == [FIRST, SECOND]
@@ -182,7 +182,7 @@ def test_a_restarted_kubelet_hears_of_it_again(started: Start) -> None:
     ("sharing", "product", "replicas"),
     [({}, "Tesla-V100-PCIE-16GB", "1"), ({"time_slicing": 4}, "Tesla-V100-PCIE-16GB-SHARED", "4")],
 )
-def test_labels_say_what_the_driver_sees(
+def test_labels_show_what_the_driver_sees(
     programs: Path,
     environment: dict[str, str],
     cards: Path,

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Stands in for podman: records each call in $FAKE_PODMAN_DIRECTORY and answers from the files there."""
+"""Replaces podman: records each call in $FAKE_PODMAN_DIRECTORY and answers from the files there."""
 
 import json
 import os

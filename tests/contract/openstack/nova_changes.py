@@ -58,7 +58,7 @@ class Resize(FakePodman):
         assert self.call("rm")[-1] == f"{containers.container_name(instance())}-before"
         assert [c for c in self.calls() if c[0] == "volume"] == []
 
-    def test_set_aside_is_no_instance(self) -> None:
+    def test_set_aside_is_not_an_instance(self) -> None:
         name = containers.container_name(instance())
         labels = {"strata.instance": instance().uuid, "strata.instance_name": "instance-00000001"}
         listed = [{"Names": [n], "Labels": labels} for n in (name, f"{name}-before")]

@@ -34,7 +34,7 @@ class Spawn(FakePodman):
         first = json.loads((self.directory / "calls").read_text().splitlines()[0])
         assert first[:3] == ["--remote", "--url", "unix:///run/strata/podman.sock"]
 
-    def test_network_is_made_once_as_neutron_says(self) -> None:
+    def test_network_is_made_once_as_neutron_has_it(self) -> None:
         self.spawn()
         network = self.call("network", "create")
         assert network[-1] == "strata-lab-abcdef01"

@@ -86,7 +86,7 @@ MISSPELT = "nova/misspelt"
 
 @pytest.fixture(scope="module")
 def said(openstack_python: Path, rendered: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What the validator says of each file; loading the services takes seconds, so as few processes as can be.
+    """What the validator states of each file; loading the services takes seconds, so as few processes as can be.
 
     neutron has its own: it does not load beside glance, as both register the option `backlog`.
     """
@@ -149,7 +149,7 @@ def test_only_the_conductor_side_reaches_the_databases(rendered: Path) -> None:
     ],
 )
 def test_threads_of_an_api_do_not_wait_for_each_others_connections(rendered: Path, service: str, file: str) -> None:
-    """keystone was seen to need two for a request, with a third in reserve; eight threads with fifteen stood still."""
+    """keystone was seen to need two for a request, with a third in reserve; eight threads with fifteen stalled."""
     threads = re.search(r"^threads = (\d+)$", (rendered / "etc" / service / "gunicorn.py").read_text(), re.MULTILINE)
     assert threads
     parser = configparser.RawConfigParser(strict=False)
@@ -159,7 +159,7 @@ def test_threads_of_an_api_do_not_wait_for_each_others_connections(rendered: Pat
 
 
 def test_no_password_on_a_command_line(rendered: Path) -> None:
-    """No unit carries a secret: they stand in files that only their reader may open."""
+    """No unit carries a secret: they are in files that only their reader may open."""
     seed = json.loads((rendered / "etc/openstack/identity.json").read_text())
     secrets = {seed["admin_password"], *(service["password"] for service in seed["services"])}
     secrets |= set(re.findall(r"IDENTIFIED BY '([^']+)'", (rendered / "etc/openstack/databases.sql").read_text()))
@@ -170,7 +170,7 @@ def test_no_password_on_a_command_line(rendered: Path) -> None:
 
 
 def test_services_share_their_passwords(rendered: Path) -> None:
-    """What keystone and MariaDB are told is what each service uses."""
+    """What keystone and MariaDB are reported is what each service uses."""
     seed = json.loads((rendered / "etc/openstack/identity.json").read_text())
     passwords = {service["name"]: service["password"] for service in seed["services"]}
     for name, file in {

@@ -88,7 +88,7 @@ ATTEMPTS = 20
 
 
 def leave_half(name: str, image: str, attempt: Callable[[], bool], half: Callable[[str], bool]) -> None:
-    """Tries until the container is left by half; what an attempt in vain leaves is removed."""
+    """Tries until the container is left partially; what an attempt in vain leaves is removed."""
     for _ in range(ATTEMPTS):
         if attempt():
             announce_write(image)
@@ -101,14 +101,14 @@ def leave_half(name: str, image: str, attempt: Callable[[], bool], half: Callabl
 def announce_write(image: str) -> None:
     """Has the podman processes of other tests read storage's list again.
 
-    Debian 12's writes the list, and then tells the others that it did (containers/storage's pull request 1603 turned it
+    Debian 12's writes the list, and then shows the others that it did (containers/storage's pull request 1603 turned it
     round); of one that is killed in between they never learn, and one that runs may write the list that it read before.
     """
     podman("rm", podman("create", image, "/none").strip())
 
 
 def cut_off_creation(name: str, image: str) -> None:
-    """Leaves a container that stands in storage and that podman does not know."""
+    """Leaves a container that is in storage and that podman does not know."""
 
     def attempt() -> bool:
         return killed("create", "--name", name, image, "/none", entry=name, present=True)
@@ -117,7 +117,7 @@ def cut_off_creation(name: str, image: str) -> None:
 
 
 def cut_off_removal(site: str, name: str, image: str) -> None:
-    """Leaves a container that podman knows and that stands no longer in storage."""
+    """Leaves a container that podman knows and that is no longer in storage."""
 
     def attempt() -> bool:
         identifier = create(site, name, image)
@@ -162,7 +162,7 @@ CREATED = ["controller", "controller-new", "backup-store-new", "network", INSTAN
 
 
 @pytest.mark.parametrize("last", CREATED)
-def test_a_creation_that_was_cut_off_is_taken_back(site: str, image: str, last: str) -> None:
+def test_a_creation_that_was_cut_off_is_removed(site: str, image: str, last: str) -> None:
     name = f"strata-{site}-{last}"
     cut_off_creation(name, image)
     assert not exists("container", name)

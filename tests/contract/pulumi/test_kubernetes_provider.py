@@ -1,4 +1,4 @@
-"""The stand-in Kubernetes plugin, driven by the real engine, with the real helm against a real API server."""
+"""The substitute Kubernetes plugin, driven by the real engine, with the real helm against a real API server."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def counts(events: Events) -> tuple[int, int, int]:
 
 
 def test_life_of_a_release(stack: Stack, api_server: ApiServer) -> None:
-    """Create, change, no change, destroy; values changed by hand, a lost object and a lost release are repaired."""
+    """Create, change, no change, destroy; modified values, a lost object and a lost release are repaired."""
     names = ("by-hand", "no-object", "no-release")
     assert counts(stack.run("up", dict.fromkeys(names, RELEASE))) == (3, 0, 0)
     assert [greeting(api_server, name) for name in names] == ["hello"] * 3
@@ -184,7 +184,7 @@ def test_changed_chart_is_noticed(stack: Stack, api_server: ApiServer) -> None:
 
 
 @pytest.mark.nightly
-def test_release_that_does_not_get_ready_says_why(stack: Stack, api_server: ApiServer) -> None:
+def test_release_that_does_not_get_ready_gives_the_reason(stack: Stack, api_server: ApiServer) -> None:
     """There is no node and no controller: nothing gets ready. The pod and its event are put there by hand."""
     stack.write_chart("pod", POD)
     api_server.kubectl("create", "namespace", "failing")

@@ -26,9 +26,8 @@ from strata_bench.api_server import ApiServer
 
 
 @pytest.fixture
-def site(api_server: ApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SiteContext]:
+def site(state_directory: Path, api_server: ApiServer) -> Iterator[SiteContext]:
     """The lab's site with that cluster; its Secrets are removed afterwards."""
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
     found = SiteContext.load(find_site("lab"))
     found.paths.create()
     shutil.copyfile(api_server.kubeconfig, found.paths.kubeconfig)
@@ -74,7 +73,7 @@ def test_what_others_changed_is_seen_and_repaired(site: SiteContext, api_server:
     assert drift(site) == []
 
 
-def test_a_rotation_that_waits_for_up_is_no_drift(site: SiteContext) -> None:
+def test_a_rotation_that_waits_for_up_is_not_drift(site: SiteContext) -> None:
     apply_secrets(site)
     (service, need), *_ = needed(site.site, Database)
     site.secrets.rotate(need.secret)
@@ -149,7 +148,7 @@ def test_helm_adopts_a_namespace_that_secrets_needed_first(
     api_server.helm("uninstall", release.name, *where)
 
 
-def test_fields_that_were_added_by_hand_are_drift_and_are_removed(
+def test_added_fields_are_drift_and_are_removed(
     site: SiteContext, api_server: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Other fields of the same object stay, those that the server defaults among them."""

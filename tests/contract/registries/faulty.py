@@ -1,4 +1,4 @@
-"""An HTTP server on loopback that answers as told: late, with an error, half, or not at all, and then rightly."""
+"""An HTTP server on loopback that answers as reported: late, with an error, half, or not at all, and then rightly."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_HEAD = do_PUT = do_POST = do_PATCH = _handle
 
     def log_message(self, format: str, *arguments: Any) -> None:
-        """Says nothing."""
+        """Logs nothing."""
 
 
 @contextmanager

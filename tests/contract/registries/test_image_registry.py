@@ -31,11 +31,11 @@ from .faulty import Answer, Fault, Server, running
 
 NAME = "registry.lab.strata.test"
 PASSWORD = "the operator's"
-ENTRY = "docs/troubleshooting.md#the-registry-does-not-answer"
+ENTRY = "docs/troubleshooting.md#the-registry-does-not-respond"
 
 
 class Recorder:
-    """Progress that keeps what it was told."""
+    """Progress that keeps what it was reported."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -54,7 +54,7 @@ class Registry:
     numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def answer(self, method: str, path: str, body: bytes) -> Answer:
-        """As the distribution's specification says."""
+        """As the distribution's specification states."""
         route, _, query = path.partition("?")
         if route == "/v2/":
             return Answer()
@@ -205,7 +205,7 @@ def test_push_to_a_registry_that_takes_nothing_ends(site: Site, image: Path, mon
     assert "pushing image strata/noise, 1 s" in progress.lines, "it must be seen that it goes on"
 
 
-def test_a_machine_without_skopeo_is_told(site: Site, image: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_skopeo_is_reported(site: Site, image: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As one whose checkout is newer than its last `scripts/lab up`."""
     monkeypatch.setenv("PATH", str(image))
     with pytest.raises(UserError, match="skopeo is not installed") as caught:
@@ -251,21 +251,21 @@ def test_answer_that_fails_is_asked_for_again(
         (Fault.SILENCE, "no whole answer within 2 s"),
     ],
 )
-def test_registry_that_stays_so_is_told(
+def test_registry_that_stays_so_is_reported(
     site: Site, image: Path, hasty: Callable[[float, float], None], fault: Fault, reason: str
 ) -> None:
     """With its address, the image and what happened, in little more than the time it was given."""
     digest = send(site, image)
     hasty(2.0 if "within 2 s" in reason else 30.0, 1.0)  # a busy machine takes seconds to reset a connection
     site.server.always["GET /v2/strata/noise/manifests"] = fault
-    message = rf"registry at {site.address}:5001 does not answer for strata/noise:2: .*{reason}"
+    message = rf"registry at {site.address}:5001 does not respond for strata/noise:2: .*{reason}"
     with site.client() as client, pytest.raises(UserError, match=message) as caught:
         client.tag("strata/noise", digest, "2")
     assert link_for(caught.value) == ENTRY
     assert "2" not in site.registry.manifests
 
 
-def test_tag_without_a_digest_is_no_image(site: Site) -> None:
+def test_tag_without_a_digest_is_not_an_image(site: Site) -> None:
     """As a cache or a proxy in between might answer."""
     site.server.answer = lambda *_: Answer(200)
     with site.client() as client, pytest.raises(UserError, match="answered 200 without a digest to a question for"):

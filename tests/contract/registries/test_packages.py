@@ -66,7 +66,7 @@ def test_download_goes_on_after_a_stumble(fault: Fault) -> None:
     ("fault", "reason"),
     [(Fault.ERROR, "HTTP 500 Internal Server Error"), (Fault.SHORT, "broke off after 1572864 of 3145728 bytes")],
 )
-def test_download_that_never_ends_is_told(fault: Fault, reason: str) -> None:
+def test_download_that_never_ends_is_reported(fault: Fault, reason: str) -> None:
     with (
         running(Server(lambda *_: Answer(200, CONTENT), always={"GET /tool": fault})) as server,
         pytest.raises(Unavailable, match=rf"{server.url}/tool: {reason}"),
@@ -145,10 +145,10 @@ def test_python_packages_come_after_a_stumble(
     assert not server.faults["GET /files/"], "the fault did not happen"
 
 
-def test_python_packages_that_cannot_be_had_are_told(
+def test_python_packages_that_are_not_available_are_reported(
     index: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With project, package and what the index said; the next run, with an index that is well, has them."""
+    """With project, package and what the index reported; the next run, with an index that is well, has them."""
     monkeypatch.setenv("UV_HTTP_RETRIES", "1")
     with running(index) as server:
         packages = locked(tmp_path, server, monkeypatch)
@@ -167,7 +167,7 @@ def test_python_packages_that_cannot_be_had_are_told(
 
 
 class Lines:
-    """Progress that keeps what it was told."""
+    """Progress that keeps what it was reported."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -288,10 +288,10 @@ def test_go_build_goes_on_after_a_stumble(
         assert sum(line.endswith(".zip") for line in proxy.asked) >= 3
 
 
-def test_go_build_that_cannot_have_its_modules_is_told(
+def test_go_build_that_cannot_have_its_modules_is_reported(
     proxy: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With module and what the proxy said; no binary is there, and the next run makes it."""
+    """With module and what the proxy reported; no binary is there, and the next run makes it."""
     with go_project(tmp_path, proxy, monkeypatch) as project:
         proxy.always["GET /example.invalid/stumble/@v/v1.0.0.zip"] = Fault.ERROR
         message = (
@@ -299,7 +299,7 @@ def test_go_build_that_cannot_have_its_modules_is_told(
         )
         with pytest.raises(UserError, match=message) as error:
             project.build()
-        assert link_for(error.value) == "docs/troubleshooting.md#a-tool-cannot-be-had"
+        assert link_for(error.value) == "docs/troubleshooting.md#a-tool-is-not-available"
         assert sum(line.endswith(".zip") for line in proxy.asked) == 3
         assert list(project.output.iterdir()) == []
         proxy.always.clear()

@@ -20,13 +20,11 @@ from strata.site.hosts import running_roles
 from strata_bench.browser import Browser
 from strata_bench.inspect import look_at
 
+pytestmark = pytest.mark.usefixtures("state_directory")
+"""Each test has a state directory of its own."""
+
 SITES = ("lab", "tacc", "cnaf", "nautilus", "csc")
 HOSTILE = "</style><script>document.title='taken'</script><img src=//example.org/x onerror=alert(2)>"
-
-
-@pytest.fixture(autouse=True)
-def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path / "state"))
 
 
 def _page(report: SiteReport, directory: Path) -> Path:

@@ -61,7 +61,7 @@ def test_of_two_that_take_the_lock_at_once_one_holds_it(team: Team) -> None:
     assert not lease.renew(team.bucket, copies["bob"], 1)
 
 
-def test_a_killed_run_resumes_on_its_host_and_others_are_told(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_killed_run_resumes_on_its_host_and_others_are_reported(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
     with site_lock(team.on("bob"), "up", team.state()):
         (team.on("bob").outputs / "bob.json").write_text("bob")
     alice = team.start("alice")
@@ -138,7 +138,7 @@ def test_an_upload_that_is_cut_off_leaves_the_last_snapshot(team: Team) -> None:
     assert (team.on("bob").outputs / "cloud.json").read_text() == "second"
 
 
-def test_killed_between_upload_and_record_is_no_conflict(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_between_upload_and_record_is_not_a_conflict(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
     paths = team.on("alice")
     with site_lock(paths, "up", team.state()):
         (paths.outputs / "cloud.json").write_text("first")

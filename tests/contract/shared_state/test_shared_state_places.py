@@ -24,7 +24,7 @@ def test_moved_there_and_back(team: Team) -> None:
     (paths.outputs / "cloud.json").write_text("{}")
     paths.passphrase_file.write_text("a passphrase")
     before = {p: p.read_bytes() for p in paths.root.rglob("*") if p.is_file()}
-    with pytest.raises(UserError, match=r"the site file says s3://") as refused, site_lock(paths, "up", team.state()):
+    with pytest.raises(UserError, match=r"the site file has s3://") as refused, site_lock(paths, "up", team.state()):
         pytest.fail("the local state would be ignored")
     assert refused.value.fix == "`strata state move`"
     assert "encrypt 2 files" in move.describe(paths, team.state(), back=False)[0]

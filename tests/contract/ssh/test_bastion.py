@@ -61,9 +61,8 @@ class Hosts:
 
 
 @pytest.fixture
-def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hosts]:
+def hosts(state_directory: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hosts]:
     """campus with its bastion and a worker, both known."""
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
     monkeypatch.setattr(ssh, "remember_console_keys", lambda *_: None)  # there is no cloud
     context = SiteContext.load(find_site("campus"))
     ensure_ssh_key(context.paths)

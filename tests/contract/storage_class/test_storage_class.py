@@ -187,7 +187,7 @@ def test_other_folders_are_not_deleted(provisioner: ModuleType, path: str, tmp_p
 
 
 @pytest.mark.parametrize("template", ["../${pv.metadata.name}", "/${pv.metadata.name}", ".${pv.metadata.name}", "a/b"])
-def test_a_folder_is_no_path(provisioner: ModuleType, template: str) -> None:
+def test_a_folder_is_not_a_path(provisioner: ModuleType, template: str) -> None:
     item = {"metadata": {"namespace": "alpha", "name": "data"}}
     with pytest.raises(ValueError, match="the folder would be"):
         provisioner.folder(item, "pvc-1", {"subDir": template})

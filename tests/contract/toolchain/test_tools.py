@@ -1,4 +1,4 @@
-"""The tools that were built or downloaded are what versions.yaml says."""
+"""The tools that were built or downloaded are what versions.yaml states."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def there(name: str) -> cache.Tool:
     component = VERSIONS.components[VERSIONS.tools[name].component]
     tool = cache.find(name, component)
     if tool is None and component.substitute:
-        pytest.skip(f"{name} cannot be had here, {component.substitute} takes its place")
+        pytest.skip(f"{name} is not available here, {component.substitute} takes its place")
     if tool is None and component.on_demand:
         pytest.skip(f"{name} is not in the cache yet; a benchmark or another test gets it")
     if tool is None:
@@ -39,7 +39,7 @@ def there(name: str) -> cache.Tool:
 
 
 @pytest.mark.parametrize(("name", "component", "command"), TOLD, ids=[name for name, *_ in TOLD])
-def test_says_the_pinned_version(name: str, component: object, command: tuple[str, ...]) -> None:
+def test_shows_the_pinned_version(name: str, component: object, command: tuple[str, ...]) -> None:
     tool = there(name)
     done = subprocess.run(
         [tool.path, *command], capture_output=True, text=True, check=False, timeout=180, env=tools_environment()

@@ -15,9 +15,10 @@ from strata_bench.https_server import https_server
 
 
 @pytest.fixture
-def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[SiteContext, int]]:
-    """The lab, and the port of a server for all its names: `hub` redirects to `login`, which tells host and cookie."""
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
+def context(
+    state_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[SiteContext, int]]:
+    """The lab, and the port of a server for all its names: `hub` redirects to `login`, which shows host and cookie."""
     found = SiteContext.load(find_site("lab"))
     domain = found.site.domain
 
@@ -37,7 +38,7 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[S
             self.wfile.write(data)
 
         def log_message(self, format: str, *arguments: object) -> None:
-            """Says nothing."""
+            """Logs nothing."""
 
     monkeypatch.setattr(https, "load_balancer_address", lambda _: "127.0.0.1")
     monkeypatch.setattr(https, "trusted_authorities", lambda _: str(tmp_path / "ca.crt"))

@@ -1,4 +1,4 @@
-"""`strata users remove`: what ends in which order, and what a part that does not answer leaves."""
+"""`strata users remove`: what ends in which order, and what a part that does not respond leaves."""
 
 from __future__ import annotations
 

@@ -48,8 +48,7 @@ class Servers:
 
 
 @pytest.fixture
-def context(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SiteContext:
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
+def context(state_directory: Path, monkeypatch: pytest.MonkeyPatch) -> SiteContext:
     monkeypatch.setattr(postgresql_restore, "archive_hosts", lambda *_: (PRIMARY, *OTHERS))
     monkeypatch.setattr(postgresql_restore, "replicated_postgresql", lambda *_: True)
     return SiteContext.load(find_site("metal"))

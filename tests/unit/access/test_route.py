@@ -21,9 +21,8 @@ OUTSIDE = "203.0.113.7"
 
 
 @pytest.fixture
-def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SiteContext:
+def context(state_directory: Path) -> SiteContext:
     """campus with its bastion, a control plane and a worker."""
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
     found = SiteContext.load(find_site("campus"))
     instances = {
         name: InstanceOutput(id=name, name=name, address=address, flavor="f", roles=roles, floating_ip=outside)

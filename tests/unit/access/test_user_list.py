@@ -22,7 +22,7 @@ class Issuer:
         self.names = ["old"]
         self.requests = 0
         self.refused: str | None = None
-        self.error: BaseException = UserError("the site's issuer does not answer: gone")
+        self.error: BaseException = UserError("the site's issuer does not respond: gone")
         self.removable = True
 
     def __call__(self, _: SiteContext, request: dict[str, Any]) -> dict[str, Any]:
@@ -35,7 +35,7 @@ class Issuer:
         elif request["action"] == "remove":
             self.names.remove(name)
         elif not self.removable and len(self.names) > 1:
-            raise UserError("the site's issuer does not answer: still gone", fix="strata status lab")
+            raise UserError("the site's issuer does not respond: still gone", fix="strata status lab")
         listed = [{"name": name, "email": f"{name}@example.org"} for name in self.names]
         return {"users": listed} if request["action"] == "list" else {}
 
@@ -80,8 +80,8 @@ def test_all_are_added_each_with_a_password(issuer: Issuer, context: SiteContext
         ("name\n", "lists no users"),
         ("name,email\nada\n", "line 2: the number of values differs"),
         ("name\nada\nbob,law\n", "line 3: the number of values differs"),
-        ('name\n"ada\n', "is no CSV file"),
-        (b"name\n\xff\xfe\n", "is no CSV file"),
+        ('name\n"ada\n', "is not a CSV file"),
+        (b"name\n\xff\xfe\n", "is not a CSV file"),
     ],
 )
 def test_a_file_of_another_form_is_refused(tmp_path: Path, text: str | bytes, said: str) -> None:
@@ -97,7 +97,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
         read_user_list(tmp_path / "users.csv", [], [])
 
 
-def test_every_wrong_line_is_named_and_nobody_is_added(issuer: Issuer, context: SiteContext, tmp_path: Path) -> None:
+def test_every_wrong_line_is_named_and_no_one_is_added(issuer: Issuer, context: SiteContext, tmp_path: Path) -> None:
     lines = ["name,email,tenants", "ada,,research", "Bob,,", "carol,nowhere,", "dan,,law", "ada,,", "erin,E@x.org,"]
     lines += ["fay,e@x.org,", "gil\x1b[2J,,"]
     file = written(tmp_path, "\n".join(lines))
@@ -107,7 +107,7 @@ def test_every_wrong_line_is_named_and_nobody_is_added(issuer: Issuer, context: 
     assert "no user was added, 6 of 8 cannot be" in said
     for part in (
         "line 3: 'Bob' cannot be the name of a user",
-        "line 4: 'nowhere' is no e-mail address",
+        "line 4: 'nowhere' is not an e-mail address",
         "line 5: site lab has no tenant law",
         "line 6: ada is in line 2 too",
         "line 8: e@x.org is in line 7 too",
@@ -118,7 +118,7 @@ def test_every_wrong_line_is_named_and_nobody_is_added(issuer: Issuer, context: 
     assert issuer.requests == 0
 
 
-def test_users_that_exist_are_named_and_nobody_is_added(issuer: Issuer, context: SiteContext, tmp_path: Path) -> None:
+def test_users_that_exist_are_named_and_no_one_is_added(issuer: Issuer, context: SiteContext, tmp_path: Path) -> None:
     file = written(tmp_path, "name,email\nada,\nold,\nbob,OLD@example.org\n")
     with pytest.raises(UserError) as refused:
         add_users(context, file, read_user_list(file, [], []), Silent())
@@ -136,7 +136,7 @@ def test_only_the_first_problems_are_shown(issuer: Issuer, context: SiteContext,
 
 
 @pytest.mark.parametrize("error", [UserError("gone"), KeyboardInterrupt()])
-def test_a_failure_on_the_way_leaves_nobody(
+def test_a_failure_on_the_way_adds_no_one(
     issuer: Issuer, context: SiteContext, tmp_path: Path, error: BaseException
 ) -> None:
     """The user whose request failed may have been made."""

@@ -1,4 +1,4 @@
-"""`strata users`: what goes to the issuer's pod, and what the operator is told."""
+"""`strata users`: what goes to the issuer's pod, and what the operator is reported."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from strata.site.context import SiteContext
 
 
 class Pod:
-    """What stands in for kubectl."""
+    """A substitute of kubectl."""
 
     def __init__(self) -> None:
         self.arguments: tuple[str, ...] = ()
@@ -56,11 +56,11 @@ def test_the_password_goes_by_standard_input(pod: Pod, context: SiteContext) -> 
     ("name", "email", "tenants", "said"),
     [
         ("Ada L", "", [], "cannot be the name of a user"),
-        ("ada", "nowhere", [], "is no e-mail address"),
+        ("ada", "nowhere", [], "is not an e-mail address"),
         ("ada", "", ["law"], "has no tenant law"),
     ],
 )
-def test_a_mistake_is_told_before_anything_is_asked(
+def test_an_error_is_reported_before_anything_is_asked(
     pod: Pod, context: SiteContext, name: str, email: str, tenants: list[str], said: str
 ) -> None:
     with pytest.raises(UserError, match=said) as refused:
@@ -70,13 +70,13 @@ def test_a_mistake_is_told_before_anything_is_asked(
 
 
 @pytest.mark.parametrize("answer", ["", "Traceback", Unanswered("connection refused")])
-def test_an_issuer_that_is_down_is_told(pod: Pod, context: SiteContext, answer: str | Exception) -> None:
+def test_an_issuer_that_is_down_is_reported(pod: Pod, context: SiteContext, answer: str | Exception) -> None:
     pod.answer = answer
-    with pytest.raises(UserError, match="the site's issuer does not answer"):
+    with pytest.raises(UserError, match="the site's issuer does not respond"):
         users.list_users(context)
 
 
-def test_what_the_issuer_refuses_is_told(pod: Pod, context: SiteContext) -> None:
+def test_what_the_issuer_refuses_is_reported(pod: Pod, context: SiteContext) -> None:
     pod.answer = '{"problem": "no user bob"}'
     with pytest.raises(UserError, match="no user bob"):
         users.remove_user(context, "bob")

@@ -15,7 +15,7 @@ from strata.adopt.render import render
 from strata.adopt.unread import RAW_STATE, fill_in
 from strata.cli.adopt_command import _chosen, complete_map
 from strata.engine import disruption
-from strata.engine.disruption import Applied, Approval, Disruption, disturbances, require_approval
+from strata.engine.disruption import Applied, Approval, Disruption, disruptions, require_approval
 from strata.errors import UserError
 from strata.models import find_site
 from strata.progress import Silent
@@ -28,8 +28,7 @@ RESIZED = Disruption("worker-1", "resized", ("flavorId",))
 
 
 @pytest.fixture
-def campus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SiteContext:
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
+def campus(state_directory: Path) -> SiteContext:
     return SiteContext.load(find_site("campus"))
 
 
@@ -68,7 +67,7 @@ def test_an_imported_instance_has_the_ports_that_the_cloud_gave_it() -> None:
 
 
 def test_a_replacement_must_be_approved_by_name_and_a_resize_is_left_to_up() -> None:
-    adoption = Adoption(disturbed=(REPLACED, RESIZED))
+    adoption = Adoption(disrupted=(REPLACED, RESIZED))
     with pytest.raises(UserError, match=r"storage-1 is replaced \(networks\)") as raised:
         adoption.require_approval("campus", Approval())
     assert "strata adopt campus --replace storage-1" in str(raised.value.fix)
@@ -93,7 +92,7 @@ def test_the_table_names_what_up_would_change_and_counts_what_is_the_same() -> N
             Row("security-group-rule/b", "r2", ("description",)),
         ),
         missing=tuple(f"floating-ip/{n}" for n in range(14)),
-        disturbed=(REPLACED,),
+        disrupted=(REPLACED,),
     )
     stream = io.StringIO()
     render(adoption, Console(file=stream, width=200))
@@ -105,10 +104,7 @@ def test_the_table_names_what_up_would_change_and_counts_what_is_the_same() -> N
     assert "it holds the data of nfs_server" in text
 
 
-def test_only_an_existing_project_of_an_existing_cloud_has_something_to_adopt(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
+def test_only_an_existing_project_of_an_existing_cloud_has_something_to_adopt(state_directory: Path) -> None:
     for site, why in (("lab", "site lab has none"), ("nautilus", "has none"), ("cnaf", "is not marked as existing")):
         with pytest.raises(UserError, match=why):
             check_site(SiteContext.load(find_site(site)))
@@ -128,7 +124,7 @@ def test_choices_and_their_completion() -> None:
 def test_up_asks_after_an_adoption_though_the_layer_has_no_outputs(
     campus: SiteContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A first `up` has nothing to disturb and previews nothing; an adopted instance would be replaced unasked."""
+    """A first `up` has nothing to disrupt and previews nothing; an adopted instance would be replaced unasked."""
     step = {"op": "replace", "urn": f"urn:pulumi:campus::strata-cloud::{INSTANCE}::worker-1", "diffs": ["networks"]}
     result = pulumi.PulumiResult(0, 0, 0, 0, 0.0, planned=[step])
     monkeypatch.setattr(pulumi, "preview", lambda *_, **__: result)
@@ -145,5 +141,5 @@ def test_why_an_instance_is_replaced_is_found_in_any_of_its_steps(campus: SiteCo
         {"op": "replace", "urn": urn, "diffs": ["networks"]},
     ]
     for order in (steps, steps[::-1]):
-        (one,) = disturbances(campus, order)
+        (one,) = disruptions(campus, order)
         assert one.because == ("networks",)

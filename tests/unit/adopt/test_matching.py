@@ -1,4 +1,4 @@
-"""Which objects of a project stand for the resources of a site."""
+"""Which objects of a project are the resources of a site."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_name_that_two_objects_have_is_ambiguous_until_one_is_chosen() -> None
     assert found(wanted, objects, {"network/campus": "n3"}) == {"network/campus": ("n3",), "subnet/campus": ("b3",)}
 
 
-def test_a_choice_must_name_something_that_the_state_lacks() -> None:
+def test_a_choice_must_name_something_missing_in_the_state() -> None:
     with pytest.raises(UserError, match="--map instance/worker-2: the state has it, or site campus has none") as raised:
         found([NETWORK, WORKER], {}, {"instance/worker-2": "s1"})
     assert "instance/worker-1" in str(raised.value.fix)

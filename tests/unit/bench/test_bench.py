@@ -75,7 +75,7 @@ def test_time_and_memory_are_the_commands_own() -> None:
     assert 80 <= large.peak_mib < 140
 
 
-def test_a_command_that_fails_is_told() -> None:
+def test_a_command_that_fails_is_reported() -> None:
     with pytest.raises(UserError, match="ended with 3: bad news"):
         measure(sys.executable, "-c", "print('bad news'); raise SystemExit(3)")
 
@@ -87,9 +87,8 @@ def test_large_sites_are_valid(nodes: int, tmp_path: Path) -> None:
     assert len(loaded.cloud.instances) == nodes
 
 
-def test_each_size_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_size_is_measured(state_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(offline, "SIZES", (10,))
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
     for name in offline.COMMANDS:
         seconds, processor, memory = offline.offline(name, Bench(1, Silent(), tmp_path))
         assert 0 < processor.median <= 2 * seconds.median
@@ -98,8 +97,7 @@ def test_each_size_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         assert memory.median > 10
 
 
-def test_a_site_to_measure_on_has_networks_of_its_own_and_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path / "state"))
+def test_a_site_to_measure_on_has_networks_of_its_own_and_room(state_directory: Path, tmp_path: Path) -> None:
     lab, loaded = load_site(find_site("lab")), load_site(site.write_site(tmp_path, instances=60))
     assert lab.cloud is not None
     assert loaded.cloud is not None
@@ -151,7 +149,7 @@ def test_the_picture_is_xml_and_escaped() -> None:
     assert "<nfs & kine> 4.0 s" in titles
 
 
-def test_the_document_says_on_what_and_that_it_was_shared(tmp_path: Path) -> None:
+def test_the_document_shows_on_what_and_that_it_was_shared(tmp_path: Path) -> None:
     measures = (Measure(benchmark="pods", what="10 pods to Ready", unit="s", samples=(1.0, 2.0, 3.0)),)
     text = markdown(Results(machine=MACHINE, measures=measures, spans=(SPAN,)))
     assert "| processor | a processor, 2 cores |" in text

@@ -1,4 +1,4 @@
-"""A benchmark that is told to end takes its lab with it."""
+"""A benchmark that is reported to end takes its lab with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A wait that was in vain says what it waited for, what it saw last, and how loaded the machine is."""
+"""A wait that was in vain states what it waited for, what it saw last, and how loaded the machine is."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_it_asks_until_the_answer_is_true() -> None:
     assert next(answers, None) is None
 
 
-def test_a_wait_in_vain_says_what_it_saw() -> None:
+def test_a_wait_in_vain_shows_what_it_saw() -> None:
     words = r"not within 0 s \(load [0-9.]+ on \d+ processors\): the port is open; last seen: \[\]"
     with pytest.raises(AssertionError, match=words):
         eventually(list, 0, "the port is open")
@@ -35,12 +35,12 @@ def test_a_wait_in_vain_says_what_it_saw() -> None:
         eventually(lambda: 1 / 0, 0, "the port is open")
 
 
-def test_nobody_waits_for_what_cannot_come() -> None:
+def test_no_one_waits_for_what_cannot_come() -> None:
     with pytest.raises(AssertionError, match=r"^the port is open: the server has ended; last seen: False$"):
         eventually(lambda: False, 3600, "the port is open", hopeless=lambda: "the server has ended")
 
 
-def test_a_server_that_ended_is_told_with_its_output(tmp_path: Path) -> None:
+def test_a_server_that_ended_is_reported_with_its_output(tmp_path: Path) -> None:
     log, url = tmp_path / "log", f"http://127.0.0.1:{free_port()}/"
     with log.open("wb") as output:
         program = "import sys; print('no such database'); sys.exit(3)"

@@ -32,7 +32,7 @@ def test_two_services_share_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found["ml_hub"].url == "https://api.lab.strata.test/v3/pods"
     assert found["ml_hub"].health_url == "https://api.lab.strata.test/v3/pods/openapi.json"
     assert api_url(site) == "https://api.lab.strata.test"
-    assert list(names.check(site)) == [], "a shared name is no duplicate"
+    assert list(names.check(site)) == [], "a shared name is not a duplicate"
 
 
 @pytest.mark.parametrize("paths", [(), ("v3",), ("/v3/",)])

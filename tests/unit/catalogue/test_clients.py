@@ -120,7 +120,7 @@ def test_an_external_issuer_s_urls_are_discovered(tmp_path: Path, discovered: Pu
     assert not access.pods
 
 
-def test_an_external_issuer_that_names_too_little_is_told(tmp_path: Path, discovered: Publish) -> None:
+def test_an_external_issuer_that_names_too_little_is_reported(tmp_path: Path, discovered: Publish) -> None:
     discovered({"issuer": EXTERNAL, "jwks_uri": EXTERNAL})
     context = context_with(NOTEBOOKS, external(tmp_path))
     with pytest.raises(UserError, match="names no authorize, token, userinfo endpoint") as refused:

@@ -44,7 +44,7 @@ def test_values_of_a_service_carry_its_metrics() -> None:
         assert all(client in within(values) for client in access.clients)
 
 
-def test_pods_of_tenants_are_no_targets() -> None:
+def test_pods_of_tenants_are_not_targets() -> None:
     site = load_site(find_site("lab"))
     assert {service.namespace_of(site) for service, _ in needed(site, Metrics)} <= set(namespaces(site))
     assert not {tenant.name for tenant in site.platform.tenants} & set(namespaces(site))

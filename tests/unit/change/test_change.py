@@ -1,4 +1,4 @@
-"""What a change would disturb, and who must have allowed it."""
+"""What a change would disrupt, and who must have allowed it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from strata.engine.disruption import (
     Approval,
     ApprovalNeeded,
     cloud_digest,
-    disturbances,
+    disruptions,
     file_changes,
     leaving_nodes,
     remember,
@@ -31,7 +31,7 @@ PARENT = "urn:pulumi:lab::strata-cloud::strata:cloud:Instance$openstack:compute/
 
 
 def step(operation: str, name: str, *diffs: str) -> dict[str, Any]:
-    """As the engine tells it."""
+    """As the engine shows it."""
     return {"op": operation, "urn": PARENT + name, "type": "openstack:compute/instance:Instance", "diffs": list(diffs)}
 
 
@@ -54,33 +54,33 @@ def standing(context: SiteContext, **roles: tuple[str, ...]) -> None:
         (step("update", "worker-1", "flavorId"), "resized"),
     ],
 )
-def test_each_effect_is_told(given: dict[str, Any], effect: str, context: SiteContext) -> None:
-    (found,) = disturbances(context, [given])
+def test_each_effect_is_reported(given: dict[str, Any], effect: str, context: SiteContext) -> None:
+    (found,) = disruptions(context, [given])
     assert found.effect == effect
     assert found.text().startswith(f"worker-1 is {effect}")
 
 
-def test_metadata_and_new_instances_disturb_nobody(context: SiteContext) -> None:
+def test_metadata_and_new_instances_disrupt_no_one(context: SiteContext) -> None:
     steps = [step("update", "worker-1", "metadata"), step("create", "gpu-worker-1"), step("delete", "gone-1")]
-    assert disturbances(context, steps) == []
+    assert disruptions(context, steps) == []
 
 
 def test_yes_covers_workers_and_never_a_host_with_data(context: SiteContext) -> None:
-    worker, services = disturbances(context, [step("replace", "worker-1"), step("replace", "services-1")])
+    worker, services = disruptions(context, [step("replace", "worker-1"), step("replace", "services-1")])
     yes = Approval(everything=True)
     assert yes.covers(worker)
     assert not yes.covers(services)
     assert Approval(frozenset({"services-1"})).covers(services)
     assert "nfs_server, postgresql" in services.text()
-    (resized,) = disturbances(context, [step("update", "services-1", "flavorId")])
+    (resized,) = disruptions(context, [step("update", "services-1", "flavorId")])
     assert not yes.covers(resized)  # its servers stop
     assert Approval(frozenset({"services-1"})).covers(resized)
 
 
 def test_a_resize_loses_nothing_and_a_question_will_do(context: SiteContext) -> None:
-    found = disturbances(context, [step("update", "services-1", "flavorId")])
+    found = disruptions(context, [step("update", "services-1", "flavorId")])
     assert ApprovalNeeded(found, "lab").askable
-    assert not ApprovalNeeded(disturbances(context, [step("replace", "services-1")]), "lab").askable
+    assert not ApprovalNeeded(disruptions(context, [step("replace", "services-1")]), "lab").askable
 
 
 def test_a_preview_is_asked_for_only_where_something_changed(
@@ -93,7 +93,7 @@ def test_a_preview_is_asked_for_only_where_something_changed(
         return PulumiResult(0, 0, 0, 0, 0.0, {}, [step("replace", "worker-1", "networks")])
 
     monkeypatch.setattr("strata.stacks.pulumi.preview", preview)
-    assert require_approval(context, Approval(), Silent()) == []  # nothing stands yet
+    assert require_approval(context, Approval(), Silent()) == []  # nothing exists yet
     standing(context, worker_1=("kube_node",))
     with pytest.raises(ApprovalNeeded, match="worker-1 is replaced") as refused:
         require_approval(context, Approval(), Silent())
@@ -110,7 +110,7 @@ def test_nodes_that_leave_are_known(context: SiteContext) -> None:
     assert leaving_nodes(context) == ["worker-9"]
 
 
-def test_an_edit_is_told_by_its_path(context: SiteContext) -> None:
+def test_an_edit_is_reported_by_its_path(context: SiteContext) -> None:
     assert file_changes(context) == []
     remember(context, list(Layer))
     assert file_changes(context) == []
@@ -141,7 +141,7 @@ class Steps:
     """A run whose cloud step needs approval."""
 
     def __init__(self, context: SiteContext) -> None:
-        self.found = disturbances(context, [step("replace", "worker-1")])
+        self.found = disruptions(context, [step("replace", "worker-1")])
         self.runs = 0
 
     def run(self, approval: Approval) -> RunReport:

@@ -23,8 +23,7 @@ OTHERS = ("database-6", "database-7", "database-8")
 
 
 @pytest.fixture
-def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SiteContext:
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
+def context(state_directory: Path) -> SiteContext:
     found = SiteContext.load(find_site("metal"))
     found.paths.create()
     return found

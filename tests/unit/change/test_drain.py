@@ -21,7 +21,7 @@ DISTURBED = [
 
 @pytest.fixture
 def context(context: SiteContext, monkeypatch: pytest.MonkeyPatch) -> SiteContext:
-    """The lab with a cluster, two of whose workers are disturbed."""
+    """The lab with a cluster, two of whose workers are disrupted."""
     context.paths.kubeconfig.touch()
     monkeypatch.setattr(drain, "require_approval", lambda *_: DISTURBED)
     monkeypatch.setattr(drain, "_is_lost", lambda *_: False)
@@ -66,7 +66,7 @@ def test_a_lost_node_is_not_drained(
     assert deleted == ["worker-1"]
 
 
-def test_a_cluster_that_does_not_answer_is_given_up_only_with_yes(
+def test_a_cluster_that_does_not_respond_is_given_up_only_with_yes(
     context: SiteContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def unanswered(*_: object) -> set[str]:

@@ -48,7 +48,7 @@ def nova_says(monkeypatch: pytest.MonkeyPatch, hypervisors_up: tuple[str, ...], 
     monkeypatch.setattr(hypervisors, "observe_cloud", lambda _: facts)
 
 
-def test_the_plan_says_that_it_goes(context: SiteContext) -> None:
+def test_the_plan_shows_that_it_goes(context: SiteContext) -> None:
     assert leaving_hypervisors(context) == [GONE]
     assert f"hypervisor {GONE}: removed, once no instance is on it" in warnings(context, list(Layer))
     assert not [w for w in warnings(context, [Layer.PLATFORM]) if GONE in w]

@@ -37,9 +37,8 @@ def balanced(context: SiteContext, addresses: dict[str, str], *, other: str = ""
 
 
 @pytest.fixture
-def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SiteContext:
+def context(state_directory: Path) -> SiteContext:
     """Both are recorded."""
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
     metal = SiteContext.load(find_site("metal"))
     metal.paths.create()
     found = balanced(metal, EDGES)
@@ -133,8 +132,7 @@ def test_a_machine_that_responds_must_stop_it(context: SiteContext, monkeypatch:
     assert list(leaving_members(changed)) == ["198.18.13.32"]
 
 
-def test_a_site_without_a_virtual_address_has_no_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
+def test_a_site_without_a_virtual_address_has_no_record(state_directory: Path) -> None:
     metal = SiteContext.load(find_site("metal"))
     metal.paths.create()
     assert machines.stop_leaving_members(metal, Silent()) == (0, [])

@@ -21,9 +21,8 @@ CHANGED = "Host key for 198.18.13.22 has changed.\\nHost key verification failed
 
 
 @pytest.fixture
-def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SiteContext:
+def context(state_directory: Path) -> SiteContext:
     """metal, with a cluster that has its machines."""
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
     found = SiteContext.load(find_site("metal"))
     found.paths.create()
     found.paths.kubeconfig.touch()
@@ -123,7 +122,7 @@ def test_only_an_approved_machine_with_another_key_is_accepted(
     ssh.wait_for_ssh(context, Silent())
 
 
-def test_a_machine_that_does_not_answer_has_another_fix_than_an_instance(
+def test_a_machine_that_does_not_respond_has_another_fix_than_an_instance(
     context: SiteContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = tmp_path / "bin" / "ssh"

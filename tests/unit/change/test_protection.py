@@ -35,9 +35,8 @@ def edited(tmp_path: Path) -> Callable[[Edit], Site]:
 
 
 @pytest.fixture
-def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SitePaths:
+def paths(state_directory: Path) -> SitePaths:
     """Of a lab that was brought up once."""
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path / "state"))
     found = SitePaths("lab").create()
     authorize_removal(load_site(LAB), found, ALL, ()).save(found)
     return found
@@ -116,7 +115,7 @@ def test_another_layer_does_not_ask(edited: Callable[[Edit], Site], paths: SiteP
     assert authorize_removal(edited(without_tenant), paths, ["hosts"], ()).removing == ()
 
 
-def test_a_name_that_does_not_leave_is_a_mistake(edited: Callable[[Edit], Site], paths: SitePaths) -> None:
+def test_a_name_that_does_not_leave_is_an_error(edited: Callable[[Edit], Site], paths: SitePaths) -> None:
     with pytest.raises(UserError, match=r"--remove ml_hub: .* what leaves: tenant/research"):
         authorize_removal(edited(without_tenant), paths, ALL, ["tenant/research", "ml_hub"])
 

@@ -49,9 +49,8 @@ def campus(tmp_path: Path) -> Callable[[Volumes], Site]:
 
 
 @pytest.fixture
-def paths(campus: Callable[[Volumes], Site], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SitePaths:
+def paths(state_directory: Path, campus: Callable[[Volumes], Site]) -> SitePaths:
     """Of campus with two volumes of storage-1, after its first `up`."""
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path / "state"))
     found = SitePaths("campus").create()
     authorize_removal(campus({"storage-1": [EXPORTS, HOMES]}), found, ("cloud",), ()).save(found)
     return found
@@ -67,7 +66,7 @@ def test_a_volume_leaves_only_when_it_is_named(campus: Callable[[Volumes], Site]
     assert losses(ProtectedResources.of(paths).settled(["cloud"]), site) == []
 
 
-def test_a_volume_that_moves_or_grows_is_no_loss(campus: Callable[[Volumes], Site], paths: SitePaths) -> None:
+def test_a_volume_that_moves_or_grows_is_not_a_loss(campus: Callable[[Volumes], Site], paths: SitePaths) -> None:
     moved = campus({"worker-1": [HOMES | {"size": "200 GiB", "mount_path": "/home"}], "storage-1": [EXPORTS]})
     assert authorize_removal(moved, paths, ("cloud",), ()).removing == ()
 

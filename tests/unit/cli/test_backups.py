@@ -1,4 +1,4 @@
-"""`strata backup` and `strata restore`: what reaches the hosts, and what is said of their answers."""
+"""`strata backup` and `strata restore`: what reaches the hosts, and what is reported of their answers."""
 
 from __future__ import annotations
 
@@ -41,8 +41,7 @@ class Hosts:
 
 
 @pytest.fixture
-def context(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SiteContext:
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
+def context(state_directory: Path, monkeypatch: pytest.MonkeyPatch) -> SiteContext:
     monkeypatch.setattr(backups, "hosts_with", lambda *_: (STORAGE, DATABASE))
     return SiteContext.load(REPOSITORY / "inventories" / "lab" / "site.yaml")
 
@@ -81,7 +80,9 @@ def test_snapshots_of_all_hosts_in_one_list(context: SiteContext, monkeypatch: p
     assert backups.snapshots(context) == [early, late]
 
 
-def test_a_failed_backup_is_told_after_the_others_ran(context: SiteContext, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_backup_is_reported_after_the_others_ran(
+    context: SiteContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
     hosts = answering(
         monkeypatch, storage=(1, "export/data: the last backup failed: x\n", "Job failed"), sql=(0, "", "")
     )
@@ -90,7 +91,7 @@ def test_a_failed_backup_is_told_after_the_others_ran(context: SiteContext, monk
     assert [address for address, _ in hosts.commands] == [STORAGE.address, DATABASE.address]
 
 
-def test_a_site_without_backups_says_how_to_have_them(context: SiteContext, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_site_without_backups_shows_how_to_have_them(context: SiteContext, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backups, "hosts_with", lambda *_: ())
     with pytest.raises(UserError, match="no deployed host with the role backup"):
         backups.snapshots(replace(context))

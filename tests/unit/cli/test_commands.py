@@ -34,7 +34,7 @@ def test_a_misspelt_site_is_answered_with_the_right_one(command: str, tmp_path: 
     assert not list(tmp_path.iterdir()), "nothing may be touched"
 
 
-def test_validate_tells_programs_every_mistake(tmp_path: Path) -> None:
+def test_validate_shows_programs_every_error(tmp_path: Path) -> None:
     site = tmp_path / "site.yaml"
     site.write_text("name: Lab\ndomian: lab.strata.test\n")
     done = strata("validate", str(site), "--json", state=tmp_path / "state")
@@ -94,8 +94,7 @@ def test_destroy_asks(tmp_path: Path) -> None:
     assert "Remove" in done.stdout
 
 
-def test_a_second_run_names_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
+def test_a_second_run_names_the_first(state_directory: Path) -> None:
     paths = SitePaths("unit")
     refused = pytest.raises(UserError, match=rf"strata up unit` \(process {os.getpid()}")
     with site_lock(paths, "up", None), refused, site_lock(paths, "down", None):
@@ -104,8 +103,7 @@ def test_a_second_run_names_the_first(tmp_path: Path, monkeypatch: pytest.Monkey
         assert "down" in (paths.root / "lock").read_text()
 
 
-def test_a_restore_waits_for_no_other_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
+def test_a_restore_waits_for_no_other_run(state_directory: Path, tmp_path: Path) -> None:
     with site_lock(SitePaths("metal"), "up", None):
         done = strata("restore", "metal", "--what", "postgresql", "--overwrite", state=tmp_path)
         checked = strata("restore", "metal", "--what", "postgresql", "--dry-run", state=tmp_path)

@@ -21,9 +21,8 @@ KEY = base64.b64encode(b"the administrator's key").decode()
 
 
 @pytest.fixture
-def context(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SiteContext:
+def context(state_directory: Path) -> SiteContext:
     """The lab with an administrator's kubeconfig."""
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
     found = SiteContext.load(find_site("lab"))
     cluster = {"server": "https://10.77.0.12:6443", "certificate-authority-data": CA}
     administrator = {

@@ -1,4 +1,4 @@
-"""What `up` tells at its end about users."""
+"""What `up` shows at its end about users."""
 
 from __future__ import annotations
 

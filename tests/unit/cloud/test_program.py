@@ -59,7 +59,7 @@ def test_a_flavor_asks_for_hosts_that_there_are(site: str, recorded: Recorded) -
 
 
 @pytest.mark.parametrize("site", SITES_WITH_CLOUD)
-def test_a_killed_creation_of_every_type_can_be_taken_back(site: str, recorded: Recorded) -> None:
+def test_a_killed_creation_of_every_type_can_be_cleaned_up(site: str, recorded: Recorded) -> None:
     recorder, _ = recorded(site)
     made = {kind for kind, _ in recorder.resources if kind.startswith("openstack:")}
     assert made
@@ -229,7 +229,7 @@ def test_only_what_must_be_reached_is_open(recorded: Recorded) -> None:
 
 
 @pytest.mark.usefixtures("operator")
-def test_a_site_that_names_nobody_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_site_that_names_no_one_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = re.sub(r"(?m)^access:.*\n(  .*\n)+", "", site_file("lab").read_text())
     (tmp_path / "catalogue.json").write_bytes(site_file("lab").with_name("catalogue.json").read_bytes())
     (tmp_path / "site.yaml").write_text(text)
@@ -249,7 +249,7 @@ def test_an_instance_waits_for_the_aggregates(recorded: Recorded) -> None:
 
 
 @pytest.mark.usefixtures("operator")
-def test_server_groups_and_zones_say_where_instances_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_groups_and_zones_show_where_instances_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = site_file("csc").read_text()
     text = text.replace("[slurm_controller]}", "[slurm_controller], server_group: single, availability_zone: az1}")
     (tmp_path / "site.yaml").write_text(text.replace("  instances:\n", f"  server_groups: [{GROUP}]\n  instances:\n"))
@@ -346,7 +346,7 @@ def test_providers_name_their_entries(recorded: Recorded) -> None:
     assert recorder.resources[PROVIDER, "project-scope"]["cloud"] == "lab-platform"
 
 
-def test_missing_cloud_entry_says_where_to_put_it(operator: Path) -> None:
+def test_missing_cloud_entry_shows_where_to_put_it(operator: Path) -> None:
     write_clouds(operator, {"other": cloud_entry()})
     with pytest.raises(pulumi.RunError, match=r"there is no cloud 'lab'\n.*fix: add the entry of an administrator"):
         run_program("cloud", "lab", Recorder())

@@ -79,7 +79,7 @@ def test_results_of_each_spec_are_kept(tmp_path: Path) -> None:
     )
 
 
-def test_tests_that_end_before_their_first_spec_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tests_that_end_before_their_first_spec_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("strata_conformance.runner.SETUP_PAUSES", (0.1,))
     specs = ["[sig] ends"]
     with pytest.raises(UserError, match="before their first spec: kube-system is not ready; log: "):

@@ -152,7 +152,7 @@ def test_a_foreign_floating_ip_is_taken_off(cloud: Cloud) -> None:
 
 
 def test_dhcp_off_and_host_routes(cloud: Cloud) -> None:
-    """The engine keeps a default that a refresh found changed: the state then says false too."""
+    """The engine keeps a default that a refresh found changed: the state then states false too."""
     inputs = {"enableDhcp": False, "dnsNameservers": ["192.0.2.1"], "__defaults": ["enableDhcp"]}
     subnet = SimpleNamespace(
         id="sub",
@@ -234,7 +234,7 @@ def test_foreign_rules_and_missing_egress(cloud: Cloud) -> None:
     assert cloud.writes == [("delete_security_group_rule", "x", {}), ("create_security_group_rule", given)]
 
 
-def test_what_an_administrator_gives_to_new_groups_is_no_drift(cloud: Cloud) -> None:
+def test_what_an_administrator_gives_to_new_groups_is_not_drift(cloud: Cloud) -> None:
     cloud.has["default_security_group_rules"] = [
         SimpleNamespace(**RULE | {"protocol": "tcp"}, ether_type="IPv4", used_in_non_default_sg=True)
     ]
@@ -322,7 +322,7 @@ def test_locks_and_foreign_volumes_are_named_with_the_command(cloud: Cloud) -> N
         ({"image": None}, []),
     ],
 )
-def test_a_resize_by_hand_needs_approval(cloud: Cloud, values: dict[str, Any], disrupted: list[str]) -> None:
+def test_a_resize_outside_strata_needs_approval(cloud: Cloud, values: dict[str, Any], disrupted: list[str]) -> None:
     """Newer versions of nova's API show the flavor's name, older ones its id."""
     cloud.has["flavors"] = [SimpleNamespace(id="1", name="cpu.small"), SimpleNamespace(id="2", name="gpu")]
     connection: Any = SimpleNamespace(compute=cloud)
@@ -338,7 +338,7 @@ def documented() -> dict[str, list[str]]:
 
 
 def test_each_resource_of_the_program_has_a_row() -> None:
-    """A resource type that the program starts to create fails here until docs/drift.md says what is compared of it."""
+    """A resource type that the program starts to create fails here until docs/drift.md has what is compared."""
     files = [*(REPOSITORY / "src/strata/cloud").glob("*.py"), REPOSITORY / "pulumi/cloud/__main__.py"]
     used = {name for file in files for name in re.findall(r"openstack\.(\w+\.[A-Z]\w*)\(", file.read_text())}
     assert {name for name in used if not name.endswith("Args")} == documented().keys()

@@ -20,7 +20,7 @@ QUOTA: dict[str, Any] = {
 }
 
 
-def test_bookkeeping_and_status_are_no_drift() -> None:
+def test_bookkeeping_and_status_are_not_drift() -> None:
     live = {**QUOTA, "metadata": {"name": "q", "namespace": "n", "resourceVersion": "7"}, "status": {}}
     assert list(differences(QUOTA, live)) == []
 
@@ -50,7 +50,7 @@ def test_an_object_that_is_gone() -> None:
 
 
 @pytest.mark.parametrize(("annotations", "drift"), [({}, [("spec.replicas", "0", "1")]), ({SCALED_BY: "a"}, [])])
-def test_replicas_that_a_service_sets_are_no_drift(
+def test_replicas_that_a_service_sets_are_not_drift(
     monkeypatch: pytest.MonkeyPatch, annotations: dict[str, str], drift: list[tuple[str, str, str]]
 ) -> None:
     def deployment(replicas: int) -> dict[str, Any]:

@@ -43,9 +43,7 @@ def test_values_are_read_at_the_paths_of_the_difference() -> None:
     ("operation", "expected"),
     [("create", [("flavor cpu.small", "state", "present", "missing")]), ("same", []), ("read", [])],
 )
-def test_a_resource_that_is_gone_and_one_that_is_as_wanted(
-    operation: str, expected: list[tuple[str, str, str, str]]
-) -> None:
+def test_a_resource_that_is_gone_and_one_that_is_ok(operation: str, expected: list[tuple[str, str, str, str]]) -> None:
     assert seen({"op": operation}) == expected
 
 
@@ -53,7 +51,7 @@ def test_a_resource_that_the_site_no_longer_has() -> None:
     assert seen({"op": "delete"}) == [("flavor cpu.small", "state", "absent", "present")]
 
 
-def test_a_release_that_somebody_upgraded_shows_values_and_not_the_marker() -> None:
+def test_a_release_that_was_upgraded_outside_strata_shows_values_and_not_the_marker() -> None:
     changed = {
         "op": "update",
         "old": {"outputs": {"checksum": "", "values": {"quota": "3"}}},
@@ -62,7 +60,7 @@ def test_a_release_that_somebody_upgraded_shows_values_and_not_the_marker() -> N
     both = {**changed, "detailedDiff": {"checksum": {}, "values.quota": {}}}
     assert [s[1:] for s in seen(both)] == [("values.quota", "16", "3")]
     alone = {**changed, "detailedDiff": {"checksum": {}}}
-    assert [s[1:] for s in seen(alone)] == [("revision", "the one that up made", "changed by hand")]
+    assert [s[1:] for s in seen(alone)] == [("revision", "the one that up made", "modified outside Strata")]
 
 
 def test_a_chart_that_changed_in_the_repository_is_shown() -> None:

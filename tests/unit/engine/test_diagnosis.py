@@ -1,4 +1,4 @@
-"""What a host says of its disks, ports and memory, and the error that is made of it."""
+"""What a host states of its disks, ports and memory, and the error that is made of it."""
 
 from __future__ import annotations
 
@@ -117,14 +117,15 @@ def test_the_script_runs_here() -> None:
         (
             "killed kine.service kine\nkilled kine.service kine\nkilled 4f python3",
             "playbook hosts: hidden",
-            "fix it\n       the kernel has ended kine.service of services-1, python3 of services-1 for lack of memory",
+            "fix it\n       the kernel has ended kine.service of services-1, python3 of services-1 "
+            "because memory ran out",
             "a-playbook-failed",
         ),
         (PLENTY, "playbook hosts: hidden", "fix it", "a-playbook-failed"),
         ("", "playbook hosts: hidden", "fix it", "a-playbook-failed"),
     ],
 )
-def test_the_error_says_what_is_lacking(
+def test_the_error_shows_what_is_exhausted(
     context: SiteContext, monkeypatch: pytest.MonkeyPatch, answer: str, message: str, fix: str, entry: str
 ) -> None:
     monkeypatch.setattr(diagnosis, "all_addresses", lambda _: {"services-1": "10.0.0.9"})
@@ -144,11 +145,11 @@ def test_hosts_that_are_not_there_are_not_asked(context: SiteContext, monkeypatc
 
     monkeypatch.setattr(diagnosis, "ssh", ssh)
     assert diagnosis.ask(context, ["worker-9", "controller"]) == {}
-    assert asked == ["10.87.0.10"], "the controller has its address although it is no host of the site"
+    assert asked == ["10.87.0.10"], "the controller has its address although it is not a host of the site"
 
 
 def test_status_has_a_line_for_it(context: SiteContext) -> None:
-    """Of a host that lacks something, and of no other."""
+    """Of a host that is missing something, and of no other."""
     units = {"nfs-ganesha": "active", "postgresql@*-main": "active", "kine": "active", "docker-registry": "active"}
     hosts = {
         "services-1": HostFacts(units=units, lacks=("/srv (0 B of 1 GiB free)",)),
@@ -167,5 +168,5 @@ def test_what_ran_out_of_memory_is_noted() -> None:
     seen = observation(hosts)
     assert len(memory_notes(seen)) == 1
     assert memory_notes(seen)[0].startswith(
-        "services-1: the kernel ended kine.service for lack of memory (2 processes)"
+        "services-1: the kernel ended kine.service because memory ran out (2 processes)"
     )

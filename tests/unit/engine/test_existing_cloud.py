@@ -54,8 +54,7 @@ CLOUD = CloudObjects(
 
 
 @pytest.fixture
-def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SiteContext:
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
+def context(state_directory: Path) -> SiteContext:
     return SiteContext.load(find_site("campus"))
 
 

@@ -106,9 +106,10 @@ def applied(content: dict[str, Any], problem: Problem) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_fix_is_right_when_it_is_applied(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fix_is_right_when_it_is_applied(
+    state_directory: Path, case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     objects, edits = CASES[case]
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setattr(existing_cloud, "_read", lambda *_: objects)
     text = find_site("campus").read_text()
     for old, new in edits:

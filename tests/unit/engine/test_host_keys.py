@@ -39,6 +39,6 @@ def test_a_host_whose_key_is_known_is_left_alone(context: SiteContext, asked: Pa
     assert asked.read_text() == ""
 
 
-def test_without_instances_there_is_nobody_to_ask(context: SiteContext, asked: Path) -> None:
+def test_without_instances_there_is_no_one_to_ask(context: SiteContext, asked: Path) -> None:
     ssh.add_known_hosts(context, "cluster")
     assert asked.read_text() == ""

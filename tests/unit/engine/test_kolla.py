@@ -20,9 +20,8 @@ from strata.toolchain.python_environment import Environment
 
 
 @pytest.fixture
-def tacc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SiteContext:
+def tacc(state_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SiteContext:
     """The site with a written configuration."""
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
     environment = Environment("22.2.0", tmp_path / "environment")
     monkeypatch.setattr(commands, "ensure_environment", lambda *_: environment)
     monkeypatch.setattr(commands, "ensure_collections", lambda *_: None)

@@ -23,9 +23,8 @@ MAJOR, MINOR = (int(part) for part in NOW.split(".")[:2])
 
 
 @pytest.fixture
-def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SiteContext:
+def context(state_directory: Path) -> SiteContext:
     """metal, which has a control plane and two workers."""
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
     site = load_site(find_site("metal"))
     return SiteContext(site, find_site("metal"), SitePaths(site.name).create())
 
@@ -64,7 +63,7 @@ def test_workers_are_drained_after_approval_only(context: SiteContext) -> None:
     runs(context, f"{MAJOR}.{MINOR - 1}.9")
     with pytest.raises(ApprovalNeeded) as needed:
         version_step(context, Approval()).run(Silent())
-    assert [one.instance for one in needed.value.disturbances] == ["worker-1", "worker-2"]
+    assert [one.instance for one in needed.value.disruptions] == ["worker-1", "worker-2"]
     assert f"worker-1 is upgraded (Kubernetes {MAJOR}.{MINOR - 1}.9 → {NOW}): drained" in needed.value.message
     assert needed.value.fix == "take the change back, or allow it: strata up metal --yes"
     assert needed.value.askable
@@ -72,7 +71,7 @@ def test_workers_are_drained_after_approval_only(context: SiteContext) -> None:
         assert version_step(context, approval).run(Silent()).detail == "2 nodes are upgraded"
 
 
-def test_a_control_plane_that_takes_pods_is_no_worker(context: SiteContext, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_control_plane_that_takes_pods_is_not_a_worker(context: SiteContext, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is upgraded in place."""
     runs(context, f"{MAJOR}.{MINOR - 1}.9")
     both = hosts_with("kube_control_plane", context.site, None)

@@ -24,8 +24,7 @@ ABSENT = {**RUNNING, "ActiveState": "inactive", "LoadState": "not-found"}
 
 
 @pytest.fixture
-def nautilus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SiteContext:
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
+def nautilus(state_directory: Path, monkeypatch: pytest.MonkeyPatch) -> SiteContext:
     monkeypatch.setattr(
         baseline, "run_ssh", lambda *_: subprocess.CompletedProcess([], 0, f"{CONFIG}\n/etc/gone.yaml\n", "")
     )
@@ -53,7 +52,7 @@ def test_a_change_of_what_kubespray_left_is_drift(nautilus: SiteContext) -> None
     assert records.load(nautilus.paths, "kubespray", "calit2-dtn-1") is None
 
 
-def test_a_node_that_does_not_answer_is_named(nautilus: SiteContext, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_that_does_not_respond_is_named(nautilus: SiteContext, monkeypatch: pytest.MonkeyPatch) -> None:
     def silent(*_: object) -> dict[str, object]:
         raise Unreachable("no answer within 20 s")
 

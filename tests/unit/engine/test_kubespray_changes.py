@@ -60,7 +60,7 @@ def test_a_change_runs_the_playbook_that_it_needs(desired: Record, expected: lis
         ("remove-node", {n: r for n, r in BEFORE.nodes.items() if n != "w1"}, ["remove-node"]),
     ],
 )
-def test_a_killed_run_is_repeated_whatever_the_site_file_then_says(
+def test_a_killed_run_is_repeated_whatever_the_site_file_then_has(
     unfinished: str, nodes: dict[str, tuple[str, ...]], expected: list[str]
 ) -> None:
     done = change(unfinished=unfinished)

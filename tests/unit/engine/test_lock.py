@@ -33,9 +33,8 @@ with site_lock(SitePaths("here"), "up", None):
 
 
 @pytest.fixture
-def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SitePaths:
+def paths(state_directory: Path) -> SitePaths:
     """A site's state in a directory of its own."""
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
     return SitePaths("here")
 
 
@@ -61,7 +60,7 @@ def lives(pid: int) -> bool:
         return False
 
 
-def test_second_run_is_told_the_first_one(paths: SitePaths, run: tuple[subprocess.Popen[str], int]) -> None:
+def test_second_run_is_shown_the_first_one(paths: SitePaths, run: tuple[subprocess.Popen[str], int]) -> None:
     process, child = run
     with pytest.raises(UserError) as caught, site_lock(paths, "destroy", None):
         pytest.fail("two runs at once")
@@ -147,12 +146,12 @@ def test_machine_lock_waits(paths: SitePaths) -> None:
     assert paths.root.parent.is_dir()
 
 
-def test_half_written_files_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_incomplete_files_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = tmp_path / "outputs" / "cloud.json"
     write_private(kept, "whole")
 
     def killed(_self: Path, _target: Path) -> Path:
-        raise SystemExit  # stands for a kill: nothing after it happens
+        raise SystemExit  # simulates a kill: nothing after it happens
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "replace", killed)

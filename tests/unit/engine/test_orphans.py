@@ -1,4 +1,4 @@
-"""What belongs to nobody is told, what belongs to somebody is not."""
+"""What belongs to nobody is reported, what belongs to somebody is not."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def cloud(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
     return has
 
 
-def test_what_everybody_knows_is_not_left_over(context: SiteContext, cloud: dict[str, list[Any]]) -> None:
+def test_what_is_known_to_all_is_not_orphaned(context: SiteContext, cloud: dict[str, list[Any]]) -> None:
     save_state(context, "cloud", resources=[{"urn": URN + "x::y", "id": i} for i in ("server", "net", "group")])
     cloud["security_groups"] = [named("group"), SimpleNamespace(id="0", name="default")]
     cloud["ports"] = [named("dhcp", device_owner="network:dhcp")]

@@ -17,9 +17,8 @@ from strata.site.paths import SitePaths
 
 
 @pytest.fixture
-def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def context(state_directory: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A site whose playbook `hosts` has succeeded; nothing has drifted."""
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
     context: Any = SimpleNamespace(paths=SitePaths("campus"), playbooks={"hosts": None})
     monkeypatch.setattr(playbook_state, "_inputs", lambda *_: "same")
     monkeypatch.setattr(playbook_state, "_secrets", lambda _: {})
@@ -42,11 +41,11 @@ def test_units_that_start_are_waited_for(context: Any, monkeypatch: pytest.Monke
     assert looks == []
     looks += [[unit("a", "activating"), unit("b", "failed")], []]
     assert playbook_state.reason_to_run(context, "hosts") == (
-        "services-1: a: ActiveState is activating, wanted active and 1 more"
+        "services-1: a: ActiveState is activating, desired active and 1 more"
     )
     monkeypatch.setattr(hosts, "STARTING_SECONDS", 0.0)
     monkeypatch.setattr(hosts, "hosts_drift", lambda *_: [unit("a", "activating")])
-    assert playbook_state.reason_to_run(context, "hosts") == "services-1: a: ActiveState is activating, wanted active"
+    assert playbook_state.reason_to_run(context, "hosts") == "services-1: a: ActiveState is activating, desired active"
 
 
 def test_a_playbook_with_pending_handlers_runs(context: Any) -> None:

@@ -16,7 +16,7 @@ def test_ready_and_finished_pods_are_not_waited_for() -> None:
     assert not_ready([pod("a", "True"), pod("b", "False", phase="Succeeded")]) == {}
 
 
-def test_the_container_says_more_than_the_condition() -> None:
+def test_the_container_shows_more_than_the_condition() -> None:
     waiting = [{"state": {"waiting": {"reason": "CrashLoopBackOff"}}}]
     found = not_ready([pod("proxy", "False", containerStatuses=waiting), pod("dns", "False")])
     assert found == {"proxy": "CrashLoopBackOff", "dns": "ContainersNotReady"}

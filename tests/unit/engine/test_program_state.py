@@ -156,7 +156,7 @@ def test_a_removed_file_is_a_reason(deployed: Deployed) -> None:
     assert deployed.reason() == "services/hub/service.py has changed"
 
 
-def test_files_that_no_program_reads_are_no_reason(deployed: Deployed) -> None:
+def test_files_that_no_program_reads_are_not_a_reason(deployed: Deployed) -> None:
     for name in (
         "docs/README.md",
         "src/strata/__pycache__/x.pyc",
@@ -211,12 +211,12 @@ def test_credentials_are_a_reason(deployed: Deployed, program: str, file: str) -
     assert deployed.reason(program) == f"{path} has changed"
 
 
-def test_a_secret_generated_for_something_else_is_no_reason(deployed: Deployed) -> None:
+def test_a_secret_generated_for_something_else_is_not_a_reason(deployed: Deployed) -> None:
     deployed.context.secrets.get("another_password")
     assert deployed.reason() is None
 
 
-def test_a_release_changed_by_hand_is_a_reason(deployed: Deployed) -> None:
+def test_a_release_modified_outside_strata_is_a_reason(deployed: Deployed) -> None:
     deployed.releases[2]["revision"] = "7"  # not the site's
     assert deployed.reason() is None
     deployed.releases[1]["revision"] = "2"
@@ -260,7 +260,7 @@ def test_the_record_holds_no_secret(deployed: Deployed) -> None:
 
 
 def test_status_previews_what_up_would_run(deployed: Deployed, monkeypatch: pytest.MonkeyPatch) -> None:
-    """During a run, and before the first, there is nothing to compare with; `up` itself is no input."""
+    """During a run, and before the first, there is nothing to compare with; `up` itself is not an input."""
     previewed: list[str] = []
 
     def preview(program: str, *_: object, **__: object) -> list[dict[str, Any]]:
@@ -363,9 +363,8 @@ json.dump({"opened": sorted(opened), "listed": sorted(listed - {os.path.realpath
 
 
 @pytest.mark.parametrize("program", ["cloud", "platform"])
-def test_a_program_reads_nothing_else(program: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_reads_nothing_else(state_directory: Path, program: Any) -> None:
     """Every file that the real program opens in the repository, the site's state and the cache is among its inputs."""
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path / "state"))
     context = SiteContext.load(find_site("lab"))
     paths = context.paths.create()
     paths.ssh_key.with_suffix(".pub").write_text("ssh-ed25519 AAAA test\n")

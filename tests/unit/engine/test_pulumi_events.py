@@ -11,7 +11,7 @@ TYPE = "openstack:compute/instance:Instance"
 
 
 class Recorded:
-    """Progress that keeps what it was told."""
+    """Progress that keeps what it was reported."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -70,7 +70,7 @@ def test_traceback_of_a_program_is_its_last_line() -> None:
     assert [str(f) for f in found.failures] == ["Exception: the cloud cannot be reached:\n\t* connection refused"]
 
 
-def test_lines_that_are_no_events_are_kept() -> None:
+def test_lines_that_are_not_events_are_kept() -> None:
     found, _ = events("error: no language plugin\n")
     assert found.other == ["error: no language plugin"]
 

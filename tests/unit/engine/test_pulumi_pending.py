@@ -22,7 +22,7 @@ KNOWN, HALF_MADE = "known", "half-made"
 
 @pytest.fixture
 def cloud(monkeypatch: pytest.MonkeyPatch) -> MagicMock:
-    """openstacksdk's connection; its lists are what a test says."""
+    """openstacksdk's connection; its lists are what a test states."""
     connection = MagicMock()
     connection.__enter__.return_value = connection
     connection.identity.find_project.return_value = SimpleNamespace(id="project")

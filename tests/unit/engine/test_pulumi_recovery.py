@@ -57,7 +57,7 @@ def test_only_locks_without_a_process_go(tmp_path: Path, running_pulumi: int) ->
     assert elsewhere.exists()
 
 
-def test_half_written_lock_goes(tmp_path: Path) -> None:
+def test_incomplete_lock_is_removed(tmp_path: Path) -> None:
     file = write_lock(tmp_path, pid=1)
     file.write_text("{")
     assert pulumi_recovery.release_stale_locks(tmp_path, "strata-cloud", "lab") == 1
@@ -92,7 +92,7 @@ class Cloud:
 @pytest.fixture
 def cloud(monkeypatch: pytest.MonkeyPatch) -> Cloud:
     cloud = Cloud()
-    connect: Callable[[SiteContext], Any] = lambda _: cloud  # noqa: E731  a fixture's stand-in
+    connect: Callable[[SiteContext], Any] = lambda _: cloud  # noqa: E731  a fixture's substitute
     monkeypatch.setattr(pulumi_recovery, "connect", connect)
     return cloud
 

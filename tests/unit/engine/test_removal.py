@@ -1,4 +1,4 @@
-"""`strata destroy` keeps the only key to machines that go on running, and says what it leaves on them."""
+"""`strata destroy` keeps the only key to machines that go on running, and states what it leaves on them."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ hosts:
 
 
 @pytest.fixture
-def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SitePaths:
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path / "state"))
+def paths(state_directory: Path) -> SitePaths:
     found = SitePaths("metal").create()
     ensure_ssh_key(found)
     (found.root / "secrets.vault.yaml").write_text("secret")

@@ -55,7 +55,7 @@ def test_a_name_that_no_name_server_knows_is_refused_at_its_key(tmp_path: Path) 
 
 @pytest.mark.parametrize("host", ["issuer.example.org", "cut-off.example.org", "192.0.2.7", "login.metal.example.org"])
 def test_what_may_exist_is_not_refused(host: str, tmp_path: Path, name_servers: list[str]) -> None:
-    """A name server that does not answer, an address, and a name below the site's own domain."""
+    """A name server that does not respond, an address, and a name below the site's own domain."""
     check_names(site(tmp_path, f"https://{host}/"))
     assert name_servers == ([host] if host in NAMES else [])
 

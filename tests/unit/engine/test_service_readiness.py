@@ -63,7 +63,7 @@ class FakeSession:
 
 
 class Quiet:
-    """A progress that keeps what it is told."""
+    """A progress that keeps what it is reported."""
 
     def __init__(self) -> None:
         self.told: list[str] = []
@@ -126,7 +126,7 @@ def test_a_service_without_a_path_may_have_no_page(clock: Clock, monkeypatch: py
 
 
 def test_nothing_is_asked_while_a_pod_ends(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would answer, and be gone when `up` says that it is done."""
+    """It would answer, and be gone when `up` states that it is done."""
     ends = {"deletionTimestamp": "2026-11-22T09:12:02Z"}
     of_a_deployment, of_a_user = {"name": "ml-hub-0", "ownerReferences": [{}]}, {"name": "notebook"}
     going = {"items": [{"metadata": of_a_deployment | ends}, {"metadata": of_a_user | ends}]}
@@ -148,13 +148,15 @@ def test_nothing_is_asked_while_a_pod_ends(clock: Clock, monkeypatch: pytest.Mon
 
 
 def test_who_never_answers_is_named(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UserError, match=r"do not answer: https://ml-hub\.lab\.test/healthz: 503") as raised:
+    with pytest.raises(UserError, match=r"do not respond: https://ml-hub\.lab\.test/healthz: 503") as raised:
         wait(monkeypatch, FakeSession(iter([503] * 1000)))
     assert "kubectl get pods" in str(raised.value.fix)
     assert clock.now >= service_readiness.PUBLISHED_SECONDS
 
 
-def test_a_site_without_a_load_balancer_has_no_door(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
+def test_a_site_without_a_load_balancer_has_no_load_balancer_address(
+    monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> None:
     monkeypatch.setattr(service_readiness, "hosts_with", lambda *_: ())
     session = FakeSession(iter([]))
     wait(monkeypatch, session)

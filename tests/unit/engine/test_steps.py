@@ -35,7 +35,7 @@ def test_a_step_waits_for_those_before_it() -> None:
     assert report.changed == 2
 
 
-def test_steps_without_need_of_each_other_run_side_by_side() -> None:
+def test_steps_without_need_of_each_other_run_in_parallel() -> None:
     barrier = threading.Barrier(2, timeout=60)
 
     def meet(_: Progress) -> StepResult:
@@ -46,11 +46,11 @@ def test_steps_without_need_of_each_other_run_side_by_side() -> None:
     assert {s.state for s in report.steps} == {"done"}
 
 
-def test_a_dependency_outside_the_chosen_steps_is_taken_as_standing() -> None:
+def test_a_dependency_outside_the_chosen_steps_is_taken_as_deployed() -> None:
     assert run_steps([step("hosts", "cloud")], Recorder()).steps[0].state == "done"
 
 
-def test_after_a_failure_nothing_further_starts_and_the_reason_is_told() -> None:
+def test_after_a_failure_nothing_further_starts_and_the_reason_is_reported() -> None:
     def fail(_: Progress) -> StepResult:
         raise UserError("nova says no valid host", fix="add a hypervisor")
 
@@ -61,7 +61,7 @@ def test_after_a_failure_nothing_further_starts_and_the_reason_is_told() -> None
     assert recorder.events == ["+a", "-a:failed"]
 
 
-def test_a_bug_is_not_dressed_up_as_a_mistake_of_the_user() -> None:
+def test_a_bug_is_not_dressed_up_as_a_user_error() -> None:
     def bug(_: Progress) -> StepResult:
         raise ZeroDivisionError
 

@@ -17,9 +17,8 @@ from strata.toolchain.release import Reachability
 
 
 @pytest.fixture(autouse=True)
-def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def offline(state_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty cache, no mirror and no network."""
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("STRATA_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv("STRATA_MIRROR", raising=False)
     monkeypatch.setattr(Reachability, "_ask", lambda _, host: f"{host} cannot be reached")
@@ -32,7 +31,7 @@ def steps(site_file: Path) -> dict[str, Step]:
 def test_a_real_site_needs_pulumis_own_plugin_before_anything_changes() -> None:
     found = steps(find_site("metal"))
     assert "platform tools" in found["keys"].after
-    with pytest.raises(ToolUnavailable, match=r"pulumi-resource-kubernetes .* cannot be had") as refused:
+    with pytest.raises(ToolUnavailable, match=r"pulumi-resource-kubernetes .* is not available") as refused:
         found["platform tools"].run(Silent())
     assert "download https://api.pulumi.com/releases/plugins/pulumi-resource-kubernetes-v" in str(refused.value.fix)
     assert "set allow_substitutes: true" in str(refused.value.fix)

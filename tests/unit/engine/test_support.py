@@ -1,4 +1,4 @@
-"""What `strata up` refuses, and what `status` then says repairs the site."""
+"""What `strata up` refuses, and what `status` then states repairs the site."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def test_tasks_follow_one_another(clock: list[float], tmp_path: Path) -> None:
     assert file_of(tmp_path, "hosts").stat().st_mode & 0o077 == 0
 
 
-def test_resources_are_worked_on_side_by_side(clock: list[float]) -> None:
+def test_resources_are_worked_on_in_parallel(clock: list[float]) -> None:
     events = Events(Silent())
     step = {"op": "create", "type": "openstack:compute/instance:Instance", "urn": URN}
     other = step | {"urn": URN.replace("worker-1", "worker-2")}

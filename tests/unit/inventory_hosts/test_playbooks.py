@@ -1,4 +1,4 @@
-"""What the playbooks are told of the roles."""
+"""What the playbooks get to know of the roles."""
 
 from __future__ import annotations
 

@@ -29,8 +29,7 @@ def site() -> Site:
 
 
 @pytest.fixture(autouse=True)
-def directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path / "state"))
+def directories(state_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STRATA_CACHE_DIR", str(tmp_path / "cache"))
 
 
@@ -93,7 +92,7 @@ def test_the_api_server_trusts_the_sites_issuer(site: Site) -> None:
     found = login(site)
     assert found["url"].startswith("https://login.lab.strata.test/")
     assert found["ca"].expression == "{{ lookup('strata_ca') }}"
-    # not by a name server, which knows the site's names only where the organisation says so
+    # not by a name server, which knows the site's names only where the organisation reports it
     assert found["host_aliases"] == [{"ip": "10.77.0.10", "hostnames": ["login.lab.strata.test"]}]
 
 
@@ -141,7 +140,7 @@ def test_without_a_registry_images_come_from_upstream(site: Site) -> None:
     assert str(variables["kubernetes_common_pause_image"]).startswith("registry.k8s.io/pause:")
 
 
-def test_gpu_nodes_are_marked_as_the_site_says(site: Site) -> None:
+def test_gpu_nodes_are_marked_as_in_the_site_file(site: Site) -> None:
     assert site.cluster is not None
     variables = role_variables("gpu_node", site, outputs(*LAB))
     host = next(i.name for i in site.cloud.instances if "gpu_node" in i.roles) if site.cloud else ""
@@ -246,7 +245,7 @@ SITES = sorted((REPOSITORY / "inventories").glob("*/site.yaml"))
 
 
 @pytest.mark.parametrize("file", SITES, ids=lambda f: f.parent.name)
-def test_every_site_has_variables_before_its_cloud_stands(file: Path) -> None:
+def test_every_site_has_variables_before_its_cloud_is_up(file: Path) -> None:
     other = load_site(file)
     for role in CLUSTER:
         assert isinstance(role_variables(role, other, None), dict)

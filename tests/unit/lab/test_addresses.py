@@ -49,7 +49,7 @@ def like_lab(directory: Path, *changes: tuple[str, str]) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def machine(state_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine with a running lab, a tunnel and a name server."""
     for name, text in (("v4", IPV4), ("v6", IPV6), ("resolv", "nameserver 10.255.255.53\nnameserver 127.0.0.1\n")):
         (tmp_path / name).write_text(text)
@@ -58,7 +58,6 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda _name: "/usr/bin/podman")
     monkeypatch.setattr(addresses, "podman", lambda *_arguments: json.dumps(PODMAN))
     monkeypatch.setattr(addresses, "ADDRESSES", ("echo", json.dumps(DEVICES)))
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
 
 
 def test_everything_on_the_machine_counts() -> None:
@@ -84,7 +83,7 @@ def test_file_elsewhere_counts_until_it_is_gone(tmp_path: Path) -> None:
     assert all(used.site != "other" for used in addresses.networks_in_use())
 
 
-def test_own_networks_are_no_conflict() -> None:
+def test_own_networks_are_not_conflicts() -> None:
     addresses.check_networks(load_site(find_site("lab")))
 
 

@@ -30,9 +30,8 @@ def site() -> Site:
 
 
 @pytest.fixture
-def paths(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SitePaths:
+def paths(state_directory: Path) -> SitePaths:
     """An empty state directory."""
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
     return SitePaths("lab").create()
 
 

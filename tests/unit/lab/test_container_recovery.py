@@ -63,7 +63,7 @@ def settled(monkeypatch: pytest.MonkeyPatch, **statuses: tuple[str, str, int]) -
     return container_recovery.reconcile("here"), podman
 
 
-def test_those_without_a_process_are_told_to_podman(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_those_without_a_process_are_reported_to_podman(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dead, podman = settled(
         monkeypatch,
         controller=("strata-here-controller", "running", 11),
@@ -92,7 +92,7 @@ def test_addresses_of_the_dead_are_freed_after_a_reboot(machine: Path, monkeypat
     assert left == {"last_reserved_ip.0", "lock"}
 
 
-def test_site_without_containers_has_nothing_to_settle(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_site_without_containers_has_nothing_to_reconcile(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dead, podman = settled(monkeypatch)
     assert dead == podman.cleaned == podman.removed == []
 
@@ -136,7 +136,7 @@ def test_the_ending_are_waited_for(machine: Path, monkeypatch: pytest.MonkeyPatc
     assert dead == ["strata-here-controller"]
 
 
-def test_what_does_not_end_is_said_to_live(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_does_not_end_is_reported_as_alive(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (machine / "proc" / "11" / "stat").write_text(stat(11, "D", 0x40010C))
     monkeypatch.setattr(container_recovery, "ENDING_SECONDS", 0.0)
     assert settled(monkeypatch, controller=("strata-here-controller", "running", 11))[0] == []

@@ -27,9 +27,8 @@ def site() -> Site:
 
 
 @pytest.fixture
-def paths(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SitePaths:
+def paths(state_directory: Path) -> SitePaths:
     """An empty state directory."""
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
     return SitePaths("lab").create()
 
 
@@ -111,7 +110,7 @@ def test_clouds_file_is_private_and_stable(site: Site, paths: SitePaths) -> None
     assert cloud["auth"]["password"] == "secret"
 
 
-def test_up_without_key_says_what_to_do(site: Site, paths: SitePaths) -> None:
+def test_up_without_key_shows_what_to_do(site: Site, paths: SitePaths) -> None:
     with pytest.raises(UserError, match=r"ssh_key\.pub"):
         controller.up(site, paths, Silent())
 
@@ -146,7 +145,7 @@ def test_destroy_of_nothing_changes_nothing(site: Site, paths: SitePaths, podman
     assert [call for call in podman.calls if "rm" in call[:2]] == []
 
 
-def test_status_tells_instances_with_devices(site: Site, paths: SitePaths, podman: Fake) -> None:
+def test_status_shows_instances_with_devices(site: Site, paths: SitePaths, podman: Fake) -> None:
     labels = {
         "strata.instance": "uuid",
         "strata.display_name": "gpu-worker-1",

@@ -43,10 +43,9 @@ class Machine:
 
 
 @pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
+def machine(state_directory: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
     """The fake host."""
     made = Machine(tmp_path)
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setattr(host, "CGROUPS", tmp_path / "cgroup")
     monkeypatch.setattr(host, "KNOWN_CONTROLLERS", tmp_path / "cgroups")
     monkeypatch.setattr(host, "FORWARDING", tmp_path / "ip_forward")
@@ -86,7 +85,7 @@ def test_what_was_there_before_stays(machine: Machine) -> None:
     assert (machine.root / "ip_forward").read_text() == "1\n"
 
 
-def test_what_others_use_is_told_and_remembered(machine: Machine) -> None:
+def test_what_others_use_is_reported_and_remembered(machine: Machine) -> None:
     host.prepare("lab")
     machine.busy = True
     assert len(host.restore("lab")) == 2
@@ -103,7 +102,7 @@ def test_refused_mount_leaves_nothing(machine: Machine) -> None:
     assert not (machine.root / "state" / "host.json").exists()
 
 
-def test_missing_bridge_filter_is_loaded_or_told(machine: Machine) -> None:
+def test_missing_bridge_filter_is_loaded_or_reported(machine: Machine) -> None:
     """Without it security groups would not see the packets between instances of one network."""
     (machine.root / "bridge-nf-call-iptables").unlink()
     machine.modprobe = "modprobe: FATAL: Module br_netfilter not found"
@@ -111,7 +110,7 @@ def test_missing_bridge_filter_is_loaded_or_told(machine: Machine) -> None:
         host.prepare("lab")
 
 
-def test_record_of_a_newer_version_is_told(machine: Machine) -> None:
+def test_record_of_a_newer_version_is_reported(machine: Machine) -> None:
     record = machine.root / "state" / "host.json"
     record.parent.mkdir(parents=True, exist_ok=True)
     record.write_text('{"of_tomorrow": true}')

@@ -89,7 +89,7 @@ def test_only_the_sites_interfaces_are_read(attached: list[Attachment]) -> None:
     ]
 
 
-def test_half_written_records_are_left_for_later(places: Places) -> None:
+def test_incomplete_records_are_left_for_later(places: Places) -> None:
     (places.results / "new").write_text('{"kind": "cniCa')
     assert len(attachments(places.results, "lab")) == 3
 
@@ -155,7 +155,7 @@ def test_an_instance_sends_from_its_own_addresses_only(attached: list[Attachment
         ({"direction": "egress", "remote_ip_prefix": "192.0.2.7/32"}, "ether type ip ip daddr 192.0.2.7/32"),
     ],
 )
-def test_rules_say_what_neutron_says(changes: dict[str, Any], expression: str) -> None:
+def test_rules_follow_neutron(changes: dict[str, Any], expression: str) -> None:
     assert rule_expression(Rule(**({"direction": "ingress", "ethertype": "IPv4"} | changes))) == expression
 
 
@@ -224,9 +224,7 @@ def test_an_interface_that_comes_up_is_taken_in(agent: Agent, kernel: Kernel, pl
     assert '"veth4"' in kernel.applied[-1]
 
 
-def test_tables_that_somebody_changed_are_put_back(
-    agent: Agent, kernel: Kernel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tables_that_were_changed_are_put_back(agent: Agent, kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
     agent.look()
     kernel.held = ""
     assert not agent.look()
@@ -252,7 +250,7 @@ def test_a_broken_file_keeps_what_is_in_force(agent: Agent, kernel: Kernel, plac
     assert len(kernel.applied) == 1
 
 
-def test_nothing_is_done_before_neutron_said_something(agent: Agent, kernel: Kernel, places: Places) -> None:
+def test_nothing_is_done_before_neutron_responds(agent: Agent, kernel: Kernel, places: Places) -> None:
     places.objects.unlink()
     assert not agent.look()
     assert kernel.applied == []

@@ -1,4 +1,4 @@
-"""The metadata proxy: who asks is known from the address, whatever the asker says."""
+"""The metadata proxy: who asks is known from the address, whatever the asker states."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Nova(BaseHTTPRequestHandler):
         self.do_GET()
 
     def log_message(self, format: str, *arguments: Any) -> None:
-        """Says nothing."""
+        """Logs nothing."""
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_long_bodies_are_refused(url: str) -> None:
     assert caught.value.code == 413
 
 
-def test_without_nova_it_says_so(url: str, nova: ThreadingHTTPServer) -> None:
+def test_without_nova_it_reports_it(url: str, nova: ThreadingHTTPServer) -> None:
     nova.shutdown()
     nova.server_close()
     with pytest.raises(urllib.error.HTTPError) as caught:

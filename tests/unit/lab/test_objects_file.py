@@ -47,7 +47,7 @@ print("free" if status == 0 else "held for ever")
 """
 
 
-def test_a_forked_worker_inherits_no_lock_that_nobody_will_release(tmp_path: Path) -> None:
+def test_a_forked_worker_inherits_no_lock_that_no_one_will_release(tmp_path: Path) -> None:
     """Else the first write of the worker hangs, and no instance is reachable any more."""
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(SOURCE), str(tmp_path / "objects.json")],

@@ -33,7 +33,7 @@ class Systemd:
         return 0, "\n".join(blocks), ""
 
 
-def test_a_unit_that_was_given_up_is_told(module: ModuleType) -> None:
+def test_a_unit_that_was_given_up_is_reported(module: ModuleType) -> None:
     systemd = Systemd(keystone=("active", ""), nova=("failed", ""))
     said = module.failed_unit(systemd, ["keystone.service", "nova.service"])
     assert said == "nova.service failed: the last lines"

@@ -19,7 +19,7 @@ def module() -> ModuleType:
 
 
 def state(active: str = "inactive", job: str = "", condition: str = "no", since: str = "0") -> dict[str, str]:
-    """What `systemctl show` says; without a job systemd 252 prints an empty value."""
+    """What `systemctl show` states; without a job systemd 252 prints an empty value."""
     return {
         "ActiveState": active,
         "Job": job,

@@ -25,7 +25,7 @@ def site() -> Site:
     return load_site(find_site("lab"))
 
 
-def test_what_ss_says() -> None:
+def test_output_of_ss() -> None:
     assert list(ports.parse(SS)) == [
         ports.Listener("10.77.0.1", "python3", 2660),
         ports.Listener("*", "nginx", 12),
@@ -49,7 +49,7 @@ def test_a_taken_port_is_named(site: Site, monkeypatch: pytest.MonkeyPatch, line
     assert link_for(caught.value) == "docs/troubleshooting.md#a-port-or-address-is-already-taken"
 
 
-def test_other_addresses_and_the_agent_itself_are_no_conflict(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_addresses_and_the_agent_itself_are_not_conflicts(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     others = [ports.Listener("10.99.0.1", "nginx", 1), ports.Listener("10.77.0.1", "python3", 2660)]
     monkeypatch.setattr(ports, "listeners", lambda _: others)
     monkeypatch.setattr(ports, "_is_agent", lambda pid: pid == 2660)
@@ -74,7 +74,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gibibytes: float, *
     monkeypatch.setattr(memory, "site_containers", lambda *_, **__: list(running))
 
 
-def test_too_little_memory_is_told(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_little_memory_is_reported(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With what is there, what is needed at least, and what the flavors promise: 2.5 + 3 × 2 + 4 GiB."""
     machine(tmp_path, monkeypatch, 3.0)
     message = (

@@ -18,11 +18,11 @@ Mistake = tuple[Sequence[Edit], str, str, str, str]
 
 @pytest.fixture
 def site_file(tmp_path: Path) -> Callable[..., Path]:
-    """Writes the lab's site with words replaced; each must stand in it."""
+    """Writes the lab's site with words replaced; each must be in it."""
 
     def write(*edits: Edit, text: str = LAB) -> Path:
         for old, new in edits:
-            assert old in text, f"{old!r} does not stand in the site file"
+            assert old in text, f"{old!r} is not in the site file"
             text = text.replace(old, new, 1)
         (tmp_path / "catalogue.json").write_text("[]")
         file = tmp_path / "site.yaml"
@@ -50,7 +50,7 @@ def problems_of() -> Callable[[Path], Sequence[Problem]]:
 def assert_found(
     site_file: Callable[..., Path], problems_of: Callable[[Path], Sequence[Problem]]
 ) -> Callable[[Mistake], None]:
-    """Asserts that a mistake is reported with its line, its key and a fix, and nothing else."""
+    """Asserts that an error is reported with its line, its key and a fix, and nothing else."""
 
     def check(mistake: Mistake) -> None:
         edits, key, why, fix, in_line = mistake

@@ -34,7 +34,7 @@ def test_next_free_network(like: str, taken: tuple[str, ...], expected: str) -> 
     assert free_network(ip_network(like), nets(*taken)) == ip_network(expected)
 
 
-def test_full_block_is_told() -> None:
+def test_full_block_is_reported() -> None:
     with pytest.raises(UserError, match=r"no network like 192\.168\.0\.0/17 is free in 192\.168\.0\.0/16"):
         free_network(ip_network("192.168.0.0/17"), nets("192.168.200.0/24"))
 

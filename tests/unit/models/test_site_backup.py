@@ -1,4 +1,4 @@
-"""Backups in a site file: complete, or told what is missing where."""
+"""Backups in a site file: complete, or reported what is missing where."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def problems(
             SECRETS,
             (),
             "hosts.backup.exclude[0]",
-            "is no export and no database",
+            "is neither an export nor a database",
             "export/data",
         ),
         (
@@ -108,7 +108,7 @@ def problems(
         ),
     ],
 )
-def test_a_mistake_is_told_with_its_fix(
+def test_an_error_is_reported_with_its_fix(
     problems: Callable[..., list[Problem]],
     section: str,
     secrets: str,

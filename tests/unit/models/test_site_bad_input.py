@@ -1,4 +1,4 @@
-"""Files that are no site: each answered with its place and a fix, never with a traceback."""
+"""Files that are not site: each answered with its place and a fix, never with a traceback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mistakes in form and type, several at once, and how many are reported."""
+"""Errors in form and type, several at once, and how many are reported."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ CASES: dict[str, Mistake] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_mistake(assert_found: Callable[[Mistake], None], case: str) -> None:
+def test_error(assert_found: Callable[[Mistake], None], case: str) -> None:
     assert_found(CASES[case])
 
 
@@ -144,11 +144,11 @@ def test_several_control_planes_need_a_load_balancer(
     assert problem.fix == "give a host the role load_balancer"
 
 
-def test_the_lab_has_no_mistake(site_file: Callable[..., Path]) -> None:
+def test_the_lab_has_no_errors(site_file: Callable[..., Path]) -> None:
     assert load_site(site_file()).name == "lab"
 
 
-def test_all_mistakes_at_once(site_file: Callable[..., Path], problems_of: Callable[[Path], Sequence[Problem]]) -> None:
+def test_all_errors_at_once(site_file: Callable[..., Path], problems_of: Callable[[Path], Sequence[Problem]]) -> None:
     file = site_file(
         ("vcpus: 2,", "vcpu: 2,"),
         ("10.87.0.0/24", "10.77.0.0/24"),
@@ -172,7 +172,7 @@ def test_all_mistakes_at_once(site_file: Callable[..., Path], problems_of: Calla
 def test_a_wrong_entry_does_not_make_others_wrong(
     site_file: Callable[..., Path], problems_of: Callable[[Path], Sequence[Problem]]
 ) -> None:
-    """The instances of a flavor with a mistake are not said to use an unknown flavor."""
+    """The instances of a flavor with an error are not reported to use an unknown flavor."""
     found = problems_of(site_file(("cpu.small, vcpus: 2", "cpu.small, vcpus: two")))
     assert [p.key for p in found] == ["cloud.flavors[0].vcpus"]
 
@@ -185,7 +185,7 @@ def test_places_do_not_shift_behind_a_wrong_entry(
     assert [p.key for p in found] == ["cloud.instances[1].name", "cloud.instances[2].flavor"]
 
 
-def test_many_mistakes_are_counted(site_file: Callable[..., Path]) -> None:
+def test_many_errors_are_counted(site_file: Callable[..., Path]) -> None:
     text = "name: lab\ndomain: a.b\n" + "".join(f"key{i}: 1\n" for i in range(500))
     with pytest.raises(SiteError) as caught:
         load_site(site_file(text=text))
@@ -202,8 +202,8 @@ def test_many_mistakes_are_counted(site_file: Callable[..., Path]) -> None:
     ],
     ids=["wrong entries", "misspelt keys", "unknown keys"],
 )
-def test_thousands_of_mistakes(site_file: Callable[..., Path], text: str) -> None:
-    with pytest.raises(SiteError, match="or more mistakes"):
+def test_thousands_of_errors(site_file: Callable[..., Path], text: str) -> None:
+    with pytest.raises(SiteError, match="or more errors"):
         load_site(site_file(text="name: lab\ndomain: a.b\n" + text))
 
 

@@ -1,4 +1,4 @@
-"""Mistakes in networks, names, quotas and sizes."""
+"""Errors in networks, names, quotas and sizes."""
 
 from __future__ import annotations
 
@@ -361,5 +361,5 @@ CASES: dict[str, Mistake] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_mistake(assert_found: Callable[[Mistake], None], case: str) -> None:
+def test_error(assert_found: Callable[[Mistake], None], case: str) -> None:
     assert_found(CASES[case])

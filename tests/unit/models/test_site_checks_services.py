@@ -1,4 +1,4 @@
-"""Mistakes in roles, the cluster, exports, certificates and services."""
+"""Errors in roles, the cluster, exports, certificates and services."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ CASES: dict[str, Mistake] = {
     "a variable that Kubespray does not know": (
         BY_KUBESPRAY,
         "cluster.kubespray.variables.kube_proxi_mode",
-        "is no variable of the pinned Kubespray",
+        "is not a variable of the pinned Kubespray",
         "a name in tools/kubespray/names.json",
         "kube_proxi_mode",
     ),
@@ -100,7 +100,7 @@ CASES: dict[str, Mistake] = {
         "remove it",
         "kube_proxy_mode",
     ),
-    "GPU node that is no node": (
+    "GPU node that is not a node": (
         [
             ("[kube_node, gpu_node]", "[gpu_node]"),
             ("accelerators: {v100: 1}, storage: 2 GiB}, group_id", "accelerators: {}}, group_id"),
@@ -174,7 +174,8 @@ CASES: dict[str, Mistake] = {
     "exports with one number": (
         [("exports: [", "exports: [{name: data214, path: /srv/nfs/a}, {name: data319, path: /srv/nfs/b}, ")],
         "hosts.nfs.exports[1].name",
-        "has the export id of data214, 20022, by which the server tells exports apart (line 39: hosts.nfs.exports[0].",
+        "has the export id of data214, 20022, by which the server distinguishes exports "
+        "(line 39: hosts.nfs.exports[0].",
         "another name",
         "data319",
     ),
@@ -396,5 +397,5 @@ CASES |= {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_mistake(assert_found: Callable[[Mistake], None], case: str) -> None:
+def test_error(assert_found: Callable[[Mistake], None], case: str) -> None:
     assert_found(CASES[case])

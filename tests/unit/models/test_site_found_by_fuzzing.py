@@ -1,4 +1,4 @@
-"""Mistakes of the loader that fuzzing and the corpus found, one test each."""
+"""Errors of the loader that fuzzing and the corpus found, one test each."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def test_a_key_of_megabytes_is_cut(tmp_path: Path) -> None:
     assert len(str(caught.value)) < 1000
 
 
-def test_a_number_too_long_for_a_machine_is_no_text(site_file: Callable[..., Path], problems_of: Reader) -> None:
+def test_a_number_too_long_for_a_machine_is_not_text(site_file: Callable[..., Path], problems_of: Reader) -> None:
     problem = only(problems_of(site_file(("name: research", f"name: {10**30}"))))
     assert problem.why == "must be text"
     assert "put it in quotes" in problem.fix
 
 
 @pytest.mark.parametrize("name", ["1e3", "0x1F", "0o17", "010", ".5", "+5", ".nan"])
-def test_what_editors_take_for_a_number_is_no_text(
+def test_what_editors_take_for_a_number_is_not_text(
     name: str, site_file: Callable[..., Path], problems_of: Reader
 ) -> None:
     problem = only(problems_of(site_file(("name: research", f"name: {name}"))))
@@ -47,13 +47,13 @@ def test_what_editors_take_for_a_number_is_no_text(
 
 
 @pytest.mark.parametrize("mask", ["255.255.255.0", "0.0.0.255"])
-def test_a_mask_is_no_prefix_length(mask: str, site_file: Callable[..., Path], problems_of: Reader) -> None:
+def test_a_mask_is_not_a_prefix_length(mask: str, site_file: Callable[..., Path], problems_of: Reader) -> None:
     """The second is a router's wildcard, which ipaddress takes for a network too."""
     problem = only(problems_of(site_file(("10.77.0.0/24", f"10.77.0.0/{mask}"))))
     assert problem.fix == "did you mean 10.77.0.0/24?"
 
 
-def test_an_address_is_no_domain(site_file: Callable[..., Path], problems_of: Reader) -> None:
+def test_an_address_is_not_a_domain(site_file: Callable[..., Path], problems_of: Reader) -> None:
     assert only(problems_of(site_file(("lab.strata.test", "10.0.0.1")))).key == "domain"
 
 
@@ -90,7 +90,7 @@ def test_a_secret_in_a_site_file_is_not_repeated(site_file: Callable[..., Path],
 
 
 def test_line_ends_of_unicode_are_refused(tmp_path: Path, problems_of: Reader) -> None:
-    """libyaml counts them as line ends, editors do not: every line told after one would be wrong."""
+    """libyaml counts them as line ends, editors do not: every line reported after one would be wrong."""
     file = tmp_path / "site.yaml"
     file.write_text("name: a\n# \u2028\ndomain: B\n")
     assert only(problems_of(file)).line == 2

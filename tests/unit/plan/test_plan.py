@@ -120,7 +120,7 @@ def test_a_thousand_nodes(tmp_path: Path) -> None:
     assert "… and 970 more" in _text(load_site(file))
 
 
-def test_five_thousand_nodes_are_no_huge_file(tmp_path: Path) -> None:
+def test_five_thousand_nodes_are_not_a_huge_file(tmp_path: Path) -> None:
     file = tmp_path / "site.yaml"
     file.write_text(_large_site(5000).replace("172.16.0.0/12", "100.64.0.0/10"))
     assert len(load_site(file).cloud.instances) == 5000  # type: ignore[union-attr]

@@ -84,7 +84,7 @@ def test_provided_certificate_is_used(provided: Callable[..., PlatformState], tm
     assert "PRIVATE KEY" in data["tls.key"]
 
 
-@pytest.mark.parametrize("reason", ["is no PEM private key", "does not belong to"])
+@pytest.mark.parametrize("reason", ["is not a PEM private key", "does not belong to"])
 def test_wrong_key_is_named_and_not_shown(provided: Callable[..., PlatformState], reason: str) -> None:
     key = "text-that-is-no-key" if "PEM" in reason else pki.create_authority("other")[1]
     with pytest.raises(UserError, match=reason) as raised:

@@ -107,8 +107,8 @@ def test_values_are_checked_by_the_chart_that_is_installed(
         ("cluster-base", {"devicePlugin": {"enabled": "no"}}, r"devicePlugin\.enabled: \"no\" — 'no' is not of type"),
         ("cluster-base", {"devicePlugins": {}}, r"devicePlugins.*was unexpected"),
         ("cluster-bass", {}, r"no release of that name; it has cluster-base, traefik, .*tenant-research"),
-        ("tenant-research", [1], "is no mapping"),
-        ("tenant-research", "a: [", "is no mapping"),
+        ("tenant-research", [1], "is not a mapping"),
+        ("tenant-research", "a: [", "is not a mapping"),
     ],
 )
 def test_a_wrong_file_is_refused_before_anything_starts(site_file: Path, release: str, values: Any, why: str) -> None:

@@ -35,8 +35,7 @@ def stand(site: str, *, images: ImageOutputs | None = IMAGES) -> SitePaths:
 
 
 @pytest.fixture(autouse=True)
-def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
+def _state(state_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("STRATA_SITE_FILE", raising=False)
 
 
@@ -94,7 +93,7 @@ def _texts(value: object) -> list[str]:
     return [value] if isinstance(value, str) else []
 
 
-def test_before_the_cluster_layer_it_says_so() -> None:
+def test_before_the_cluster_layer_it_reports_it() -> None:
     stand("lab", images=None)
     with pytest.raises(pulumi.RunError, match="no images have been pushed"):
         run_program("platform", "lab", Recorder())

@@ -43,7 +43,7 @@ IMAGES = ImageOutputs(
 
 
 def outputs(site: Site) -> CloudOutputs | None:
-    """As if every instance stood."""
+    """As if every instance existed."""
     if site.cloud is None:
         return None
     instances = {

@@ -1,4 +1,4 @@
-"""A registry that stumbles is asked again; one that stays down is told."""
+"""A registry that stumbles is asked again; one that stays down is reported."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from strata.site.secrets import pki
 
 
 class Session:
-    """Answers one after the other; the last one again and again."""
+    """Answers one after the other; the last one repeatedly."""
 
     def __init__(self, *answers: int | Exception) -> None:
         self.answers = list(answers)
@@ -58,11 +58,12 @@ def test_errors_half_way_are_passed_over(client: RegistryClient, monkeypatch: py
         (requests.ConnectionError("refused"), "refused"),
     ],
 )
-def test_one_that_stays_down_is_told(
+def test_one_that_stays_down_is_reported(
     client: RegistryClient, monkeypatch: pytest.MonkeyPatch, answer: int | Exception, reason: str
 ) -> None:
     monkeypatch.setattr(client, "_session", Session(answer))
-    with pytest.raises(UserError, match=rf"registry at 10\.0\.0\.2:5001 does not answer for strata/ml-hub:1: {reason}"):
+    message = rf"registry at 10\.0\.0\.2:5001 does not respond for strata/ml-hub:1: {reason}"
+    with pytest.raises(UserError, match=message):
         client.digest("strata/ml-hub", "1")
 
 
@@ -79,7 +80,7 @@ def test_what_is_not_there_is_no_error(client: RegistryClient, monkeypatch: pyte
     assert client.digest("strata/ml-hub", "1") is None
 
 
-def test_a_wrong_password_is_told_at_once(client: RegistryClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_password_is_reported_at_once(client: RegistryClient, monkeypatch: pytest.MonkeyPatch) -> None:
     session = Session(401)
     monkeypatch.setattr(client, "_session", session)
     with pytest.raises(UserError, match="answered 401 to a question for strata/ml-hub:1"):

@@ -85,9 +85,8 @@ def test_hosts_that_others_run_are_not_stopped() -> None:
 
 
 def test_a_real_site_names_what_it_needs_before_anything_starts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    state_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
     monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(tmp_path / "clouds.yaml"))
     monkeypatch.setattr(shutil, "which", lambda _: None)
     site = load_site(find_site("cnaf"))
@@ -104,9 +103,8 @@ def test_a_real_site_names_what_it_needs_before_anything_starts(
 
 
 @pytest.fixture
-def deployment_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def deployment_host(state_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A Debian host with every command, on which nothing has been built."""
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("STRATA_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(shutil, "which", lambda name: name)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(0, 0, 10 << 30))

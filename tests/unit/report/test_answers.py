@@ -57,7 +57,7 @@ def probe(port: int, protocol: str) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("protocol", answer_probe.PROTOCOLS)
-def test_a_stopped_process_does_not_answer(protocol: str) -> None:
+def test_a_stopped_process_does_not_respond(protocol: str) -> None:
     with server(None) as port:
         assert probe(port, protocol) == [["answer", str(port), "no"]]
     assert probe(port, protocol) == [["answer", str(port), "no"]]
@@ -105,7 +105,7 @@ def test_the_certificate_that_a_service_shows_has_an_end(tmp_path: Path) -> None
     assert found == {"silent": {}, "certificates": {"kine": validity(made.certificate).ends}}
 
 
-def test_every_unit_that_listens_is_asked_or_says_why_not() -> None:
+def test_every_unit_that_listens_is_asked_or_has_a_reason() -> None:
     """etcd's port between its members, Slurm's and kept ones of other protocols have no question."""
     unasked = {
         (name, port.unit)
@@ -152,7 +152,7 @@ def test_a_unit_that_hangs_is_named_with_what_to_run(
     assert command.replace("'", "&#39;") in render_page(build_report(context, observation=seen))
 
 
-def test_what_up_repairs_is_told_from_what_hangs(context: SiteContext, running: See) -> None:
+def test_what_up_repairs_is_distinguished_from_what_hangs(context: SiteContext, running: See) -> None:
     seen = running()
     stopped = dict(seen.hosts["services-1"].units) | {"haproxy": "inactive"}
     assert build_report(context, observation=hung(seen, units=stopped)).remedy == "`strata up lab` repairs them"
@@ -200,7 +200,7 @@ def test_services_that_do_not_answer_their_users_are_named(context: SiteContext,
     }
 
 
-def test_layers_that_did_not_answer_are_not_searched_for_drift(running: See) -> None:
+def test_layers_that_did_not_respond_are_not_searched_for_drift(running: See) -> None:
     seen = running()
     silent = seen.model_copy(update={"cluster": seen.cluster.model_copy(update={"reason": "unreachable: no answer"})})
     assert silent_layers(seen) == {}

@@ -69,12 +69,12 @@ class Source:
 @pytest.mark.parametrize(
     ("source", "reason"),
     [
-        (silent, "Prometheus does not answer: kubectl exec: connection <refused>"),
+        (silent, "Prometheus does not respond: kubectl exec: connection <refused>"),
         (lambda _: None, "no pod of Prometheus runs"),
         (lambda _: Source(), "Prometheus has no samples of nodes yet"),
     ],
 )
-def test_load_and_alerts_are_unknown_while_prometheus_does_not_answer(
+def test_load_and_alerts_are_unknown_while_prometheus_does_not_respond(
     source: Callable[[object], object], reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("strata.report.load.metrics_of", source)

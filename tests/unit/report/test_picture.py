@@ -1,10 +1,11 @@
-"""What the picture of a site says."""
+"""What the picture of a site states."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
@@ -53,7 +54,7 @@ class _Page(HTMLParser):
                 self.loaded.append(f"{tag} {name}")
 
 
-def test_a_running_site_is_as_wanted(context: SiteContext, running: See) -> None:
+def test_a_running_site_is_ok(context: SiteContext, running: See) -> None:
     report = build_report(context, observation=running())
     assert report.state is State.GOOD
     assert report.healthy
@@ -112,7 +113,7 @@ def test_units_of_another_installers_nodes_are_not_known() -> None:
     assert "pod_network" not in found
 
 
-def test_a_site_that_is_down_says_so_and_keeps_its_nodes(context: SiteContext, running: See) -> None:
+def test_a_site_that_is_down_reports_it_and_keeps_its_nodes(context: SiteContext, running: See) -> None:
     running()  # the outputs of a site that was up
     report = build_report(context, observation=nothing_seen(context))
     assert report.state is State.DOWN
@@ -121,7 +122,7 @@ def test_a_site_that_is_down_says_so_and_keeps_its_nodes(context: SiteContext, r
     assert len(report.cards) == 2, "the hypervisor's, none of them twice"
 
 
-def test_a_cluster_that_does_not_answer_is_told(context: SiteContext, running: See) -> None:
+def test_a_cluster_that_does_not_respond_is_reported(context: SiteContext, running: See) -> None:
     seen = running().model_copy(update={"cluster": ClusterFacts(reason="unreachable: connection refused")})
     report = build_report(context, observation=seen)
     assert {layer.layer: layer.state for layer in report.layers}[Layer.CLUSTER] is State.DOWN
@@ -129,10 +130,7 @@ def test_a_cluster_that_does_not_answer_is_told(context: SiteContext, running: S
 
 
 @pytest.mark.parametrize("site", ["lab", "tacc", "cnaf", "nautilus", "csc"])
-def test_a_site_that_was_never_up_shows_what_would_be(
-    site: str, tmp_path: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
+def test_a_site_that_was_never_up_shows_what_would_be(state_directory: Path, site: str) -> None:
     context = SiteContext.load(find_site(site))
     report = build_report(context, offline=True)
     assert report.state is State.PLANNED
@@ -150,7 +148,7 @@ def test_a_site_that_was_never_up_shows_what_would_be(
 def test_drift_is_in_the_picture(context: SiteContext, running: See) -> None:
     drift = DriftReport(
         drift=(Drift(layer=Layer.CLOUD, object="flavor cpu.small", property="vcpus", wanted="2", found="3"),),
-        unreachable={Layer.PLATFORM: "helm does not answer"},
+        unreachable={Layer.PLATFORM: "helm does not respond"},
         seconds=2.0,
     )
     report = build_report(context, observation=running(), drift=drift)
@@ -158,7 +156,7 @@ def test_drift_is_in_the_picture(context: SiteContext, running: See) -> None:
     assert report.state is State.PARTIAL
     page = render_page(report)
     assert "flavor cpu.small" in page
-    assert "platform could not be checked: helm does not answer" in page
+    assert "platform could not be checked: helm does not respond" in page
 
 
 def test_every_value_is_escaped(context: SiteContext, running: See) -> None:
@@ -237,14 +235,14 @@ def test_the_answer_of_a_host_is_read() -> None:
     assert parse_answer((), "reached\ncheckpoint {}\n", "").assigned == {}
 
 
-def test_a_pod_that_the_kubelets_record_lacks_gets_a_card_of_its_resource() -> None:
+def test_a_pod_that_the_kubelets_record_does_not_have_gets_a_card_of_its_resource() -> None:
     pods = [PodFacts(uid="a", namespace="n", name="p", node="g", ready=True, devices={"nvidia.com/gpu": 1})]
     facts = HostFacts(devices={"0000:00:05.0": ("10de", "1db4"), "0000:00:06.0": ("10de", "1db4")})
     cards = node_cards(CATALOGUE, "g", {"v100": 2}, facts, pods, up=True)
     assert [c.pod.name if c.pod else None for c in cards] == ["p", None]
 
 
-def test_cards_that_are_missing_or_not_asked_for_are_told() -> None:
+def test_cards_that_are_missing_or_not_asked_for_are_reported() -> None:
     one = HostFacts(devices={"0000:00:05.0": ("10de", "1db4")})
     missing = node_cards(CATALOGUE, "g", {"v100": 2}, one, [], up=True)
     assert [(c.state, c.note) for c in missing] == [(State.GOOD, ""), (State.DOWN, "the host does not see it")]

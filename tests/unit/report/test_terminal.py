@@ -122,7 +122,7 @@ def _drain(descriptor: int) -> bytes:
         if select.select([descriptor], [], [], 0.2)[0]:
             try:
                 part = os.read(descriptor, 65536)
-            except OSError:  # Linux says so when the last process has gone
+            except OSError:  # Linux reports it when the last process has gone
                 break
             if not part:
                 break

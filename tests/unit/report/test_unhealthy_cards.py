@@ -1,4 +1,4 @@
-"""What status says of cards that a device plugin reports as broken."""
+"""What status states of cards that a device plugin reports as broken."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Node = dict[str, Any]
 
 
 def node(name: str, capacity: dict[str, str], allocatable: dict[str, str]) -> Node:
-    """As the API server has it; `memory` differs on every node, since the kubelet keeps some for itself."""
+    """As the API server has it; `memory` differs on every node, because the kubelet keeps some for itself."""
     status = {
         "conditions": [{"type": "Ready", "status": "True"}],
         "capacity": {"memory": "4Gi", **capacity},

@@ -91,7 +91,7 @@ REFUSED = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quot
         ),
     ],
 )
-def test_a_workload_says_how_many_of_its_pods_are_ready_and_why_not(items: list[Item], found: str) -> None:
+def test_a_workload_shows_how_many_of_its_pods_are_ready_and_why_not(items: list[Item], found: str) -> None:
     (one,) = workloads(items)
     assert one.state == found
     assert (one.state == one.wanted) == (" of " not in found)
@@ -107,7 +107,7 @@ def test_a_deployment_that_a_service_scales_may_have_no_pods() -> None:
     assert one.state != one.wanted
 
 
-def test_a_pod_of_another_workload_or_without_one_is_no_reason() -> None:
+def test_a_pod_of_another_workload_or_without_one_is_not_a_reason() -> None:
     stranger = pod("ReplicaSet", "hub-2", container(waiting={"reason": "ImagePullBackOff"}))
     notebook = {"kind": "Pod", "metadata": {"name": "jupyter-ada", "namespace": "jupyterhub"}, "spec": {}, "status": {}}
     hub, pulled = workloads([workload("Deployment", "hub", 1, 0), stranger, notebook])
@@ -118,7 +118,7 @@ def test_a_pod_of_another_workload_or_without_one_is_no_reason() -> None:
 
 @pytest.mark.parametrize("owner", [None, "Job"])
 def test_a_stuck_pod_that_no_workload_answers_for_is_named(owner: str | None) -> None:
-    """A user's server, an execution point, or the pod of a Job: nothing else in status tells of them."""
+    """A user's server, an execution point, or the pod of a Job: nothing else in status shows of them."""
     pulled = container(waiting={"reason": "ImagePullBackOff", "message": "not found"})
     stuck = pod(owner or "Pod", "ada", pulled)
     job = {"kind": "Job", "metadata": {"name": "ada", "namespace": "jupyterhub"}, "spec": {}, "status": {}}
@@ -183,7 +183,9 @@ def event(kind: str, name: str, reason: str, message: str, second: int = 0) -> I
         ),
     ],
 )
-def test_a_workload_says_why_and_what_to_run(items: list[Item], events: list[Item], reason: str, command: str) -> None:
+def test_a_workload_shows_the_reason_and_what_to_run(
+    items: list[Item], events: list[Item], reason: str, command: str
+) -> None:
     assert in_trouble(items)
     (one,) = workloads(items, warnings(events))
     assert one.state == f"0 of 1 ready: {reason}"
@@ -201,7 +203,7 @@ def test_an_event_about_nothing_breaks_no_status() -> None:
     ("restarts", "ran", "age", "named"),
     [(2, 30, 40, True), (1, 30, 40, False), (2, 700, 40, False), (9, 30, 700, False)],
 )
-def test_a_pod_that_restarts_again_and_again_is_named_while_it_is_ready(
+def test_a_pod_that_restarts_repeatedly_is_named_while_it_is_ready(
     restarts: int, ran: int, age: int, named: bool
 ) -> None:
     ended = NOW - timedelta(seconds=age)

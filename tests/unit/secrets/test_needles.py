@@ -1,4 +1,4 @@
-"""The search for secrets finds what it must, or its silence would prove nothing."""
+"""The search for secrets finds what it must, or its silence would show nothing."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def elliptic() -> PrivateKeyTypes:
         (lambda: rsa.generate_private_key(65537, 2048), PrivateFormat.TraditionalOpenSSL),
     ],
 )
-def test_a_key_is_told_from_another_and_from_its_public_half(
+def test_a_key_is_distinguished_from_another_and_from_its_public_half(
     generate: Callable[[], PrivateKeyTypes], layout: PrivateFormat
 ) -> None:
     key, other = generate(), generate()

@@ -48,7 +48,7 @@ def test_a_secret_gets_another_value(context: SiteContext) -> None:
     assert len(after) >= 32
 
 
-def test_a_service_says_what_the_rotation_of_its_secret_means(context: SiteContext) -> None:
+def test_a_service_shows_what_the_rotation_of_its_secret_means(context: SiteContext) -> None:
     secrets = [need for _, need in needed(context.site, Secret) if need.keep_previous]
     made = [secret.name for secret in secrets if secret.make is not None]
     assert made
@@ -56,7 +56,7 @@ def test_a_service_says_what_the_rotation_of_its_secret_means(context: SiteConte
         before = context.secrets.get(secret.name)
         rotation.rotate(context, [secret.name], Silent())
         after = context.secrets.get(secret.name)
-        # made as the service says
+        # made as the service states
         assert ("PRIVATE KEY" in after) == (secret.name in made)
         assert after != before
         assert context.secrets.peek(secret.previous) == before
@@ -87,7 +87,7 @@ def test_no_list_has_a_value(context: SiteContext) -> None:
         assert value not in listed
 
 
-def test_an_unknown_name_is_told_before_anything_is_rotated(context: SiteContext) -> None:
+def test_an_unknown_name_is_reported_before_anything_is_rotated(context: SiteContext) -> None:
     before = dict(context.secrets.known())
     with pytest.raises(UserError, match="has no secret nothing"):
         rotation.rotate(context, ["ml_hub_database_password", "nothing"], Silent())
@@ -161,7 +161,7 @@ def test_a_site_without_hosts_gets_another_ssh_key(context: SiteContext, monkeyp
     assert sorted(file.name for file in context.paths.root.glob("ssh_key*")) == ["ssh_key", "ssh_key.pub"]
 
 
-def test_a_host_that_does_not_answer_keeps_the_old_ssh_key(
+def test_a_host_that_does_not_respond_keeps_the_old_ssh_key(
     context: SiteContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rotation, "all_addresses", lambda _: {"services-1": "127.0.0.1:not-an-address"})

@@ -35,8 +35,7 @@ class Declaration:
 
 
 @pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SecretStore:
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
+def store(state_directory: Path) -> SecretStore:
     return SecretStore.open("unit")
 
 
@@ -112,7 +111,7 @@ def test_readable_by_others_is_refused(store: SecretStore) -> None:
     assert "chmod 600" in (error.value.fix or "")
 
 
-def test_wrong_passphrase_is_told(store: SecretStore) -> None:
+def test_wrong_passphrase_is_reported(store: SecretStore) -> None:
     store.get("one")
     SitePaths("unit").passphrase_file.write_text("another\n")
     with pytest.raises(UserError, match="does not open with the passphrase"):

@@ -81,8 +81,7 @@ def test_a_site_with_local_state_loads_no_s3_client() -> None:
     assert done.stdout == "\n"
 
 
-def test_a_damaged_record_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path))
+def test_a_damaged_record_is_named(state_directory: Path) -> None:
     paths = SitePaths("team").create()
     for text in ("", "[]", "{}", '{"url": "s3://x"'):
         (paths.root / RECORD).write_text(text)

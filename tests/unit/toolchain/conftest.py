@@ -44,7 +44,7 @@ DEFINITION = {
 
 @pytest.fixture
 def definition() -> dict[str, object]:
-    """A fresh copy of what stands in versions.yaml."""
+    """A fresh copy of versions.yaml."""
     copy: dict[str, object] = yaml.safe_load(yaml.safe_dump(DEFINITION))
     return copy
 

@@ -119,7 +119,7 @@ def test_without_a_substitute_the_reason_is_an_error(archive: Path, substitutes:
         ensure_charts(Silent(), ["proxy"], versions=pinned("http://127.0.0.1:1", digest_of(archive)), substitutes=True)
 
 
-def test_a_site_without_substitutes_is_told_where_each_chart_belongs(archive: Path, tmp_path: Path) -> None:
+def test_a_site_without_substitutes_gets_the_place_of_each_chart(archive: Path, tmp_path: Path) -> None:
     """A real site does not get another chart than it asked for; every missing one is named at once."""
     one = pinned("http://127.0.0.1:1", digest_of(archive))
     other = one.charts["proxy"].model_copy(update={"repository": "oci://127.0.0.1:1/charts"})

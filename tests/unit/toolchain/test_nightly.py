@@ -59,6 +59,6 @@ def test_what_has_aged_is_named(light_use: ModuleType) -> None:
     assert light_use.problems(see(1, 1, 2), see(1, 6, 2)) == []
     assert light_use.problems(see(1, 1, 2), see(3, 7, 3)) == [
         "control-1: kine.service: restarted 2 times",
-        "control-1: 1 processes killed for lack of memory",
+        "control-1: 1 processes killed because memory ran out",
         "control-1: kubelet: 1 processes before, 7 now",
     ]

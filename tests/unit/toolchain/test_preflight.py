@@ -1,4 +1,4 @@
-"""What is said of a machine that cannot carry the lab."""
+"""What is reported of a machine that cannot carry the lab."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_disk_of_a_first_run_a_new_lab_and_a_lab_that_is_there(
     assert "3 GiB are needed" in free(2)[0]
 
 
-def test_every_problem_is_told_at_once_as_a_users_error(files: dict[str, str]) -> None:
+def test_every_problem_is_reported_at_once_as_a_users_error(files: dict[str, str]) -> None:
     files["/etc/os-release"] = "ID=ubuntu\n"
     files["/proc/meminfo"] = "MemTotal: 4000000 kB\n"
     with pytest.raises(UserError, match=r"(?s)Debian 12.*GiB of memory") as error:
@@ -134,7 +134,7 @@ def test_the_caches_place_is_the_one_of_strata(monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_it_runs_without_anything_installed() -> None:
-    """Isolated and without site-packages, as scripts/lab runs it; it says something or nothing, and changes nothing."""
+    """Isolated and without site-packages, as scripts/lab runs it; it prints or not, and changes nothing."""
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-B", str(REPOSITORY / "lab/src/strata_lab/preflight.py")],
         capture_output=True,

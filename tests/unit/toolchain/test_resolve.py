@@ -27,7 +27,7 @@ from strata_bench.waiting import eventually
 
 
 class Recorder:
-    """Progress that keeps what it was told."""
+    """Progress that keeps what it was reported."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -139,7 +139,7 @@ def test_a_change_of_the_sources_makes_another_tool(
 def test_sources_edited_during_a_build_make_another_tool(
     pinned: Versions, builds: list[list[str]], repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was built of the old sources is no tool of the new ones."""
+    """What was built of the old sources is not a tool of the new ones."""
     build, main = go.build, repository / "tools/suite/main.go"
 
     def edited(*arguments: Any) -> Any:
@@ -171,9 +171,7 @@ def test_mirror_of_another_version_is_passed_over(pinned: Versions, builds: list
     assert tool.source is Source.BUILD
 
 
-def test_mirror_with_other_bits_than_its_sums_is_refused(
-    pinned: Versions, builds: list[list[str]], tmp_path: Path
-) -> None:
+def test_mirror_with_a_digest_mismatch_is_refused(pinned: Versions, builds: list[list[str]], tmp_path: Path) -> None:
     directory = put(tmp_path / "mirror", "suite", "1.2.3", alpha="good")
     sums(directory)
     (directory / "alpha").write_text("tampered")
@@ -188,13 +186,13 @@ def test_mirror_without_sums_is_refused_with_the_command_that_writes_them(
     pinned: Versions, builds: list[list[str]], tmp_path: Path
 ) -> None:
     put(tmp_path / "mirror", "suite", "1.2.3", alpha="unknown")
-    with pytest.raises(UserError, match="nothing says which digest") as error:
+    with pytest.raises(UserError, match="its digest is not pinned") as error:
         ensure(["alpha"], Silent(), mirror=tmp_path / "mirror")
     assert "sha256sum alpha" in (error.value.fix or "")
 
 
-def test_a_mirror_that_is_not_there_is_a_mistake(pinned: Versions, builds: list[list[str]], tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="is no directory"):
+def test_a_mirror_that_is_not_there_is_an_error(pinned: Versions, builds: list[list[str]], tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="is not a directory"):
         ensure(["alpha"], Silent(), mirror=tmp_path / "nowhere")
 
 
@@ -213,7 +211,7 @@ def test_a_written_mirror_serves_another_machine(
     assert builds == [["alpha", "beta"]]
 
 
-def test_what_cannot_be_had_names_every_source(pinned: Versions, builds: list[list[str]]) -> None:
+def test_what_is_not_available_names_every_source(pinned: Versions, builds: list[list[str]]) -> None:
     with pytest.raises(ToolUnavailable) as error:
         ensure(["plugin"], Silent())
     for source in ("mirror: no mirror is set", "release: versions.yaml pins no digest", "build: its source"):
@@ -254,7 +252,7 @@ def test_an_unreachable_host_is_asked_once_and_not_for_long(monkeypatch: pytest.
     monkeypatch.setattr(urllib.request, "urlopen", urlopen)
     reachability = release.Reachability(seconds=0.05)
     reasons = [reachability.why_not(f"https://releases.invalid/{n}") for n in range(5)]
-    assert reasons == ["releases.invalid did not answer within 0.05 s"] * 5
+    assert reasons == ["releases.invalid did not respond within 0.05 s"] * 5
     assert wait_until(lambda: None if asked else "the question", 60) is None
     assert asked == ["https://releases.invalid/"]
     answer.set()
@@ -273,7 +271,7 @@ def test_the_first_error_ends_the_other_work(pinned: Versions, monkeypatch: pyte
     assert cancelled == [True]
 
 
-def test_what_a_killed_run_left_is_no_tool(pinned: Versions, builds: list[list[str]]) -> None:
+def test_what_a_killed_run_left_is_not_a_tool(pinned: Versions, builds: list[list[str]]) -> None:
     suite = pinned.components["suite"]
     directory = cache.tool_directory("alpha", suite)
     leftover = directory.parent / ".partial-killed"
@@ -286,7 +284,7 @@ def test_what_a_killed_run_left_is_no_tool(pinned: Versions, builds: list[list[s
     assert not leftover.exists()
 
 
-def test_a_truncated_binary_is_no_tool(pinned: Versions, builds: list[list[str]]) -> None:
+def test_a_truncated_binary_is_not_a_tool(pinned: Versions, builds: list[list[str]]) -> None:
     tool = ensure(["alpha"], Silent())["alpha"]
     tool.path.write_text("cut")
     assert ensure(["alpha"], Silent())["alpha"].path.read_text() == "built alpha"
@@ -302,7 +300,7 @@ def _ensure_with(build: Any) -> None:
     ensure(["alpha"], Silent())
 
 
-def test_a_run_killed_half_way_leaves_nothing_half_made(
+def test_an_interrupted_run_leaves_nothing_incomplete(
     pinned: Versions, builds: list[list[str]], tmp_path: Path
 ) -> None:
     process = multiprocessing.get_context("fork").Process(target=_ensure_with, args=(_slow_build,))
@@ -347,7 +345,7 @@ def test_two_runs_do_not_build_the_same_twice(
 
 
 @pytest.mark.parametrize(("digest", "said"), [("built", "same digest"), ("other", "digest mismatch")])
-def test_a_build_says_whether_it_gave_the_pinned_bits(
+def test_a_build_shows_whether_it_gave_the_pinned_bits(
     definition: dict[str, Any], request: pytest.FixtureRequest, digest: str, said: str
 ) -> None:
     text = "built alpha" if digest == "built" else "something"

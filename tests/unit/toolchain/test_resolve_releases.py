@@ -85,7 +85,7 @@ def test_download_goes_on_where_it_stopped(
     assert [header for _, header in asked] == ["bytes=40-"]
 
 
-def test_release_with_other_bits_is_refused_and_built_instead(
+def test_release_with_a_digest_mismatch_is_refused_and_built_instead(
     released: Path, pinned: Versions, builds: list[list[str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(release.Reachability, "_ask", lambda *_: None)

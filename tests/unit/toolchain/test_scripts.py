@@ -65,7 +65,7 @@ def test_a_failed_command_is_explained_with_its_log(tmp_path: Path) -> None:
     assert done.stdout == ""
 
 
-def test_missing_packages_without_root_are_told(tmp_path: Path) -> None:
+def test_missing_packages_without_root_are_reported(tmp_path: Path) -> None:
     done = bootstrap(tmp_path, "id() { echo 1000; }; install_packages bash no-such-package")
     assert done.returncode == 1
     assert "Debian packages are missing: no-such-package" in done.stderr

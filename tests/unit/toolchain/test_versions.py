@@ -1,4 +1,4 @@
-"""versions.yaml: what is refused, and how it is said; and that ours agrees with what else pins versions."""
+"""versions.yaml: what is refused, and how it is reported; and that ours agrees with what else pins versions."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_unknown_name_is_refused_with_the_known_ones(tmp_path: Path, definition:
         (("openstack",), None, "openstack"),
     ],
 )
-def test_each_mistake_is_named(
+def test_each_error_is_named(
     tmp_path: Path, definition: dict[str, Any], path: tuple[str, ...], value: object, said: str
 ) -> None:
     place = definition
@@ -70,7 +70,7 @@ def test_each_mistake_is_named(
     assert error.value.fix
 
 
-def test_all_mistakes_are_named_at_once(tmp_path: Path, definition: dict[str, Any]) -> None:
+def test_all_errors_are_named_at_once(tmp_path: Path, definition: dict[str, Any]) -> None:
     definition["openstack"] = "new"
     definition["components"]["suite"]["version"] = "new"
     with pytest.raises(UserError) as error:
@@ -80,7 +80,7 @@ def test_all_mistakes_are_named_at_once(tmp_path: Path, definition: dict[str, An
 
 
 @pytest.mark.parametrize("text", ["a: [", "\x00", "", "[]"])
-def test_a_file_that_is_no_mapping_is_refused(tmp_path: Path, text: str) -> None:
+def test_a_file_that_is_not_a_mapping_is_refused(tmp_path: Path, text: str) -> None:
     file = tmp_path / "versions.yaml"
     file.write_text(text)
     with pytest.raises(UserError, match=r"versions\.yaml"):

@@ -1,4 +1,4 @@
-"""The real checks on sites that are no lab: campus (an existing cloud), tacc (V100), cnaf (mixed servers), metal."""
+"""The real checks on sites that are not lab: campus (an existing cloud), tacc (V100), cnaf (mixed servers), metal."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_an_instance_whose_devices_cannot_be_read_fails(tmp_path: Path) -> None:
         check(context_of("tacc"), model_of("tacc"), lambda _: LocalHost(tmp_path / "none"))
 
 
-def test_gpus_of_instances_are_told_apart_by_the_driver(tmp_path: Path) -> None:
+def test_gpus_of_instances_are_distinguished_by_the_driver(tmp_path: Path) -> None:
     """Two instances of a hypervisor have their card at the same address: each numbers its own devices."""
     context, model, check = context_of("tacc"), model_of("tacc"), cloud_checks.test_gpu_instances_see_their_cards_only
     one = devices(tmp_path / "one", V100)
@@ -157,7 +157,7 @@ def test_a_hypervisor_of_two_kinds_is_in_both_aggregates() -> None:
 
 
 def test_hypervisors_may_have_more_than_site_yaml_counts_on() -> None:
-    """Real memory is no round number, and dedicated CPUs are of a resource class of their own."""
+    """Real memory is not a round number, and dedicated CPUs are of a resource class of their own."""
     model = model_of("tacc")
 
     def found(memory: int) -> Any:

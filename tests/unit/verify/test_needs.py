@@ -120,5 +120,5 @@ def test_a_check_that_skips_itself_fails_and_the_summary_names_what_was_not_chec
     assert not verification.passed
     printed = capsys.readouterr().out
     assert "skipped 1: site metal has no host with the role gpu_node" in printed
-    assert "not checked, since the site does not have it: above" in printed
+    assert "not checked, because the site does not have it: above" in printed
     assert run.as_json(verification)["unchecked_areas"] == ["above"]

@@ -63,7 +63,7 @@ def test_whatever_asks_for_the_site_runs_on_one_worker(tmp_path: Path) -> None:
         check=False,
         timeout=120,
         cwd=tmp_path,
-        # what this run was told is not for that one, and other plugins take longer to load than the tests
+        # what this run was reported is not for that one, and other plugins take longer to load than the tests
         env={name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
         | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
     )
@@ -74,5 +74,5 @@ def test_whatever_asks_for_the_site_runs_on_one_worker(tmp_path: Path) -> None:
     assert all(words[-1].endswith("@site") for words in of_the_site), of_the_site
     assert len({words[0] for words in of_the_site}) == 1
     assert len([words for words in ran if words[-1].endswith("@site")]) == 8, (
-        "a fixture `context` of its own is no site"
+        "a fixture `context` of its own is not a site"
     )

@@ -177,7 +177,7 @@ def test_registry_serves_nodes_and_takes_from_the_operator(
     assert writes in started.splitlines()[0], started
 
 
-def test_nfs_root_is_nobody_and_folders_are_their_groups(server: Host, client: Host, address: str) -> None:
+def test_nfs_root_is_the_account_nobody_and_folders_are_their_groups(server: Host, client: Host, address: str) -> None:
     client.check_output("sh -c 'echo x >/tmp/x'")
     client.check_output(f"nfs-cp /tmp/x 'nfs://{address}/data/mine?version=4'")
     assert server.file("/srv/nfs/data/mine").uid != 0
@@ -199,7 +199,7 @@ def test_nfs_root_is_the_owner_of_a_volume(server: Host, client: Host, address: 
 
 
 @pytest.mark.parametrize("directory", ["/srv/nfs", "/srv/nfs/volumes"])
-def test_nobody_else_writes_above_the_exports(server: Host, directory: str) -> None:
+def test_no_one_else_writes_above_the_exports(server: Host, directory: str) -> None:
     above = server.file(directory)
     assert (above.user, above.mode) == ("root", 0o755)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 Done = subprocess.CompletedProcess[str]
 NO_REPOSITORY = 10
-"""Exit status of restic 0.17 and later; earlier ones only say so."""
+"""Exit status of restic 0.17 and later; earlier ones only print a message."""
 MISSING = ("specified key does not exist", "repository does not exist")
 NO_RESPONSE = 124
 """Exit status in place of restic's, as of timeout(1)."""
@@ -149,5 +149,5 @@ def checked(done: Done) -> Done:
 def last_message(done: Done) -> str:
     """The message of a program that failed."""
     lines = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
-    # restic ends with the number of errors, the first line says what they are
+    # restic ends with the number of errors, the first line has what they are
     return "; ".join(dict.fromkeys((*lines[:1], *lines[-1:]))) or f"status {done.returncode}"

@@ -218,7 +218,7 @@ class Backup:
         moment = _moment()
         new, former = f"{target}_new_{moment}", f"{target}_before_{moment}"
         if len(former) > LONGEST_NAME:
-            raise BackupError(f"{target} is too long a name, since {former} has more than {LONGEST_NAME} characters")
+            raise BackupError(f"{target} is too long a name: {former} has more than {LONGEST_NAME} characters")
         with self._temporary(f"restore-{target}") as directory:
             self.repository.restic("restore", snapshot, "--target", str(directory), "--verify")
             there = self._sql("SELECT rolname FROM pg_roles").splitlines()
@@ -276,9 +276,9 @@ class Backup:
 def _check_directory(target: str, overwrite: bool) -> None:
     path = Path(target)
     if not path.is_absolute():
-        raise BackupError(f"{target} is no absolute path")
+        raise BackupError(f"{target} is not an absolute path")
     if path.exists() and not path.is_dir():
-        raise BackupError(f"{target} is no directory")
+        raise BackupError(f"{target} is not a directory")
     if not overwrite and path.is_dir() and any(path.iterdir()):
         raise BackupError(f"{target} is not empty; another target, or --overwrite")
 

@@ -109,7 +109,7 @@ class Host:
         return output.strip()
 
     def refused(self, *arguments: str) -> str:
-        """What a command that fails says."""
+        """What a command that fails states."""
         process = self.start(*arguments)
         output, errors = process.communicate()
         assert process.returncode == 1, output
@@ -319,7 +319,7 @@ def test_one_failure_leaves_the_others_and_is_reported(host: Host) -> None:
 
 def test_a_damaged_repository_is_named_and_nothing_is_removed_from_it(host: Host, server: S3Server) -> None:
     packs = [path for path in server.folder.rglob("*") if path.is_file() and "data" in path.parts]
-    # the run after this one has no file of its own that is missing, and restic's index says that it is there
+    # the run after this one has no file of its own that is missing, and restic's index states that it is there
     pack = max(packs, key=lambda path: path.stat().st_size)
     held = host.root / "held"
     pack.rename(held)
@@ -337,7 +337,7 @@ def test_a_damaged_repository_is_named_and_nothing_is_removed_from_it(host: Host
 
 
 def test_an_endpoint_that_does_not_respond_is_named(host: Host, server: S3Server) -> None:
-    """It accepts connections, and says nothing: as a process that hangs."""
+    """It accepts connections, and states nothing: as a process that hangs."""
     right = json.loads((host.root / "configuration.json").read_text())["environment"]
     with socket.create_server(("127.0.0.1", 0)) as silent:
         hung = f"http://127.0.0.1:{silent.getsockname()[1]}"
@@ -353,9 +353,9 @@ def test_what_cannot_be_restored_is_named(host: Host, tmp_path: Path) -> None:
     (known,) = host.snapshots(EXPORT)
     assert known in host.refused(*host.restore(EXPORT, tmp_path / "new", snapshot="01234567"))
     assert "has no snapshot" in host.refused(*host.restore("export/other", tmp_path / "new"))
-    assert "is no absolute path" in host.refused(*host.restore(EXPORT, "new"))
+    assert "is not an absolute path" in host.refused(*host.restore(EXPORT, "new"))
     (tmp_path / "file").touch()
-    assert "is no directory" in host.refused(*host.restore(EXPORT, tmp_path / "file", "--overwrite"))
+    assert "is not a directory" in host.refused(*host.restore(EXPORT, tmp_path / "file", "--overwrite"))
     assert "too long a name" in host.refused(*host.restore(DATABASE, "x" * 50))
 
 

@@ -70,7 +70,7 @@ def set_project(descriptor: int, project: int, *, inherit: bool) -> None:
 
 @contextmanager
 def opened(name: str | Path, directory: int | None = None) -> Iterator[int]:
-    """A descriptor of a directory or file, which is no symbolic link."""
+    """A descriptor of a directory or file, which is not a symbolic link."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
     descriptor = os.open(name, flags, dir_fd=directory)
     try:
@@ -125,7 +125,7 @@ def _assign_file(name: str, directory: int, project: int) -> None:
         with opened(name, directory) as descriptor:
             set_project(descriptor, project, inherit=False)
     except OSError as error:
-        # deleted, or replaced by a link or socket, since the directory was read
+        # deleted, or replaced by a link or socket, because the directory was read
         if error.errno not in (errno.ENOENT, errno.ELOOP, errno.ENXIO):
             raise
 

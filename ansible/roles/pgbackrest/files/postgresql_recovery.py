@@ -56,7 +56,7 @@ def as_postgres(*command: str, text: str = "", check: bool = True) -> subprocess
 
 
 def recover(data: Path, binaries: Path, statements: str) -> None:
-    """Replays WAL as the directory's recovery settings say, promotes the server, removes the settings and stops it.
+    """Replays WAL by the directory's recovery settings, promotes the server, removes the settings and stops it.
 
     Args:
         data: directory that pgBackRest restored.

@@ -174,7 +174,7 @@ class Archive:
         return "joined"
 
     def _due(self) -> str:
-        """Kind of the next backup; half an interval early counts as due, since timers and backups take their time."""
+        """Kind of the next backup; half an interval early counts as due, because timers and backups take their time."""
         found, soon = backups(information()), time.time() + self._seconds["interval_seconds"] / 2
         last = {kinds: max((one.start for one in found if one.kind in kinds), default=0.0) for kinds in KINDS}
         if soon - last[FULL] > self._seconds["full_interval_seconds"]:

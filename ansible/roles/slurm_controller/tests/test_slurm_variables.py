@@ -86,7 +86,7 @@ def test_keys_are_lookups(site: Site, outputs: CloudOutputs) -> None:
     assert isinstance(role_variables("slurm_controller", site, outputs)["slurm_controller_jwt_key"], Template)
 
 
-def test_machines_have_what_the_site_file_says(tmp_path: Path) -> None:
+def test_machines_have_what_the_site_file_lists(tmp_path: Path) -> None:
     found: dict[str, Any] = role_variables("slurm_common", written(tmp_path, MACHINES), None)
     fat, thin = found["slurm_common_nodes"]
     assert (fat["cpus"], fat["memory"]) == (64, 9 * 1024 * 9 // 10)

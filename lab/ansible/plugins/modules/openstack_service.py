@@ -18,7 +18,7 @@ short_description: Files and systemd units of one OpenStack service
 description:
   - Writes the given files where their content, owner or mode differs, reloads systemd where a unit changed,
     enables the units and starts those that do not run, without waiting for them.
-  - One call per service instead of one per file, since each call costs half a second.
+  - One call per service instead of one per file, because each call costs half a second.
   - Units that run already and whose files changed come back as C(restart), for a handler.
 options:
   user:
@@ -92,7 +92,7 @@ def differs(file: Path, content: bytes, group: int, mode: int) -> bool:
 
 
 def write(file: Path, content: bytes, group: int, mode: int) -> None:
-    """Writes atomically; nobody can read the content before owner and mode are right."""
+    """Writes atomically; no one can read the content before owner and mode are right."""
     file.parent.mkdir(parents=True, exist_ok=True)
     descriptor, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
     try:
@@ -117,7 +117,7 @@ def unit_states(module: AnsibleModule, units: list[str]) -> dict[str, dict[str, 
 
 
 def must_start(state: dict[str, str], changed: bool) -> bool:
-    """Whether a unit is to be started: it does not run, and not because its condition said that it need not."""
+    """Whether a unit is to be started: it does not run, and its condition does not exempt it."""
     # a unit with a job waits for others, as all do while the machine boots
     if state["ActiveState"] in ("active", "activating", "reloading") or state.get("Job") not in (None, "", "0"):
         return False

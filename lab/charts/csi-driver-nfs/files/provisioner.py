@@ -2,7 +2,7 @@
 
 Takes the classes of csi-driver-nfs (`provisioner: nfs.csi.k8s.io`) and their parameters `share`, `server`, `subDir` and
 `mountPermissions`, and writes volumes that kubelets mount themselves. Deletes both once the claim is gone, if the class
-says so. Only the standard library; everything is found out again at each pass, so that it may end at any time.
+is set so. Only the standard library; everything is found out again at each pass, so that it may end at any time.
 """
 
 import json
@@ -20,7 +20,7 @@ from pathlib import Path
 DRIVER = "nfs.csi.k8s.io"
 PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
 FOLDER = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
-"""Of a name that is no path: names of namespaces, claims and volumes, joined."""
+"""Of a name that is not a path: names of namespaces, claims and volumes, joined."""
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 WATCH_SECONDS = 10
 """Between two passes, if no claim changes: volumes become Released a moment after their claim is gone."""

@@ -22,7 +22,7 @@ class HypervisorMixin:
         self._devices = {device.address: device for device in devices()}
 
     def init_host(self, host: str) -> None:
-        """Refuses to start where podman does not answer."""
+        """Refuses to start where podman does not respond."""
         self._host = host
         containers(host)
 

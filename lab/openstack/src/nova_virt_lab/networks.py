@@ -60,7 +60,7 @@ def _ensure(network: dict[str, Any], subnet: dict[str, Any]) -> str:
 
 
 def name_servers(network_info: list[dict[str, Any]]) -> list[str]:
-    """Name servers that neutron tells for the ports."""
+    """Name servers that neutron has for the ports."""
     found = [str(server["address"]) for vif in network_info for server in ipv4(vif).get("dns") or []]
     return list(dict.fromkeys(found))
 

@@ -51,7 +51,7 @@ class Device:
         """Reads one value of the option `device`.
 
         Raises:
-            ValueError: it has not six fields, or a node that is no number.
+            ValueError: it does not have six fields, or a node is not a number.
         """
         fields = [field.strip() for field in text.split(",")]
         if len(fields) != 6:

@@ -18,7 +18,7 @@ class PodmanError(Exception):
 
     Args:
         command: its arguments.
-        stderr: what it said.
+        stderr: what it reported.
     """
 
     def __init__(self, command: tuple[str, ...], stderr: str) -> None:
@@ -27,7 +27,7 @@ class PodmanError(Exception):
 
     @property
     def missing(self) -> bool:
-        """Whether the object that the command named is not there, or only by half: its removal was cut off."""
+        """Whether the object that the command named is missing, or partially removed by an interrupted removal."""
         said = self.stderr.lower()
         return any(words in said for words in ("no such ", "not found", "container not known"))
 
@@ -84,7 +84,7 @@ def remove(names: Sequence[str], volumes: Sequence[str]) -> None:
     commands: list[tuple[str, ...]] = []
     if names:
         commands.append(("rm", "--force", "--ignore", "--time", "0", *names))
-    # one call each: where one of several is missing, podman's answer does not say which
+    # one call each: where one of several is missing, podman's answer does not name it
     commands += [("volume", "rm", "--force", volume) for volume in volumes]
     for command in commands:
         try:

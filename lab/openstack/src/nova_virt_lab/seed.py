@@ -15,7 +15,7 @@ from nova.virt.lab.options import Device
 DEVICES = "etc/strata/pci/devices"
 """Link to the directory with one directory per PCI device, its files as in /sys/bus/pci/devices.
 
-A link, since an archive can replace it but cannot empty a directory: a resized instance may have other devices.
+A link, because an archive can replace it but cannot empty a directory: a resized instance may have other devices.
 """
 
 
@@ -42,7 +42,7 @@ class Seed:
 
         Args:
             first: whether the root is the image's; else only what nova may have changed since comes into it, and names
-                that somebody added to /etc/hosts stay.
+                that others added to /etc/hosts stay.
         """
         writer = _Writer()
         addresses = ",".join(device.address for device in self.devices)
@@ -71,7 +71,7 @@ def _attributes(device: Device) -> Iterable[tuple[str, str]]:
 
 
 class _Writer:
-    """A tar archive whose parent directories come by themselves where the image may lack them."""
+    """A tar archive whose parent directories come by themselves where the image may not have them."""
 
     def __init__(self) -> None:
         self._buffer = io.BytesIO()

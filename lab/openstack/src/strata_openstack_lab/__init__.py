@@ -1,1 +1,1 @@
-"""What stands in for hardware in the lab's OpenStack."""
+"""What replaces hardware in the lab's OpenStack."""

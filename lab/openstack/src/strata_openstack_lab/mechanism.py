@@ -43,7 +43,7 @@ def prepare(*_: Any, **__: Any) -> None:
     the relations between tables are not known yet.
     """
     policy.init()
-    # neutron-lib's own policies, too, by asking whether somebody is an administrator
+    # neutron-lib's own policies, too, by asking whether a caller is an administrator
     neutron_context.Context(user_id="nobody", project_id="nothing")
     orm.configure_mappers()
 

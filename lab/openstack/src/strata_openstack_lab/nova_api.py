@@ -1,7 +1,7 @@
 """nova's compute API and its metadata API in one process; each has a port of its own.
 
 Two processes would take another 130 MB and another start of nova's code. The environment variable NOVA_METADATA_PORT
-tells the metadata API's.
+is the metadata API's.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ METADATA_PORT = os.environ["NOVA_METADATA_PORT"]
 
 
 def application(environment: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-    """The WSGI application: gunicorn says on which port a request came in."""
+    """The WSGI application: gunicorn passes the port of a request."""
     asked_for_metadata = environment["SERVER_PORT"] == METADATA_PORT
     found: Iterable[bytes] = (metadata if asked_for_metadata else osapi_compute).application(
         environment, start_response

@@ -108,7 +108,7 @@ def _router(router: dict[str, Any], ports: list[dict[str, Any]]) -> dict[str, An
 
 
 def report() -> None:
-    """Tells neutron that what is in the file is in force, as agents do for their ports and addresses."""
+    """Reports to neutron that what is in the file is in force, as agents do for their ports and addresses."""
     context = neutron_context.get_admin_context()
     plugin = directory.get_plugin()
     l3 = directory.get_plugin(plugin_constants.L3)
@@ -122,7 +122,7 @@ def report() -> None:
 
 
 class ObjectsFile:
-    """Writes the file anew after every change, from a thread of its own.
+    """Rewrites the file after every change, from a thread of its own.
 
     Args:
         path: of the file; its directory must exist and be neutron's.

@@ -2,7 +2,7 @@
 # Runs inside each new root filesystem of a node, after customize.sh: what an instance of a cloud has.
 set -eu
 
-# cloud-init does what nova's config drive says, and nothing that belongs to disks, boot loaders or other clouds.
+# cloud-init applies nova's config drive, and nothing that belongs to disks, boot loaders or other clouds.
 cat >/etc/cloud/cloud.cfg.d/90-strata.cfg <<'CFG'
 datasource_list: [ConfigDrive]
 # neutron's addresses are on the interfaces before systemd starts

@@ -29,7 +29,7 @@ for link in /etc/systemd/system/*.wants/*; do
 done
 systemctl enable --quiet ssh.service strata-ssh-keys.service
 
-# What belongs to a machine with hardware and would fail or disturb the host.
+# What belongs to a machine with hardware and would fail or disrupt the host.
 systemctl mask --quiet \
     systemd-udevd.service systemd-udevd-kernel.socket systemd-udevd-control.socket systemd-udev-trigger.service \
     systemd-modules-load.service systemd-timesyncd.service systemd-logind.service systemd-binfmt.service \

@@ -86,7 +86,7 @@ def failing_pods(cluster: Cluster, namespace: str) -> list[str]:
     for event in reversed(events):
         subject = event["involvedObject"]
         if subject["kind"] == "Pod" and told.get(subject["name"]):
-            continue  # the pod's own state says it better
+            continue  # the pod's own state shows it better
         line = f"{subject['kind'].lower()} {subject['name']}: {event['reason']}: {event['message']}"
         if len(lines) < 8 and line not in lines:
             lines.append(line)

@@ -65,7 +65,7 @@ def check(olds: Properties, news: Properties, name: str) -> Properties:
         ValueError: an option that this provider does not know, or no chart there.
     """
     wanted = plain(news)
-    wanted.pop("compat", None)  # told by the SDK to the official plugin
+    wanted.pop("compat", None)  # which the SDK passes to the official plugin
     wanted.pop("resourceNames", None)
     if unknown := {k for k, v in wanted.items() if v} - _UNDERSTOOD:
         raise ValueError(f"the substitute provider does not know {', '.join(sorted(unknown))} of a Release")
@@ -178,7 +178,7 @@ def _put(cluster: Cluster, id: str, news: Properties, say: Say, *, installed_bef
     try:
         cluster.helm(*arguments, text=json.dumps(inputs["values"]))
     except CommandFailed as error:
-        # helm's own --atomic takes the pods away before anybody could ask them
+        # helm's own --atomic takes the pods away before anyone could query them
         reasons = [str(error), *failing_pods(cluster, inputs["namespace"])]
         if _info(cluster, inputs["name"], inputs["namespace"]) is None:
             raise CommandFailed("\n  ".join(reasons)) from error

@@ -44,7 +44,7 @@ class Places:
 
 @dataclass
 class Agent:
-    """Keeps the kernel at what neutron says.
+    """Keeps the kernel in line with neutron.
 
     Args:
         site: names the tables.
@@ -139,7 +139,7 @@ def _stamp(path: Path) -> tuple[int, int] | None:
 
 
 def _stamps(directory: Path) -> tuple[object, ...]:
-    """Of every file: one that is only half written changes once more, and its directory does not."""
+    """Of every file: one that is partially written changes once more, and its directory does not."""
     try:
         return tuple(sorted((entry.name, _stamp(Path(entry.path))) for entry in os.scandir(directory)))
     except FileNotFoundError:
@@ -147,7 +147,7 @@ def _stamps(directory: Path) -> tuple[object, ...]:
 
 
 def surroundings(controller: str, control_network: IPv4Network) -> Surroundings:
-    """What the host's routing table and name servers say."""
+    """The host's routing table and name servers."""
     control_bridge, outside = None, set()
     for line in Path("/proc/net/route").read_text().splitlines()[1:]:
         interface, destination, _, _, _, _, _, mask = line.split()[:8]
@@ -165,5 +165,5 @@ def surroundings(controller: str, control_network: IPv4Network) -> Surroundings:
 
 
 def _dotted(hexadecimal: str) -> str:
-    """An address of /proc/net/route, whose bytes stand in the machine's order."""
+    """An address of /proc/net/route, whose bytes are in the machine's order."""
     return ".".join(str(octet) for octet in int(hexadecimal, 16).to_bytes(4, "little"))

@@ -43,7 +43,7 @@ def attachments(directory: Path, site: str) -> list[Attachment]:
         try:
             attachment = _read(json.loads(file.read_text()), site)
         except (OSError, ValueError, LookupError):
-            # half written or gone: the directory changes again when it is complete
+            # partially written or gone: the directory changes again when it is complete
             continue
         if attachment is not None:
             found.append(attachment)

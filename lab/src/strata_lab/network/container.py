@@ -39,7 +39,7 @@ def up(site: Site, metadata_secret: str, progress: Progress) -> bool:
     Args:
         site: with a lab cloud.
         metadata_secret: shared with nova; kept in a file that only root sees, gone with `down`.
-        progress: told what is being waited for.
+        progress: receives status messages.
 
     Returns:
         Whether anything had to be done.

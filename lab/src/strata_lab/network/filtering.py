@@ -1,7 +1,7 @@
 """Security groups and port security as an nftables table of the bridge family.
 
 A chain per port and direction, a chain per group and direction, a set per remote group: as neutron's own firewall
-drivers have it. What answers a connection carries REPLY, set by the table in `routing`, since the bridge family knows
+drivers have it. What answers a connection carries REPLY, set by the table in `routing`, because the bridge family knows
 no connections. Only answers are taken from the connection; the rest is held against the rules packet by packet, so a
 removed rule also ends what it had let in.
 """
@@ -86,7 +86,7 @@ def rule_expression(rule: Rule) -> str:
     parts = [f"ether type {field}"]
     if rule.remote_ip_prefix is not None:
         prefix = str(ip_network(rule.remote_ip_prefix, strict=False))
-        # the prefix of length 0 is no match for nft
+        # nft does not match a prefix of length 0
         if not prefix.endswith("/0"):
             parts.append(f"{field} {side} {prefix}")
     for group in (rule.remote_group_id, rule.remote_address_group_id):
@@ -139,7 +139,7 @@ def _port_chain(port: Port | None, direction: str) -> list[str]:
         return ["accept"]
     lines = ["ether type arp accept", f"{IS_REPLY} accept"]
     if direction == "egress":
-        # instances are no DHCP servers and no IPv6 routers
+        # instances are neither DHCP servers nor IPv6 routers
         lines += ["udp sport 67 udp dport 68 drop", f"{NEIGHBOUR_DISCOVERY} accept", "icmpv6 type 134 drop"]
     else:
         lines += [f"{NEIGHBOUR_DISCOVERY} accept", "icmpv6 type 134 accept"]

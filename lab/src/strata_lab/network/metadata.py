@@ -1,4 +1,4 @@
-"""169.254.169.254: tells nova's metadata API which instance asks, as neutron's metadata agent does.
+"""169.254.169.254: passes the asking instance to nova's metadata API, as neutron's metadata agent does.
 
 One server per network, on the network's gateway and reachable over its bridge only. Who asks follows from network and
 source address, which port security vouches for; what the asker claims in headers is not passed on.
@@ -67,7 +67,7 @@ class Upstream:
         """Status, content type and body of nova's answer.
 
         Raises:
-            OSError, http.client.HTTPException: it did not answer.
+            OSError, http.client.HTTPException: it did not respond.
         """
         connection = http.client.HTTPConnection(self.address, self.port, timeout=TIMEOUT)
         try:

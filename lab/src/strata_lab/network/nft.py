@@ -12,7 +12,7 @@ class NftError(Exception):
     """nft refused a ruleset.
 
     Args:
-        stderr: what it said.
+        stderr: what it reported.
     """
 
     def __init__(self, stderr: str) -> None:

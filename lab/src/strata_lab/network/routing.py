@@ -44,7 +44,7 @@ def routing_table(site: str, state: State, attached: Sequence[Attachment], aroun
     Args:
         site: named in the table.
         state: neutron's objects.
-        attached: tells the networks' bridges.
+        attached: has the networks' bridges.
         around: the host.
     """
     bridges = {link.network_id: link.bridge for link in attached}
@@ -98,7 +98,7 @@ def _forward(inside: str, pairs: set[tuple[str, str]], outward: set[str], around
 
 
 def _input(inside: str, around: Surroundings) -> list[str]:
-    """What instances may say to the host itself, which is their router."""
+    """What instances may send to the host itself, which is their router."""
     allowed = [*ANSWERS, "icmp type echo-request", "meta l4proto ipv6-icmp"]
     for server in around.name_servers:
         field = "ip6" if ":" in server else "ip"

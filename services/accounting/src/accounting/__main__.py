@@ -94,7 +94,7 @@ def _jobs(settings: JobSettings) -> None:
             log("info", "read the history", new=new)
         except (jobs.NoPool, psycopg.OperationalError, OSError) as error:
             log("error", str(error).strip())
-        settings.jobs_alive_file.touch()  # a pool or database that is down is no reason to start again
+        settings.jobs_alive_file.touch()  # a pool or database that is down is not a reason to start again
         time.sleep(settings.jobs_seconds)
 
 

@@ -21,7 +21,7 @@ from strata_http.prometheus import NoAnswer
 
 PODS, NODES = "/api/v1/pods", "/api/v1/nodes"
 RETRY_SECONDS = 5.0
-"""Pause after the API server or the database did not answer."""
+"""Pause after the API server or the database did not respond."""
 
 
 class Collector:
@@ -76,7 +76,7 @@ class Collector:
             while time.monotonic() < end:
                 version = self.watch(connection, version)
         except Expired:
-            log("info", "the API server no longer has the version to go on from; listing again")
+            log("info", "the API server no longer has the version to resume from; listing again")
 
     def list(self, connection: Connection) -> str:
         """Records all pods and nodes.
@@ -106,7 +106,7 @@ class Collector:
         """Records what happens to pods for a while.
 
         Returns:
-            The version to go on from.
+            The version to resume from.
         """
         for kind, pod in self.api.watch(PODS, version, self.watch_seconds):
             version = pod["metadata"]["resourceVersion"]

@@ -52,7 +52,7 @@ class Client:
         """What the schedd with this name answers.
 
         Raises:
-            NoPool: it does not answer.
+            NoPool: it does not respond.
         """
         self._copy_token()
         try:
@@ -78,7 +78,7 @@ class Schedd:
         """Jobs that left the queue, the last one first, until the one with this global job id.
 
         Raises:
-            NoPool: the pool does not answer.
+            NoPool: the pool does not respond.
         """
         since = None if newest is None else f'GlobalJobId == "{newest}"'
         return self.client.ask(self.name, lambda schedd: schedd.history("true", list(ATTRIBUTES), since=since))
@@ -87,6 +87,6 @@ class Schedd:
         """Jobs that finished and are still in the queue.
 
         Raises:
-            NoPool: the pool does not answer.
+            NoPool: the pool does not respond.
         """
         return self.client.ask(self.name, lambda schedd: schedd.query(COMPLETED, list(ATTRIBUTES)))

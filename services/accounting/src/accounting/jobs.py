@@ -56,7 +56,7 @@ ON CONFLICT (source) DO UPDATE SET newest = EXCLUDED.newest, at = CASE WHEN %s T
 
 
 class NoPool(Exception):
-    """A schedd does not answer, or refuses; the text says why."""
+    """A schedd does not respond, or refuses; the message gives the reason."""
 
 
 class Queue(Protocol):
@@ -73,7 +73,7 @@ def record(connection: Connection, queues: Mapping[str, Queue], at: datetime) ->
     """Records what finished since the last time, in one transaction.
 
     The history is in the order in which jobs left the queue: one that waited to be fetched comes days after its
-    end, so that no time of a job tells how far back to read. The last job that was read does; where the schedd
+    end, so that no time of a job shows how far back to read. The last job that was read does; where the schedd
     no longer has it, the whole history is read.
 
     Args:
@@ -85,7 +85,7 @@ def record(connection: Connection, queues: Mapping[str, Queue], at: datetime) ->
         How many jobs are new.
 
     Raises:
-        NoPool: a schedd does not answer; what finished in the other queues is recorded.
+        NoPool: a schedd does not respond; what finished in the other queues is recorded.
     """
     newest = _newest(connection)
     found: list[tuple[object, ...]] = []

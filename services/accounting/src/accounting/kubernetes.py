@@ -17,11 +17,11 @@ CONNECT_SECONDS, READ_SECONDS = 5.0, 30.0
 
 
 class Expired(Exception):
-    """The API server no longer has the version to go on from: list again."""
+    """The API server no longer has the version to resume from: list again."""
 
 
 class Unavailable(Exception):
-    """The API server does not answer, or refuses; the text says why."""
+    """The API server does not respond, or refuses; the message gives the reason."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Api:
 
     Args:
         url: of it.
-        token_file: read at each request, since the kubelet replaces the token; None sends none.
+        token_file: read at each request, because the kubelet replaces the token; None sends none.
         ca_file: PEM file of its CA.
     """
 

@@ -29,7 +29,7 @@ def quantity(text: str) -> Decimal:
     try:
         return Decimal(number) * _FACTORS[suffix]
     except (ArithmeticError, KeyError):
-        raise ValueError(f"{text!r} is no quantity") from None
+        raise ValueError(f"{text!r} is not a quantity") from None
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class Reader:
 
 
 def _user(metadata: Object) -> str | None:
-    """As JupyterHub's spawner writes it, else the platform; an annotation, since names may be no values of labels."""
+    """As JupyterHub's spawner writes it, else the platform; an annotation, because names may be no values of labels."""
     annotations = metadata.get("annotations", {})
     found = annotations.get("hub.jupyter.org/username") or annotations.get("strata.dev/user")
     return str(found) if found else None
@@ -193,7 +193,7 @@ def _last_container_end(status: Object) -> datetime | None:
 
 
 def _last_transition(status: Object) -> datetime | None:
-    """The latest change of an ended pod's conditions: of an evicted one, say, which has no containers."""
+    """The latest change of an ended pod's conditions: of an evicted one, for instance, which has no containers."""
     return max(_times(status), default=None)
 
 

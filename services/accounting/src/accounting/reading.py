@@ -151,7 +151,7 @@ def _condition(table: Table, key: str, value: str) -> tuple[sql.Composable, obje
     if adapter is None:
         known = [column for column, found in table.columns.items() if found is not None]
         hint = f"order, limit, or one of the columns {', '.join(known)}"
-        raise Problem(400, "42703", f"{key[:80]}: is no parameter", hint)
+        raise Problem(400, "42703", f"{key[:80]}: is not a parameter", hint)
     operator, dot, operand = value.partition(".")
     if operator not in OPERATORS or not dot:
         raise Problem(400, "PGRST100", f"{key}: {value[:80]!r} has no operator", f"for instance {key}=eq.{value[:80]}")

@@ -96,7 +96,7 @@ async def _answer(handle: Callable[[Request], Awaitable[Response]], request: Req
         return _problem(Problem(403, "42501", "tenant: is not one of yours", hint))
     except psycopg.OperationalError as error:
         log("error", str(error).strip())
-        return _problem(Problem(503, error.sqlstate or "PGRST000", "the database does not answer", "try again"))
+        return _problem(Problem(503, error.sqlstate or "PGRST000", "the database does not respond", "try again"))
     except (psycopg.DataError, psycopg.IntegrityError) as error:
         message = error.diag.message_primary or str(error)
         return _problem(Problem(400, error.sqlstate or "22000", message))

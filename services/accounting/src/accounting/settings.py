@@ -27,7 +27,7 @@ class DatabaseSettings(settings.DatabaseSettings):
         """A connection in autocommit mode.
 
         Raises:
-            psycopg.OperationalError: the server refuses or does not answer within 5 s.
+            psycopg.OperationalError: the server refuses or does not respond within 5 s.
         """
         return psycopg.connect(
             host=self.database_host,

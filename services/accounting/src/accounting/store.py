@@ -14,7 +14,7 @@ Connection = psycopg.Connection[tuple[object, ...]]
 KUBERNETES = "kubernetes"
 """The source in the table collection."""
 
-# an end that was only estimated gives way to what Kubernetes says; a known one stays
+# an end that was only estimated gives way to what Kubernetes reports; a known one stays
 _UPSERT_POD = """
 INSERT INTO pod (uid, tenant, username, kind, namespace, name, node, cpus, memory_bytes, cards, card, starts, ends)
 VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)

@@ -45,7 +45,7 @@ class Exchange:
 
         Raises:
             HTTPException: 401 where the token does not hold or the issuer no longer accepts it, 429 beyond PER_TOKEN,
-                503 where the issuer does not answer.
+                503 where the issuer does not respond.
         """
         token = personal_tokens.parse(text)
         if token is None:

@@ -96,7 +96,7 @@ async def read(request: Request, kind: type[BodyT]) -> BodyT:
 
     Raises:
         HTTPException: 413 for a body of more than MAXIMUM_BYTES, 415 for another media type.
-        RequestValidationError: it is not what `kind` says; without its values.
+        RequestValidationError: it does not match `kind`; without its values.
     """
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media not in ("application/json", FORM):
@@ -109,7 +109,7 @@ async def read(request: Request, kind: type[BodyT]) -> BodyT:
     try:
         values = json.loads(body) if media == "application/json" else _form(body.decode())
     except (ValueError, RecursionError):  # not UTF-8 included
-        raise _invalid("body", "is no JSON" if media == "application/json" else "is no form") from None
+        raise _invalid("body", "is not JSON" if media == "application/json" else "is not a form") from None
     try:
         return kind.model_validate(values)
     except ValidationError as error:
@@ -121,7 +121,7 @@ def client_credentials(request: Request, given: TokenRequest) -> ClientCredentia
     """The client that the caller names, by HTTP Basic or in the body; None: the service's own is to be used.
 
     Raises:
-        RequestValidationError: the header is no Basic authentication.
+        RequestValidationError: the header is not Basic authentication.
     """
     scheme, _, encoded = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() == "basic":
@@ -130,7 +130,7 @@ def client_credentials(request: Request, given: TokenRequest) -> ClientCredentia
         except (binascii.Error, UnicodeDecodeError):
             name = colon = secret = ""
         if not name or not colon:
-            raise _invalid("header.authorization", "is no Basic authentication with a client's id and key")
+            raise _invalid("header.authorization", "is not Basic authentication with a client's id and key")
         return ClientCredentials(name, secret)
     if given.client_id is None:
         return None
@@ -140,7 +140,7 @@ def client_credentials(request: Request, given: TokenRequest) -> ClientCredentia
 def _form(text: str) -> dict[str, str]:
     pairs = parse_qsl(text, keep_blank_values=True, strict_parsing=bool(text), max_num_fields=32)
     if len(dict(pairs)) != len(pairs):
-        raise ValueError("a field is there twice")
+        raise ValueError("duplicate field")
     return dict(pairs)
 
 

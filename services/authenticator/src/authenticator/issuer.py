@@ -35,7 +35,7 @@ class TokenEndpoint:
             client: that the caller named; None: the service's own.
 
         Raises:
-            HTTPException: 400 or 401 where the issuer refuses, 503 where it does not answer.
+            HTTPException: 400 or 401 where the issuer refuses, 503 where it does not respond.
         """
         scope = {"scope": "openid"} if form["grant_type"] == "password" else {}
         status, found = await self._post(self._settings.token_url, {**form, **scope}, client or self._password_client)
@@ -47,7 +47,7 @@ class TokenEndpoint:
         """The issuer's answer to the refresh token of a personal access token.
 
         Raises:
-            HTTPException: 401 where the issuer no longer accepts it, 503 where the issuer does not answer or refuses
+            HTTPException: 401 where the issuer no longer accepts it, 503 where the issuer does not respond or refuses
                 the client that logs browsers in.
         """
         settings = self._settings
@@ -65,10 +65,10 @@ class TokenEndpoint:
         raise HTTPException(503, detail, headers={"Retry-After": "60"})
 
     async def revoke(self, token: str) -> None:
-        """Ends a refresh token of the service's client; the issuer says nothing of tokens that it does not know.
+        """Ends a refresh token of the service's client; the issuer reports nothing about tokens that it does not know.
 
         Raises:
-            HTTPException: 400 where the issuer revokes no such token, or none at all; 503 where it does not answer.
+            HTTPException: 400 where the issuer revokes no such token, or none at all; 503 where it does not respond.
         """
         settings = self._settings
         if settings.revoke_url is None:
@@ -97,7 +97,7 @@ class TokenEndpoint:
         """Status and JSON of an endpoint; a body may be missing.
 
         Raises:
-            HTTPException: 503 where the endpoint does not answer, or with no JSON object.
+            HTTPException: 503 where the endpoint does not respond, or with no JSON object.
         """
         # in the form: ids and secrets with special characters are encoded in one way only
         fields = {**form, "client_id": client.id} | ({"client_secret": client.secret} if client.secret else {})
@@ -122,8 +122,8 @@ class TokenEndpoint:
         return error == "invalid_client" or (error == "unauthorized_client" and status == UNAUTHORIZED)
 
     def _unavailable(self, reason: str) -> HTTPException:
-        log.warning("issuer does not answer a request for tokens", reason=reason)
-        return HTTPException(503, "the login service does not answer; try again", headers={"Retry-After": "10"})
+        log.warning("issuer does not respond to a request for tokens", reason=reason)
+        return HTTPException(503, "the login service does not respond; try again", headers={"Retry-After": "10"})
 
     def _refused(self, grant: str, status: int, answer: dict[str, Any], *, own: bool) -> HTTPException:
         error, description = str(answer.get("error", "")), str(answer.get("error_description", ""))

@@ -19,7 +19,7 @@ MAXIMUM = 20
 
 
 class CannotCreate(Exception):
-    """A token cannot be created; the text says why and goes to the user."""
+    """A token cannot be created; the message gives the reason and goes to the user."""
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ class Explanations:
         """For {"tenant": …, "jobs": ["1.0", …], "text": …}.
 
         Raises:
-            Refused: another secret, another body, or a schedd that does not answer.
+            Refused: another secret, another body, or a schedd that does not respond.
         """
         if not hmac.compare_digest(authorization.encode(), f"Bearer {self.secret}".encode()):
             raise Refused(401, "the header Authorization must be `Bearer` and the entry provisioner-secret")
@@ -71,7 +71,7 @@ def editor(domain: str) -> Callable[[str, Sequence[str], str], None]:
         import htcondor2  # type: ignore[import-not-found]  # in the image only
 
         found = htcondor2.Collector().locate(htcondor2.DaemonType.Schedd, f"{tenant}@{domain}")
-        # a job that has ended meanwhile is no error for the others
+        # a job that has ended meanwhile is not an error for the others
         constraint = " || ".join(f"(ClusterId == {c} && ProcId == {p})" for c, _, p in (j.partition(".") for j in jobs))
         htcondor2.Schedd(found).edit(constraint, WAITS_FOR, json.dumps(text))
 

@@ -27,7 +27,7 @@ LONGEST_TENANT = 40
 
 
 class Unavailable(Exception):
-    """The API server does not answer, or refuses; the text says why."""
+    """The API server does not respond, or refuses; the message gives the reason."""
 
 
 @dataclass
@@ -67,7 +67,7 @@ class Kubernetes:
         """Execution points that have not ended; `busy` is not known here.
 
         Raises:
-            Unavailable: the API server does not answer.
+            Unavailable: the API server does not respond.
         """
         for job in self.request("GET", f"{self._path}?labelSelector={SHAPE}")["items"]:
             status, labels = job.get("status", {}), job["metadata"]["labels"]
@@ -146,11 +146,11 @@ class Kubernetes:
             absent: whether an object that is not there is no error.
 
         Raises:
-            Unavailable: the API server does not answer, or refuses; the text says why.
+            Unavailable: the API server does not respond, or refuses; the message gives the reason.
         """
         headers = {"Accept": "application/json", "Content-Type": "application/json"}
         if self.account is not None:
-            # read at each request, since the kubelet replaces it
+            # read at each request, because the kubelet replaces it
             headers["Authorization"] = f"Bearer {(self.account / 'token').read_text().strip()}"
         data = None if body is None else json.dumps(body).encode()
         try:

@@ -45,7 +45,7 @@ def _output(*command: str) -> str:
 
 def _revoke(request: dict[str, Any]) -> list[str]:
     if not USER.fullmatch(request["name"]):
-        raise OSError(f"{request['name']!r} is no user's name")
+        raise OSError(f"{request['name']!r} is not a user's name")
     domain = _output("condor_config_val", "UID_DOMAIN").strip()
     subjects = [f"{tenant}.{request['name']}@{domain}" for tenant in request["tenants"]]
     if not request["dry_run"]:
@@ -62,7 +62,7 @@ def submitters() -> set[str]:
     """Everyone with jobs in the pool, as in AccountingGroup; the collector learns of it within `SCHEDD_INTERVAL`.
 
     Raises:
-        OSError: the pool does not answer.
+        OSError: the pool does not respond.
     """
     names = _output("condor_status", "-submitters", "-af", "Name").split()
     return {name.rpartition("@")[0] for name in names}
@@ -75,7 +75,7 @@ def remove_jobs(*owners: str, dry_run: bool = False) -> int:
         how many there were.
 
     Raises:
-        OSError: the pool does not answer.
+        OSError: the pool does not respond.
     """
     constraint, number = f'stringListMember(Owner, "{",".join(owners)}")', 0
     for schedd in _output("condor_status", "-schedd", "-af", "Name").split():

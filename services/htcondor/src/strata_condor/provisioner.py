@@ -73,7 +73,7 @@ class Condor:
         self._last: dict[str, Snapshot] = {}
 
     def queue(self) -> Snapshot:
-        """The jobs of all schedds; of one that does not answer, those of its last answer."""
+        """The jobs of all schedds; of one that does not respond, those of its last answer."""
         for name in self._schedds:
             try:
                 schedd = self._client.Schedd(self._locate(self._client.DaemonType.Schedd, name))
@@ -114,7 +114,7 @@ class Provisioner:
         """Compares the queue with the execution points, and acts.
 
         Raises:
-            Unavailable: Kubernetes' API does not answer, or refuses.
+            Unavailable: Kubernetes' API does not respond, or refuses.
         """
         cluster = self.settings.kubernetes
         # the points first: a job that starts in between makes one of them busy, not spare
@@ -160,7 +160,7 @@ class Provisioner:
         return [point for point in points if point not in lost]
 
     def _explain(self, queue: Snapshot, waiting: Collection[Shape], rooms: Mapping[str, Room]) -> None:
-        """Jobs that wait for the quota say who uses it, and others that did so no more."""
+        """Jobs that wait for the quota name its users, and others no longer do."""
         texts: dict[Shape, str] = {}
         if reservations := self.settings.reservations:
             pods = {tenant: reservations.pods(tenant) for tenant in {shape.tenant for shape in waiting}}
@@ -175,7 +175,7 @@ class Provisioner:
                 self.explain(tenant, jobs[:MOST_EXPLAINED], text)
             except Exception as error:
                 # execution points matter more
-                log(f"jobs of {tenant} do not say what they wait for: {error}")
+                log(f"jobs of {tenant} do not show what they wait for: {error}")
 
     def _create(self, shape: Shape) -> None:
         cluster, reservations = self.settings.kubernetes, self.settings.reservations
@@ -192,7 +192,7 @@ class Provisioner:
         log(f"deleted {name}: {why}")
 
     def run(self) -> None:
-        """For ever; a daemon that does not answer is asked again in the next pass."""
+        """For ever; a daemon that does not respond is asked again in the next pass."""
         while True:
             try:
                 self.run_once()

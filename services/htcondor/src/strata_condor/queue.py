@@ -15,7 +15,7 @@ MEMORY_STEP = 128
 """MiB; requests are rounded up, so that jobs share execution points."""
 DEFAULT_MEMORY = 128
 WAITS_FOR = "StrataWaitsFor"
-"""Attribute of a job that says why it has no execution point."""
+"""Attribute of a job: why it has no execution point."""
 ATTRIBUTES = [
     "AcctGroup", "EnteredCurrentStatus", "HoldReasonCode", "JobStatus", "MemoryUsage", "RemoteHost", "RequestCpus",
     "RequestGPUs", "RequestMemory", "StrataImage", "ClusterId", "ProcId", WAITS_FOR,
@@ -44,7 +44,7 @@ class Snapshot:
         busy: names of the execution points that run a job.
         jobs: number of jobs by tenant and state (idle, running, held).
         idle_since: of each tenant's job that has been idle for the longest, in seconds since 1970.
-        said: what each job says that it waits for, by tenant and id: its shape, None if it does not wait, and the text.
+        said: what each job waits for, by tenant and id: its shape, None if it does not wait, and the text.
     """
 
     idle: Counter[Shape] = field(default_factory=Counter)

@@ -91,7 +91,7 @@ class Reservations:
         """Names of the tenant's execution points that have a reservation.
 
         Raises:
-            Unavailable: the API server does not answer.
+            Unavailable: the API server does not respond.
         """
         label = f"{RESERVATION}={self.template['metadata']['labels'][RESERVATION]}"
         pods = self.kubernetes.request("GET", f"{_pods(tenant)}?labelSelector={quote(label)}")["items"]
@@ -101,7 +101,7 @@ class Reservations:
         """What the tenant's quotas leave.
 
         Raises:
-            Unavailable: the API server does not answer.
+            Unavailable: the API server does not respond.
         """
         return Room.of(self.kubernetes.request("GET", f"/api/v1/namespaces/{tenant}/resourcequotas")["items"])
 
@@ -135,7 +135,7 @@ class Reservations:
         """What uses the tenant's quota: pods of its namespace that have not ended.
 
         Raises:
-            Unavailable: the API server does not answer.
+            Unavailable: the API server does not respond.
         """
         return [pod for pod in self.kubernetes.request("GET", _pods(tenant))["items"] if _counts(pod)]
 

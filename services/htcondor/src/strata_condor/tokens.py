@@ -77,7 +77,7 @@ class Issuer:
         """`owners`: everyone with jobs, idle, running or held, each as `TENANT.USER`.
 
         Raises:
-            Refused: another secret, or the pool does not answer.
+            Refused: another secret, or the pool does not respond.
         """
         self._authorize(authorization)
         names = {tenant.replace("-", "_"): tenant for tenant in self.tenants}
@@ -91,7 +91,7 @@ class Issuer:
         """Removes the jobs of `TENANT.USER`, who has left the tenant; `removed` is their number.
 
         Raises:
-            Refused: as of `issue`, or the pool does not answer.
+            Refused: as of `issue`, or the pool does not respond.
         """
         self._authorize(authorization)
         tenant, _, user = owner.partition(".")
@@ -109,7 +109,7 @@ class Issuer:
         if tenant not in self.tenants:
             raise Refused(400, f"the site has no tenant {tenant}")
         if not USER.fullmatch(user):
-            raise Refused(400, f"{user!r} is no user's name: lower-case letters, digits, dots, dashes, underscores")
+            raise Refused(400, f"{user!r} is not a user's name: lower-case letters, digits, dots, dashes, underscores")
 
 
 Endpoint = Callable[[str, bytes], dict[str, Any]]

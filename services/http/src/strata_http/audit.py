@@ -27,10 +27,10 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class Change:
-    """What a route says of the change that it makes; None: what the request has.
+    """What a route records of the change that it makes; None: what the request has.
 
     Args:
-        action: what is done, "notes.delete"; one of few constants, since it is a label of the metric.
+        action: what is done, "notes.delete"; one of few constants, because it is a label of the metric.
         target: the object, "notes/7".
         tenant: whose object it is.
         username: who does it, at a route without a token.
@@ -43,7 +43,7 @@ class Change:
 
 
 def describe(request: Request, change: Change) -> None:
-    """Says more of the change than method and path do; a GET is recorded only if it is described.
+    """Records more of the change than method and path do; a GET is recorded only if it is described.
 
     Call it before the change is made, so that the record of a failure has it too.
     """
@@ -51,7 +51,7 @@ def describe(request: Request, change: Change) -> None:
 
 
 def skip(request: Request) -> None:
-    """Says that a request changes nothing, whatever its method: it is not recorded."""
+    """Records that a request changes nothing, whatever its method: it is not recorded."""
     request.state.change = UNCHANGED
 
 

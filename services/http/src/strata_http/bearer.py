@@ -23,7 +23,7 @@ def accept_token(
 
     Raises:
         HTTPException: 400 for two tokens that differ, 401 with a challenge as in RFC 6750 for one that does not hold,
-            or 503 when the issuer does not answer.
+            or 503 when the issuer does not respond.
     """
     # all of them: the framework reads the first of several headers, a proxy may read another
     tokens = {*request.headers.getlist(TAPIS_HEADER), credentials.credentials if credentials else ""} - {""}

@@ -32,7 +32,7 @@ def fail(message: str) -> typer.Exit:
 
 
 def read_settings(kind: type[AnySettings]) -> AnySettings:
-    """The settings of the environment; logs are written as they say from now on.
+    """The settings of the environment; logs follow them from now on.
 
     Raises:
         typer.Exit: values are missing or wrong; all of them are printed.
@@ -63,7 +63,7 @@ def migrate(settings: DatabaseSettings, migrations: Migrations) -> None:
     """Brings the schema to this release's version; prints it as JSON.
 
     Raises:
-        typer.Exit: the database refused or does not answer.
+        typer.Exit: the database refused or does not respond.
     """
     with database_errors(settings):
         before, after = migrations.upgrade(create_command_engine(settings))

@@ -103,7 +103,7 @@ Transaction = Annotated[AsyncConnection, Depends(_transaction, scope="function")
 
 async def _database_down(request: Request, error: Exception) -> Response:
     log.error("database unavailable", error=type(error).__name__, reason=str(getattr(error, "orig", error)))
-    detail = "the database does not answer; try again"
+    detail = "the database does not respond; try again"
     return error_response(request, 503, detail, headers={"Retry-After": "5"})
 
 

@@ -54,8 +54,8 @@ class ErrorFormat:
         """What every route may answer."""
         common = {
             401: "No token, or one that does not hold.",
-            429: "More requests than the limit; Retry-After says when to go on.",
-            503: "The database or the token issuer does not answer.",
+            429: "More requests than the limit; Retry-After has when to retry.",
+            503: "The database or the token issuer does not respond.",
         }
         # the same status where invalid values have 400
         refused = {400: "Two tokens that differ."} | {self.invalid_status: "A value that cannot be."}

@@ -38,7 +38,7 @@ log = structlog.get_logger(__name__)
 
 
 class LoginFailed(Exception):
-    """The browser comes back without a login; the text says why and goes to the user."""
+    """The browser comes back without a login; the message gives the reason and goes to the user."""
 
 
 @dataclass(frozen=True)
@@ -147,12 +147,12 @@ class Login:
                 found = json.load(response)
         except urllib.error.HTTPError as error:
             if error.code >= 500:
-                raise IssuerUnavailable("the login service does not answer") from error
+                raise IssuerUnavailable("the login service does not respond") from error
             log.warning("issuer refused a code", status=error.code)
             raise LoginFailed("the issuer refused the login") from error
         except (OSError, ValueError) as error:
-            log.warning("issuer's token endpoint does not answer", reason=type(error).__name__)
-            raise IssuerUnavailable("the login service does not answer") from error
+            log.warning("issuer's token endpoint does not respond", reason=type(error).__name__)
+            raise IssuerUnavailable("the login service does not respond") from error
         return found if isinstance(found, dict) else {}
 
 

@@ -1,4 +1,4 @@
-"""Lists in pages: a limit, and a cursor that says where the last page ended."""
+"""Lists in pages: a limit, and a cursor to the end of the last page."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ class Position:
         try:
             number, name = json.loads(base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True))
         except (binascii.Error, ValueError, TypeError) as error:
-            raise InvalidCursor("is no cursor of this API") from error
+            raise InvalidCursor("is not a cursor of this API") from error
         valid = type(number) is int and 0 <= number < 2**63 and isinstance(name, str) and "\0" not in name
         if not valid or any("\ud800" <= c <= "\udfff" for c in name):
-            raise InvalidCursor("is no cursor of this API")
+            raise InvalidCursor("is not a cursor of this API")
         return cls(number, name)
 
     def after(self, number: ColumnElement[int], name: ColumnElement[str]) -> ColumnElement[bool]:
@@ -75,7 +75,7 @@ async def fetch_page(
     Returns:
         The rows, and where the next page begins (None: it was the last).
     """
-    # one row more than asked tells whether there is a next page
+    # one row more than requested shows whether there is a next page
     rows = list((await connection.execute(query.limit(limit + 1))).mappings().all())
     if len(rows) <= limit:
         return rows, None

@@ -14,7 +14,7 @@ from strata_http.errors import ErrorFormat, InvalidValue
 class Problem(BaseModel):
     """What every error response holds."""
 
-    type: str = Field(default="about:blank", description="Always about:blank: the status says which error it is.")
+    type: str = Field(default="about:blank", description="Always about:blank: the status identifies the error.")
     title: str = Field(description="The status in words.")
     status: int = Field(description="The status code.")
     detail: str = Field(description="What happened, and what to do about it.")

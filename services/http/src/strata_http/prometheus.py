@@ -17,7 +17,7 @@ _WITHOUT_PROXY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class NoAnswer(Exception):
-    """Prometheus does not answer, or refuses; the text says why."""
+    """Prometheus does not respond, or refuses; the message gives the reason."""
 
 
 class Series(BaseModel):

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def serve(app: Starlette, settings: BindSettings, *ports: int) -> None:
-    """Serves until the process is told to end.
+    """Serves until the process gets SIGTERM.
 
     Args:
         app: the application; `scope["server"]` has the port that a request came to.

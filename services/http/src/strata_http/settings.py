@@ -98,7 +98,7 @@ class IssuerSettings(CommonSettings):
     issuer: HttpUrl = Field(description="Issuer of the tokens, exactly as their `iss` claim has it.")
     audience: str = Field(description="What the `aud` claim of a token must hold.")
     jwks_url: HttpUrl | None = Field(
-        default=None, description="Where the issuer's keys are; unset: what its discovery document says."
+        default=None, description="Where the issuer's keys are; unset: those in its discovery document."
     )
     issuer_ca_file: Path | None = Field(
         default=None, description="PEM file of the CA that signed the issuer's server; unset: the system's."
@@ -207,7 +207,7 @@ class HttpSettings(IssuerSettings, BindSettings):
         try:
             parse(value)
         except ValueError:
-            raise ValueError(f"{value!r} is no limit such as 3000/minute") from None
+            raise ValueError(f"{value!r} is not a limit such as 3000/minute") from None
         return value
 
 

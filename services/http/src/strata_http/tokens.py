@@ -20,7 +20,7 @@ from strata_http.settings import IssuerSettings
 
 FETCH_TIMEOUT_SECONDS = 3.0
 STALE_SECONDS = 3600.0
-"""How long the last keys serve while the issuer does not answer."""
+"""How long the last keys serve while the issuer does not respond."""
 
 _TENANT_GROUP = re.compile(r"/tenants/([a-z0-9]([a-z0-9-]*[a-z0-9])?)")
 _ADMINISTRATORS_GROUP = re.compile(_TENANT_GROUP.pattern + "/admins")
@@ -31,7 +31,7 @@ log = structlog.get_logger(__name__)
 
 
 class InvalidToken(Exception):
-    """The token does not hold; the text says why and goes to the caller."""
+    """The token does not hold; the message gives the reason and goes to the caller."""
 
 
 class IssuerUnavailable(Exception):
@@ -89,7 +89,7 @@ class IssuerKeys:
 
         Raises:
             InvalidToken: the issuer publishes no such key.
-            IssuerUnavailable: the issuer does not answer and no keys are cached.
+            IssuerUnavailable: the issuer does not respond and no keys are cached.
         """
         with self._lock:
             try:
@@ -134,13 +134,13 @@ class IssuerKeys:
                     self._known = {k.key_id: k for k in keys.keys if k.key_id}
                     self._known_at = time.monotonic()
         except (jwt.PyJWKClientConnectionError, OSError, ValueError, jwt.PyJWKSetError) as error:
-            log.warning("issuer does not answer", error=str(error))
+            log.warning("issuer does not respond", error=str(error))
             self._retry_at = time.monotonic() + self._settings.keys_refresh_seconds
             return None
 
     def _find_stale(self, key_id: str) -> jwt.PyJWK:
         if not self._known or time.monotonic() - self._known_at > STALE_SECONDS:
-            raise IssuerUnavailable("the token issuer does not answer")
+            raise IssuerUnavailable("the token issuer does not respond")
         if key_id not in self._known:
             raise InvalidToken("the issuer published no key with the token's key id when it last answered")
         return self._known[key_id]
@@ -205,9 +205,9 @@ class TokenVerifier:
         except jwt.InvalidIssuerError as error:
             raise InvalidToken(f"the token is not from the issuer {settings.issuer_claim}") from error
         except jwt.MissingRequiredClaimError as error:
-            raise InvalidToken(f"the token lacks the claim {error.claim}") from error
+            raise InvalidToken(f"the token is missing the claim {error.claim}") from error
         except jwt.InvalidSignatureError as error:
             raise InvalidToken("the token's signature does not hold") from error
         except (jwt.InvalidTokenError, jwt.InvalidKeyError, TypeError) as error:
-            raise InvalidToken("the token is no valid JWT") from error
+            raise InvalidToken("the token is not a valid JWT") from error
         return Caller(subject=str(claims["sub"]), claims=claims)

@@ -16,7 +16,7 @@ def _storable(text: str) -> str:
 
 
 Storable = Annotated[str, AfterValidator(_storable)]
-"""What PostgreSQL can hold; JSON can say more."""
+"""What PostgreSQL can hold; JSON can hold more."""
 Text = Annotated[Storable, Field(min_length=1, max_length=256)]
 """A name or a search as callers give it."""
 

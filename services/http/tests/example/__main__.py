@@ -71,10 +71,10 @@ def read_note(tenant: Tenant, number: int) -> str:
 async def delete_note(
     request: Request, who: Annotated[Caller, Depends(require_token)], tenant: Tenant, number: int
 ) -> None:
-    """Changes nothing, but says so."""
+    """Changes nothing, but reports it."""
     describe(request, Change("notes.delete", f"notes/{number}", tenant))
     if tenant not in who.tenants:
-        raise HTTPException(403, f"you are no member of the tenant {tenant}")
+        raise HTTPException(403, f"you are not a member of the tenant {tenant}")
     if number > 9:
         raise HTTPException(404, "there is no such note")
 

@@ -20,10 +20,10 @@ router = APIRouter(tags=["account"])
     "/api/whoami-v2",
     summary="The caller",
     response_model=dict[str, Any],
-    responses=HUB_ERRORS.described({403: "The Hub refuses the token.", 504: "The Hub does not answer."}),
+    responses=HUB_ERRORS.described({403: "The Hub refuses the token.", 504: "The Hub does not respond."}),
 )
 async def show_caller(mirror: TheMirror, who: Who) -> Response:
-    """With a token of the site: its user and tenants. With a token of the Hub alone: what the Hub says."""
+    """With a token of the site: its user and tenants. With a token of the Hub alone: what the Hub returns."""
     if who.caller is not None:
         return json_response(_user(who.caller))
     if who.hub_token is None:

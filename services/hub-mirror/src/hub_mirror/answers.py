@@ -68,7 +68,7 @@ class Answers:
         self._running: dict[str, asyncio.Lock] = {}
 
     async def ask(self, question: Question) -> tuple[Answer, bool]:
-        """The answer, fresh or the last one while the upstream does not answer; whether the upstream gave it now.
+        """The answer, fresh or the last one while the upstream does not respond; whether the upstream gave it now.
 
         Raises:
             UpstreamUnavailable: it does not, and there is no last one.
@@ -139,14 +139,14 @@ def plain(answer: Answer) -> Answer:
     """Without hashes of Xet, so that clients download by HTTP, which a cache can serve.
 
     Raises:
-        UpstreamUnavailable: the body is no JSON.
+        UpstreamUnavailable: the body is not JSON.
     """
     if answer.status != 200:
         return answer
     try:
         value = json.loads(answer.body)
     except (ValueError, RecursionError) as error:
-        raise UpstreamUnavailable("the upstream's answer is no JSON") from error
+        raise UpstreamUnavailable("the upstream's answer is not JSON") from error
     return replace(answer, body=json.dumps(_without_xet(value), separators=(",", ":")).encode())
 
 

@@ -34,7 +34,7 @@ def blob_key(etag: str, *where: str) -> str:
 
     Args:
         etag: of the upstream; content that it names is one file, wherever it is.
-        where: repository, commit and path, which tell files apart whose ETag does not name the content.
+        where: repository, commit and path, which identify files whose ETag does not name the content.
     """
     named = len(etag) in (SHA256, GIT) and set(etag) <= set("0123456789abcdef")
     return etag if named else "n" + hashlib.sha256("\0".join((*where, etag)).encode()).hexdigest()

@@ -19,7 +19,7 @@ async def read_object(request: Request) -> dict[str, Any]:
     """The body.
 
     Raises:
-        HTTPException: 400 for what is no object of JSON.
+        HTTPException: 400 for what is not a JSON object.
     """
     return parse_object(await request.body())
 
@@ -28,14 +28,14 @@ def parse_object(text: bytes) -> dict[str, Any]:
     """A text.
 
     Raises:
-        HTTPException: 400 for what is no object of JSON.
+        HTTPException: 400 for what is not a JSON object.
     """
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise refusal(400, "the body is no JSON") from error
+        raise refusal(400, "the body is not JSON") from error
     if not isinstance(value, dict):
-        raise refusal(400, "the body is no object of JSON")
+        raise refusal(400, "the body is not a JSON object")
     return value
 
 

@@ -1,4 +1,4 @@
-"""What a card says of its repository: YAML in its first lines, between two lines of dashes."""
+"""What a card has about its repository: YAML in its first lines, between two lines of dashes."""
 
 from __future__ import annotations
 

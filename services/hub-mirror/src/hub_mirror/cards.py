@@ -60,7 +60,7 @@ OneKind = Annotated[Kind, Path(description="models or datasets.")]
     "/api/{kind}",
     summary="Repositories of the tenants and of the Hub",
     response_model=list[dict[str, Any]],
-    responses=HUB_ERRORS.described({404: "There is no such kind.", 504: "The Hub does not answer."}),
+    responses=HUB_ERRORS.described({404: "There is no such kind.", 504: "The Hub does not respond."}),
 )
 async def list_repositories(request: Request, mirror: TheMirror, who: Who, kind: OneKind) -> Response:
     """Tenants' repositories first, then the Hub's; `Link` has the next page."""
@@ -240,7 +240,7 @@ async def _ask(mirror: Mirror, who: Reader, repository: Repository, question: Qu
     """What anyone gets, else what the caller's token of the Hub gets; whether the former was fetched now.
 
     Raises:
-        HTTPException: the upstream refuses or does not answer.
+        HTTPException: the upstream refuses or does not respond.
     """
     try:
         answer, fetched = await mirror.answers.ask(question)

@@ -27,7 +27,7 @@ class Counts:
         )
         self.answers = Counter(
             "hub_mirror_answers",
-            "Lists, cards and branches: hit (fresh), miss (fetched), stale (the upstream does not answer), passed.",
+            "Lists, cards and branches: hit (fresh), miss (fetched), stale (the upstream does not respond), passed.",
             ("result",),
             registry=registry,
         )

@@ -41,7 +41,7 @@ class Files:
         """Commit, ETag and size of a file, or the upstream's refusal.
 
         Raises:
-            UpstreamUnavailable: it does not answer, and the file is not known.
+            UpstreamUnavailable: it does not respond, and the file is not known.
         """
         fixed = is_commit(revision)
         commit, fresh = (revision, True) if fixed else await self._commit(repository, revision)

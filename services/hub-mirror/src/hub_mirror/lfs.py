@@ -73,7 +73,7 @@ async def upload(  # the parts of a signed link
     author: str,
     signature: str,
 ) -> Response:
-    """A large file, at a link that was made for it and stands for a token."""
+    """A large file, at a link that was made for it and replaces a token."""
     describe(request, Change("objects.upload", f"objects/{sha256}", username=author))
     expected = mirror.sign(number, sha256, size, until, author)
     if not hmac.compare_digest(signature.encode(), expected.encode()) or until < time.time():

@@ -21,7 +21,7 @@ _SHORT = 2
 
 
 class InvalidName(Exception):
-    """A name that cannot be; the text says which and goes to the caller."""
+    """A name that cannot be; the message names it and goes to the caller."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def repository(kind: Kind, parts: Sequence[str]) -> Repository:
     """
     for part in parts:
         if not _PART.fullmatch(part) or ".." in part or "--" in part or part.endswith(".git"):
-            raise InvalidName(f"{part[:100]!r} is no name of a repository or its namespace")
+            raise InvalidName(f"{part[:100]!r} is not the name of a repository or its namespace")
     return Repository(kind, "/".join(parts))
 
 
@@ -79,10 +79,10 @@ def checked_revision(text: str) -> str:
     """The same text.
 
     Raises:
-        InvalidName: it is no revision.
+        InvalidName: it is not a revision.
     """
     if not _REVISION.fullmatch(text) or ".." in text or "//" in text or text.endswith(("/", ".", ".lock")):
-        raise InvalidName(f"{text[:100]!r} is no revision")
+        raise InvalidName(f"{text[:100]!r} is not a revision")
     return text
 
 
@@ -90,12 +90,12 @@ def checked_path(text: str) -> str:
     """The same text.
 
     Raises:
-        InvalidName: it is no path of a file in a repository.
+        InvalidName: it is not the path of a file in a repository.
     """
     parts = text.split("/")
     wrong = {"", ".", "..", ".git"} & {part.lower() for part in parts}
     if wrong or len(text) > LONGEST_PATH or "\\" in text or not text.isprintable():
-        raise InvalidName(f"{text[:100]!r} is no path of a file in a repository")
+        raise InvalidName(f"{text[:100]!r} is not the path of a file in a repository")
     return text
 
 
@@ -106,12 +106,12 @@ def segments(raw_path: bytes) -> list[str]:
         raw_path: as it was sent.
 
     Raises:
-        InvalidName: it is no UTF-8 text.
+        InvalidName: it is not UTF-8 text.
     """
     try:
         return [unquote_to_bytes(part).decode() for part in raw_path.partition(b"?")[0].strip(b"/").split(b"/")]
     except UnicodeDecodeError as error:
-        raise InvalidName("the path is no UTF-8 text") from error
+        raise InvalidName("the path is not UTF-8 text") from error
 
 
 def split_id(kind: Kind, parts: Sequence[str], words: frozenset[str]) -> tuple[Repository, list[str]]:

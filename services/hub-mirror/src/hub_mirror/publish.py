@@ -64,7 +64,7 @@ class Created(BaseModel):
     "/api/repos/create",
     summary="Create a repository of a tenant",
     response_model=Created,
-    responses=HUB_ERRORS.described({403: "The caller is no member of the tenant.", 409: "There is one by that name."}),
+    responses=HUB_ERRORS.described({403: "The caller is not a member of the tenant.", 409: "The name is taken."}),
 )
 async def create(request: Request, mirror: TheMirror, who: Who, new: NewRepository) -> Response:
     """Members of the tenant write to it; all of the site read it, unless it is private."""
@@ -87,7 +87,7 @@ async def create(request: Request, mirror: TheMirror, who: Who, new: NewReposito
     "/api/repos/delete",
     summary="Delete a repository of a tenant",
     responses=HUB_ERRORS.described(
-        {403: "The caller is no member of the tenant.", 404: "There is no such repository."}
+        {403: "The caller is not a member of the tenant.", 404: "There is no such repository."}
     ),
 )
 async def delete(request: Request, mirror: TheMirror, who: Who, named: NamedRepository) -> dict[str, str]:

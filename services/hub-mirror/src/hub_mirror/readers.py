@@ -82,7 +82,7 @@ async def read_tokens(
 
     Raises:
         HTTPException: 400 for two tokens of the site that differ, 401 without one at the port that needs it or for one
-            that does not hold, 429 beyond the limit, 503 when the issuer does not answer.
+            that does not hold, 429 beyond the limit, 503 when the issuer does not respond.
     """
     inside: bool = request.state.inside
     sent = [value.partition(" ") for value in request.headers.getlist("Authorization")]

@@ -11,7 +11,7 @@ CODE, MESSAGE = "X-Error-Code", "X-Error-Message"
 ENTRY_NOT_FOUND = "EntryNotFound"
 """X-Error-Code for a file that a commit does not have."""
 _INVALID_CREDENTIALS = "Invalid credentials in Authorization header"
-"""The Hub's own text, by which huggingface_hub tells a bad token from a repository that is not there."""
+"""The Hub's own text, by which huggingface_hub distinguishes a bad token from a missing repository."""
 _CHALLENGE = 'Bearer realm="hub-mirror"'
 
 

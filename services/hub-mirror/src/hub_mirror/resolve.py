@@ -130,7 +130,7 @@ async def _pass(request: Request, mirror: Mirror, source: Open) -> Response:
 
 
 def _one_range(request: Request) -> str:
-    """The request's range in one form; what is no range of bytes asks for all."""
+    """The request's range in one form; anything else requests the whole file."""
     unit, equals, value = request.headers.get("range", "").partition("=")
     first, dash, last = value.strip().partition("-")
     numbers = all(one.isascii() and one.isdecimal() and len(one) < 19 for one in (first, last) if one)

@@ -75,7 +75,7 @@ def file_headers(commit: str, etag: str, size: int, *, large: bool) -> dict[str,
         "ETag": f'"{etag}"',
         "X-Repo-Commit": commit,
         "Accept-Ranges": "bytes",
-        # what members publish is no page of this name
+        # what members publish is not a page of this name
         "X-Content-Type-Options": "nosniff",
         **linked,
     }

@@ -71,7 +71,7 @@ class Settings(DatabaseSettings, ServeSettings):
     def _check_hosts(cls, values: tuple[str, ...]) -> tuple[str, ...]:
         for host in values:
             if not _HOST.fullmatch(host):
-                raise ValueError(f"{host!r} is no name of a host such as cdn.example.org or *.example.org")
+                raise ValueError(f"{host!r} is not the name of a host such as cdn.example.org or *.example.org")
         return values
 
     @field_validator("tenants")
@@ -79,7 +79,7 @@ class Settings(DatabaseSettings, ServeSettings):
     def _check_tenants(cls, values: tuple[str, ...]) -> tuple[str, ...]:
         for tenant in values:
             if not _TENANT.fullmatch(tenant):
-                raise ValueError(f"{tenant!r} is no name of a tenant")
+                raise ValueError(f"{tenant!r} is not the name of a tenant")
         return values
 
     @model_validator(mode="after")

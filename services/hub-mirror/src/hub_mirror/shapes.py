@@ -1,4 +1,4 @@
-"""What the Hub's API says of a repository, for those of tenants: cards, trees, branches, commits."""
+"""What the Hub's API returns for a repository, for those of tenants: cards, trees, branches, commits."""
 
 from __future__ import annotations
 

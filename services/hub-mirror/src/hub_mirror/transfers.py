@@ -30,7 +30,7 @@ log = structlog.get_logger(__name__)
 
 
 class BrokenTransfer(Exception):
-    """The upstream's file did not come as a whole; the text says why."""
+    """The upstream's file did not come as a whole; the message gives the reason."""
 
 
 def digest_of(etag: str, size: int) -> hashlib._Hash | None:

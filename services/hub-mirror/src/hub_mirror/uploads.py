@@ -38,12 +38,12 @@ async def store_text(mirror: Mirror, found: Published, text: str) -> File:
         text: its bytes in base64.
 
     Raises:
-        HTTPException: 400 for what is no base64, 413 beyond the tenant's limit.
+        HTTPException: 400 for what is not base64, 413 beyond the tenant's limit.
     """
     try:
         content = base64.b64decode(text, validate=True)
     except (ValueError, binascii.Error) as error:
-        raise refusal(400, "the content of a file is no base64") from error
+        raise refusal(400, "the content of a file is not base64") from error
     sha256 = hashlib.sha256(content).hexdigest()
     part = _part(mirror)
     try:
@@ -95,7 +95,7 @@ async def check_room(mirror: Mirror, found: Published, size: int) -> None:
 
 
 def over_limit(mirror: Mirror, found: Published) -> HTTPException:
-    """What the caller is told beyond the limit."""
+    """The caller's error beyond the limit."""
     text = (
         f"the repositories of tenant {found.tenant} may use {mirror.settings.tenant_bytes} bytes, and this is more: "
         "delete a repository, or ask the operator for more (repository_size)"

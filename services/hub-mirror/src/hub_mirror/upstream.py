@@ -17,7 +17,7 @@ from hub_mirror.settings import Settings
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 MOST_REDIRECTS = 5
 LARGEST_ANSWER = 8 * 2**20
-"""Bytes of an answer that is no file."""
+"""Bytes of an answer that is not a file."""
 RETRIED = 429
 PORTS = {"https": 443, "http": 80}
 
@@ -25,7 +25,7 @@ log = structlog.get_logger(__name__)
 
 
 class UpstreamUnavailable(Exception):
-    """The upstream does not answer, or not as a Hub does; the text says why and goes to the caller."""
+    """The upstream does not respond, or not as a Hub does; the message gives the reason and goes to the caller."""
 
 
 class RedirectRefused(UpstreamUnavailable):
@@ -34,7 +34,7 @@ class RedirectRefused(UpstreamUnavailable):
 
 @dataclass(frozen=True)
 class Answer:
-    """What the upstream said of something that is no file.
+    """What the upstream returned for something that is not a file.
 
     Args:
         status: 200, or that of a refusal below 500.
@@ -55,7 +55,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class FileHead:
-    """What the upstream says of one file.
+    """What the upstream returns for one file.
 
     Args:
         commit: that has it.
@@ -136,7 +136,7 @@ class Upstream:
             token: the caller's of the Hub.
 
         Raises:
-            UpstreamUnavailable: no answer, or one that is no Hub's.
+            UpstreamUnavailable: no answer, or one that is not a Hub's.
         """
         url = self._url(path, query)
         async with self._follow("GET" if body is None else "POST", url, token, body=body) as response:
@@ -148,7 +148,7 @@ class Upstream:
         if response.status_code != httpx2.codes.OK:
             return _refused(response)
         if "json" not in response.headers.get("content-type", ""):
-            raise UpstreamUnavailable(f"the answer to {path} is no JSON")
+            raise UpstreamUnavailable(f"the answer to {path} is not JSON")
         return Answer(200, bytes(content), response.links.get("next", {}).get("url"))
 
     async def head(
@@ -157,7 +157,7 @@ class Upstream:
         """Commit, ETag and size of a file, or the refusal.
 
         Raises:
-            UpstreamUnavailable: no answer, or one that is no Hub's.
+            UpstreamUnavailable: no answer, or one that is not a Hub's.
         """
         async with self._follow("HEAD", self._file_url(repository, revision, path), token, to_file=False) as response:
             pass
@@ -185,7 +185,7 @@ class Upstream:
             token: the caller's of the Hub.
 
         Raises:
-            UpstreamUnavailable: no answer, or one that is no Hub's.
+            UpstreamUnavailable: no answer, or one that is not a Hub's.
         """
         headers = {"Range": byte_range} if byte_range else {}
         url = self._file_url(repository, revision, path)
@@ -240,8 +240,8 @@ class Upstream:
                     history.append(response)
                     url = self._allowed(url.join(location))
             except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
-                log.warning("upstream does not answer", host=url.host, error=type(error).__name__, reason=str(error))
-                raise UpstreamUnavailable(f"the upstream does not answer: {type(error).__name__}") from error
+                log.warning("upstream does not respond", host=url.host, error=type(error).__name__, reason=str(error))
+                raise UpstreamUnavailable(f"the upstream does not respond: {type(error).__name__}") from error
         raise UpstreamUnavailable("the upstream redirects without an end")
 
     def _is_own(self, url: httpx2.URL) -> bool:

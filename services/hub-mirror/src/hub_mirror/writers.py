@@ -31,7 +31,7 @@ def check_token(who: Reader) -> None:
 
 
 def check_member(mirror: Mirror, who: Reader, target: Repository) -> None:
-    """Refuses callers who are no members of the repository's tenant.
+    """Refuses callers who are not members of the repository's tenant.
 
     Raises:
         HTTPException: 401 without a token of the site, 403.
@@ -39,7 +39,7 @@ def check_member(mirror: Mirror, who: Reader, target: Repository) -> None:
     check_token(who)
     if not mirror.is_tenants(target) or target.namespace not in who.tenants:
         mine = ", ".join(own_tenants(mirror, who)) or "none"
-        raise refusal(403, f"you are no member of a tenant {target.namespace or target.id}: yours are {mine}")
+        raise refusal(403, f"you are not a member of a tenant {target.namespace or target.id}: yours are {mine}")
 
 
 async def writable(mirror: Mirror, who: Reader, target: Repository) -> Published:

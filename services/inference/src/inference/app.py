@@ -34,7 +34,7 @@ def create_app(settings: Settings) -> FastAPI:
     """The API, which stops idle models while it is served."""
     made = app.create_app(API, settings)
     counts = Counts(made.state.registry)
-    # as many as the models' own limits let through; an environment's proxy is no way to a model server
+    # as many as the models' own limits let through; an environment's proxy does not lead to a model server
     limits = httpx2.Limits(max_connections=None, max_keepalive_connections=32)
     client = httpx2.AsyncClient(limits=limits, trust_env=False, follow_redirects=False)
     cluster = Cluster(settings.kubeconfig, settings.namespace)

@@ -15,11 +15,11 @@ async def read_object(request: Request, limit: int) -> Json:
     """The body.
 
     Args:
-        request: whatever its Content-Type says, the body is JSON.
+        request: whatever its Content-Type, the body is JSON.
         limit: of its length, in bytes.
 
     Raises:
-        HTTPException: 413 where it is longer, 400 where it is no JSON object.
+        HTTPException: 413 where it is longer, 400 where it is not a JSON object.
     """
     body = bytearray()
     async for chunk in request.stream():

@@ -21,10 +21,10 @@ ASKED = ENVELOPE.described(
         400: "A body that cannot be; or two tokens that differ.",
         404: "No such model, or one of other tenants.",
         413: "A body that is too long.",
-        429: "More requests than the limits; Retry-After says when to go on.",
+        429: "More requests than the limits; Retry-After has when to retry.",
         500: "The model server failed.",
         502: "The model server ended while it answered.",
-        503: "The model does not start, or not yet: the message says why, and Retry-After when to try again.",
+        503: "The model does not start, or not yet: the message gives the reason, and Retry-After when to try again.",
         504: "The model server took too long.",
         507: "The request needs more memory than there is.",
     }

@@ -1,4 +1,4 @@
-"""What a pod of a model says of its start."""
+"""What a pod of a model reports about its start."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class PodState:
 
 
 def state_of(pods: list[Pod]) -> PodState:
-    """Of the pods of a Deployment: ready if one is, failed if none is and one says why.
+    """Of the pods of a Deployment: ready if one is, failed if none is and one has a reason.
 
     Pods that end do not count: their server may still answer, and will be gone in the middle of it.
     """

@@ -47,7 +47,7 @@ class Unavailable(Exception):
 class Runtime:
     """What the process knows of one model.
 
-    A new process counts its own start as a use, since it does not know the last one.
+    A new process counts its own start as a use, because it does not know the last one.
 
     Args:
         model: its settings.
@@ -104,7 +104,7 @@ class Runtime:
             if again:
                 self.state = "starting"
             self._starting = asyncio.create_task(self._start())
-            # a failure is told to those who wait, and there may be none left
+            # a failure is passed to those that wait, and there may be none left
             self._starting.add_done_callback(lambda task: task.cancelled() or task.exception())
         # a client that leaves does not end the start of the others
         await asyncio.shield(self._starting)

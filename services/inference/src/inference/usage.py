@@ -52,7 +52,7 @@ def ask_for_usage(body: dict[str, Any]) -> bool:
 
 
 class Events:
-    """A stream of events on its way: reads the tokens, and takes out the event that nobody asked for.
+    """A stream of events on its way: reads the tokens, and removes the event that was not requested.
 
     Args:
         usage: takes the tokens.

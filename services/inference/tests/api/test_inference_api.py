@@ -421,7 +421,7 @@ def test_ids_that_are_none(ada: Asker, name: str) -> None:
 
 
 @pytest.mark.nightly
-def test_the_api_answers_as_its_document_says(api: Service, token: Token) -> None:
+def test_the_api_answers_as_documented(api: Service, token: Token) -> None:
     check_contract(f"{api.url}/v3/ml-hub/inference/openapi.json", token("none"))
 
 

@@ -1,4 +1,4 @@
-"""`keep` keeps the realm as the site file says; `users` does one thing to its users, which standard input names.
+"""`keep` keeps the realm as in the site file; `users` does one thing to its users, which standard input names.
 
 Environment: KEYCLOAK_URL; KEYCLOAK_REALM_DIRECTORY, with site.json, the signing key and the administrator's secret."""
 
@@ -43,7 +43,7 @@ def keep(api: Api, desired: Desired, ready: Path) -> None:
             time.sleep(RETRY_SECONDS if isinstance(error, Unavailable) else RETRY_SECONDS * 5)
             continue
         if problems != said or not ready.exists():
-            done = f"realm {desired.realm} is as the site file says ({time.monotonic() - begin:.1f} s)"
+            done = f"realm {desired.realm} is as in the site file ({time.monotonic() - begin:.1f} s)"
             print(f"{done}, but for:\n{problems}" if problems else done, file=sys.stderr)
         said = problems
         ready.touch()
@@ -51,7 +51,7 @@ def keep(api: Api, desired: Desired, ready: Path) -> None:
 
 
 def manage_users(api: Api, desired: Desired, request: dict[str, Any]) -> dict[str, Any]:
-    """Does what a request says: `{"action": "add", "name": …}`.
+    """Does what a request asks for: `{"action": "add", "name": …}`.
 
     Returns:
         `{"users": […]}`, `{"names": […]}`, or `{"problem": "…"}` for a request that cannot be met.

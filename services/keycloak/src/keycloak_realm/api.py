@@ -21,7 +21,7 @@ class Refused(Exception):
 
     Args:
         status: of HTTP.
-        message: what was asked, and what it said.
+        message: the request and the response.
     """
 
     def __init__(self, status: int, message: str) -> None:
@@ -30,7 +30,7 @@ class Refused(Exception):
 
 
 class Unavailable(Exception):
-    """Keycloak does not answer."""
+    """Keycloak does not respond."""
 
 
 class Api:
@@ -74,7 +74,7 @@ class Api:
 
         Raises:
             Refused: Keycloak answered with an error.
-            Unavailable: it did not answer.
+            Unavailable: it did not respond.
         """
         data = None if body is None else json.dumps(body).encode()
         headers = {"Authorization": f"Bearer {self._valid_token()}", "Content-Type": "application/json"}

@@ -10,7 +10,7 @@ ADMINISTRATORS = "admins"
 FREE = "{id}@moved.invalid"
 """Address of a user while others get the one before."""
 NAMED = "strata.members"
-"""Attribute of a group: who is in it because the site file says so; others stay when the site file changes."""
+"""Attribute of a group: its members in the site file; others stay when the site file changes."""
 
 
 def reconcile(api: Api, desired: Desired) -> list[str]:

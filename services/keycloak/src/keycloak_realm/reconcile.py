@@ -54,7 +54,7 @@ def reconcile(api: Api, desired: Desired) -> list[str]:
 
     Raises:
         Refused: Keycloak answered with an error.
-        Unavailable: it did not answer.
+        Unavailable: it did not respond.
     """
     _realm(api, desired)
     _keys(api, desired)
@@ -225,7 +225,7 @@ def representation(client: Client) -> dict[str, Any]:
 
 
 def _covers(live: Json, wanted: Json) -> bool:
-    """Whether all that is wanted is so; of maps, only the keys that are wanted count."""
+    """Whether the desired state is reached; of maps, only the desired keys count."""
     if isinstance(wanted, dict):
         return isinstance(live, dict) and all(_covers(live.get(key), value) for key, value in wanted.items())
     if isinstance(wanted, list):

@@ -12,7 +12,7 @@ TENANTS = f"/{groups.ROOT}/"
 
 
 class UserProblem(Exception):
-    """What was asked for cannot be done; says why."""
+    """What was requested cannot be done; gives the reason."""
 
 
 def listed(api: Api) -> list[Json]:

@@ -21,11 +21,11 @@ README = "README.md"
 CONNECTIONS = 8
 """At once."""
 _NONE = {400, 401, 404, 410}
-"""For a repository that does not exist, a hub has 401 too: it does not tell which private ones there are."""
+"""For a repository that does not exist, a hub has 401 too: it does not reveal which private ones exist."""
 
 
 class EndpointUnavailable(Exception):
-    """The hub did not respond, or not as a hub does; the text says which."""
+    """The hub did not respond, or not as a hub does; the message names it."""
 
 
 class AccessNeeded(Exception):
@@ -48,14 +48,14 @@ class Endpoint:
         self._turns = asyncio.Semaphore(CONNECTIONS)
 
     async def info(self, kind: str, repository: str) -> dict[str, Any] | None:
-        """What the hub tells of a repository; None: it has none of that name.
+        """What the hub returns for a repository; None: it has none of that name.
 
         Raises:
             EndpointUnavailable: it did not respond as a hub does.
         """
         found = await self._read_json(info_path(kind, repository), LARGEST["info"])
         if found is not None and not isinstance(found, dict):
-            raise EndpointUnavailable(f"{self._url}: its response is no JSON object")
+            raise EndpointUnavailable(f"{self._url}: its response is not a JSON object")
         return found
 
     async def sizes(self, kind: str, repository: str) -> dict[str, int] | None:
@@ -69,7 +69,7 @@ class Endpoint:
         if found is None:
             return None
         if not isinstance(found, list):
-            raise EndpointUnavailable(f"{self._url}: its response is no JSON list")
+            raise EndpointUnavailable(f"{self._url}: its response is not a JSON list")
         entries = (one for one in found if isinstance(one, dict) and one.get("type") == "file")
         sizes = ((one.get("path"), one.get("size")) for one in entries)
         return {path: size for path, size in sizes if is_file(path) and type(size) is int and size >= 0}
@@ -91,7 +91,7 @@ class Endpoint:
         try:
             return read_json(content)
         except ValueError as error:
-            raise EndpointUnavailable(f"{self._url}: its response is no JSON: {error}") from error
+            raise EndpointUnavailable(f"{self._url}: its response is not JSON: {error}") from error
 
     async def _read(self, path: str, largest: int) -> bytes | None:
         try:

@@ -1,4 +1,4 @@
-"""What the site's hub tells of repositories, stored so that it outlives an outage of the hub."""
+"""What the site's hub returns for repositories, stored so that it outlives an outage of the hub."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Hub:
         """In links for users, without a slash at its end; empty without a hub."""
 
     async def read(self, engine: AsyncEngine, kind: Kind, repository: str, part: Part) -> Fetched | None:
-        """What the hub tells, or told when it last responded; None: there is no hub, or no such name at any hub.
+        """What the hub returns, or returned when it last responded; None: there is no hub, or no such name at any hub.
 
         The database is not held while the hub is read.
 

@@ -16,7 +16,7 @@ PATH = "/v3/ml-hub/inference"
 STATE_SECONDS = 5.0
 """Longest wait for the states: the page is shown without them."""
 ASK_SECONDS = 240.0
-"""Longest wait for an answer: the server itself refuses what takes longer, and says why."""
+"""Longest wait for an answer: the server itself refuses what takes longer, with the reason."""
 CONNECTIONS = 16
 """Prompts of a process at once."""
 LARGEST = 2**20
@@ -24,7 +24,7 @@ LARGEST = 2**20
 
 
 class NoAnswer(Exception):
-    """The inference server refuses, or does not answer; the text says why and goes to the user.
+    """The inference server refuses, or does not respond; the message gives the reason and goes to the user.
 
     Args:
         text: why.
@@ -117,7 +117,7 @@ class ModelServer:
                         raise NoAnswer("the answer is too long for a page", 502)
                 return _Response(response.status_code, bytes(content))
         except (httpx2.HTTPError, TimeoutError) as error:
-            raise NoAnswer("the inference server does not answer; try again", 503) from error
+            raise NoAnswer("the inference server does not respond; try again", 503) from error
 
 
 def _read(model: type[ModelT], response: _Response) -> ModelT:

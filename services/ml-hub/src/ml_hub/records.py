@@ -100,7 +100,7 @@ class Record(BaseModel):
 
     @staticmethod
     def common(info: ModelInfo | DatasetInfo) -> dict[str, Any]:
-        """Fields of what `HfApi` lists; values that are no `Name` are left out.
+        """Fields of what `HfApi` lists; values that are not `Name` are left out.
 
         The languages are those of the card where it was sent.
         """
@@ -143,12 +143,12 @@ class ModelRecord(Record):
 
     @classmethod
     def from_hub(cls, info: ModelInfo) -> Self:
-        """The record of what `HfApi.list_models` returned; values that are no `Name` are left out.
+        """The record of what `HfApi.list_models` returned; values that are not `Name` are left out.
 
         Without languages in its card, they come from the tags.
 
         Raises:
-            ValidationError: the id is no `Name`, or a number or a date is none.
+            ValidationError: the id is not a `Name`, or a number or a date is none.
         """
         common, tags = cls.common(info), list(info.tags or [])
         if not getattr(info.card_data, "language", None):
@@ -176,12 +176,12 @@ class DatasetRecord(Record):
 
     @classmethod
     def from_hub(cls, info: DatasetInfo) -> Self:
-        """The record of what `HfApi.list_datasets` returned; values that are no `Name`, and long texts, are left out.
+        """The record of what `HfApi.list_datasets` returned; values that are not `Name`, and long texts, are left out.
 
         Without languages in its card, they come from the tags.
 
         Raises:
-            ValidationError: the id is no `Name`, or a number or a date is none.
+            ValidationError: the id is not a `Name`, or a number or a date is none.
         """
         common, tags = cls.common(info), list(info.tags or [])
         if not common["languages"]:
@@ -211,7 +211,7 @@ def entries(content: object) -> dict[str, list[object]]:
         content: of the JSON file.
 
     Raises:
-        ValueError: it is something else; says what it must be.
+        ValueError: it is something else; the message has what it must be.
     """
     if isinstance(content, list):
         content = {"models": content}

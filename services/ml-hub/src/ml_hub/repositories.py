@@ -26,7 +26,7 @@ def is_file(name: object) -> TypeGuard[str]:
 
 
 def info_path(kind: str, repository: str) -> str:
-    """Below the hub's URL, of what it tells of a repository.
+    """Below the hub's URL, of what it returns for a repository.
 
     Args:
         kind: models or datasets.

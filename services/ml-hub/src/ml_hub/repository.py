@@ -1,4 +1,4 @@
-"""One model or dataset: what the catalogue holds of it, and what the site's hub tells."""
+"""One model or dataset: what the catalogue holds of it, and what the site's hub returns."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Repository:
         kind: of it.
         id: its id.
         entry: fields of its record; of the catalogue where that holds it, else of the hub.
-        info: what the hub tells; empty where there is no hub, or it does not respond.
+        info: what the hub returns; empty where there is no hub, or it does not respond.
         metadata: where it comes from, for the response.
     """
 
@@ -54,12 +54,12 @@ class Repository:
         return [name for name in names if is_file(name)]
 
     def mapping(self, name: str) -> dict[str, Any] | None:
-        """An object that the hub tells, such as cardData."""
+        """An object that the hub returns, such as cardData."""
         value = self.info.get(name)
         return value if isinstance(value, dict) else None
 
     def sequence(self, name: str) -> list[Any] | None:
-        """A list that the hub tells, such as widgetData."""
+        """A list that the hub returns, such as widgetData."""
         value = self.info.get(name)
         return value if isinstance(value, list) else None
 
@@ -129,7 +129,7 @@ async def find(request: Request, kind: Kind, repository: str) -> Repository:
 
 
 def _record(kind: Kind, repository: str, info: dict[str, Any]) -> dict[str, Any]:
-    """Fields of a record, of what the hub tells; those of a faulty answer are left out."""
+    """Fields of a record, of what the hub returns; those of a faulty answer are left out."""
     card, tags = info.get("cardData"), info.get("tags")
     names = ("_id", "author", "disabled", "gated", "private", "pipeline_tag", "library_name", "description", "citation",
              "paperswithcode_id")  # fmt: skip

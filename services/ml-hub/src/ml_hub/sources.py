@@ -32,7 +32,7 @@ def read_file(file: Path) -> dict[str, list[Record]]:
     except OSError as error:
         raise CatalogueError(f"{file}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:  # no UTF-8, no JSON, a number or nesting beyond Python's limits
-        raise CatalogueError(f"{file}: is no JSON: {error}") from error
+        raise CatalogueError(f"{file}: is not JSON: {error}") from error
     try:
         lists = entries(content)
     except ValueError as error:
@@ -126,7 +126,7 @@ def _listed(endpoint: str, infos: Iterable[Any], record: type[ModelRecord] | typ
                 continue
             yield found
     except (HfHubHTTPError, httpx2.HTTPError, OSError) as error:
-        raise CatalogueError(f"{endpoint}: does not answer as a hub does: {error}") from error
+        raise CatalogueError(f"{endpoint}: does not respond as a hub does: {error}") from error
     if skipped:
         _log.warning("%d of %d were skipped", skipped, len(seen))
 

@@ -14,7 +14,7 @@ def read_json(content: bytes) -> Any:
     """The JSON as any client can read it: no NaN, no halves of surrogate pairs, no deeper than DEEPEST.
 
     Raises:
-        ValueError: it is no JSON.
+        ValueError: it is not JSON.
     """
     try:
         return _cleaned(json.loads(content), DEEPEST)

@@ -39,7 +39,7 @@ def files() -> None:
 
 @cli.command()
 def reconcile() -> None:
-    """Make Kubernetes run what the database says; of several processes, one is active."""
+    """Make Kubernetes run what is in the database; of several processes, one is active."""
     from pods.loop import run
 
     run(read_settings(ReconcileSettings))

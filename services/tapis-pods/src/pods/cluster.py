@@ -43,7 +43,7 @@ class Published(NamedTuple):
     Args:
         kind: of Kubernetes.
         name: of the object.
-        run: that it belongs to; empty where it does not say.
+        run: that it belongs to; empty if it names none.
     """
 
     kind: str
@@ -58,11 +58,11 @@ class Published(NamedTuple):
 
 
 class Refused(Exception):
-    """Kubernetes refuses an object as it is; the text says why."""
+    """Kubernetes refuses an object as it is; the message gives the reason."""
 
 
 class OverQuota(Exception):
-    """The tenant's quota has no room now; the text says what is used."""
+    """The tenant's quota has no room now; the message shows what is used."""
 
 
 class Cluster:

@@ -31,7 +31,7 @@ log = structlog.get_logger(__name__)
 
 
 class Unavailable(Exception):
-    """Kubernetes does not answer, or runs no more commands now; the text says which."""
+    """Kubernetes does not respond, or runs no more commands now; the message names it."""
 
 
 class TooMany(Exception):
@@ -173,10 +173,10 @@ class Executor:
         except ApiError as error:
             if error.status.code == 404:
                 raise NotRunning from None
-            raise Unavailable("Kubernetes does not answer") from error
+            raise Unavailable("Kubernetes does not respond") from error
         except (httpx2.HTTPError, ConfigError, TimeoutError) as error:
-            log.warning("Kubernetes does not answer", pod=name, reason=str(error) or type(error).__name__)
-            raise Unavailable("Kubernetes does not answer") from error
+            log.warning("Kubernetes does not respond", pod=name, reason=str(error) or type(error).__name__)
+            raise Unavailable("Kubernetes does not respond") from error
 
     async def _execute(
         self, tenant: str, name: str, command: list[str], seconds: float, stdout: Output, stderr: Output

@@ -43,7 +43,7 @@ def start(engine: Engine, storage: Storage, tenants: Iterable[str]) -> None:
     """
     wake, names = threading.Event(), tuple(tenants)
     in_background("requests for files", lambda: listen(engine, FILES_CHANNEL, lambda _: wake.set()), (DBAPIError,))
-    # whatever goes wrong is no reason to stop for good
+    # whatever goes wrong is not a reason to stop for good
     in_background("files", lambda: _take_turn(engine, storage, names, wake), (Exception,))
 
 
@@ -110,7 +110,7 @@ def _copied(storage: Storage, row: RowMapping) -> int:
     """Makes a snapshot's files, unless they are there; returns their bytes."""
     name, tenant, to = row["snapshot_id"], row["tenant"], FOLDERS[SNAPSHOTS.kind]
     with suppress(FileNotFoundError), storage.open(tenant, to, name) as found:
-        # complete, by a process that ended before it could say so
+        # complete, by a process that ended before it could record that
         return _size(found)
     with (
         storage.open(tenant, FOLDERS[VOLUMES.kind], row["source_volume_id"]) as source,

@@ -20,7 +20,7 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Unsuitable(Exception):
-    """What is there cannot be used; the text says why."""
+    """What is there cannot be used; the message gives the reason."""
 
 
 class Held:
@@ -101,7 +101,7 @@ def _check(name: str, mode: int) -> None:
     if stat.S_ISLNK(mode):
         raise Unsuitable(f"{name} is a link; links are not followed")
     if not stat.S_ISREG(mode):
-        raise Unsuitable(f"{name} is no regular file")
+        raise Unsuitable(f"{name} is not a regular file")
 
 
 def new_file(parent: int, name: str) -> int:

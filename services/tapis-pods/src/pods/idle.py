@@ -107,7 +107,7 @@ class IdleGpus:
                 resources = PodSpec.model_validate(row["spec"]).resources
                 gpus = PodSpec.model_validate(row["run_spec"] or row["spec"]).resources.gpus
             except ValueError:
-                continue  # the pod's status says what is wrong
+                continue  # the pod's status shows what is wrong
             found.append((row, resources.model_copy(update={"gpus": gpus})))
         return found
 

@@ -32,11 +32,11 @@ class Image:
         """Short names are Docker Hub's, as with docker and podman.
 
         Raises:
-            ValueError: it is no name of an image.
+            ValueError: it is not the name of an image.
         """
         match = _REFERENCE.fullmatch(text) if len(text) <= LONGEST else None
         if match is None:
-            raise ValueError("is no image: registry/repository, then :tag, @sha256:digest or both")
+            raise ValueError("is not an image: registry/repository, then :tag, @sha256:digest or both")
         tag, digest = match["tag"], match["digest"]
         version = (f":{tag}" if tag else "") + (f"@{digest}" if digest else "")
         return cls(full_name(match["repository"]), version or ":latest")

@@ -42,7 +42,7 @@ class Reader:
         self._client: AsyncClient | None = None
 
     async def read(self, tenant: str, pod_id: str, run: int) -> str:
-        """The end of the log of a run; empty where there is none, or Kubernetes does not answer."""
+        """The end of the log of a run; empty where there is none, or Kubernetes does not respond."""
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):
                 return await self._read(tenant, object_name(pod_id), run)
@@ -50,7 +50,7 @@ class Reader:
             # not found, or not started yet
             log.info("no log", pod=pod_id, reason=str(error.status.message))
         except (httpx2.HTTPError, ConfigError, TimeoutError) as error:
-            log.warning("Kubernetes does not answer", pod=pod_id, reason=str(error) or type(error).__name__)
+            log.warning("Kubernetes does not respond", pod=pod_id, reason=str(error) or type(error).__name__)
         return ""
 
     async def _read(self, tenant: str, name: str, run: int) -> str:

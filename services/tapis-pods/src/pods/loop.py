@@ -66,7 +66,7 @@ def run(settings: ReconcileSettings) -> NoReturn:
                     metrics.active.set(1)
                     _reconcile(Reconciler(connection, cluster, settings), settings, metrics, wakes)
         except DBAPIError as error:
-            log.warning("the database does not answer", reason=str(error.orig).strip())
+            log.warning("the database does not respond", reason=str(error.orig).strip())
             metrics.errors.inc()
         metrics.active.set(0)
         time.sleep(PAUSE_SECONDS)
@@ -84,7 +84,7 @@ def _reconcile(reconciler: Reconciler, settings: ReconcileSettings, metrics: Met
             except ERRORS as error:
                 failed = True
                 metrics.errors.inc()
-                log.warning("Kubernetes does not answer", tenant=name, reason=str(error) or type(error).__name__)
+                log.warning("Kubernetes does not respond", tenant=name, reason=str(error) or type(error).__name__)
         metrics.show(list(settings.tenants), summary(reconciler.connection))
         now = time.monotonic()
         if len(woken) == len(settings.tenants):

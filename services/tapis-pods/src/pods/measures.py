@@ -53,7 +53,7 @@ class Measures(BaseModel):
 
 
 def expression(tenant: str, pod_id: str, seconds: int) -> str:
-    """All measures of a pod as one vector; the labels `measure` and `over` say which each is."""
+    """All measures of a pod as one vector; the labels `measure` and `over` identify each."""
     selector = f"{{namespace={quoted(tenant)}, pod={quoted(object_name(pod_id))}}}"
     parts = []
     for measure, series in _SERIES.items():

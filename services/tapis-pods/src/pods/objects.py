@@ -32,7 +32,7 @@ def object_name(pod_id: str) -> str:
 
 
 def run_of(pod: PodModel) -> int:
-    """The run that a Pod belongs to; 0 where it does not say."""
+    """The run that a Pod belongs to; 0 if it names none."""
     text = ((pod.metadata.annotations if pod.metadata else None) or {}).get(RUN_ANNOTATION, "")
     return int(text) if text.isascii() and text.isdigit() else 0
 

@@ -11,7 +11,7 @@ def parts_of(path: str) -> tuple[str, ...]:
     """The names of a path's folders and its file, from the volume's root; () for the root.
 
     Raises:
-        ValueError: it leaves the volume, or is no path that a file system can hold.
+        ValueError: it leaves the volume, or is not a path that a file system can hold.
     """
     if "\0" in path:
         raise ValueError("holds a NUL character")

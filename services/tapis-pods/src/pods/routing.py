@@ -72,7 +72,7 @@ class Routes:
     def _host(self, pod_id: str, key: str) -> str:
         host = f"{label(pod_id, key)}.{self.domain}"
         if not _NAME.fullmatch(host):
-            raise ValueError(f"networking: {host!r} is no name that DNS can have")
+            raise ValueError(f"networking: {host!r} is not a name that DNS can have")
         return host
 
     def _login(self, common: Manifest, entry: Networking) -> Manifest:

@@ -1,4 +1,4 @@
-"""What users say of a pod, in the fields of Tapis."""
+"""What users set for a pod, in the fields of Tapis."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _check_network(text: str) -> str:
     except ValueError:
         network = None
     if network is None or "%" in text:
-        raise ValueError(f"{text} is no address and no network; write 192.0.2.7, 192.0.2.0/24 or 2001:db8::/32")
+        raise ValueError(f"{text} is neither an address nor a network; write 192.0.2.7, 192.0.2.0/24 or 2001:db8::/32")
     if "/" in text and (exact := str(network)).partition("/")[0] != str(ip_address(text.partition("/")[0])):
         raise ValueError(f"{text} is an address with the length of a network; write {exact} for the network")
     return text

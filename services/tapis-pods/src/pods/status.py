@@ -1,4 +1,4 @@
-"""Tapis' status of a pod, by what Kubernetes says of it."""
+"""Tapis' status of a pod, from what Kubernetes reports."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class Storage:
         """
         root = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            # the server makes the tenants' folders, since one that is missing is a fault
+            # the server makes the tenants' folders, because one that is missing is a fault
             with folder(root, (tenant,)) as own, folder(own, parts, create=create) as found:
                 yield found
         finally:

@@ -1,4 +1,4 @@
-"""What the API writes: always one transaction, which tells the reconciler at its end."""
+"""What the API writes: always one transaction, which notifies the reconciler at its end."""
 
 from __future__ import annotations
 

@@ -113,11 +113,11 @@ async def find_reference(connection: AsyncConnection, caller: Caller, settings: 
     """What a pod or a template names.
 
     Raises:
-        HTTPException: 400 where it is no reference, or there is no such template or tag for the caller.
+        HTTPException: 400 where it is not a reference, or there is no such template or tag for the caller.
     """
     match = _REFERENCE.fullmatch(reference)
     if match is None:
-        raise HTTPException(400, f"template: {reference[:200]} is no template: name, name:tag or name:tag@timestamp")
+        raise HTTPException(400, f"template: {reference[:200]} is not a template: name, name:tag or name:tag@timestamp")
     try:
         found = await find_tags(
             connection, caller, settings, match["name"], match["tag"] or LATEST, match["time"] or ""

@@ -11,7 +11,7 @@ FIELD = b"file"
 
 
 class Malformed(Exception):
-    """The body is none; the text says why."""
+    """The body is none; the message gives the reason."""
 
 
 class _Parts:
@@ -78,7 +78,7 @@ async def file_of(headers: Mapping[str, str], body: AsyncIterator[bytes]) -> Asy
                 yield b"".join(parts.content)
                 parts.content.clear()
     except FormParserError as error:
-        raise Malformed(f"the body is no multipart/form-data: {error}") from None
+        raise Malformed(f"the body is not multipart/form-data: {error}") from None
     if not parts.complete:
         raise Malformed("the body has no end")
     if not parts.seen:

@@ -51,7 +51,7 @@ def check(start: int) -> None:
 
 
 def stream(held: Held) -> Iterator[bytes]:
-    """The archive of a folder; links and what is no regular file are left out."""
+    """The archive of a folder; links and what is not a regular file are left out."""
     sink = _Sink()
     with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:  # type: ignore[call-overload]
         for entry in walk(held.descriptor):

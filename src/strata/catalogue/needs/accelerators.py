@@ -76,7 +76,7 @@ class Accelerators(Need[AcceleratorAccess]):
         kinds = sorted(kind for kind, most in self._most(site).items() if most >= self.count)
         if not kinds or site.cluster is None:
             raise LookupError(f"site {site.name} has no {self.kind or 'GPU'}; validation refuses that")
-        # GPUs of a vendor share one resource: the label tells the kinds apart
+        # GPUs of a vendor share one resource: the label distinguishes the kinds
         labels = node_labels(site, {self.kind: self.count} if self.kind else {})
         tolerations = tuple(toleration(taint) for taint in site.cluster.gpu_nodes.taints)
         counted = counted_as(site, self.kind) if self.kind else ""

@@ -23,7 +23,7 @@ class IssuerAccess:
     Args:
         url: the `iss` claim.
         audience: what the `aud` claim must hold.
-        jwks_url: where the keys are; None: as the discovery document says.
+        jwks_url: where the keys are; None: as in the discovery document.
         ca: PEM of the authority that signed the issuer's certificate; None: the image's authorities.
         ports: TCP ports outside of the cluster that the service reads the keys on.
         pods: labels of the pods that serve `jwks_url`; empty for an external issuer.

@@ -35,7 +35,7 @@ class Need(ABC, Generic[Provided_co]):
     """One word of the vocabulary; the words are its subclasses, frozen dataclasses."""
 
     def findings(self, site: Site, key: KeyPath) -> Iterator[Finding]:  # noqa: ARG002  # for the subclasses
-        """What the site lacks to provide it.
+        """What the site is missing to provide it.
 
         Args:
             site: the site.

@@ -100,7 +100,7 @@ class Client(Need[ClientAccess]):
         yield from issuer_findings(site, key)
         external = site.platform.services.external_issuer is not None
         if issuers(site):
-            return  # an own one; both together is told of external_issuer
+            return  # an own one; both together is reported for external_issuer
         if external and self.secret not in {s.name for s in site.secrets if s.source != "generated"}:
             yield Finding(
                 key,

@@ -50,7 +50,7 @@ class Metrics(Need[MetricsAccess]):
 
     @property
     def access(self) -> MetricsAccess:
-        """For parts of the platform that are no services."""
+        """For parts of the platform that are not services."""
         found = {"scrape": "true", "port": str(self.port), "path": self.path}
         return MetricsAccess({f"{ANNOTATION}{key}": value for key, value in found.items()}, SCRAPERS)
 

@@ -1,4 +1,4 @@
-"""Where users ask models that the site serves, for services that tell them of it."""
+"""Where users ask models that the site serves, for services that tell users about it."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 RESERVATION = "strata.dev/reservation"
-"""Label of a reservation, whose value says for what; also its scheduling gate."""
+"""Label of a reservation, whose value is its purpose; also its scheduling gate."""
 
 
 @dataclass(frozen=True)

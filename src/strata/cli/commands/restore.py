@@ -63,7 +63,7 @@ def _moment(text: str | None) -> datetime | None:
     """A moment with its offset from UTC.
 
     Raises:
-        UserError: the text is no such moment.
+        UserError: the text is not such a moment.
     """
     if text is None:
         return None
@@ -73,6 +73,6 @@ def _moment(text: str | None) -> datetime | None:
         found = None
     if found is None or found.tzinfo is None:
         raise UserError(
-            f"--target-time {text}: is no time with an offset", fix="--target-time 2026-03-01T14:30:00+01:00"
+            f"--target-time {text}: is not a time with an offset", fix="--target-time 2026-03-01T14:30:00+01:00"
         )
     return found

@@ -35,7 +35,7 @@ def check(site: Site) -> Iterator[Finding]:
 
 
 def _needs(name: str, role: Role, by_role: Mapping[str, list[Host]]) -> Iterator[Finding]:
-    """What a role that is on some host says of its number and of other roles."""
+    """What a role on some host requires of its number and of other roles."""
     having = by_role[name]
     if role.hosts == "one":
         for host in having[1:]:
@@ -104,7 +104,7 @@ def _cluster(site: Site, by_role: Mapping[str, list[Host]]) -> Iterator[Finding]
     path: KeyPath = ("cluster", "datastore")
     if "kube_control_plane" not in by_role:
         why = "needs a host with the role kube_control_plane, and there is none"
-        if "kube_node" not in by_role:  # else told with the node
+        if "kube_node" not in by_role:  # else reported with the node
             yield Finding(("cluster",), why, "give a host the role kube_control_plane", SOURCES)
     if site.cluster.installer == "kubeadm":
         yield from _control_planes(site.cluster, by_role)

@@ -47,7 +47,7 @@ def _fits(cloud: Cloud, flavor: Flavor, path: KeyPath) -> Iterator[Finding]:
         h for h in cloud.hypervisors if all(h.accelerators.get(k, 0) >= n for k, n in flavor.accelerators.items())
     ]
     if not holders:
-        return  # told by the check of accelerators, or not known
+        return  # reported by the check of accelerators, or not known
     what = "hypervisor with its cards" if flavor.accelerators else "hypervisor"
     for key in ("vcpus", "memory", "disk"):
         asked, most = getattr(flavor, key), max(getattr(h, key) for h in holders)

@@ -42,7 +42,7 @@ def check(site: Site) -> Iterator[Finding]:
             if node not in known:
                 fix = suggestion(node, list(known), "hosts with the role gpu_node")
                 yield Finding(
-                    (*path, "nodes", position), "is no host with the role gpu_node", fix, (INSTANCES, MACHINES)
+                    (*path, "nodes", position), "is not a host with the role gpu_node", fix, (INSTANCES, MACHINES)
                 )
         held = {site.accelerators[kind]: node for node in pool.nodes for kind in known.get(node, {})}
         yield from _sharing(pool, path, {card: node for card, node in held.items() if card.compute_capability})

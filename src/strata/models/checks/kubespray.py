@@ -65,7 +65,9 @@ def _variables(variables: Iterable[str]) -> Iterator[Finding]:
         if name in STRATA_SETS:
             yield Finding(path, "is set by Strata", "remove it; see docs/reference/site.md for the key that it follows")
         elif name not in known_variables():
-            yield Finding(path, "is no variable of the pinned Kubespray", f"a name in {NAMES.relative_to(REPOSITORY)}")
+            yield Finding(
+                path, "is not a variable of the pinned Kubespray", f"a name in {NAMES.relative_to(REPOSITORY)}"
+            )
 
 
 def _images(site: Site) -> Iterator[Finding]:

@@ -81,7 +81,7 @@ def _named(site: Site) -> Iterator[list[tuple[str, KeyPath]]]:
     if site.hosts.postgresql is not None:
         yield _values(site.hosts.postgresql.databases, ("hosts", "postgresql", "databases"))
     if site.cluster is not None:
-        # Kubernetes tells taints apart by key and effect
+        # Kubernetes distinguishes taints  by key and effect
         marks = [re.sub("=[^:]*", "", taint) for taint in site.cluster.gpu_nodes.taints]
         yield _values(marks, ("cluster", "gpu_nodes", "taints"))
     yield _names(site.platform.tenants, ("platform", "tenants"))
@@ -128,7 +128,8 @@ def _access(site: Site) -> Iterator[Finding]:
         if bastion in {host.name for host in hosts(site)}:
             why, fix = "has no floating IP", f"floating_ip: true for the instance {bastion}"
         else:
-            why, fix = "is no host of the site", suggestion(bastion, reachable, "hosts that are reachable from outside")
+            fix = suggestion(bastion, reachable, "hosts that are reachable from outside")
+            why = "is not a host of the site"
         yield Finding(("hosts", "bastion"), why, fix, (INSTANCES, MACHINES))
     for index, operator in enumerate(site.hosts.operators):
         if operator.name == site.hosts.ssh_user:

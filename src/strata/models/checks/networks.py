@@ -11,6 +11,7 @@ from strata.models.checks.hosts import hosts
 from strata.models.finding import Finding
 from strata.models.site import Site
 from strata.models.yaml_events import KeyPath, dotted
+from strata.roles import KUBERNETES_ROLES
 
 CONTROL_ADDRESSES = 16
 """The lab's controller takes address 10 of the control network."""
@@ -102,7 +103,7 @@ def _sizes(site: Site) -> Iterator[Finding]:
                 yield Finding(("cloud", "networks", index, key), why, fix)
     if site.cluster is not None:
         pods, services = site.cluster.pod_network, site.cluster.service_network
-        nodes = sum(bool({"kube_node", "kube_control_plane"} & set(host.roles)) for host in hosts(site))
+        nodes = sum(bool(set(KUBERNETES_ROLES) & set(host.roles)) for host in hosts(site))
         room = 2 ** (NODE_PREFIX - pods.prefixlen) if pods.prefixlen <= NODE_PREFIX else 0
         if nodes > room:
             prefix = NODE_PREFIX - (nodes - 1).bit_length()

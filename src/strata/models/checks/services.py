@@ -84,7 +84,7 @@ def certificates_file(path: KeyPath, file: Path) -> Iterator[Finding]:
 
 
 def _text(file: Path) -> str | None:
-    """The beginning of a file, None where it is no text."""
+    """The beginning of a file, None where it is not text."""
     try:
         with file.open(encoding="ascii") as stream:
             return stream.read(MAXIMUM_PEM)

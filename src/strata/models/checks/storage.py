@@ -43,7 +43,7 @@ def check(site: Site) -> Iterator[Finding]:
 
 
 def _numbers(site: Site) -> Iterator[Finding]:
-    """The server tells exports apart by a number of the name."""
+    """The server distinguishes exports by a number of the name."""
     if site.hosts.nfs is None:
         return
     volumes = [(need.name, ("platform", "services", service.key)) for service, need in service_volumes(site)]
@@ -52,7 +52,7 @@ def _numbers(site: Site) -> Iterator[Finding]:
     for name, path in [*volumes, *exports]:
         known, other = numbers.setdefault(export_id(name), (name, path))
         if known != name:
-            why = f"has the export id of {known}, {export_id(name)}, by which the server tells exports apart"
+            why = f"has the export id of {known}, {export_id(name)}, by which the server distinguishes exports"
             yield Finding(path, why, "another name", other=other)
 
 
@@ -73,7 +73,7 @@ def _storage_class(site: Site) -> Iterator[Finding]:
         roles = {role for instance in (site.cloud.instances if site.cloud else ()) for role in instance.roles}
         roles |= {role for machine in site.hosts.machines for role in machine.roles}
         if not exports and "nfs_server" in roles:
-            return  # told at the server
+            return  # reported at the server
         yield Finding(key, "no NFS export has this name", suggestion(name, list(exports), "exports"), (EXPORTS,))
         return
     if not export.root:

@@ -56,7 +56,7 @@ class SecretDeclaration(Protocol):
 class SecretStore:
     """Secrets of one site.
 
-    A secret that site.yaml declares comes from where it says (environment variable or private file);
+    A secret that site.yaml declares comes from where it declares (environment variable or private file);
     any other is generated at first use and kept in an ansible-vault file, encrypted with the site's passphrase.
 
     Args:
@@ -326,7 +326,7 @@ def require_private(file: Path) -> None:
 
 
 def read_declared(declaration: SecretDeclaration) -> str:
-    """The value of a secret that site.yaml says comes from the environment or a file.
+    """The value of a secret that site.yaml declares to come from the environment or a file.
 
     Raises:
         UserError: not provided, readable by others, or inside the repository.

@@ -63,7 +63,7 @@ def model(site: Site) -> Cloud:
 
 @pytest.fixture(scope="module")
 def servers(cloud: Connection, model: Cloud, cloud_outputs: CloudOutputs | None) -> dict[str, Any]:
-    """What nova says about each declared instance, by name."""
+    """What nova reports about each declared instance, by name."""
     assert cloud_outputs is not None
     return {i.name: cloud.compute.get_server(cloud_outputs.instances[i.name].id) for i in model.instances}
 
@@ -184,7 +184,7 @@ def test_gpu_instances_see_their_cards_only(
         if context.provider.simulates_accelerators:
             seen.update((servers[instance.name].host_id, address) for address in found)
         elif "gpu_node" in instance.roles and set(wanted).intersection(nvidia_kinds(context.site)):
-            # an instance numbers its PCI devices itself: only the GPU says which one it is
+            # an instance numbers its PCI devices itself: only the GPU identifies it
             listed = host(instance.name).check_output("nvidia-smi --query-gpu=uuid --format=csv,noheader")
             seen.update(("uuid", line.strip()) for line in listed.splitlines())
     assert [card for card, holders in seen.items() if holders > 1] == []

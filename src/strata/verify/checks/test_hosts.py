@@ -343,7 +343,7 @@ def test_kine_answers_only_to_the_sites_certificates(
     known = grpc.ssl_channel_credentials(ca, client.private_key.encode(), client.certificate.encode())
     with forwarded_port(context, control.address, server.address, DATASTORE) as port:
         answer = _etcd_status(site, port, known)
-        assert b"3." in answer  # the version that it says it is
+        assert b"3." in answer  # the version that it reports
         with pytest.raises(grpc.RpcError) as refusal:
             _etcd_status(site, port, grpc.ssl_channel_credentials(ca))
     assert refusal.value.code() == grpc.StatusCode.UNAVAILABLE

@@ -57,7 +57,7 @@ def test_volume_is_shared_between_nodes(
         namespaces[volume.namespace].append(volume)
 
     def digests(mounted: list[MountedVolume]) -> list[list[str]]:
-        """What one pod per action says of each volume of a namespace."""
+        """What one pod per action reports of each volume of a namespace."""
         token = secrets.token_hex(4)
 
         def request(volume: MountedVolume, action: str, program: str, node: str) -> PodRequest:

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Installs OpenStack and the lab's drivers: install_environment.sh ENVIRONMENT SOURCES NAME
-# ENVIRONMENT/.installed-NAME says that it is complete; an environment of the same lock is kept.
+# ENVIRONMENT/.installed-NAME marks it as complete; an environment of the same lock is kept.
 set -euo pipefail
 environment=$1 sources=$2 name=$3
 export UV_LINK_MODE=copy UV_NO_PROGRESS=1 UV_PYTHON_DOWNLOADS=never SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt
@@ -17,7 +17,7 @@ if ! cmp -s "$sources/requirements.lock" "$environment/requirements.lock"; then
     # services run as users that may not write bytecode
     uv pip install --quiet --python "$environment/bin/python" --compile-bytecode --require-hashes \
         --requirement "$sources/requirements.lock"
-    # refuses, and says so, when the code no longer has the lines that it changes
+    # refuses, and reports it, when the code no longer has the lines that it changes
     patch --directory "$environment/lib/python3.11/site-packages" --strip 1 --forward --fuzz 0 --batch \
         <"$sources/oslo-messaging-lp2035113.patch"
     cp "$sources/requirements.lock" "$environment/requirements.lock"

@@ -40,7 +40,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("function")
     parser.add_argument("program")
-    parser.add_argument("--accept", type=int, default=0, help="another exit status that is no failure")
+    parser.add_argument("--accept", type=int, default=0, help="another exit status that is not a failure")
     parser.add_argument("command", nargs="+")
     options = parser.parse_args()
     module, _, name = options.function.partition(":")

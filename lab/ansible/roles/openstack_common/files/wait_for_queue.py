@@ -1,4 +1,4 @@
-"""Returns when somebody consumes a queue of the message broker: wait_for_queue.py CONFIGURATION QUEUE SECONDS
+"""Returns when a client consumes a queue of the message broker: wait_for_queue.py CONFIGURATION QUEUE SECONDS
 
 The broker's URL is `transport_url` of the service's own configuration; an environment would show the password.
 """
@@ -41,7 +41,7 @@ def main() -> int:
         if consumers(url, queue):
             return 0
         time.sleep(0.2)
-    print(f"nobody consumes the queue {queue} after {seconds:.0f} s", file=sys.stderr)
+    print(f"no client consumes the queue {queue} after {seconds:.0f} s", file=sys.stderr)
     return 1
 
 

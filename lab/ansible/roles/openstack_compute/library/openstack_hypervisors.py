@@ -22,7 +22,7 @@ options:
   names: {description: Hypervisors that must be up., type: list, elements: str, required: true}
   units: {description: Units whose failure ends the wait., type: list, elements: str, default: []}
   running:
-    description: Units that must run, since nova calls a hypervisor up for two minutes after its end.
+    description: Units that must run, because nova calls a hypervisor up for two minutes after its end.
     type: list
     elements: str
     default: []
@@ -121,7 +121,7 @@ def forget_all(module: AnsibleModule, end: float) -> None:
             module.exit_json(changed=bool(gone), hypervisors=dict.fromkeys(gone, "gone"))
         except (OSError, ValueError) as error:
             if time.monotonic() > end:
-                module.fail_json(msg=f"nova does not answer: {error}")
+                module.fail_json(msg=f"nova does not respond: {error}")
         time.sleep(1)
 
 

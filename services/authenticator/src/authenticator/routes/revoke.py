@@ -25,7 +25,7 @@ router = APIRouter(tags=["tokens"])
         {
             413: "The body is too long.",
             415: "The body is neither JSON nor a form.",
-            503: "The issuer does not answer.",
+            503: "The issuer does not respond.",
         }
     ),
     openapi_extra={"requestBody": grants.body_schema(grants.RevocationRequest)},

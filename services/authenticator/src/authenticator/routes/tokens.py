@@ -62,7 +62,7 @@ class Tokens(BaseModel):
             401: "The name, password, refresh token, code or client is refused, or the personal access token.",
             413: "The body is too long.",
             415: "The body is neither JSON nor a form.",
-            503: "The issuer does not answer.",
+            503: "The issuer does not respond.",
         }
     ),
     openapi_extra={"requestBody": grants.body_schema(grants.TokenRequest)},
@@ -101,7 +101,7 @@ def _personal(given: grants.TokenRequest) -> str | None:
 
 
 def _lifetime(token: str, seconds: object) -> dict[str, Any]:
-    """Fields of Lifetime; of a token that is no JWT, as far as the issuer says."""
+    """Fields of Lifetime; of a token that is not a JWT, as far as the issuer reports."""
     try:
         # its holder gets it from the issuer, over the service's own connection
         claims = jwt.decode(token, options={"verify_signature": False})

@@ -15,7 +15,7 @@ router = APIRouter(tags=["tokens"])
 
 
 class Profile(BaseModel):
-    """A user, by the claims of the token; empty what the issuer does not tell."""
+    """A user, by the claims of the token; empty what the issuer does not report."""
 
     username: str = Field(examples=["ada"])
     name: str = Field(examples=["Ada Lovelace"])

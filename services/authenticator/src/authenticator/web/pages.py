@@ -1,6 +1,6 @@
 """The list of a user's personal access tokens, and the form that creates one.
 
-A token is created after a login of its own, since only a login gives a refresh token that outlives it. The page at the
+A token is created after a login of its own, because only a login gives a lasting refresh token. The page at the
 end of that login shows the token; nothing shows it again.
 """
 
@@ -51,7 +51,7 @@ async def show(request: Request, visitor: Visitor, connection: Connection) -> Re
 async def begin(
     request: Request, visitor: Visitor, connection: Connection, name: TypedName = "", days: TypedDays = ""
 ) -> Response:
-    """Leads to the issuer, and from there to the new token; a form with a mistake is shown again."""
+    """Leads to the issuer, and from there to the new token; a form with an error is shown again."""
     audit.skip(request)
     name = name.strip()
     problem = _problem(request, name, days)

@@ -60,7 +60,7 @@ def start_session(request: Request, response: Response, done: Finished) -> Respo
 
 def return_to_page(request: Request, done: Finished) -> Response:
     """Sends the browser to the page that it asked for, with a session."""
-    # the path begins with a slash, since it is that of a request, and the origin is this one
+    # the path begins with a slash, because it is that of a request, and the origin is this one
     response = RedirectResponse(f"{state_of(request).origin}{done.content[PAGE]}", 303, HEADERS)
     return start_session(request, response, done)
 

@@ -44,13 +44,13 @@ class State:
 
     @classmethod
     def of(cls, told: ModelState) -> State:
-        """As the inference server tells it."""
+        """As the inference server reports it."""
         word, kind, message = WORDS[told.state]
         return cls(word, kind, told.reason or message, PLACES.get(told.accelerator, ""))
 
 
 UNKNOWN = State("Unknown", "", "", "")
-"""Where the inference server does not tell."""
+"""If the inference server does not report it."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def takes_prompts(request: Request, found: Repository) -> bool:
 
 
 async def read_states(request: Request, token: str | None) -> Mapping[str, State]:
-    """By id, the models that the visitor may ask; empty where the inference server does not tell."""
+    """By id, the models that the visitor may ask; empty if the inference server does not report it."""
     server = _server(request)
     if server is None or token is None:
         return {}

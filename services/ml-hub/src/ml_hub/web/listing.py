@@ -94,7 +94,7 @@ async def _list(
         rows=rows,
         typed=typed,
         narrowed=bool(values),
-        # a hub has more repositories than the catalogue, and tells of them by their names
+        # a hub has more repositories than the catalogue, and has only their names
         named=words if "/" in words and is_repository(words) else "",
         first="" if page.after is None else f"?{urlencode(values)}",
         following="" if following is None else f"?{urlencode({**values, 'cursor': following.encode()})}",

@@ -21,7 +21,7 @@ _LEVELS_BELOW = 2
 
 
 class _Renderer(RendererHTML):
-    """Without images, which would tell other servers who reads a card."""
+    """Without images, which would show other servers the readers of a card."""
 
     def image(self, tokens: Sequence[Token], index: int, _: Any, __: Any) -> str:
         """Its text."""

@@ -55,7 +55,7 @@ def content_routes(shared: Shared, prefix: str) -> APIRouter:
         f"/{{{kind}_id}}/list",
         operation_id=f"list_{kind}_files",
         summary=f"Files of a {kind}",
-        description=f"Needs READ; all folders, at most {MOST_LISTED} files; metadata.complete says if that is all.",
+        description=f"Needs READ; all folders, at most {MOST_LISTED} files; metadata.complete is whether that is all.",
         responses=MISSING | STORAGE,
     )
     async def list_files(request: Request, caller: Person, name: Name, connection: Connection) -> Envelope[list[File]]:

@@ -15,7 +15,7 @@ from strata_http.envelope import ENVELOPE, Envelope, success
 from strata_http.prometheus import NoAnswer
 
 router = APIRouter(prefix="/pods", tags=["pods"])
-NOT_MEASURED = ENVELOPE.described({503: "The site has no Prometheus, or it does not answer; or as for other routes."})
+NOT_MEASURED = ENVELOPE.described({503: "The site has no Prometheus, or it does not respond; or as for other routes."})
 
 log = structlog.get_logger(__name__)
 
@@ -43,6 +43,6 @@ async def get_pod_measures(request: Request, caller: Person, pod_id: PodName) ->
         result = await reader.read(pod["tenant"], pod_id, seconds)
     except NoAnswer as error:
         log.warning("pods are not measured", reason=str(error))
-        detail = "measures: the site's Prometheus does not answer; try again"
+        detail = "measures: the site's Prometheus does not respond; try again"
         raise HTTPException(503, detail, headers={"Retry-After": "10"}) from None
     return success(request, "Pod measures retrieved successfully.", result)

@@ -97,7 +97,7 @@ async def create_snapshot(
 
 def _is_folder(storage: Storage, tenant: str, volume: str, parts: tuple[str, ...]) -> bool:
     with storage.open(tenant, FOLDERS["volume"], volume) as found, folder(found, parts[:-1]) as parent:
-        # a link is copied as one: it is no folder
+        # a link is copied as one: it is not a folder
         mode = os.stat(parts[-1], dir_fd=parent, follow_symlinks=False).st_mode if parts else stat.S_IFDIR
     return stat.S_ISDIR(mode)
 

@@ -64,7 +64,7 @@ def page(title: str, status: int, headers: Mapping[str, str] | None = None) -> H
 
 
 def parse_host(host: str, domain: str) -> tuple[str, str] | None:
-    """Pod id and key of `networking`, of a Host header; None where it is no name of a pod."""
+    """Pod id and key of `networking`, of a Host header; None if it is not the name of a pod."""
     name = host.lower().partition(":")[0].removesuffix(".")
     match = _LABEL.fullmatch(name.removesuffix(f".{domain}")) if name.endswith(f".{domain}") else None
     return match and (match["pod"], match["key"] or DEFAULT)

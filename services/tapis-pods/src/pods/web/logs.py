@@ -36,6 +36,6 @@ async def show_log(request: Request, visitor: Visitor, pod_id: PodName, connecti
 
 @router.get("/pods/{pod_id}/log.txt")
 async def send_log(request: Request, visitor: Visitor, pod_id: PodName, connection: Connection) -> Response:
-    """Needs READ; unchanged, and never as a page, since a pod's program may be anyone's."""
+    """Needs READ; unchanged, and never as a page, because a pod's program may be anyone's."""
     found = (await get_pod_logs(request, visitor, pod_id, connection)).result.logs[-LONGEST:]
     return PlainTextResponse(found, headers=HEADERS)

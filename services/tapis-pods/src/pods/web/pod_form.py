@@ -43,7 +43,7 @@ class Fields(BaseModel):
 
 
 class FormError(Exception):
-    """What was written cannot be; `messages` says what, and what can."""
+    """What was written cannot be; `messages` has what, and what can."""
 
     def __init__(self, *messages: str) -> None:
         super().__init__("; ".join(messages))
@@ -131,7 +131,7 @@ def parse_variables(text: str) -> dict[str, str]:
     """Lines NAME=value; empty ones do not count.
 
     Raises:
-        FormError: a line has no name, or a name is there twice.
+        FormError: a line has no name, or a name is a duplicate.
     """
     found: dict[str, str] = {}
     for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
@@ -143,7 +143,7 @@ def parse_variables(text: str) -> dict[str, str]:
         if not equals or not name:
             raise FormError(f"Variables, line {number}: write NAME=value")
         if name in found:
-            raise FormError(f"Variables, line {number}: {name} is there twice")
+            raise FormError(f"Variables, line {number}: duplicate {name}")
         found[name] = value
     return found
 
@@ -152,7 +152,7 @@ def parse_hours(text: str) -> int:
     """Seconds, or the API's word for never.
 
     Raises:
-        FormError: it is no number of hours.
+        FormError: it is not a number of hours.
     """
     try:
         hours = float(text)

@@ -218,7 +218,7 @@ def test_rotated_passwords_and_another_ca_reach_every_member() -> None:
     # the new one signs
     CONTEXT.secrets.replace_authority()
     converge()
-    # what was connected before says nothing about passwords and certificates
+    # what was connected before states nothing about passwords and certificates
     leader = primary(SERVERS[0])
     sql(leader, "select pg_terminate_backend(pid) from pg_stat_replication")
     eventually(

@@ -72,7 +72,7 @@ def _run(backend: Backend, members: list[Member]) -> Iterator[tuple[int, Event]]
     if len(members) == 1:
         yield from ((position, failure) for position, _ in left)
         return
-    # what a client has read cannot be taken back, and sampling again gives another text
+    # what a client has read cannot be undone, and sampling again gives another text
     yield from ((position, INTERRUPTED) for position, _ in left if position in begun)
     left = [member for member in left if member[0] not in begun]
     size = -(-len(left) // pieces) or 1

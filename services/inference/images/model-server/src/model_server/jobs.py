@@ -43,11 +43,11 @@ class Job:
     """One input.
 
     Args:
-        kind: what is wanted.
+        kind: what is requested.
         text: the input; None: `messages`.
         messages: a conversation.
         max_tokens: tokens to generate at most; None: the default, or what the model has room for.
-        stop: texts that end the output and are no part of it.
+        stop: texts that end the output and are not part of it.
         sampling: how tokens are chosen.
         stream: whether parts of the text are sent as they come.
         deadline: of the machine's monotonic clock, in seconds.

@@ -136,7 +136,7 @@ def _end_with_worker(server: litserve.LitServer, ending: threading.Event) -> Non
     """
     while not ending.wait(0.2):
         codes = [worker.exitcode for worker in getattr(server, "inference_workers", [])]
-        if any(code not in {None, 0} for code in codes):  # 0: the model did not load; LitServe says so
+        if any(code not in {None, 0} for code in codes):  # 0: the model did not load; LitServe logs it
             LOG.error("the process of the model was killed (%s); does it need more memory?", codes)
             for child in multiprocessing.active_children():
                 child.kill()
@@ -144,7 +144,7 @@ def _end_with_worker(server: litserve.LitServer, ending: threading.Event) -> Non
 
 
 def serve(settings: Settings, load: Load) -> None:
-    """Serves a model until the process is told to end.
+    """Serves a model until the process gets SIGTERM.
 
     Args:
         settings: of the server.

@@ -23,7 +23,7 @@ MOST_BYTES = 64 * 1024
 
 
 class _TenantHandler(APIHandler):
-    """Admits the tenant's administrators or members, and nobody else."""
+    """Admits the tenant's administrators or members, and no one else."""
 
     def initialize(self, limits: Mapping[str, Limits], sources: Mapping[str, Allowed]) -> None:
         """Called by tornado with the limits of each tenant, and the sources that its datasets may name."""
@@ -43,7 +43,7 @@ class _TenantHandler(APIHandler):
         Raises:
             HTTPError: 403 for all others, whether the tenant exists or not.
         """
-        return self._store(tenant, (SCOPE, READ_SCOPE), "is no member of", f"/tenants/{tenant}")
+        return self._store(tenant, (SCOPE, READ_SCOPE), "is not a member of", f"/tenants/{tenant}")
 
     def _store(self, tenant: str, scopes: tuple[str, ...], why: str, group: str) -> Store:
         if self.current_user is None:
@@ -148,9 +148,9 @@ class DatasetHandler(_TenantHandler):
 
 def _check_name(kind: str, name: str) -> None:
     if kind == "groups" and not GROUP_NAME.fullmatch(name):
-        raise InvalidConfigurationError("group", name, "is no name of a group", "lower-case letters, digits and -")
+        raise InvalidConfigurationError("group", name, "is not the name of a group", "lower-case letters, digits and -")
     if len(name) > 255:
-        raise InvalidConfigurationError("user", name, "is no name of a user", "at most 255 characters")
+        raise InvalidConfigurationError("user", name, "is not the name of a user", "at most 255 characters")
 
 
 def handlers(

@@ -20,7 +20,7 @@ CREATED, BAD_REQUEST = 201, 400
 
 
 class TokenHandler(APIHandler):
-    """Issues a token to whoever may use the user's server, as that user and nobody else."""
+    """Issues a token to whoever may use the user's server, as that user only."""
 
     def initialize(
         self, url: str, secret: str, tenant_of: Callable[[Any], str | None], users: Mapping[str, str]
@@ -50,7 +50,7 @@ class TokenHandler(APIHandler):
         """`token` and `expires` (seconds since 1970) for `<tenant>.<user>`, of the tenant that the server's pod has.
 
         Raises:
-            HTTPError: 403: the user cannot have one. 503: the batch system does not answer.
+            HTTPError: 403: the user cannot have one. 503: the batch system does not respond.
         """
         user = self.find_user(user_name)
         if user is None:

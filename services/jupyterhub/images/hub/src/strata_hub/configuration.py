@@ -53,11 +53,11 @@ def bytes_of(key: str, value: object) -> int:
     """Bytes of a size such as `512M` or 1073741824; units are powers of 1024.
 
     Raises:
-        InvalidConfigurationError: the value is no size.
+        InvalidConfigurationError: the value is not a size.
     """
     found = re.fullmatch(r"(\d{1,15}(?:\.\d{1,3})?)([KMGT]?)", str(value)) if _number_or_text(value) else None
     if found is None or float(found[1]) == 0:
-        raise InvalidConfigurationError(key, value, "is no size", "bytes, or a number with K, M, G or T, such as 2G")
+        raise InvalidConfigurationError(key, value, "is not a size", "bytes, or a number with K, M, G or T, such as 2G")
     return int(float(found[1]) * UNITS[found[2]])
 
 
@@ -67,7 +67,7 @@ def _number_or_text(value: object) -> bool:
 
 def _cpu(key: str, value: Any, limits: Limits) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-        raise InvalidConfigurationError(key, value, "is no number of CPUs", f"a number up to {limits.cpu:g}")
+        raise InvalidConfigurationError(key, value, "is not a number of CPUs", f"a number up to {limits.cpu:g}")
     if value > limits.cpu:
         raise InvalidConfigurationError(key, value, "is more than the tenant's quota", f"at most {limits.cpu:g}")
 
@@ -90,7 +90,7 @@ def _image(key: str, value: Any, limits: Limits) -> None:
 
 def _mapping(key: str, value: Any) -> Iterator[tuple[str, Any]]:
     if not isinstance(value, dict) or len(value) > MOST_ENTRIES:
-        raise InvalidConfigurationError(key, value, "is no object", f"an object with at most {MOST_ENTRIES} entries")
+        raise InvalidConfigurationError(key, value, "is not an object", f"an object of up to {MOST_ENTRIES} entries")
     return iter(value.items())
 
 
@@ -98,12 +98,12 @@ def _environment(key: str, value: Any, _: Limits) -> None:
     for name, text in _mapping(key, value):
         at = f"{key}.{name[:128]}"
         if not ENVIRONMENT_NAME.fullmatch(name):
-            raise InvalidConfigurationError(at, text, "is no name of a variable", "letters, digits and _")
+            raise InvalidConfigurationError(at, text, "is not the name of a variable", "letters, digits and _")
         if RESERVED.fullmatch(name):
             raise InvalidConfigurationError(at, text, "the variable is reserved", "another name")
         if not isinstance(text, str) or len(text) > LONGEST_VALUE or "\0" in text:
             fix = f"a string of at most {LONGEST_VALUE} characters"
-            raise InvalidConfigurationError(at, text, "is no value of a variable", fix)
+            raise InvalidConfigurationError(at, text, "is not a value of a variable", fix)
 
 
 def _accelerators(key: str, value: Any, limits: Limits) -> None:
@@ -132,7 +132,7 @@ def _extra_pod_config(key: str, value: Any, _: Limits) -> None:
                 matches = isinstance(text, str) and LABEL.fullmatch(label) and re.fullmatch(r"[\w.-]{0,63}", text)
                 if not matches or label.startswith("node-role.kubernetes.io/"):
                     raise InvalidConfigurationError(
-                        f"{at}.{label[:63]}", text, "is no label of users' nodes", "another"
+                        f"{at}.{label[:63]}", text, "is not a label of users' nodes", "another"
                     )
         else:
             fix = f"one of {', '.join([*POD_SECONDS, 'nodeSelector'])}"
@@ -156,7 +156,7 @@ tolerations, namespaces, commands, further containers."""
 def _members(key: str, value: Any) -> None:
     names = value if isinstance(value, list) else [None]
     if not all(isinstance(name, str) and 0 < len(name) <= 255 for name in names):
-        raise InvalidConfigurationError(key, value, "is no list of users", "a list of login names")
+        raise InvalidConfigurationError(key, value, "is not a list of users", "a list of login names")
 
 
 def validate(kind: str, value: Any, limits: Limits) -> None:
@@ -171,7 +171,7 @@ def validate(kind: str, value: Any, limits: Limits) -> None:
         InvalidConfigurationError: a key or value is not allowed.
     """
     if not isinstance(value, dict):
-        raise InvalidConfigurationError("body", value, "is no object", "a JSON object")
+        raise InvalidConfigurationError("body", value, "is not an object", "a JSON object")
     for key, setting in value.items():
         if key == "members" and kind == "groups":
             _members(key, setting)

@@ -73,9 +73,9 @@ def validate(name: str, value: Any, others: Mapping[str, Mapping[str, Any]], all
         InvalidConfigurationError: a key or value is not allowed.
     """
     if not GROUP_NAME.fullmatch(name):
-        raise InvalidConfigurationError("name", name, "is no name of a dataset", "lower-case letters, digits and -")
+        raise InvalidConfigurationError("name", name, "is not a dataset's name", "lower-case letters, digits and -")
     if not isinstance(value, dict):
-        raise InvalidConfigurationError("body", value, "is no object", "a JSON object")
+        raise InvalidConfigurationError("body", value, "is not an object", "a JSON object")
     for key, setting in value.items():
         if LOGIN.search(key):
             # not repeated in the message, nor in the hub's log
@@ -85,10 +85,10 @@ def validate(name: str, value: Any, others: Mapping[str, Mapping[str, Any]], all
             raise InvalidConfigurationError(key[:63], setting, "unknown key", f"one of {', '.join(KEYS)}")
     digest = value.get("sha256")
     if digest is not None and not (isinstance(digest, str) and re.fullmatch("[0-9a-f]{64}", digest)):
-        raise InvalidConfigurationError("sha256", digest, "is no digest", "64 lower-case hexadecimal digits")
+        raise InvalidConfigurationError("sha256", digest, "is not a digest", "64 lower-case hexadecimal digits")
     for key in ("read_only", "required"):
         if not isinstance(value.get(key, False), bool):
-            raise InvalidConfigurationError(key, value[key], "is no boolean", "true or false")
+            raise InvalidConfigurationError(key, value[key], "is not a boolean", "true or false")
     sources.check(value, allowed)
     _mount_path(name, value, {other: one for other, one in others.items() if other != name})
     if name not in others and len(others) >= MOST:
@@ -99,7 +99,7 @@ def _mount_path(name: str, value: Mapping[str, Any], others: Mapping[str, Mappin
     path = value.get("mount_path", mount_path(name, {}))
     if not isinstance(path, str) or not MOUNT_PATH.fullmatch(path):
         fix = f"{mount_path(name, {})}, or another path below {DIRECTORY}"
-        raise InvalidConfigurationError("mount_path", path, f"is no path below {DIRECTORY}", fix)
+        raise InvalidConfigurationError("mount_path", path, f"is not a path below {DIRECTORY}", fix)
     for other, one in others.items():
         used = mount_path(other, one)
         if f"{path}/".startswith(f"{used}/") or f"{used}/".startswith(f"{path}/"):

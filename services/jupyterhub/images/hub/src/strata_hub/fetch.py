@@ -205,7 +205,7 @@ def _objects(dataset: dict[str, Any], directory: Path, limits: dict[str, Any]) -
     for key in sorted(found):
         parts = key[len(prefix) :].split("/")
         if {"", ".", ".."} & set(parts):
-            raise UnreachableError(f"the object {key[:100]!r} is no file below a folder")
+            raise UnreachableError(f"the object {key[:100]!r} is not a file below a folder")
         target = directory.joinpath(*parts)
         target.parent.mkdir(parents=True, exist_ok=True)
         source.copy(*bucket.request(key), target)
@@ -244,7 +244,7 @@ def download(dataset: dict[str, Any], directory: Path, limits: dict[str, Any]) -
         raise UnreachableError(LATE) from None
     except ElementTree.ParseError:
         raise UnreachableError("the list of objects is none of S3") from None
-    # a Content-Length that is no number is a ValueError
+    # a Content-Length that is not a number is a ValueError
     except (OSError, ValueError, http.client.HTTPException) as error:
         raise UnreachableError(f"{type(error).__name__}: {error}") from None
     finally:

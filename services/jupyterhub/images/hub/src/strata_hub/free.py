@@ -77,7 +77,7 @@ class Cluster:
         self._objects: tuple[list[Object], list[Object]] | None = None
 
     async def described(self, profile: Profile, api: Any) -> Profile:
-        """The profile, whose description says how many of its accelerators are free."""
+        """The profile, whose description has the number of its free accelerators."""
         override = profile.get("kubespawner_override", {})
         needed, selector = override.get("extra_resource_limits", {}), override.get("node_selector", {})
         for kind, card in self.accelerators.items():

@@ -31,7 +31,7 @@ def wait_for_kubernetes(seconds: float = SECONDS, authority: Path = AUTHORITY) -
     end = time.monotonic() + seconds
     while True:
         try:
-            # anew each time: the kubelet may not have written the file yet
+            # each time: the kubelet may not have written the file yet
             context = ssl.create_default_context(cafile=str(authority))
             with urllib.request.urlopen(url, timeout=REQUEST_SECONDS, context=context):
                 return

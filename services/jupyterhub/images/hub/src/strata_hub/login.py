@@ -90,7 +90,7 @@ class SiteAuthenticator(BackgroundTasks, GenericOAuthenticator):  # type: ignore
         return {**super().build_auth_state_dict(token_info, user_info), CONFIRMED: time.time()}
 
     async def get_token_info(self, handler: Any, params: Mapping[str, Any]) -> Any:
-        """As upstream's, which does not say why a refresh was refused."""
+        """As upstream's, which does not give the reason of a refused refresh."""
         try:
             return await super().get_token_info(handler, params)
         except HTTPClientError as error:
@@ -99,12 +99,12 @@ class SiteAuthenticator(BackgroundTasks, GenericOAuthenticator):  # type: ignore
             raise
 
     async def update_auth_model(self, auth_model: Any) -> dict[str, Any]:
-        """Who is no longer in `admin_users` is no administrator."""
+        """A user who is no longer in `admin_users` is not an administrator."""
         found = await super().update_auth_model(auth_model)
         return {**found, "admin": found["name"] in self.admin_users}
 
     async def check_allowed(self, username: str, auth_model: Any) -> Any:
-        """The name of the checks' user is nobody's login, whatever the issuer calls its users."""
+        """No user's login is the name of the checks' user, whatever the issuer calls its users."""
         return username not in self.unknown_users and await super().check_allowed(username, auth_model)
 
     async def refresh_user(self, user: Any, handler: Any = None, **options: Any) -> Any:

@@ -27,7 +27,7 @@ class Loss:
     """What a user has lost.
 
     Args:
-        first: answer of the issuer that said so, in seconds of a monotonic clock.
+        first: response of the issuer that reported it, in seconds of a monotonic clock.
         last: the same.
         tenants: that the user was a member of.
         hub: whether the user may no longer use the hub.
@@ -78,7 +78,7 @@ class Members:
         url = f"http://127.0.0.1:{app.hub.port}{app.hub.base_url}api"
         self._hub = Hub(url, app._service_map["leaving"].api_token)
         self._ended: dict[str, str] = {}
-        """Refresh tokens of logins that have ended, by user: the issuer says no more about these."""
+        """Refresh tokens of logins that have ended, by user: the issuer no longer reports these."""
         self.tenants_of_jobs: dict[str, set[str]] = {}
         """By owner."""
 
@@ -134,7 +134,7 @@ class Members:
         return all([await self._remove_jobs(name, tenant) for tenant in sorted(tenants)])
 
     async def _owners(self) -> dict[str, set[str]]:
-        """Tenants of the jobs in the pool, by owner; those of the last round if the pool does not answer."""
+        """Tenants of the jobs in the pool, by owner; those of the last round if the pool does not respond."""
         if not self._authenticator.batch_url:
             return {}
         found: dict[str, set[str]] = {}
@@ -143,7 +143,7 @@ class Members:
                 tenant, _, name = owner.partition(".")
                 found.setdefault(name, set()).add(tenant)
         except (HTTPClientError, OSError, ValueError, KeyError) as error:
-            self._authenticator.log.warning("the pool does not say who has jobs: %s", error)
+            self._authenticator.log.warning("the pool does not report whose jobs it has: %s", error)
             return self.tenants_of_jobs
         return found
 

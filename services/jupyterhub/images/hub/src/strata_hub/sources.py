@@ -35,7 +35,7 @@ def check(value: Mapping[str, Any], allowed: Allowed) -> None:
     source = value.get("source")
     if not isinstance(source, str) or len(source) > LONGEST or not source.isprintable():
         fix = f"https://HOST/PATH, s3://BUCKET/PREFIX/ or nfs://NAME, at most {LONGEST} characters"
-        raise InvalidConfigurationError("source", source, "is no URL", fix)
+        raise InvalidConfigurationError("source", source, "is not a URL", fix)
     scheme = source.partition("://")[0]
     for key in ONLY_S3:
         if key in value and scheme != "s3":
@@ -58,7 +58,7 @@ def nfs(value: Mapping[str, Any], allowed: Allowed) -> Mapping[str, Any]:
     folder = names.get(value["source"].removeprefix("nfs://"))
     if folder is None:
         known = ", ".join(f"nfs://{name}" for name in names) or "none; ask the operators (datasets.nfs in site.yaml)"
-        raise InvalidConfigurationError("source", value["source"], "is no folder of the tenant", f"one of {known}")
+        raise InvalidConfigurationError("source", value["source"], "is not a folder of the tenant", f"one of {known}")
     if not value.get("read_only", True):
         raise InvalidConfigurationError("read_only", False, "folders on NFS are read-only", "true")
     if value.get("sha256") is not None:
@@ -102,13 +102,13 @@ def _endpoint(value: Mapping[str, Any], allowed: Allowed) -> Mapping[str, Any]:
     if isinstance(endpoint, str) and endpoint in names:
         return dict(names[endpoint])
     if not public or len(endpoint) > LONGEST or not endpoint.isprintable():
-        raise InvalidConfigurationError("endpoint", endpoint, "is no endpoint of the tenant", known)
+        raise InvalidConfigurationError("endpoint", endpoint, "is not an endpoint of the tenant", known)
     url = _url("endpoint", endpoint, "https://HOST")
     if url.path.rstrip("/") or url.query:
         raise InvalidConfigurationError("endpoint", endpoint, "has more than a host", f"https://{url.netloc}")
     region = value.get("region", DEFAULT_REGION)
     if not isinstance(region, str) or not REGION.fullmatch(region):
-        raise InvalidConfigurationError("region", region, "is no region", f"for instance {DEFAULT_REGION}")
+        raise InvalidConfigurationError("region", region, "is not a region", f"for instance {DEFAULT_REGION}")
     return {"endpoint": endpoint.rstrip("/"), "region": region, "buckets": None, "keys": None}
 
 
@@ -126,7 +126,7 @@ def _url(key: str, value: str, example: str) -> SplitResult:
     except ValueError:
         url, host = SplitResult("", "", "", "", ""), None
     if url.scheme != "https" or not host:
-        raise InvalidConfigurationError(key, value, "is no HTTPS URL", example)
+        raise InvalidConfigurationError(key, value, "is not an HTTPS URL", example)
     if "@" in url.netloc:
         # not repeated in the message
         raise InvalidConfigurationError(key, "…", "has a user or a password", f"a {key} without a login")

@@ -80,7 +80,7 @@ class SiteSpawner(DatasetSpawner):
                 await self.reservations.release(self.api, self.tenant, self.pod_name)
 
     def get_state(self) -> dict[str, Any]:
-        """What a hub that starts anew knows of the server."""
+        """What a restarted hub knows of the server."""
         return {**super().get_state(), **({"tenant": self.tenant} if self.tenant else {})}
 
     def load_state(self, state: dict[str, Any]) -> None:
@@ -96,7 +96,7 @@ class SiteSpawner(DatasetSpawner):
             failed = self.reflectors.pop(self._get_reflector_key(kind), None)
             if failed is not None and not failed.first_load_future.done():
                 failed.first_load_future.set_exception(error)
-                failed.first_load_future.exception()  # seen, also where nobody waits for it
+                failed.first_load_future.exception()  # seen, even if nothing waits for it
             raise
 
     async def run_pre_spawn_hook(self) -> None:

@@ -69,7 +69,7 @@ async def renew(environment: Mapping[str, str]) -> float:
 
     Raises:
         HTTPClientError: the hub refuses, or has none now.
-        OSError: the hub does not answer, or the file cannot be written.
+        OSError: the hub does not respond, or the file cannot be written.
     """
     name = quote(environment["JUPYTERHUB_USER"], safe="@")
     response = await AsyncHTTPClient().fetch(

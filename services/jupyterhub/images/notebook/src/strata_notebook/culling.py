@@ -72,7 +72,7 @@ class CullingHandler(APIHandler):
         while the user's home is full.
 
         Raises:
-            HTTPError: 404: the hub stops no servers. 502: it does not answer.
+            HTTPError: 404: the hub stops no servers. 502: it does not respond.
         """
         stop = json.loads(await _hub(f"users/{quote(os.environ['JUPYTERHUB_USER'], safe='@')}/culling"))
         page = url_path_join(os.environ.get("JUPYTERHUB_BASE_URL", "/"), "hub/home")

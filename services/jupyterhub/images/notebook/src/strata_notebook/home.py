@@ -39,7 +39,7 @@ def full(home: Path, limit: int) -> str | None:
         limit: of it, in bytes, which its file system shows as its size; 0: none.
 
     Raises:
-        OSError: the file system does not answer.
+        OSError: the file system does not respond.
     """
     found = os.statvfs(home)
     total, free = found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize

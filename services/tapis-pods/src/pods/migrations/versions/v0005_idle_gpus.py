@@ -11,7 +11,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Adds when a pod that was warned is stopped, and the reason of a stop that nobody requested."""
+    """Adds when a pod that was warned is stopped, and the reason of a stop that was not requested."""
     op.execute("ALTER TABLE pods ADD COLUMN gpu_idle_stop_ts timestamptz")
     op.execute("ALTER TABLE pods ADD COLUMN stop_reason text NOT NULL DEFAULT ''")
 

@@ -46,7 +46,7 @@ def test_cursors_walk_through_all_notes(send: Send) -> None:
     assert parameters["cursor"] is None
 
 
-def test_nobody_writes_for_another_tenant(send: Send, service: Service) -> None:
+def test_no_one_writes_for_another_tenant(send: Send, service: Service) -> None:
     refused = send("POST", "/notes", "eve", "bio", json={"tenant": "chem", "text": "mine now"})
     assert refused.status_code == 403
     assert refused.headers["Content-Type"] == "application/problem+json"

@@ -69,13 +69,13 @@ async def list_notes(connection: Connection, who: Who, page: PageQuery) -> NoteL
 
 
 @router.post(
-    "/notes", status_code=201, summary="Write a note", responses=forbidden("The caller is no member of the tenant.")
+    "/notes", status_code=201, summary="Write a note", responses=forbidden("The caller is not a member of the tenant.")
 )
 async def write_note(request: Request, connection: Connection, who: Who, note: NewNote) -> Note:
     """All members of the tenant can read and delete it."""
     describe(request, Change("notes.create", tenant=note.tenant))
     if note.tenant not in who.tenants:
-        raise HTTPException(403, f"you are no member of a tenant {note.tenant!r}")
+        raise HTTPException(403, f"you are not a member of a tenant {note.tenant!r}")
     values = {"tenant": note.tenant, "author": who.username, "text": note.text}
     row = (await connection.execute(insert(notes).values(values).returning(notes))).mappings().one()
     describe(request, Change("notes.create", f"notes/{row['number']}", note.tenant))

@@ -100,7 +100,7 @@
       restore();
     }
 
-    // JupyterLab writes the title anew when its panels change
+    // JupyterLab writes the title again when its panels change
     function restore() {
       if (prefix && !document.title.startsWith(prefix)) document.title = prefix + document.title;
     }
