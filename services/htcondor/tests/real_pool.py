@@ -224,7 +224,7 @@ def running(objects: Sequence[Mapping[str, Any]], directory: Path) -> Iterator[R
 
     token = idtoken(KEY, f"{EXECUTE}@{DOMAIN}", DOMAIN, SCOPES[EXECUTE])
     daemons = _configuration(objects, "central-manager", "access-point")
-    # one container has both: the collector is reported of execution points
+    # one container has both: the collector knows of execution points
     daemons["30-collector.conf"] = "COLLECTOR.ALLOW_ADVERTISE_STARTD = $(STRATA_DAEMONS) $(STRATA_EXECUTE)\n"
     daemons["30-collector.conf"] += "COLLECTOR.ALLOW_ADVERTISE_MASTER = $(STRATA_DAEMONS) $(STRATA_EXECUTE)\n"
     _files(directory / "daemons", daemons)

@@ -59,7 +59,7 @@ def with_changed_claims(issuer: Issuer) -> str:
 BAD_TOKENS: dict[str, tuple[MakeToken, str]] = {
     "expired": (lambda i: i.token(exp=int(time.time()) - 60), "expired"),
     "without expiry": (lambda i: i.token(exp=None), "is missing the claim exp"),
-    "not yet valid": (lambda i: i.token(nbf=int(time.time()) + 600), "no valid JWT"),
+    "not yet valid": (lambda i: i.token(nbf=int(time.time()) + 600), "not a valid JWT"),
     "another audience": (lambda i: i.token(aud="jupyterhub"), "audience"),
     "no audience": (lambda i: i.token(aud=None), "is missing the claim aud"),
     "another issuer": (lambda i: i.token(iss="https://evil.example"), "issuer"),
@@ -70,8 +70,8 @@ BAD_TOKENS: dict[str, tuple[MakeToken, str]] = {
     "changed claims": (with_changed_claims, "signature"),
     "algorithm none": (unsigned, "algorithm"),
     "HMAC with the public key": (signed_with_the_public_key, "algorithm"),
-    "no JWT": (lambda _: "rubbish", "no valid JWT"),
-    "three dots": (lambda _: "a.b.c", "no valid JWT"),
+    "no JWT": (lambda _: "rubbish", "not a valid JWT"),
+    "three dots": (lambda _: "a.b.c", "not a valid JWT"),
 }
 
 

@@ -259,7 +259,7 @@ def test_uploads_that_are_none_or_too_long(alice: Owner) -> None:
     bodies: tuple[tuple[dict[str, str], bytes, str], ...] = (
         ({"Content-Type": "application/json"}, b"{}", "multipart/form-data"),
         ({"Content-Type": "multipart/form-data"}, b"", "multipart/form-data"),
-        ({"Content-Type": "multipart/form-data; boundary=x"}, b"--y", "no multipart"),
+        ({"Content-Type": "multipart/form-data; boundary=x"}, b"--y", "not multipart"),
         ({"Content-Type": "multipart/form-data; boundary=x"}, b"--x\r\n\r\nhalf", "no end"),
     )
     for headers, body, text in bodies:

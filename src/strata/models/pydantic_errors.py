@@ -157,7 +157,7 @@ def model_problems(document: Document, error: ValidationError) -> tuple[list[Pro
 
 
 def meant_paths(document: Document, error: ValidationError) -> list[KeyPath]:
-    """Where unknown keys probably belong; what is reported to be missing there may only be misspelt or misplaced."""
+    """Where unknown keys probably belong; what seems to be missing there may only be misspelt or misplaced."""
     found: list[KeyPath] = []
     for detail in error.errors(include_url=False)[:MAXIMUM]:
         if detail["type"] == "extra_forbidden":

@@ -1,4 +1,4 @@
-"""A benchmark that is reported to end takes its lab with it."""
+"""A benchmark that gets SIGTERM removes its lab."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def test_the_last_site_undoes_it(machine: Machine) -> None:
     assert machine.mounts == set()
     for setting in ("ip_forward", "bridge-nf-call-iptables"):
         assert (machine.root / setting).read_text() == "0"
-    assert not (machine.root / "state" / "host.json").exists()
+    assert not (machine.root / "host.json").exists()
     assert list((machine.root / "cgroup").iterdir()) == []
 
 
@@ -99,7 +99,7 @@ def test_refused_mount_leaves_nothing(machine: Machine) -> None:
     with pytest.raises(UserError, match="permission denied"):
         host.prepare("lab")
     assert list((machine.root / "cgroup").iterdir()) == []
-    assert not (machine.root / "state" / "host.json").exists()
+    assert not (machine.root / "host.json").exists()
 
 
 def test_missing_bridge_filter_is_loaded_or_reported(machine: Machine) -> None:
@@ -111,7 +111,7 @@ def test_missing_bridge_filter_is_loaded_or_reported(machine: Machine) -> None:
 
 
 def test_record_of_a_newer_version_is_reported(machine: Machine) -> None:
-    record = machine.root / "state" / "host.json"
+    record = machine.root / "host.json"
     record.parent.mkdir(parents=True, exist_ok=True)
     record.write_text('{"of_tomorrow": true}')
     with pytest.raises(UserError, match="of_tomorrow: written by a newer Strata"):

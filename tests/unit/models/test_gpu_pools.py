@@ -52,7 +52,7 @@ MISTAKES: dict[str, tuple[list[Pool], str, str, str]] = {
     "no MIG": ([pool("ab", mig="1g.5gb")], f"{AT}.sharing.mig", "v100 (a: NVIDIA Tesla V100", "a pool without a"),
     "another card's profile": ([pool("b", mig="1g.6gb")], f"{AT}.sharing.mig", "no such MIG profile", "1g.5gb"),
     "too many for MPS": ([pool("a", mps=17)], f"{AT}.sharing.mps", "MPS serves 16 pods per v100", "mps: 16"),
-    "unknown node": ([pool("e", time_slicing=2)], f"{AT}.nodes[0]", "no host with the role gpu_node", "a"),
+    "unknown node": ([pool("e", time_slicing=2)], f"{AT}.nodes[0]", "not a host with the role gpu_node", "a"),
     "node of two pools": (
         [pool("a", time_slicing=2), pool("a", "other", mps=2)],
         "cluster.gpu_nodes.pools[1].nodes[0]",
