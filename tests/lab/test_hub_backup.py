@@ -86,8 +86,9 @@ def test_a_published_model_comes_back(
         assert run(LOAD, token, NAME=name) == "RepositoryNotFoundError"
         former = restore(context, f"database/{DATABASE.name}", DATABASE.name, "--overwrite").split()[-1]
         restore(context, f"export/{volume.name}", str(volume), "--overwrite")
-        for one in names.values():
-            eventually(lambda one=one: run(LOAD, token, NAME=one) == sizes, SECONDS, f"{one} is there again")
+        eventually(
+            lambda: all(run(LOAD, token, NAME=one) == sizes for one in names.values()), SECONDS, "both are there again"
+        )
         assert check(kubectl, site).startswith("0 files are missing")
         eventually(lambda: healthy(context), SECONDS, "the services use the restored database")
     finally:

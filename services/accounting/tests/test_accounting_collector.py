@@ -262,10 +262,11 @@ class Prometheus:
                 return [{"metric": labels, "value": [at, value]} for labels in (named, other)]
         if query.startswith("last_over_time(inference"):
             return []
-        for metric, counts in {
+        counted: dict[str, list[tuple[dict[str, str], str]]] = {
             'inference_model_requests_total{status=~"2.."}[1h]': [({}, "3")],
             "inference_tokens_total[1h]": [({"direction": "in"}, "40"), ({"direction": "out"}, "12")],
-        }.items():
+        }
+        for metric, counts in counted.items():
             if metric == query:
                 asked = {"model": "research/words", "tenant": "research"}
                 never = {"model": "research/words", "tenant": "teaching"}

@@ -85,7 +85,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     assert done.returncode == 0, done.stderr
     found = f"http://127.0.0.1:{free_port()}"
     command = [
-        binaries / "prometheus", f"--config.file={configuration}", f"--storage.tsdb.path={directory / 'data'}",
+        str(binaries / "prometheus"), f"--config.file={configuration}", f"--storage.tsdb.path={directory / 'data'}",
         "--storage.tsdb.retention.time=100y", f"--web.listen-address={found.removeprefix('http://')}",
     ]  # fmt: skip
     client = [str(service_python("accounting")), "-c", CLIENT, live.rpartition(":")[2]]
@@ -130,8 +130,8 @@ def test_each_hour_has_what_was_counted_in_it(url: str) -> None:
     assert [one.pop("steady") for one in hours] == [ends[1] - ends[0], ends[2] - ends[1], ends[3] - ends[2]]
     assert hours == [{"ended": 11}, {"new": 1104, "late": 9, "old": 5, "restarted": 8}, {"unseen": 60}]
     # what `increase` says of them is not what was counted
-    at, expression = HOUR + 7200, "sum(increase(tokens_total[1h]))"
-    answer = requests.get(f"{url}/api/v1/query", params={"query": expression, "time": at}, timeout=60).json()
+    asked = {"query": "sum(increase(tokens_total[1h]))", "time": str(HOUR + 7200)}
+    answer = requests.get(f"{url}/api/v1/query", params=asked, timeout=60).json()
     assert float(answer["data"]["result"][0]["value"][1]) != ends[2] - ends[1] + 1104 + 9 + 5 + 8
 
 
