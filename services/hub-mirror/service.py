@@ -9,7 +9,17 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, StrictBool
 
-from strata.catalogue.needs import Audience, Database, Hostname, Metrics, Need, Priority, TenantNamespaces
+from strata.catalogue.needs import (
+    Audience,
+    Database,
+    Hostname,
+    LeftOutOfBackups,
+    Metrics,
+    Need,
+    Priority,
+    SharedVolume,
+    TenantNamespaces,
+)
 from strata.catalogue.needs.base import pods_peer
 from strata.catalogue.needs.hugging_face import HubServer, hub_clients
 from strata.catalogue.service import SYSTEM_NAMESPACE, Service, ServiceContext, Values
@@ -72,9 +82,10 @@ class HubMirror(Model):
 
     hostname: Annotated[DnsLabel, Field(description="HF_ENDPOINT is https://<hostname>.<domain>.")] = "hub"
     upstream: Annotated[Upstream, Field(description="The Hub that is mirrored.")] = Upstream()
-    storage: Annotated[Size, Field(description="Size of the volume, for the cache and for repositories.")] = Size.parse(
-        "100 GiB"
-    )
+    storage: Annotated[
+        Size,
+        Field(description="Size of the volume of the cache, and of that of repositories, which NFS does not enforce."),
+    ] = Size.parse("100 GiB")
     cache_size: Annotated[
         Size, Field(description="Most that cached files use; the least recently used are deleted first.")
     ] = Size.parse("80 GiB")
@@ -83,14 +94,23 @@ class HubMirror(Model):
     )
     storage_class: Annotated[
         DnsLabel | None,
-        Field(description="Storage class of the volume. Default: `nfs`, which needs platform.storage_class."),
+        Field(description="Storage class of the cache. Default: `nfs`, which needs platform.storage_class."),
     ] = None
 
 
 DATABASE = Database("hub_mirror")
 AUDIENCE = Audience("hub-mirror", path="/api/whoami-v2")
 METRICS = Metrics(9464)
+CACHE = LeftOutOfBackups(NAME, ("blobs", "partial"))
+USER_ID = 65532
+"""Of the image."""
 PRIORITY = Priority("platform")
+
+
+def published(settings: HubMirror) -> SharedVolume:
+    """The files of tenants' repositories: an export of its own, which `strata backup` includes."""
+    size = f"{settings.storage.mebibytes}Mi"
+    return SharedVolume(f"{NAME}-published", owner=USER_ID, group=USER_ID, mode="0750", size=size)
 
 
 def _hostname(settings: HubMirror) -> Hostname:
@@ -121,14 +141,14 @@ TENANTS = TenantNamespaces("hub-mirror-tenant", tenant_values)
 
 
 def needs(settings: HubMirror) -> tuple[Need[Any], ...]:
-    """Its database, the site's tokens, a name, metrics, priority, and the way to it from tenants' namespaces."""
-    return (DATABASE, AUDIENCE, METRICS, PRIORITY, _hostname(settings), TENANTS)
+    """Database, volume, the site's tokens, a name, metrics, priority, and the way to it from tenants' namespaces."""
+    return (DATABASE, published(settings), CACHE, AUDIENCE, METRICS, PRIORITY, _hostname(settings), TENANTS)
 
 
 def check(settings: HubMirror, site: Site, directory: Path) -> Iterator[Finding]:
     """The volume has a class and room for the cache; the CA of the upstream is one."""
     if settings.storage_class is None and site.platform.storage_class is None:
-        why = "needs a storage class for its volume, and the site has none of its own"
+        why = "needs a storage class for its cache, and the site has none of its own"
         storage_class: KeyPath = ("platform", "storage_class")
         yield Finding(
             (*KEY, "storage_class"), why, "a class of the cluster, or set platform.storage_class", (storage_class,)
@@ -175,6 +195,7 @@ def values(context: ServiceContext[HubMirror]) -> Values:
         "storage": {
             "class": settings.storage_class or SITE_CLASS,
             "size": f"{settings.storage.mebibytes}Mi",
+            "publishedClaim": context.provide(published(settings)),
             # texts: Helm would write large numbers as 1e+11
             "cacheBytes": str(settings.cache_size.bytes),
             "tenantBytes": str(settings.repository_size.bytes),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strata.catalogue.backup_items import ACCESS_KEY, PASSWORD, SECRET_KEY, backup_items
+from strata.catalogue.backup_items import ACCESS_KEY, PASSWORD, SECRET_KEY, backup_exclude, backup_items
 from strata.inventory import Template
 from strata.inventory.topology import secret
 from strata.models import Site
@@ -39,4 +39,4 @@ def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:  #
 def host_variables(site: Site, host: str) -> dict[str, object]:
     """What the host's own roles store."""
     assigned = next(one.roles for one in hosts(site) if one.name == host)
-    return {"backup_items": backup_items(site, assigned)}
+    return {"backup_items": backup_items(site, assigned), "backup_exclude": backup_exclude(site, assigned)}

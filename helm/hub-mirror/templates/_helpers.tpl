@@ -31,4 +31,5 @@ volumeMounts:
   - {name: authorities, mountPath: /etc/hub-mirror/authorities, readOnly: true}
   - {name: scratch, mountPath: /tmp}
   - {name: files, mountPath: /var/lib/hub-mirror}
+  - {name: published, mountPath: /var/lib/hub-mirror-published}
 {{- end -}}

@@ -260,15 +260,21 @@ class Prometheus:
         }.items():
             if metric in query:
                 return [{"metric": labels, "value": [at, value]} for labels in (named, other)]
-        for metric, value in {
-            "inference_model_requests_total": "2.9",
-            'inference_tokens_total{direction="in"': "40.3",
-            'inference_tokens_total{direction="out"': "12",
-        }.items():
-            if metric in query:
+        if query.startswith("last_over_time(inference"):
+            return []
+        counted: dict[str, list[tuple[dict[str, str], str]]] = {
+            'inference_model_requests_total{status=~"2.."}[1h]': [({}, "3")],
+            "inference_tokens_total[1h]": [({"direction": "in"}, "40"), ({"direction": "out"}, "12")],
+        }
+        for metric, counts in counted.items():
+            if metric == query:
                 asked = {"model": "research/words", "tenant": "research"}
                 never = {"model": "research/words", "tenant": "teaching"}
-                return [{"metric": asked, "value": [at, value]}, {"metric": never, "value": [at, "0"]}]
+                return [
+                    {"metric": tenant | labels, "values": [[at - 60, "0"], [at, value]]}
+                    for labels, count in counts
+                    for tenant, value in ((asked, count), (never, "0"))
+                ]
         assert "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION" in query
         return [{"metric": {"UUID": "GPU-1", "Hostname": "gpu-1"}, "value": [at, "3600000"]}]
 
@@ -282,7 +288,8 @@ def prometheus() -> Iterator[Prometheus]:
         def do_GET(self) -> None:
             fields = parse_qs(urlsplit(self.path).query)
             result = [] if found.broken else found.result(fields["query"][0], float(fields["time"][0]))
-            body: dict[str, Any] = {"status": "success", "data": {"resultType": "vector", "result": result}}
+            kind = "matrix" if fields["query"][0].endswith("[1h]") else "vector"
+            body: dict[str, Any] = {"status": "success", "data": {"resultType": kind, "result": result}}
             self.send_response(200)
             self.end_headers()
             self.wfile.write(b"<html>" if found.broken else json.dumps(body).encode())

@@ -49,10 +49,10 @@ def server() -> Iterator[Server]:
         yield found
 
 
-def ask(port: int) -> Any:
+def ask(port: int, program: str = PROGRAM) -> Any:
     # a proxy of the environment has nothing to do with it
     environment = {"http_proxy": "http://127.0.0.1:9", "HTTP_PROXY": "http://127.0.0.1:9"}
-    command = [str(service_python("http")), "-c", PROGRAM, f"http://127.0.0.1:{port}"]
+    command = [str(service_python("http")), "-c", program, f"http://127.0.0.1:{port}"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -87,6 +87,19 @@ def test_anything_else_is_not_an_answer(server: Server, status: int, body: str, 
     assert isinstance(found, str)
     assert found.startswith(f"Prometheus http://127.0.0.1:{server.server_port}: ")
     assert text in found
+
+
+def test_samples_are_read(server: Server) -> None:
+    values = [[1.5, "2"], [2.5, "3"]]
+    result = [{"metric": {"pod": "a"}, "values": values}]
+    server.body = json.dumps({"status": "success", "data": {"resultType": "matrix", "result": result}})
+    program = (
+        "import datetime, json, sys\nfrom strata_http.prometheus import samples\n"
+        "at = datetime.datetime.fromtimestamp(7200, datetime.UTC)\n"
+        "(found,) = samples(sys.argv[1], 'up[1h]', seconds=5, at=at)\nprint(json.dumps([found.metric, found.values]))"
+    )
+    assert ask(server.server_port, program) == [{"pod": "a"}, [[1.5, 2.0], [2.5, 3.0]]]
+    assert server.asked == ["/api/v1/query?query=up%5B1h%5D&timeout=5s&time=7200.0"]
 
 
 def test_nothing_there_is_no_answer() -> None:

@@ -58,7 +58,8 @@ class Mirror:
         service: its process.
         inside: URL of the port for pods.
         metrics_url: of its metrics.
-        storage: directory of its files.
+        storage: directory of its cache.
+        published: directory of tenants' files.
         issuer: of the site's tokens.
     """
 
@@ -66,6 +67,7 @@ class Mirror:
     inside: str
     metrics_url: str
     storage: Path
+    published: Path
     issuer: Issuer
 
     @property
@@ -112,6 +114,7 @@ def start_mirror(
             done = service_commands("hub-mirror")(environment, "migrate")
             assert done.returncode == 0, done.stderr
             marker.write_text(json.dumps(environment))
+        (published := storage / "repositories").mkdir(exist_ok=True)
         port, inside, metrics = free_port(), free_port(), free_port()
         values = {
             "issuer": issuer.url,
@@ -124,6 +127,7 @@ def start_mirror(
             "upstream": hub.url,
             "upstream_hosts": f"127.0.0.1:{hub.cdn_port}",
             "storage_path": storage,
+            "published_path": published,
             "cache_bytes": 64 * MEBIBYTE,
             "tenants": ",".join(TENANTS),
             "tenant_bytes": 32 * MEBIBYTE,
@@ -136,7 +140,7 @@ def start_mirror(
         arguments = ["-m", "hub_mirror", "serve"]
         with running(python, arguments, environment, port, tmp_path_factory.mktemp("mirror")) as service:
             urls = f"http://127.0.0.1:{inside}", f"http://127.0.0.1:{metrics}/metrics"
-            yield Mirror(service, *urls, storage, issuer)
+            yield Mirror(service, *urls, storage, published, issuer)
 
     return start
 

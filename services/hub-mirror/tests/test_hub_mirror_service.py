@@ -57,6 +57,9 @@ def test_the_volume_outlives_the_release(objects: Objects) -> None:
     claim = objects["PersistentVolumeClaim", "hub-mirror"]
     assert claim["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
     assert claim["spec"]["storageClassName"] == "nfs"
+    volumes = objects["Deployment", "hub-mirror"]["spec"]["template"]["spec"]["volumes"]
+    claims = {one["persistentVolumeClaim"]["claimName"] for one in volumes if "persistentVolumeClaim" in one}
+    assert claims == {"hub-mirror", "hub-mirror-published"}
     assert objects["Deployment", "hub-mirror"]["spec"]["strategy"] == {"type": "Recreate"}
 
 
@@ -86,7 +89,7 @@ def test_settings_are_those_that_the_service_reads(
         assert not value.startswith("/") or any(f"{value}/".startswith(f"{mount}/") for mount in mounts), value
     # an environment of a directory: what the service itself states of these values
     program = "from hub_mirror.settings import Settings; Settings()"
-    paths = {"HUB_MIRROR_STORAGE_PATH": str(tmp_path)} | {
+    paths = {f"HUB_MIRROR_{kind}_PATH": str(tmp_path) for kind in ("STORAGE", "PUBLISHED")} | {
         name: str(file.parent / "hub.pem") for name, value in data.items() if value.startswith("/etc/")
     }
     done = subprocess.run(
@@ -176,7 +179,7 @@ def test_a_site_without_a_storage_class_needs_one(lab_with: LabWith) -> None:
     for tenant in content["platform"]["tenants"]:
         tenant["quota"].pop("storage", None)
     file.write_text(yaml.safe_dump(content))
-    with pytest.raises(SiteError, match=r"hub_mirror\.storage_class: .*needs a storage class for its volume"):
+    with pytest.raises(SiteError, match=r"hub_mirror\.storage_class: .*needs a storage class for its cache"):
         load_site(file)
     content["platform"]["services"]["hub_mirror"] = {"storage_class": "fast"}
     file.write_text(yaml.safe_dump(content))

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from strata.catalogue.needs.database import databases
+from strata.catalogue.needs.left_out import left_out
 from strata.catalogue.needs.shared_volume import export_paths
 
 if TYPE_CHECKING:
@@ -32,6 +33,16 @@ def backup_items(site: Site, roles: Iterable[str]) -> dict[str, str]:
         found |= {f"database/{name}": name for name in databases(site)}
     excluded = backup.exclude if backup else ()
     return {item: target for item, target in found.items() if item not in excluded}
+
+
+def backup_exclude(site: Site, roles: Iterable[str]) -> list[str]:
+    """Patterns of restic: paths on a host that its backups leave out.
+
+    Args:
+        site: the model.
+        roles: of the host in site.yaml.
+    """
+    return list(left_out(site)) if "nfs_server" in roles else []
 
 
 def _servers(site: Site) -> int:

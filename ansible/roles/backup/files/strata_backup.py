@@ -26,6 +26,8 @@ LONGEST_NAME = 63
 """Characters of a name in PostgreSQL."""
 INCOMPLETE = 3
 """Exit status of `restic backup` when files could not be read; the snapshot has all others."""
+EMPTY = "snapshot is empty"
+"""What restic says of a directory without files."""
 REPOSITORY = "repository"
 """What is checked after each backup, in the record beside the items."""
 DUMP, ROLES = "database.dump", "roles.json"
@@ -54,6 +56,7 @@ class Backup:
     def __init__(self, configuration: Mapping[str, Any]) -> None:
         self.items: dict[str, str] = configuration["items"]
         """Item to the directory of the export, or to the name of the database."""
+        self._exclude = [f"--exclude={pattern}" for pattern in configuration["exclude"]]
         self._host: str = configuration["host"]
         self._keep: dict[str, int] = configuration["keep"]
         self._work = Path(configuration["directory"])
@@ -83,7 +86,8 @@ class Backup:
                     self.record.note(item, str(error))
                 raise
             failures = []
-            for item in self.items:
+            # databases before exports: a file that a row of the dump names is there when the export is read
+            for item in sorted(self.items):
                 failure = self._failure_of(item)
                 self.record.note(item, failure)
                 failures += [f"{item}: {failure}"] if failure else []
@@ -163,12 +167,16 @@ class Backup:
         """One snapshot, its root the directory; files that are removed meanwhile are not missed."""
         if not directory.is_dir():
             raise BackupError(f"there is no directory {directory}")
-        arguments = ("backup", ".", "--host", self._host, "--tag", item, "--json", "--quiet")
+        arguments = ("backup", ".", *self._exclude, "--host", self._host, "--tag", item, "--json", "--quiet")
         done = self.repository.restic(*arguments, check=False, directory=directory)
         if done.returncode == INCOMPLETE:
             unread = [line for line in done.stderr.splitlines() if line.strip() and not _vanished(line)]
             if unread:
                 raise BackupError(f"files could not be read: {unread[0]}")
+        elif EMPTY in done.stderr:
+            # of a new site; later, a file system may not be mounted
+            if any(one["item"] == item for one in self.snapshots()):
+                raise BackupError(f"{directory} is empty, and its last snapshot is not")
         elif done.returncode != 0:
             raise BackupError(last_message(done))
 

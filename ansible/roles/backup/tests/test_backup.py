@@ -11,118 +11,39 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from strata.retry import wait_until
-from strata.roles import DIRECTORY
-from strata_bench.s3 import REGION, S3Server, find_s3_server, s3_server
+from strata_bench.backup_host import PASSWORD, BackupHost
+from strata_bench.s3 import S3Server, find_s3_server, s3_server
 from strata_bench.services import PostgreSQL
 
-PROGRAM = DIRECTORY / "backup" / "files" / "strata_backup.py"
 pytestmark = pytest.mark.xdist_group("s3-server")  # one at a time: its management socket has one name in a network
 
-BUCKET, KEY, PASSWORD = "site-backups", "a-secret-key", "a-password-of-the-repository"
+BUCKET, KEY = "site-backups", "a-secret-key"
 EXPORT, DATABASE = "export/homes", "database/results"
 STARTS_WITHIN = 120.0
 """Seconds after which a backup has stored something on the slowest machine."""
 
 
 @dataclass
-class Host:
-    """A host with the role: its program and configuration.
-
-    Args:
-        root: its files.
-        server: the endpoint.
-        postgresql: its databases.
-        environment: of restic, in place of what is right.
-    """
-
-    root: Path
-    server: S3Server
-    postgresql: PostgreSQL
-    environment: dict[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        (self.root / "work").mkdir(parents=True, exist_ok=True)
-        environment = {
-            "RESTIC_REPOSITORY": f"s3:{self.server.url}/{BUCKET}/lab/{self.root.name}",
-            "RESTIC_PASSWORD": PASSWORD,
-            "RESTIC_CACHE_DIR": str(self.root / "cache"),
-            "AWS_ACCESS_KEY_ID": BUCKET,
-            "AWS_SECRET_ACCESS_KEY": KEY,
-            "AWS_DEFAULT_REGION": REGION,
-        }
-        self.write(environment=environment | self.environment)
+class Host(BackupHost):
+    """A host with homes and a database."""
 
     @property
     def exported(self) -> Path:
         """Directory of the export."""
         return self.root / "homes"
 
-    def write(self, **changes: object) -> None:
-        """Writes the configuration as the role does, with changes."""
-        file = self.root / "configuration.json"
-        content: dict[str, Any] = {
-            "host": "services-1",
-            "items": {EXPORT: str(self.exported), DATABASE: "results"},
-            "keep": {"daily": 7, "weekly": 5, "monthly": 12},
-            "maximum_age_seconds": 3600,
-            "directory": str(self.root / "work"),
-            "metrics": str(self.root / "metrics.prom"),
-            "restic_options": ["--option=s3.bucket-lookup=path"],
-        }
-        before = json.loads(file.read_text()) if file.exists() else {}
-        file.write_text(json.dumps(content | before | changes))
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        """The program in a session of its own."""
-        environment = {
-            "PATH": f"{self.postgresql.binaries}:{os.environ['PATH']}",
-            "PGHOST": str(self.postgresql.directory),
-            "PGPORT": str(self.postgresql.port),
-            "PGUSER": "admin",
-            "STRATA_BACKUP_CONFIGURATION": str(self.root / "configuration.json"),
-        }
-        return subprocess.Popen(
-            [sys.executable, str(PROGRAM), *arguments],
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-
-    def run(self, *arguments: str) -> str:
-        """Output of a command that succeeds."""
-        process = self.start(*arguments)
-        output, errors = process.communicate()
-        assert process.returncode == 0, errors
-        return output.strip()
-
-    def refused(self, *arguments: str) -> str:
-        """What a command that fails states."""
-        process = self.start(*arguments)
-        output, errors = process.communicate()
-        assert process.returncode == 1, output
-        assert "Traceback" not in errors
-        return errors.strip()
-
-    def restore(self, item: str, target: object, *options: str, snapshot: str = "latest") -> tuple[str, ...]:
-        """Arguments of a restore."""
-        return ("restore", "--snapshot", snapshot, "--what", item, "--target", str(target), *options)
-
-    def snapshots(self, item: str) -> list[str]:
-        """Ids of an item's snapshots, the last one last."""
-        return [one["id"] for one in json.loads(self.run("list")) if one["item"] == item]
+def make_host(root: Path, server: S3Server, postgresql: PostgreSQL) -> Host:
+    """Backs up both."""
+    return Host(root, server, postgresql, {EXPORT: str(root / "homes"), DATABASE: "results"})
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +60,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
 @pytest.fixture(scope="module")
 def host(server: S3Server, postgresql: PostgreSQL, tmp_path_factory: pytest.TempPathFactory) -> Host:
     """A host with one backup of an export and a database."""
-    found = Host(tmp_path_factory.mktemp("host"), server, postgresql)
+    found = make_host(tmp_path_factory.mktemp("host"), server, postgresql)
     fill(found.exported)
     postgresql.create_database("results", "RESULTS")
     postgresql.sql(
@@ -283,7 +204,7 @@ def test_nothing_leaves_the_host_unencrypted_and_no_dump_stays(host: Host, serve
     ids=["password", "secret key", "access key"],
 )
 def test_a_wrong_key_opens_nothing(host: Host, wrong: dict[str, str], why: str) -> None:
-    stranger = Host(host.root.parent / f"{host.root.name}-{next(iter(wrong))}", host.server, host.postgresql)
+    stranger = make_host(host.root.parent / f"{host.root.name}-{next(iter(wrong))}", host.server, host.postgresql)
     shutil.copytree(host.exported, stranger.exported, symlinks=True)
     right = json.loads((host.root / "configuration.json").read_text())["environment"]
     stranger.write(environment=right | wrong | {"RESTIC_CACHE_DIR": str(stranger.root / "cache")})
@@ -293,6 +214,43 @@ def test_a_wrong_key_opens_nothing(host: Host, wrong: dict[str, str], why: str) 
     stored = content_of(host.server.folder)
     assert re.search(why, stranger.refused("open"))
     assert content_of(host.server.folder) == stored
+
+
+def test_what_is_left_out_is_in_no_snapshot(host: Host, tmp_path: Path) -> None:
+    """A folder of one volume, whose name is not known in advance; the same name elsewhere is in the backup."""
+    cached, kept = host.exported / "hub-pvc-1" / "blobs", host.exported / "ada" / "blobs"
+    for folder in (cached, kept):
+        (folder / "ab").mkdir(parents=True)
+        (folder / "ab" / "model").write_text(str(folder))
+    host.write(exclude=[f"{host.exported}/hub-pvc-*/blobs"])
+    try:
+        host.run("run")
+        host.run(*host.restore(EXPORT, tmp_path / "copy"))
+        assert [path.relative_to(tmp_path / "copy") for path in (tmp_path / "copy").rglob("model")] == [
+            Path("ada/blobs/ab/model")
+        ]
+    finally:
+        host.write(exclude=[])
+        shutil.rmtree(cached.parent)
+        shutil.rmtree(kept)
+
+
+def test_an_empty_directory_is_a_failure_only_if_it_was_not(host: Host) -> None:
+    """Nothing is in the volumes of a new site; a file system that is not mounted must be noticed."""
+    (new := host.root / "new").mkdir()
+    try:
+        host.write(items={"export/new": str(new)})
+        host.run("run")
+        assert host.run("problems") == ""
+        assert host.snapshots("export/new") == []
+        (new / "file").touch()
+        host.run("run")
+        (new / "file").unlink()
+        assert "export/new: " in host.refused("run")
+        assert "is empty, and its last snapshot is not" in host.run("problems")
+        assert len(host.snapshots("export/new")) == 1
+    finally:
+        host.write(items=host.items)
 
 
 def test_one_failure_leaves_the_others_and_is_reported(host: Host) -> None:
@@ -364,13 +322,13 @@ def test_a_run_waits_for_a_killed_one_that_is_not_reaped(host: Host, server: S3S
     configuration = json.loads((host.root / "configuration.json").read_text())
     command = ["restic", *configuration["restic_options"], "backup", "--stdin", "--tag=none"]
     environment = os.environ | configuration["environment"]
-    before = host.snapshots(DATABASE)
+    before = host.snapshots(EXPORT)
     with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as killed:
         eventually(lambda: any(path.is_file() for path in server.folder.glob("**/locks/**/*")))
         killed.kill()
         process = host.start("run")
         # all that is left is to remove old snapshots, which needs the repository alone
-        eventually(lambda: process.poll() is not None or host.snapshots(DATABASE) != before)
+        eventually(lambda: process.poll() is not None or host.snapshots(EXPORT) != before)
         time.sleep(2)
         assert process.poll() is None, process.communicate()[1]
     _, errors = process.communicate()

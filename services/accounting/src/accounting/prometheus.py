@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from accounting import store
+from accounting.counters import growth
 from accounting.store import Connection
 from strata_http.prometheus import query
 
@@ -25,11 +26,7 @@ _BY_POD = {
 _ENERGY = "increase((max by (UUID, Hostname) (DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION))[1h:1m])"
 """Millijoules; each pod that holds the card, and each of its MIG instances, has a series with the count of the card."""
 
-_BY_MODEL = {
-    "requests": 'sum by (model, tenant) (increase(inference_model_requests_total{status=~"2.."}[1h]))',
-    "tokens_in": 'sum by (model, tenant) (increase(inference_tokens_total{direction="in"}[1h]))',
-    "tokens_out": 'sum by (model, tenant) (increase(inference_tokens_total{direction="out"}[1h]))',
-}
+_MODEL_REQUESTS, _MODEL_TOKENS = 'inference_model_requests{status=~"2.."}', "inference_tokens"
 
 # of pods with one name in one hour, as of a StatefulSet, the one that ran longest
 _UPSERT = """
@@ -98,7 +95,7 @@ def record_hour(connection: Connection, url: str, hour: datetime) -> None:
         NoAnswer: nothing was recorded.
     """
     pods = _read(url, hour, _BY_POD, ("namespace", "pod"))
-    models = _read(url, hour, _BY_MODEL, ("model", "tenant"))
+    models = _read_models(url, hour)
     rows = [
         {"namespace": namespace, "pod": pod, "hour": hour, "cards_busy": None, **usage}
         for (namespace, pod), usage in sorted(pods.items())
@@ -109,12 +106,10 @@ def record_hour(connection: Connection, url: str, hour: datetime) -> None:
         for series in query(url, _ENERGY, seconds=TIMEOUT_SECONDS, at=hour + HOUR)
         if "UUID" in series.metric
     ]
-    # Prometheus extrapolates to the ends of the hour
-    used = [(hour, *key, *(round(use.get(name, 0)) for name in _BY_MODEL)) for key, use in sorted(models.items())]
     with connection.transaction(), connection.cursor() as cursor:
         cursor.executemany(_UPSERT, rows)
         cursor.executemany(_UPSERT_ENERGY, energy)
-        cursor.executemany(_UPSERT_MODEL, [row for row in used if any(row[3:])])
+        cursor.executemany(_UPSERT_MODEL, [(hour, *key, *use) for key, use in sorted(models.items()) if any(use)])
         store.write_seen(connection, SOURCE, hour + HOUR)
 
 
@@ -127,4 +122,14 @@ def _read(
         for series in query(url, expression, seconds=TIMEOUT_SECONDS, at=hour + HOUR):
             first, second = (series.metric.get(label, "") for label in labels)
             found.setdefault((first, second), {})[name] = series.value[1]
+    return found
+
+
+def _read_models(url: str, hour: datetime) -> dict[tuple[str, str], list[int]]:
+    """Model and tenant to successful requests, tokens in and tokens out of an hour."""
+    found: dict[tuple[str, str], list[int]] = {}
+    for position, metric in ((0, _MODEL_REQUESTS), (1, _MODEL_TOKENS)):
+        for labels, value in growth(url, metric, hour, seconds=TIMEOUT_SECONDS):
+            use = found.setdefault((labels.get("model", ""), labels.get("tenant", "")), [0, 0, 0])
+            use[position + (labels.get("direction") == "out")] += round(value)
     return found

@@ -8,7 +8,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from datetime import datetime
-from typing import Literal
+from typing import Literal, TypeVar
 
 from pydantic import BaseModel
 
@@ -32,14 +32,39 @@ class Series(BaseModel):
     value: tuple[float, float]
 
 
+class Samples(BaseModel):
+    """The stored samples of one series.
+
+    Args:
+        metric: its labels.
+        values: when, in seconds since 1970, and what, in the order of time.
+    """
+
+    metric: dict[str, str]
+    values: list[tuple[float, float]]
+
+
 class _Vector(BaseModel):
     resultType: Literal["vector"]
     result: list[Series]
 
 
-class _Answer(BaseModel):
+class _Matrix(BaseModel):
+    resultType: Literal["matrix"]
+    result: list[Samples]
+
+
+class _VectorAnswer(BaseModel):
     status: Literal["success"]
     data: _Vector
+
+
+class _MatrixAnswer(BaseModel):
+    status: Literal["success"]
+    data: _Matrix
+
+
+AnyAnswer = TypeVar("AnyAnswer", _VectorAnswer, _MatrixAnswer)
 
 
 class _Refusal(BaseModel):
@@ -64,13 +89,32 @@ def query(url: str, expression: str, *, seconds: float, at: datetime | None = No
     Raises:
         NoAnswer.
     """
+    return _ask(_VectorAnswer, url, expression, seconds, at).data.result
+
+
+def samples(url: str, selector: str, *, seconds: float, at: datetime | None = None) -> list[Samples]:
+    """The samples that Prometheus stores, as they were scraped.
+
+    Args:
+        url: of Prometheus, without `/api`.
+        selector: in PromQL, with a range: `requests_total[1h]`; up to Prometheus 2, both ends belong to it.
+        seconds: as of `query`.
+        at: end of the range; now where it is None.
+
+    Raises:
+        NoAnswer.
+    """
+    return _ask(_MatrixAnswer, url, selector, seconds, at).data.result
+
+
+def _ask(kind: type[AnyAnswer], url: str, expression: str, seconds: float, at: datetime | None) -> AnyAnswer:
     fields = {"query": expression, "timeout": f"{seconds:g}s"}
     if at is not None:
         fields["time"] = str(at.timestamp())
     try:
         address = f"{url}/api/v1/query?{urllib.parse.urlencode(fields)}"
         with _WITHOUT_PROXY.open(address, timeout=seconds) as response:
-            return _Answer.model_validate_json(response.read()).data.result
+            return kind.model_validate_json(response.read())
     except urllib.error.HTTPError as error:
         with error:
             raise NoAnswer(f"Prometheus {url}: {_reason(error)}") from None

@@ -163,4 +163,4 @@ async def _add(  # the parts of one commit
 async def _card(mirror: Mirror, found: Published, file: File | None) -> dict[str, Any]:
     if file is None:
         return {}
-    return await asyncio.to_thread(read_metadata, object_path(mirror.storage, found.tenant, file.sha256))
+    return await asyncio.to_thread(read_metadata, object_path(mirror.published, found.tenant, file.sha256))

@@ -58,9 +58,9 @@ class Mirror:
     _key: bytes = field(default_factory=lambda: secrets.token_bytes(KEY_BYTES), repr=False)
 
     @property
-    def storage(self) -> Path:
-        """Directory of all files."""
-        return self.settings.storage_path
+    def published(self) -> Path:
+        """Directory of tenants' files."""
+        return self.settings.published_path
 
     def is_tenants(self, repository: Repository) -> bool:
         """Whether its namespace is a tenant's, of which the upstream is never asked."""
@@ -87,7 +87,7 @@ class Mirror:
     def delete_objects(self, tenant: str, hashes: list[str]) -> None:
         """Deletes bytes that no repository has any more."""
         for one in hashes:
-            published.object_path(self.storage, tenant, one).unlink(missing_ok=True)
+            published.object_path(self.published, tenant, one).unlink(missing_ok=True)
 
 
 @contextlib.asynccontextmanager

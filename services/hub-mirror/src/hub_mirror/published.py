@@ -96,8 +96,10 @@ class OverLimit(Exception):
 
 
 def object_path(directory: Path, tenant: str, sha256: str) -> Path:
-    """Of an object's bytes; each tenant has its own, so that no tenant learns or gets another's by its hash."""
-    return directory / "published" / tenant / sha256[:2] / sha256
+    """Of an object's bytes below `published_path`; each tenant has its own, so that nobody learns or gets another's by
+    its hash.
+    """
+    return directory / tenant / sha256[:2] / sha256
 
 
 _HEADS = select(repositories, commits.c.card).join(

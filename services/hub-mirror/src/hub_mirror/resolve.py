@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack
 
+import structlog
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
@@ -28,6 +29,7 @@ from hub_mirror.transfers import BrokenTransfer, Open
 from hub_mirror.upstream import Answer, FileHead, UpstreamUnavailable
 
 WORDS = frozenset({"resolve"})
+log = structlog.get_logger(__name__)
 
 router = APIRouter(tags=["files"])
 
@@ -72,8 +74,12 @@ async def _published(
     headers = file_headers(commit.sha, one.etag, one.size, large=one.large)
     if request.method == "HEAD":
         return head_response(headers, one.size)
+    try:
+        content = StoredFile(object_path(mirror.published, found.tenant, one.sha256))
+    except FileNotFoundError:
+        log.error("published file is gone", repository=repository.id, path=path, sha256=one.sha256)
+        raise refusal(500, f"the hub has lost the bytes of {path}: publish the file again") from None
     mirror.counts.files.labels("published").inc()
-    content = StoredFile(object_path(mirror.storage, found.tenant, one.sha256))
     return await file_response(request, content, headers, mirror.counts.served.labels("published").inc)
 
 

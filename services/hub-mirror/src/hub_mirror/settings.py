@@ -24,7 +24,23 @@ class DatabaseSettings(Database):
     model_config = SettingsConfigDict(env_prefix="HUB_MIRROR_")
 
 
-class Settings(DatabaseSettings, ServeSettings):
+class FileSettings(DatabaseSettings):
+    """All that `relocate` and `check` need."""
+
+    model_config = SettingsConfigDict(env_prefix="HUB_MIRROR_")
+
+    storage_path: Path = Field(description="Directory of cached files.")
+    published_path: Path = Field(description="Directory of the files that tenants publish, and of uploads.")
+
+    @model_validator(mode="after")
+    def _check_directories(self) -> Self:
+        for name in ("storage_path", "published_path"):
+            if not (directory := getattr(self, name)).is_dir():
+                raise ValueError(f"{self.variable(name)}: there is no directory {directory}")
+        return self
+
+
+class Settings(FileSettings, ServeSettings):
     """All that `serve` needs."""
 
     model_config = SettingsConfigDict(env_prefix="HUB_MIRROR_")
@@ -51,7 +67,6 @@ class Settings(DatabaseSettings, ServeSettings):
         default=30, description="Time for a connection, and between two parts of a response."
     )
     offline: bool = Field(default=False, description="Whether the upstream is never asked.")
-    storage_path: Path = Field(description="Directory of the files.")
     cache_bytes: Annotated[int, Field(ge=0)] = Field(description="Most that cached files use.")
     tenants: Words = Field(default=(), description="Tenants, which are namespaces here, separated by commas.")
     tenant_bytes: Annotated[int, Field(ge=0)] = Field(description="Most that the repositories of one tenant use.")
@@ -85,6 +100,4 @@ class Settings(DatabaseSettings, ServeSettings):
     @model_validator(mode="after")
     def _check_mirror(self) -> Self:
         self.check_files("upstream_ca_file")
-        if not self.storage_path.is_dir():
-            raise ValueError(f"{self.variable('storage_path')}: there is no directory {self.storage_path}")
         return self

@@ -104,7 +104,7 @@ def over_limit(mirror: Mirror, found: Published) -> HTTPException:
 
 
 async def _place(mirror: Mirror, found: Published, part: Path, sha256: str, size: int) -> None:
-    target = object_path(mirror.storage, found.tenant, sha256)
+    target = object_path(mirror.published, found.tenant, sha256)
     async with mirror.tenant_lock(found.tenant):
         try:
             async with mirror.engine.execution_options(isolation_level="READ COMMITTED").begin() as connection:
@@ -126,6 +126,7 @@ def _write(descriptor: int, chunk: bytes) -> None:
 
 
 def _part(mirror: Mirror) -> Path:
-    directory = mirror.storage / "uploads"
+    # on the volume of its target, and no tenant's name
+    directory = mirror.published / ".uploads"
     directory.mkdir(exist_ok=True)
     return directory / uuid.uuid4().hex

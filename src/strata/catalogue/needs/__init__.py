@@ -12,6 +12,7 @@ from strata.catalogue.needs.database import Database
 from strata.catalogue.needs.front_page import FrontPageEntry
 from strata.catalogue.needs.hostname import Hostname
 from strata.catalogue.needs.hugging_face import HuggingFace
+from strata.catalogue.needs.left_out import LeftOutOfBackups
 from strata.catalogue.needs.metrics import Metrics
 from strata.catalogue.needs.metrics_query import MetricsQuery
 from strata.catalogue.needs.model_endpoint import ModelEndpoints
@@ -35,6 +36,7 @@ __all__ = [
     "FrontPageEntry",
     "Hostname",
     "HuggingFace",
+    "LeftOutOfBackups",
     "Metrics",
     "MetricsQuery",
     "ModelEndpoints",

@@ -25,6 +25,7 @@ from model_server.backend import Backend, BrokenError
 from model_server.batches import run_batch
 from model_server.jobs import Event, Job, Kind
 from model_server.metrics import Metrics
+from model_server.processors import limit_threads
 from model_server.routes import install
 from model_server.settings import Settings
 from model_server.submission import Submission
@@ -150,6 +151,7 @@ def serve(settings: Settings, load: Load) -> None:
         settings: of the server.
         load: makes the model, in a process of its own.
     """
+    limit_threads(os.environ)  # the model's process inherits it, and loads PyTorch
     api = _API(settings, load)
     # the worker chooses its device itself: LitServe asks nvidia-smi, which a pod need not have
     server = litserve.LitServer(

@@ -1,9 +1,10 @@
-"""Processors of the container."""
+"""Processors of the container, and threads that compute on them."""
 
 from __future__ import annotations
 
 import math
 import os
+from collections.abc import MutableMapping
 from pathlib import Path
 
 
@@ -26,3 +27,16 @@ def usable_processors(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
     if quota in {"max", "-1"}:
         return available
     return max(1, min(available, math.ceil(int(quota) / int(period))))
+
+
+def limit_threads(environment: MutableMapping[str, str]) -> None:
+    """Sets what OpenMP and OpenBLAS read when a process loads them; values that are there stay.
+
+    By default, their threads are as many as the node's processors, and wait for each other by spinning: beside other
+    processes, and with a limit of the container's CPU time, that takes most of the time (docs/decisions/0118).
+
+    Args:
+        environment: of the process that starts the model's.
+    """
+    environment.setdefault("OMP_NUM_THREADS", str(usable_processors()))
+    environment.setdefault("OMP_WAIT_POLICY", "passive")
