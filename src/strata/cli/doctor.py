@@ -10,20 +10,23 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
+from strata.site.paths import INSTALLED
+
 if TYPE_CHECKING:
     from strata.findings import OrphanedResource
     from strata.site.context import SiteContext
 
 
 GIB = 2**30
-DEFAULT_SITE = "lab"
+DEFAULT_SITE = "metal" if INSTALLED else "lab"
+"""The one that needs least of this machine, where there is no lab."""
 
 
 def run_doctor(site: str | None, *, as_json: bool) -> bool:
     """Prints the report; returns whether nothing is in the way of `up`.
 
     Args:
-        site: whose needs are checked (a lab needs more of the machine than a remote cloud); None for the lab's.
+        site: whose needs are checked (a lab needs more of the machine than a remote cloud); None for DEFAULT_SITE.
         as_json: for programs.
     """
     from strata.models import find_site

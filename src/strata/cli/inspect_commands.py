@@ -11,7 +11,17 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from strata.cli.arguments import JsonOption, LayerOption, SiteArgument, complete_site, layers, load_context, site_file
+from strata.cli.arguments import (
+    JsonOption,
+    LayerOption,
+    SiteArgument,
+    complete_site,
+    layers,
+    load_context,
+    require_clone,
+    site_file,
+)
+from strata.site.paths import INSTALLED
 
 
 def register(app: typer.Typer) -> None:
@@ -217,7 +227,9 @@ def doctor(
 
 def new(
     name: Annotated[str, typer.Argument(metavar="SITE", help="Name of the new site.")],
-    like: Annotated[str, typer.Option("--like", help="Site to copy.", autocompletion=complete_site)] = "lab",
+    like: Annotated[str, typer.Option("--like", help="Site to copy.", autocompletion=complete_site)] = "campus"
+    if INSTALLED
+    else "lab",
     directory: Annotated[
         Path | None, typer.Option("--directory", help="Parent directory; default: inventories/.")
     ] = None,
@@ -225,15 +237,15 @@ def new(
     """Create a site file from that of another site. A lab gets networks that are free on the deployment host."""
     from strata.engine.lock import machine_lock
     from strata.models import load_site
+    from strata.models.find import inventories
     from strata.models.new import new_site
     from strata.provider import provider_of
-    from strata.site.paths import REPOSITORY
 
     with machine_lock("new"):  # two at once would choose the same networks
         old = site_file(like)
         provider = provider_of(load_site(old))
         networks = provider.local_networks().values()
-        file = new_site(name, old, directory or REPOSITORY / "inventories", networks, provider.networks_in_use())
+        file = new_site(name, old, directory or inventories(), networks, provider.networks_in_use())
         provider.remember(file)
     console = Console()
     console.print(f"wrote {file}; next: edit it, then `strata validate {name}`", markup=False, highlight=False)
@@ -243,6 +255,7 @@ def new(
 
 def new_service(name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the new service.")]) -> None:
     """Create the folder and the chart of a working platform service."""
+    require_clone(f"new-service {name}")
     from strata.catalogue.new import new_service as write
     from strata.site.paths import REPOSITORY
 

@@ -7,6 +7,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from strata.cli.arguments import require_clone
+
 
 def register(app: typer.Typer) -> None:
     """Adds the commands."""
@@ -19,6 +21,7 @@ def new_role(
     """Create a working role in ansible/roles/NAME: service, unit, variables from the site, molecule scenario."""
     from strata.scaffold import new_role as scaffold
 
+    require_clone(f"new-role {name}")
     folder = scaffold.new_role(name)
     Console().print(
         f"wrote {folder}; next: edit it, then `python -m strata.models.generate`, and add {name} to a host's roles",

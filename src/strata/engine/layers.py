@@ -23,6 +23,7 @@ from strata.site.context import SiteContext
 from strata.site.hosts import api_address, hosts_with, outside_of
 from strata.site.installers import installer_of
 from strata.site.outputs import CloudOutputs, ClusterOutputs
+from strata.site.paths import INSTALLED
 from strata.site.support import refusal
 
 PULUMI_TOOLS = ("pulumi", "pulumi-language-python", "pulumi-resource-openstack")
@@ -77,7 +78,9 @@ def kubernetes_plugin_step(context: SiteContext) -> Callable[[Progress], StepRes
         except ToolUnavailable as error:
             if context.provider.allows_substitutes:
                 return StepResult(0, f"substitute of {KUBERNETES_PLUGIN}, which is not available")
-            fix = f"{error.fix}; to rehearse the site without it, set allow_substitutes: true in site.yaml"
+            fix = error.fix
+            if not INSTALLED:
+                fix = f"{fix}; to rehearse the site without it, set allow_substitutes: true in site.yaml"
             raise ToolUnavailable(error.message, fix=fix, see="a-tool-cannot-be-had") from None
 
     return run

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from strata.kolla.files import difference, section
 from strata.layers import Step
-from strata.provider.deployment_host import Problem
+from strata.provider.deployment_host import Problem, uv_problems
 from strata.provider.own_cloud import OwnCloudProvider
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ class KollaProvider(OwnCloudProvider):
 
     def problems(self) -> list[Problem]:
         found = super().problems()
+        found += [problem for problem in uv_problems() if problem not in found]
         if shutil.which("git") is None:
             message = "git is not installed; it fetches the collection of Kolla-Ansible's bootstrap-servers"
             found.append(Problem(message, "apt-get install git"))

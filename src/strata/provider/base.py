@@ -16,7 +16,7 @@ from strata.models.compute import Hypervisor, Image
 from strata.progress import Progress
 from strata.provider.deployment_host import Problem, deployment_host_problems
 from strata.site.hosts import Host
-from strata.site.paths import SitePaths
+from strata.site.paths import INSTALLED, SitePaths
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -99,7 +99,7 @@ class Provider:
     @property
     def allows_substitutes(self) -> bool:
         """Whether a substitute may take the place of a chart or plugin of another project that is not available."""
-        return self.site.allow_substitutes
+        return self.site.allow_substitutes and not INSTALLED
 
     # --- this machine ---------------------------------------------------------------------------------------------
 
