@@ -80,14 +80,17 @@ def kinds(cloud: Cloud) -> list[str]:
     return sorted({kind for host in cloud.hypervisors for kind in host.accelerators})
 
 
+def login(kolla: Kolla) -> dict[str, object]:
+    """Inventory variables of the login on every host of the cloud."""
+    become = {} if kolla.login_user == "root" else {"ansible_become": True}
+    return {"ansible_user": kolla.login_user, **become}
+
+
 def _hosts(cloud: Cloud, kolla: Kolla) -> dict[str, object]:
     """The groups that have hosts; the package's own multinode inventory, read after it, has all the others."""
-    login: dict[str, object] = {"ansible_user": kolla.login_user}
-    if kolla.login_user != "root":
-        login["ansible_become"] = True
 
     def hosts(addresses: Mapping[str, object]) -> dict[str, object]:
-        return {"hosts": {name: {"ansible_host": str(address), **login} for name, address in addresses.items()}}
+        return {"hosts": {name: {"ansible_host": str(address), **login(kolla)} for name, address in addresses.items()}}
 
     children: dict[str, object] = {
         "control": hosts({c.name: c.address for c in kolla.controllers}),

@@ -55,7 +55,9 @@ for number in range(hosts):
         name = f"gpu{number}_0000:{card:02x}:00.0"
         ask("POST", "/resource_providers", {"name": name, "uuid": child, "parent_provider_uuid": parent})
         total = {CARD: {"total": 1}}
-        ask("PUT", f"/resource_providers/{child}/inventories", {"resource_provider_generation": 0, "inventories": total})
+        ask(
+            "PUT", f"/resource_providers/{child}/inventories", {"resource_provider_generation": 0, "inventories": total}
+        )
 # as nova asks for one instance with all cards of a host, a group for each; but for the limit, which is applied at last
 groups = "".join(f"&resources{one}={CARD}:1" for one in range(1, cards + 1))
 begin = time.monotonic()
