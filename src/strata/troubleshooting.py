@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from strata.errors import UserError
-from strata.site.paths import REPOSITORY
+from strata.site.paths import INSTALLED, REPOSITORY
 
 FILE = REPOSITORY / "docs" / "troubleshooting.md"
 GAP = "…"
@@ -37,8 +37,8 @@ class Entry:
 
     @property
     def link(self) -> str:
-        """Seen from the repository's root."""
-        return f"{FILE.relative_to(REPOSITORY)}#{self.anchor}"
+        """Seen from the repository's root; of an installed Strata, whose files no operator looks for, in full."""
+        return f"{FILE if INSTALLED else FILE.relative_to(REPOSITORY)}#{self.anchor}"
 
 
 def anchor(heading: str) -> str:

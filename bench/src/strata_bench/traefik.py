@@ -43,12 +43,12 @@ def site_with(certificate: IngressCertificate) -> Site:
     return site.model_copy(update={"platform": platform})
 
 
-def values(certificate: IngressCertificate | None = None) -> Values:
-    """Of the chart, at the lab with certificates from there."""
+def values(certificate: IngressCertificate | None = None, authority: str | None = None) -> Values:
+    """Of the chart, at the lab with certificates from there; by an ACME directory with that CA."""
     balancer = InstanceOutput(id="1", name="services-1", address=BALANCER, flavor="cpu", roles=("load_balancer",))
     outputs = CloudOutputs(instances={"services-1": balancer}, networks={})
     images = ImageOutputs(images={"traefik": f"registry.example.org:5000/strata/traefik@{DIGEST}"})
-    return ingress.values(site_with(certificate or IngressCertificate()), outputs, images.images)
+    return ingress.values(site_with(certificate or IngressCertificate()), outputs, images.images, authority)
 
 
 def render(given: Values, chart: Path = SUBSTITUTE) -> Objects:
@@ -81,7 +81,9 @@ def running(given: list[str], tmp_path: Path) -> Iterator[tuple[str, Path, list[
     ports |= {port: f"127.0.0.1:{free_port()}/" for port in (":8000/", ":9100/")}
     for old, new in ports.items():
         given = [a.replace(f"address={old}", f"address={new}") for a in given]
-    given = [a.replace("/data/acme.json", str(tmp_path / "acme.json")) for a in given]
+    files = {ingress.STORAGE: tmp_path / "acme.json", ingress.AUTHORITY_DIRECTORY: tmp_path}
+    for old, file in files.items():
+        given = [a.replace(f"={old}", f"={file}") for a in given]
     log = tmp_path / "log"
     command = [str(tool.path), *given]
     with log.open("w") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:

@@ -171,7 +171,8 @@ def test_each_name_gets_a_certificate_where_an_acme_server_issues_them(
 ) -> None:
     content = yaml.safe_load(lab.read_text())
     assert values_of(SERVICE, lab)["ingress"]["certificateResolver"] == ""
-    content["platform"]["ingress"] = {"certificate": {"source": "acme", "email": "operators@example.org"}}
+    certificate = {"source": "acme", "email": "operators@example.org", "storage_class": "ceph"}
+    content["platform"]["ingress"] = {"certificate": certificate}
     shutil.copytree(lab.parent, tmp_path / "lab")
     file = tmp_path / "lab" / "site.yaml"
     file.write_text(yaml.safe_dump(content))

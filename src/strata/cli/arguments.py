@@ -9,14 +9,13 @@ import typer
 
 from strata.errors import UserError
 from strata.layers import Layer
-from strata.models import find_site, load_site
-from strata.site.paths import REPOSITORY
+from strata.models import find_site, load_site, site_names
+from strata.site.paths import INSTALLED
 
 
 def complete_site(incomplete: str) -> list[str]:
     """Names of the sites under inventories/, for shell completion."""
-    found = sorted(p.parent.name for p in (REPOSITORY / "inventories").glob("*/site.yaml"))
-    return [name for name in found if name.startswith(incomplete)]
+    return [name for name in site_names() if name.startswith(incomplete)]
 
 
 def complete_tenant(typed: typer.Context, incomplete: str) -> list[str]:
@@ -63,6 +62,23 @@ ReplaceOption = Annotated[
 def layers(layer: Layer | None) -> list[Layer]:
     """The chosen layer, or all of them from the lowest."""
     return [layer] if layer is not None else list(Layer)
+
+
+def require_clone(command: str) -> None:
+    """Refuses a command that writes into the repository.
+
+    Args:
+        command: as the operator typed it.
+
+    Raises:
+        UserError: Strata is installed, and its files are replaced by the next version.
+    """
+    if INSTALLED:
+        raise UserError(
+            f"`strata {command}` writes into the repository, and this Strata is installed",
+            fix=f"run `uv run strata {command}` in a clone of the repository",
+            see="the-installed-strata-has-no-lab-and-no-templates",
+        )
 
 
 def site_file(site: str) -> Path:

@@ -18,18 +18,19 @@ from strata.errors import UserError
 from strata.findings import OrphanedResource
 from strata.models import find_site
 from strata.site.context import SiteContext
-from strata.site.paths import cache_directory
+from strata.site.paths import INSTALLED, cache_directory
 from strata.toolchain import cache_sizes, charts, report
 
 GIB = 2**30
-DEFAULT_SITE = "lab"
+DEFAULT_SITE = "metal" if INSTALLED else "lab"
+"""The one that needs least of this machine, where there is no lab."""
 
 
 def run_doctor(site: str | None, *, as_json: bool) -> bool:
     """Prints the report; returns whether nothing is in the way of `up`.
 
     Args:
-        site: whose needs are checked (a lab needs more of the machine than a remote cloud); None for the lab's.
+        site: whose needs are checked (a lab needs more of the machine than a remote cloud); None for DEFAULT_SITE.
         as_json: for programs.
     """
     leftovers: list[OrphanedResource] = []

@@ -66,8 +66,8 @@ def external_network_arguments(cloud: Cloud, provider: Provider) -> ExternalNetw
     if given is None:
         return ExternalNetworkArgs(cloud.external_network)
     pool = (str(given.first), str(given.last))
-    subnet = NetworkArgs(cloud.external_network, str(given.cidr), 4, str(given.cidr[1]), pool)
-    return ExternalNetworkArgs(cloud.external_network, subnet)
+    subnet = NetworkArgs(cloud.external_network, str(given.cidr), 4, str(given.gateway or given.cidr[1]), pool)
+    return ExternalNetworkArgs(cloud.external_network, subnet, given.physical_network, given.vlan)
 
 
 def further_networks(site: Site, roles: tuple[str, ...]) -> tuple[str, ...]:
@@ -98,7 +98,7 @@ def image_arguments(cloud: Cloud, provider: Provider) -> list[ImageArgs]:
     for image in cloud.images:
         upload = provider.image_upload(image)
         if upload:
-            found.append(ImageArgs(image.name, upload.file, upload.properties))
+            found.append(ImageArgs(image.name, upload.file, upload.properties, disk_format=upload.disk_format))
         else:
             found.append(ImageArgs(image.name, id=provider.image_id(image)))
     return found

@@ -18,10 +18,14 @@ class ExternalNetworkArgs:
     Args:
         name: in OpenStack; of the cloud's own the id will do.
         subnet: what to make, as the administrator; None where the cloud has the network.
+        physical_network: of a network to make, neutron's name of the interface that leads to it; None for its choice.
+        vlan: on that interface; None for untagged packets.
     """
 
     name: str
     subnet: NetworkArgs | None = None
+    physical_network: str | None = None
+    vlan: int | None = None
 
 
 class ExternalNetwork(pulumi.ComponentResource):
@@ -43,7 +47,9 @@ class ExternalNetwork(pulumi.ComponentResource):
             self.id, self.name = found.id, found.name
         else:
             child = pulumi.ResourceOptions(parent=self)
-            network = openstack.networking.Network(name, name=args.name, external=True, admin_state_up=True, opts=child)
+            network = openstack.networking.Network(
+                name, name=args.name, external=True, admin_state_up=True, segments=_segments(args), opts=child
+            )
             subnet = openstack.networking.Subnet(
                 name,
                 name=args.name,
@@ -61,3 +67,15 @@ class ExternalNetwork(pulumi.ComponentResource):
             # a router's gateway takes an address of it
             self.ready = [subnet]
         self.register_outputs({"id": self.id})
+
+
+def _segments(args: ExternalNetworkArgs) -> list[openstack.networking.NetworkSegmentArgs] | None:
+    if args.physical_network is None:
+        return None
+    return [
+        openstack.networking.NetworkSegmentArgs(
+            network_type="flat" if args.vlan is None else "vlan",
+            physical_network=args.physical_network,
+            segmentation_id=args.vlan,
+        )
+    ]

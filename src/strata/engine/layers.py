@@ -23,6 +23,7 @@ from strata.site.context import SiteContext
 from strata.site.hosts import api_address, hosts_with, outside_of
 from strata.site.installers import installer_of
 from strata.site.outputs import CloudOutputs, ClusterOutputs
+from strata.site.paths import INSTALLED
 from strata.site.support import refusal
 
 PULUMI_TOOLS = ("pulumi", "pulumi-language-python", "pulumi-resource-openstack")
@@ -77,7 +78,9 @@ def kubernetes_plugin_step(context: SiteContext) -> Callable[[Progress], StepRes
         except ToolUnavailable as error:
             if context.provider.allows_substitutes:
                 return StepResult(0, f"substitute of {KUBERNETES_PLUGIN}, which is not available")
-            fix = f"{error.fix}; to rehearse the site without it, set allow_substitutes: true in site.yaml"
+            fix = error.fix
+            if not INSTALLED:
+                fix = f"{fix}; to rehearse the site without it, set allow_substitutes: true in site.yaml"
             raise ToolUnavailable(error.message, fix=fix, see="a-tool-is-not-available") from None
 
     return run
@@ -216,6 +219,17 @@ def registry_address(context: SiteContext) -> str:
     return address
 
 
+def registries_step(context: SiteContext) -> Callable[[Progress], StepResult]:
+    """A step that has nodes ask the registries that they will pull from."""
+
+    def run(progress: Progress) -> StepResult:
+        from strata.engine.node_registries import check_registries
+
+        return StepResult(0, check_registries(context, progress))
+
+    return run
+
+
 def cluster_step(context: SiteContext, thorough: bool) -> Callable[[Progress], StepResult]:
     """A step that has the site's installer bring up the cluster, and keeps what the platform needs."""
     installer = cluster_installer(context)
@@ -318,7 +332,13 @@ def up_steps(
             Step("pod bases", Layer.CLUSTER, pod_bases_step(context)),
             Step("pod image builds", Layer.CLUSTER, pod_image_builds_step(context), ("cluster tools", "pod bases")),
             Step("pod images", Layer.CLUSTER, pod_images_step(context), ("hosts", "pod image builds")),
-            Step("cluster", Layer.CLUSTER, cluster_step(context, thorough), ("hosts", "pod images", *first)),
+            Step("image registries", Layer.CLUSTER, registries_step(context), ("hosts",)),
+            Step(
+                "cluster",
+                Layer.CLUSTER,
+                cluster_step(context, thorough),
+                ("hosts", "pod images", "image registries", *first),
+            ),
             Step("charts", Layer.PLATFORM, charts_step(context)),
             Step("service secrets", Layer.PLATFORM, service_secrets_step(context), ("cluster",)),
             Step(

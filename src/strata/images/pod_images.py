@@ -219,7 +219,7 @@ def _sender(
 
 def image_folders(site: Site) -> dict[str, Path]:
     """Folders with the Containerfiles that a site's cluster uses, by short name."""
-    names = ["lab/images/pause", *(["tools/gpu-device-plugin"] if built_in_kinds(site) else [])]
+    names = ["tools/pause", *(["tools/gpu-device-plugin"] if built_in_kinds(site) else [])]
     folders = {Path(name).name: REPOSITORY / name for name in names}
     for service in installed(site):
         folders |= service.image_folders

@@ -24,6 +24,10 @@ FILTERS = (
     "NUMATopologyFilter",
 )
 """nova's filters; nova.conf lists all of them, not those beyond the default."""
+MOST_CANDIDATES = 1000
+"""As many as nova asks for (max_placement_results)."""
+MOST_CARDS_IN_PLACEMENT = 6
+"""Of an instance: placement tries the cards of a host in every order, and takes minutes for seven."""
 CA_BUNDLES = {
     "debian": "/etc/ssl/certs/ca-certificates.crt",
     "ubuntu": "/etc/ssl/certs/ca-certificates.crt",
@@ -55,6 +59,7 @@ def public_files(site: Site) -> dict[str, str]:
         "globals.yml": _yaml(_globals(site, kolla)),
         "config/nova.conf": _nova(site, cloud),
         "config/nova/nova-compute.conf": _nova_compute(site, cloud),
+        "config/placement.conf": _placement(),
     }
     for host in cloud.hypervisors:
         if host.dedicated_cpus:
@@ -75,14 +80,17 @@ def kinds(cloud: Cloud) -> list[str]:
     return sorted({kind for host in cloud.hypervisors for kind in host.accelerators})
 
 
+def login(kolla: Kolla) -> dict[str, object]:
+    """Inventory variables of the login on every host of the cloud."""
+    become = {} if kolla.login_user == "root" else {"ansible_become": True}
+    return {"ansible_user": kolla.login_user, **become}
+
+
 def _hosts(cloud: Cloud, kolla: Kolla) -> dict[str, object]:
     """The groups that have hosts; the package's own multinode inventory, read after it, has all the others."""
-    login: dict[str, object] = {"ansible_user": kolla.login_user}
-    if kolla.login_user != "root":
-        login["ansible_become"] = True
 
     def hosts(addresses: Mapping[str, object]) -> dict[str, object]:
-        return {"hosts": {name: {"ansible_host": str(address), **login} for name, address in addresses.items()}}
+        return {"hosts": {name: {"ansible_host": str(address), **login(kolla)} for name, address in addresses.items()}}
 
     children: dict[str, object] = {
         "control": hosts({c.name: c.address for c in kolla.controllers}),
@@ -136,7 +144,10 @@ def _globals(site: Site, kolla: Kolla) -> dict[str, object]:
 
 def _nova(site: Site, cloud: Cloud) -> str:
     """nova.conf of every service; PCI aliases have to be the same on controllers and hypervisors."""
-    lines = ["[filter_scheduler]", f"enabled_filters = {','.join(FILTERS)}", "pci_in_placement = true", "", "[pci]"]
+    # else nova's own filter alone finds the host
+    asked = max((sum(f.accelerators.values()) for f in cloud.flavors), default=0) <= MOST_CARDS_IN_PLACEMENT
+    lines = ["[filter_scheduler]", f"enabled_filters = {','.join(FILTERS)}"]
+    lines += [f"pci_in_placement = {str(asked).lower()}", "", "[pci]"]
     lines += [f"alias = {json.dumps(site.accelerators[kind].alias)}" for kind in kinds(cloud)]
     return "\n".join(lines) + "\n"
 
@@ -148,6 +159,14 @@ def _nova_compute(site: Site, cloud: Cloud) -> str:
         specification = f"device_spec = {json.dumps(site.accelerators[kind].device_spec)}"
         lines += [f"{{% if inventory_hostname in groups['{group(kind)}'] %}}", specification, "{% endif %}"]
     return "\n".join(lines) + "\n"
+
+
+def _placement() -> str:
+    """A host with many cards has many candidates, one for each order of the cards: some of each host are enough."""
+    return (
+        f"[placement]\nmax_allocation_candidates = {MOST_CANDIDATES}\n"
+        "allocation_candidates_generation_strategy = breadth-first\n"
+    )
 
 
 def _ceph(ceph: Ceph) -> str:

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import shutil
+from ipaddress import IPv4Address
 from typing import TYPE_CHECKING, ClassVar
 
 from strata.kolla.files import difference, section
 from strata.layers import Step
-from strata.provider.deployment_host import Problem
+from strata.models.compute import Image
+from strata.provider.base import ImageUpload, Subnet
+from strata.provider.deployment_host import Problem, uv_problems
 from strata.provider.own_cloud import OwnCloudProvider
 
 if TYPE_CHECKING:
     from strata.site.context import SiteContext
+
+
+PHYSICAL_NETWORK = "physnet1"
+"""Kolla-Ansible's name of the bridge with interfaces.external."""
 
 
 class KollaProvider(OwnCloudProvider):
@@ -28,10 +35,24 @@ class KollaProvider(OwnCloudProvider):
 
     def problems(self) -> list[Problem]:
         found = super().problems()
+        found += [problem for problem in uv_problems() if problem not in found]
         if shutil.which("git") is None:
             message = "git is not installed; it fetches the collection of Kolla-Ansible's bootstrap-servers"
             found.append(Problem(message, "apt-get install git"))
         return found
+
+    def external_subnet(self) -> Subnet | None:
+        found = section(self.site)[1].external_network
+        if found is None:
+            return None
+        pool = found.addresses
+        first, last, gateway = (IPv4Address(str(a)) for a in (pool.start, pool.end, found.gateway))
+        return Subnet(found.cidr, first, last, gateway, PHYSICAL_NETWORK, found.vlan)
+
+    def image_upload(self, image: Image) -> ImageUpload | None:
+        from strata.kolla.images import upload
+
+        return upload(image)
 
     def endpoints(self) -> dict[str, str]:
         return {"OpenStack": f"https://{section(self.site)[1].external.name}:5000/v3"}

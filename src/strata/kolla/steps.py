@@ -8,9 +8,12 @@ from functools import partial
 import yaml
 
 from strata.cloud.clouds_file import entries
-from strata.kolla.commands import COMMANDS, PROGRAM, Record, action, is_done, run_command
+from strata.kolla.commands import BOOTSTRAP, COMMANDS, PROGRAM, Record, action, is_done, run_command
 from strata.kolla.configuration import admin_password, write_configuration
 from strata.kolla.files import section
+from strata.kolla.images import ensure_files
+from strata.kolla.passthrough import inventory, run_passthrough
+from strata.kolla.passthrough import is_done as is_passed_through
 from strata.layers import Layer, Step, StepResult
 from strata.progress import Progress
 from strata.site.context import SiteContext
@@ -34,7 +37,15 @@ def cloud_steps(context: SiteContext, *, thorough: bool) -> list[Step]:
     for command in COMMANDS:
         run = partial(_run, command, context, thorough)
         steps.append(Step(f"kolla {command}", Layer.CLOUD, run, (steps[-1].name,)))
-    return [*steps, Step("Kolla credentials", Layer.CLOUD, _credentials(context), (steps[-1].name,))]
+        if command == BOOTSTRAP:  # nova reads the cards when it starts, and a host with instances must not be rebooted
+            step = partial(_passthrough, context, thorough)
+            steps.append(Step("PCI passthrough", Layer.CLOUD, step, (steps[-1].name,)))
+    images = Step("cloud images", Layer.CLOUD, partial(_images, context))
+    return [
+        *steps,
+        images,
+        Step("Kolla credentials", Layer.CLOUD, _credentials(context), (steps[-1].name, images.name)),
+    ]
 
 
 def _install(progress: Progress) -> StepResult:
@@ -60,6 +71,20 @@ def _run(command: str, context: SiteContext, thorough: bool, progress: Progress)
     asked = action(command, Record.of(context.paths), version)
     result = run_command(command, context, progress)
     return StepResult(result.changed, f"{asked}: {result.ok} tasks ok, {result.changed} changed")
+
+
+def _passthrough(context: SiteContext, thorough: bool, progress: Progress) -> StepResult:
+    if not inventory(context.site, ()):
+        return StepResult(0, "skipped: no hypervisor has cards")
+    if not thorough and is_passed_through(context):
+        return StepResult(0, "skipped: no change since its last success")
+    result = run_passthrough(context, progress)
+    return StepResult(result.changed, f"{result.ok} tasks ok, {result.changed} changed")
+
+
+def _images(context: SiteContext, progress: Progress) -> StepResult:
+    downloaded = ensure_files(context, progress)
+    return StepResult(0, f"{downloaded} downloaded, for glance")
 
 
 def _credentials(context: SiteContext) -> Callable[[Progress], StepResult]:

@@ -107,6 +107,8 @@ def inventory(site: Site, outputs: CloudOutputs | None) -> dict[str, dict[str, d
         }
         if "kube_control_plane" in host.roles:
             by_name[host.name]["etcd_member_name"] = host.name
+            # else a fact, without which the member of a host that is gone is not removed (kubespray#12986)
+            by_name[host.name]["etcd_access_address"] = host.address
         if host.name in accelerators:
             by_name[host.name]["node_labels"] = node_labels(site, accelerators[host.name], host.name)
     children: dict[str, dict[str, object]] = {

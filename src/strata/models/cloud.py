@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, StrictBool, model_validator
 from pydantic_core import PydanticCustomError
 
+from strata.models.address_pool import AddressPool
 from strata.models.base import Model, Unit
 from strata.models.compute import Flavor, Hypervisor, Image, Instance, ServerGroup
 from strata.models.ipv6 import IPv6Subnet
@@ -52,18 +53,6 @@ class Project(Model):
                 {"key": "quota", "fix": "add quota: {instances: …, cores: …, memory: …}, or existing: true"},
             )
         return self
-
-
-class AddressPool(Model):
-    """Addresses that neutron assigns to instances, including both ends."""
-
-    start: Annotated[IPAddress, Field(description="First address.")]
-    end: Annotated[IPAddress, Field(description="Last address.")]
-
-    @property
-    def size(self) -> int:
-        """Number of addresses."""
-        return int(self.end) - int(self.start) + 1
 
 
 def _gateway(data: dict[str, Any]) -> IPv4Address | IPv6Address:
@@ -156,7 +145,9 @@ def _administrator(data: dict[str, Any]) -> bool:
 
 
 def _external_network(data: dict[str, Any]) -> str | None:
-    return None if data.get("control_network") is None else "public"
+    kolla = data.get("kolla")
+    created = data.get("control_network") is not None or (kolla is not None and kolla.external_network is not None)
+    return "public" if created else None
 
 
 class Cloud(Model):
@@ -194,7 +185,8 @@ class Cloud(Model):
         ResourceName | None,
         Field(
             description="External network of the router, by name or, in an existing cloud, id. Default in a lab: "
-            "public, created on the control network; existing: none, for networks that need no router."
+            "public, created on the control network; kolla: public if cloud.kolla.external_network describes it; "
+            "otherwise none, for networks that need no router."
         ),
     ] = Field(default_factory=_external_network)
     images: Annotated[tuple[Image, ...], Field(min_length=1, description="Operating system images.")]
@@ -226,6 +218,13 @@ class Cloud(Model):
                 key, verb, fix = "hypervisors", "required", "list the hosts that run instances, with their addresses"
             raise PydanticCustomError(
                 "kolla_compute", "is {verb} for deployment: kolla", {"key": key, "verb": verb, "fix": fix}
+            )
+        uploaded = next((image.name for image in self.images if image.url is not None), None)
+        if uploaded is not None and not kolla:
+            raise PydanticCustomError(
+                "image_url",
+                "have a url for {image}, and Strata uploads images only to a cloud of deployment: kolla",
+                {"key": "images", "image": uploaded, "fix": "upload it yourself and remove url"},
             )
         if self.kolla is not None:
             check_hypervisors(self.kolla, self.hypervisors)

@@ -11,8 +11,10 @@ from pydantic_core import PydanticCustomError
 from strata.models.accelerator_kinds import AcceleratorCounts, AcceleratorKind
 from strata.models.base import Model, Unit
 from strata.models.hosts import Role
-from strata.models.types import Count, DnsLabel, IPAddress, ResourceName, Size
+from strata.models.types import Count, DnsLabel, HttpsUrl, IPAddress, ResourceName, Size
 from strata.models.volumes import BootVolume, Volume
+
+MD5_DIGITS = 32
 
 
 class Hypervisor(Model):
@@ -143,9 +145,38 @@ class Image(Model):
         str | None,
         Field(
             pattern=r"^([0-9a-f]{32}|[0-9a-f]{64}|[0-9a-f]{128})$",
-            description="existing: digest that glance must report: MD5 (checksum), SHA-256 or SHA-512 (os_hash_value).",
+            description="existing: digest that glance must report: MD5 (checksum), SHA-256 or SHA-512 (os_hash_value). "
+            "With url: SHA-256 or SHA-512 of the file.",
         ),
     ] = None
+    url: Annotated[
+        HttpsUrl | None,
+        Field(
+            description="kolla: file in the format qcow2 or raw that Strata uploads. If it cannot be downloaded, put "
+            "it into images/ of the mirror directory. Default: glance has an image with this name."
+        ),
+    ] = None
+
+    @property
+    def disk_format(self) -> str:
+        """Of the file at `url`, by the end of its name; empty if it is none that glance knows by it."""
+        return next((one for one in ("qcow2", "raw") if (self.url or "").endswith(f".{one}")), "")
+
+    @model_validator(mode="after")
+    def _downloaded(self) -> Self:
+        if self.url is None:
+            return self
+        if not self.disk_format:
+            why = "must end in .qcow2 or .raw, which is the format that glance is told"
+            raise PydanticCustomError("image_format", "{why}", {"key": "url", "why": why, "fix": "another file"})
+        if self.checksum is None or len(self.checksum) == MD5_DIGITS:
+            why = "is required with url, as SHA-256 or SHA-512 of the file"
+            fix = "the digest that the distribution publishes beside the file (SHA512SUMS)"
+            raise PydanticCustomError("image_digest", "{why}", {"key": "checksum", "why": why, "fix": fix})
+        if self.id is not None:
+            why = "is of an image that glance has, and url uploads one"
+            raise PydanticCustomError("image_source", "{why}", {"key": "id", "why": why, "fix": "remove id or url"})
+        return self
 
 
 class Instance(Model):

@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from strata.errors import UserError
 from strata.models.problems import suggestion
-from strata.site.paths import REPOSITORY
+from strata.site.paths import INSTALLED, REPOSITORY
 
 SITE_FILE = "site.yaml"
+EXAMPLES = REPOSITORY / "inventories"
 
 
 def inventories() -> Path:
-    """Where sites are: one directory each."""
-    return REPOSITORY / "inventories"
+    """Where sites are, one directory each: in a clone beside the examples, which an installed Strata brings itself."""
+    if not INSTALLED:
+        return EXAMPLES
+    return Path(os.environ.get("STRATA_INVENTORIES") or "inventories").expanduser().absolute()
 
 
 def site_names() -> list[str]:
-    """Names of the sites under inventories/."""
-    return sorted(file.parent.name for file in inventories().glob(f"*/{SITE_FILE}"))
+    """Names of the sites under inventories/, the examples included."""
+    return sorted({file.parent.name for place in (inventories(), EXAMPLES) for file in place.glob(f"*/{SITE_FILE}")})
 
 
 def find_site(name_or_path: str | Path) -> Path:
     """The file of a site.
 
     Args:
-        name_or_path: name of a directory under inventories/, or a path of a site file or its directory.
+        name_or_path: name of a directory under inventories/, of an example, or a path of a site file or its directory.
 
     Raises:
         UserError: there is none.
@@ -34,8 +38,9 @@ def find_site(name_or_path: str | Path) -> Path:
     if "\0" in text or len(text) > 4096:
         raise UserError("not a site name or path", fix=f"one of {', '.join(site_names())}")
     try:
-        if "/" not in text and (named := inventories() / text / SITE_FILE).is_file():
-            return named
+        for place in (inventories(), EXAMPLES):
+            if "/" not in text and (named := place / text / SITE_FILE).is_file():
+                return named
         path = Path(text).expanduser()
         if path.is_dir() and (path / SITE_FILE).is_file():
             return path / SITE_FILE

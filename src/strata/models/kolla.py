@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from ipaddress import IPv4Address
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
-from pydantic import Field, StrictBool, StringConstraints, model_validator
+from pydantic import Field, StrictBool, StrictInt, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
 
+from strata.models.address_pool import AddressPool
 from strata.models.base import Model
 from strata.models.compute import Hypervisor
 from strata.models.types import DnsLabel, DomainName, IPAddress, IPv4Net, LoginName
@@ -62,6 +63,49 @@ class Interfaces(Model):
         return self
 
 
+def _gateway(data: dict[str, Any]) -> IPv4Address:
+    address: IPv4Address = data["cidr"][1]
+    return address
+
+
+class ExternalNetwork(Model):
+    """The network behind interfaces.external, from which routers and hosts with floating IPs get addresses."""
+
+    cidr: Annotated[IPv4Net, Field(description="Its addresses.")]
+    gateway: Annotated[IPAddress, Field(description="Router of your network. Default: its first address.")] = Field(
+        default_factory=_gateway
+    )
+    addresses: Annotated[
+        AddressPool, Field(description="Addresses for routers and floating IPs, which nothing else uses.")
+    ]
+    vlan: Annotated[
+        StrictInt | None,
+        Field(ge=1, le=4094, description="VLAN on interfaces.external. Default: untagged."),
+    ] = None
+
+    @model_validator(mode="after")
+    def _inside(self) -> Self:
+        places = (("gateway", self.gateway), ("addresses", self.addresses.start), ("addresses", self.addresses.end))
+        for key, address in places:
+            if address not in self.cidr:
+                raise PydanticCustomError(
+                    "address_outside",
+                    "is not in {cidr}",
+                    {"key": key, "cidr": str(self.cidr), "fix": f"an address of {self.cidr}"},
+                )
+        if self.addresses.size < 1:
+            raise PydanticCustomError(
+                "pool_reversed", "ends before it starts", {"key": "addresses", "fix": "exchange start and end"}
+            )
+        if int(self.addresses.start) <= int(self.gateway) <= int(self.addresses.end):
+            raise PydanticCustomError(
+                "pool_gateway",
+                "holds the gateway {gateway}",
+                {"key": "addresses", "gateway": str(self.gateway), "fix": "leave the gateway out of it"},
+            )
+        return self
+
+
 class Ceph(Model):
     """An existing Ceph cluster for images, volumes and instances' disks."""
 
@@ -91,6 +135,13 @@ class Kolla(Model):
     internal: Annotated[VirtualAddress, Field(description="Address of the internal APIs, in cloud.kolla.network.")]
     external: Annotated[VirtualAddress, Field(description="Address of the public APIs.")]
     interfaces: Annotated[Interfaces, Field(description="Network interfaces of the hosts.")]
+    external_network: Annotated[
+        ExternalNetwork | None,
+        Field(
+            description="External network, created with the name cloud.external_network. Default: it exists, or there "
+            "is none."
+        ),
+    ] = None
     ceph: Annotated[
         Ceph | None,
         Field(
@@ -132,6 +183,17 @@ class Kolla(Model):
                         "fix": "an address that a host can have, and none has",
                     },
                 )
+        pool = self.external_network.addresses if self.external_network is not None else None
+        if pool is not None and int(pool.start) <= int(self.external.address) <= int(pool.end):
+            raise PydanticCustomError(
+                "virtual_address_in_pool",
+                "has the address {address}, which a floating IP could get",
+                {
+                    "key": "external",
+                    "address": str(self.external.address),
+                    "fix": "an address outside of external_network.addresses",
+                },
+            )
         if self.internal.name == self.external.name:
             raise PydanticCustomError(
                 "virtual_name_shared",

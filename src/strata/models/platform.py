@@ -160,8 +160,8 @@ class IngressCertificate(Model):
     ca_file: Annotated[
         SiteFile | None,
         Field(
-            description="files, acme: PEM file of the CA that clients trust, relative to the site file. "
-            "Default: the public CAs.",
+            description="files, acme: PEM file of the CA that clients trust, relative to the site file; with acme, "
+            "also the CA of the directory's own certificate. Default: the public CAs.",
         ),
     ] = None
     directory: Annotated[
@@ -171,10 +171,18 @@ class IngressCertificate(Model):
         EmailAddress | None,
         Field(description="acme: e-mail address of the account."),
     ] = None
+    storage_class: Annotated[
+        DnsLabel | None,
+        Field(
+            description="acme: storage class of the volume for account and certificates, if the cluster has one of "
+            "another source. Default: that of platform.storage_class."
+        ),
+    ] = None
 
     @model_validator(mode="after")
     def _keys_of_the_source(self) -> Self:
         keys = {"certificate": "files", "private_key": "files", "directory": "acme", "email": "acme"}
+        keys |= {"storage_class": "acme"}
         needed = {"files": ("certificate", "private_key"), "acme": ("email",)}
         for key, source in keys.items():
             if getattr(self, key) is not None and self.source != source:

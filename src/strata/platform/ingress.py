@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
+from pathlib import Path
 
 from strata.catalogue.needs import Metrics
 from strata.catalogue.needs.hostname import CERTIFICATE_RESOLVER, INGRESS_CLASS, INGRESS_NAMESPACE
@@ -12,6 +13,7 @@ from strata.image_reference import ImageReference
 from strata.inventory.ports import INGRESS
 from strata.models import Site
 from strata.models.platform import LETS_ENCRYPT, IngressCertificate
+from strata.platform.storage_class import NAME
 from strata.site.hosts import hosts_with
 from strata.site.outputs import CloudOutputs
 from strata.toolchain import load_versions
@@ -20,6 +22,10 @@ INGRESS_RELEASE = "traefik"
 CERTIFICATE_SECRET = "site-certificate"  # noqa: S105 the name of a Secret, not one
 """kubernetes.io/tls Secret in the controller's namespace, applied by strata.platform.secrets."""
 HSTS = "hsts"
+STORAGE = "/data/acme.json"
+"""Account and certificates, where the controller requests them."""
+AUTHORITY, AUTHORITY_KEY, AUTHORITY_DIRECTORY = "acme-authority", "ca.pem", "/acme-authority"
+"""ConfigMap with the CA of an ACME directory, its key, and where the controller reads it."""
 PORT, PING_PORT = 8443, 8080
 METRICS = Metrics(9100)
 """The chart annotates the pods itself."""
@@ -27,8 +33,30 @@ WITHOUT_QUERIES = {"RequestPath": "drop", "RequestLine": "drop"}
 """Fields of the access log: Traefik logs a path with its query, where presigned URLs and logins have secrets."""
 
 
-def values(site: Site, outputs: CloudOutputs | None, images: Mapping[str, ImageReference]) -> Values:
-    """Values of the chart traefik."""
+def acme_authority(site: Site, site_file: Path) -> str | None:
+    """Certificate (PEM) of the CA of the site's ACME directory; None for the public CAs, and without one.
+
+    Args:
+        site: the model.
+        site_file: files that it names are relative to it; loading it has found them.
+    """
+    certificate = site.platform.ingress.certificate
+    if certificate.source != "acme" or certificate.ca_file is None:
+        return None
+    return (site_file.parent / certificate.ca_file).read_text(encoding="ascii")
+
+
+def values(
+    site: Site, outputs: CloudOutputs | None, images: Mapping[str, ImageReference], authority: str | None = None
+) -> Values:
+    """Values of the chart traefik.
+
+    Args:
+        site: the model.
+        outputs: of the cloud layer, with the load balancers' addresses.
+        images: in the site's registry.
+        authority: certificate (PEM) of the CA that signed that of an ACME directory; None for the public CAs.
+    """
     balancers = [host.address for host in hosts_with("load_balancer", site, outputs)]
     trusted = [f"{a}/{ipaddress.ip_address(a).max_prefixlen}" for a in balancers]
     certificate = site.platform.ingress.certificate
@@ -81,9 +109,9 @@ def values(site: Site, outputs: CloudOutputs | None, images: Mapping[str, ImageR
         "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}},
         "priorityClassName": "system-cluster-critical",
         "podSecurityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
-        "extraObjects": [_hsts(), _network_policy(trusted)],
+        "extraObjects": [_hsts(), _network_policy(trusted), *([_authority(authority)] if authority else [])],
         **_affinity(site),
-        **_certificate(certificate),
+        **_certificate(certificate, own_authority=authority is not None),
     }
 
 
@@ -105,19 +133,36 @@ def _image(images: Mapping[str, ImageReference]) -> Values:
     return {"registry": registry, "repository": repository, "tag": f"v{version}@{found['digest']}"}
 
 
-def _certificate(certificate: IngressCertificate) -> Values:
+def _certificate(certificate: IngressCertificate, *, own_authority: bool) -> Values:
     """Where the default certificate comes from, and the kind of workload that this permits."""
     if certificate.source != "acme":
         store = {"default": {"defaultCertificate": {"secretName": CERTIFICATE_SECRET}}}
         return {"deployment": {"kind": "DaemonSet"}, "tlsStore": store}
     account = {"email": certificate.email, "caServer": certificate.directory or LETS_ENCRYPT}
-    resolver = {"acme": {**account, "storage": "/data/acme.json", "tlsChallenge": True}}
+    resolver: Values = {**account, "storage": STORAGE, "tlsChallenge": True}
+    further: Values = {}
+    if own_authority:
+        resolver["caCertificates"] = f"{AUTHORITY_DIRECTORY}/{AUTHORITY_KEY}"
+        further["volumes"] = [{"name": AUTHORITY, "mountPath": AUTHORITY_DIRECTORY, "type": "configMap"}]
+    if certificate.storage_class is not None:
+        # not over NFS, so that the volume may be attached to one node at a time: a second pod would wait for it
+        further["updateStrategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}}
     # challenges are answered, and certificates kept, by one pod alone
     return {
         "deployment": {"kind": "Deployment", "replicas": 1},
-        "persistence": {"enabled": True, "size": "128Mi"},
+        "persistence": {"enabled": True, "size": "128Mi", "storageClass": certificate.storage_class or NAME},
         "podSecurityContext": {"seccompProfile": {"type": "RuntimeDefault"}, "fsGroup": 65532},
-        "certificatesResolvers": {CERTIFICATE_RESOLVER: resolver},
+        "certificatesResolvers": {CERTIFICATE_RESOLVER: {"acme": resolver}},
+        **further,
+    }
+
+
+def _authority(certificate: str) -> Values:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": AUTHORITY},
+        "data": {AUTHORITY_KEY: certificate},
     }
 
 

@@ -127,7 +127,9 @@ def releases(site: Site) -> tuple[Release, ...]:
         "IngressController",
         "traefik",
         INGRESS_NAMESPACE,
-        lambda state: ingress.values(site, state.outputs, state.images.images),
+        lambda state: ingress.values(
+            site, state.outputs, state.images.images, ingress.acme_authority(site, state.site_file)
+        ),
     )
     plugin = Release(
         nvidia_device_plugin.CHART,

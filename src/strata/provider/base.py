@@ -16,7 +16,7 @@ from strata.models.compute import Hypervisor, Image
 from strata.progress import Progress
 from strata.provider.deployment_host import Problem, deployment_host_problems
 from strata.site.hosts import Host
-from strata.site.paths import SitePaths
+from strata.site.paths import INSTALLED, SitePaths
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -26,16 +26,30 @@ if TYPE_CHECKING:
 
 SIMULATED_CARDS = "/etc/strata/pci/devices"
 """Where a lab lists the PCI devices that nova gave to an instance, in the form of sysfs."""
+CHECKSUM = "strata_checksum"
+"""Property of an image that was downloaded: the digest of the file."""
 SYSFS_CARDS = "/sys/bus/pci/devices"
 
 
 @dataclass(frozen=True)
 class Subnet:
-    """The subnet of an external network that Strata creates, with the addresses for routers."""
+    """The subnet of an external network that Strata creates.
+
+    Args:
+        cidr: its addresses.
+        first: of the addresses for routers and floating IPs.
+        last: of these.
+        gateway: of the network; None for its first address.
+        physical_network: neutron's name of the interface that leads to it; None for neutron's choice.
+        vlan: on that interface; None for untagged packets.
+    """
 
     cidr: IPv4Network
     first: IPv4Address
     last: IPv4Address
+    gateway: IPv4Address | None = None
+    physical_network: str | None = None
+    vlan: int | None = None
 
 
 @dataclass(frozen=True)
@@ -43,12 +57,14 @@ class ImageUpload:
     """An image that Strata uploads.
 
     Args:
-        file: beside the Pulumi program.
+        file: beside the Pulumi program, or an absolute path.
         properties: of the image.
+        disk_format: of the file.
     """
 
     file: str
     properties: Mapping[str, str] = field(default_factory=dict)
+    disk_format: str = "raw"
 
 
 class Provider:
@@ -99,7 +115,7 @@ class Provider:
     @property
     def allows_substitutes(self) -> bool:
         """Whether a substitute may take the place of a chart or plugin of another project that is not available."""
-        return self.site.allow_substitutes
+        return self.site.allow_substitutes and not INSTALLED
 
     # --- this machine ---------------------------------------------------------------------------------------------
 

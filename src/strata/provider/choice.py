@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from strata.errors import UserError
 from strata.models import Site
 from strata.provider.base import Provider
 from strata.provider.existing import ExistingCloudProvider
 from strata.provider.machines import MachinesProvider
+from strata.site.paths import INSTALLED
 
 
 def provider_of(site: Site) -> Provider:
-    """The provider of a site's hosts."""
+    """The provider of a site's hosts.
+
+    Raises:
+        UserError: the site is a lab, and Strata is installed without it.
+    """
     if site.cloud is None:
         return MachinesProvider(site)
     if site.cloud.deployment == "lab":
+        if INSTALLED:
+            raise UserError(
+                f"site {site.name} is a lab, and the installed Strata has none",
+                fix="run scripts/lab in a clone of the repository, or set another cloud.deployment",
+                see="the-installed-strata-has-no-lab-and-no-templates",
+            )
         from strata_lab.provider import LabProvider  # late: a real site never loads it
 
         return LabProvider(site)

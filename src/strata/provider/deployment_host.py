@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from strata.models import Site
+from strata.site.installers import installer_of
 from strata.site.outputs import ImageOutputs
 from strata.site.paths import SitePaths, cache_directory
 
@@ -19,6 +20,7 @@ LEAST_PYTHON = (3, 11)
 SSH_COMMANDS = {"ssh": "openssh-client", "ssh-keygen": "openssh-client"}
 IMAGE_COMMANDS = {"podman": "podman", "runc": "runc", "skopeo": "skopeo", "mmdebstrap": "mmdebstrap"}
 """Command to Debian package: what building and pushing the pod images takes."""
+UV, UV_FIX = "uv", "apt-get install pipx, then pipx install uv"
 CAPABILITIES = {"CAP_CHOWN": 0, "CAP_SYS_CHROOT": 18, "CAP_SYS_ADMIN": 21}
 """Bits of what root needs to build a root filesystem; root of a user namespace has them, of most containers not."""
 CONTAINERS = Path("/var/lib/containers")
@@ -54,9 +56,17 @@ def deployment_host_problems(site: Site, paths: SitePaths) -> list[Problem]:
         pushed = f", or deploy from the machine whose {paths.outputs / ImageOutputs.file_name} names the pushed images"
         found += _missing(IMAGE_COMMANDS, "builds and pushes the pod images", pushed)
         found += [*_rights(pushed), *_distribution(pushed)]
+        found += uv_problems()
         built = any((cache_directory() / "images").glob("pod-base-*.tar"))
         return [*found, *_free_space(LEAST_DISK_GIB if built else BUILD_DISK_GIB, (cache_directory(), CONTAINERS))]
+    if not installer_of(site).by_roles:
+        found += uv_problems()
     return [*found, *_free_space(LEAST_DISK_GIB, (cache_directory(),))]
+
+
+def uv_problems() -> list[Problem]:
+    """Whether uv is missing, which installs Python packages: of images, and what runs Kubespray and Kolla-Ansible."""
+    return [] if shutil.which(UV) else [Problem(f"{UV} is not installed; it installs Python packages", UV_FIX)]
 
 
 def _rights(otherwise: str) -> Iterator[Problem]:

@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-"""Root of the checkout; Strata runs from its repository (roles, charts and programs are files there)."""
+"""Root of the checkout; Strata runs from its repository (roles, charts and programs are files there). The wheel has the
+same layout, in strata_repository."""
+INSTALLED = not (REPOSITORY / "pyproject.toml").exists()
+"""Whether this is an installed wheel: without the lab and the tests, and replaced as a whole by the next version."""
 
 
 def _base(variable: str, xdg: str, fallback: str) -> Path:

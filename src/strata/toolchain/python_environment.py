@@ -114,7 +114,7 @@ def _run(name: str, command: Sequence[str]) -> None:
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/")
     except FileNotFoundError as error:
-        fix = "python3 -m pip install uv, or run scripts/lab, which installs it"
+        fix = "pipx install uv, or run scripts/lab in a clone of the repository, which installs it"
         raise UserError(
             f"Python environment: {name} cannot be installed: {error.filename} is missing",
             fix=fix,

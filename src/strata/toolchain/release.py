@@ -73,16 +73,22 @@ def release_url(component: Component, release: Release, binary: str) -> str:
     return component.expand(release.url, architecture=release.architecture.get(ours, ours), binary=binary)
 
 
-def check_digest(file: Path, digest: str) -> str | None:
+def check_digest(file: Path, digest: str, pinned_by: str = "versions.yaml") -> str | None:
     """None if the file has the digest (`algorithm:hex`), else a sentence with both."""
     algorithm, _, expected = digest.partition(":")
     found = file_digest(file, algorithm)
     if found == expected:
         return None
-    return f"{file.name} has {algorithm} {found}, versions.yaml pins {expected}"
+    return f"{file.name} has {algorithm} {found}, {pinned_by} pins {expected}"
 
 
-def download(url: str, digest: str, progress: Callable[[str], None], check: Callable[[], None]) -> Path:
+def download(
+    url: str,
+    digest: str,
+    progress: Callable[[str], None],
+    check: Callable[[], None],
+    pinned_by: str = "versions.yaml",
+) -> Path:
     """Downloads a file into the cache, going on where an interrupted run stopped, and where the server broke off.
 
     Args:
@@ -90,6 +96,7 @@ def download(url: str, digest: str, progress: Callable[[str], None], check: Call
         digest: `algorithm:hex`; the file is refused and removed when it has another.
         progress: receives status messages.
         check: called between pieces; may raise to stop.
+        pinned_by: the file that names the digest.
 
     Raises:
         Unavailable: the server refused, broke off repeatedly, or sent a file with another digest.
@@ -110,7 +117,7 @@ def download(url: str, digest: str, progress: Callable[[str], None], check: Call
             raise Unavailable(f"{url}: {said}")
         progress(f"asking again: {said}")
         check()
-    if problem := check_digest(partial, digest):
+    if problem := check_digest(partial, digest, pinned_by):
         partial.unlink()
         raise Unavailable(f"{url} is refused: {problem}")
     return partial

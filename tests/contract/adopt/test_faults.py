@@ -68,3 +68,17 @@ def test_credentials_that_expire_half_way_are_resumed_by_the_same_command(fresh:
     fresh.json("up", "--layer", "cloud")
     names = sorted(s["name"] for s in fresh.cloud.servers.values())
     assert len(names) == len(set(names)) == 7
+
+
+def test_a_flavor_that_vanished_is_named_before_anything_changes(fresh: Place) -> None:
+    """Its instances run on; a new one could not be created, and the others are not touched meanwhile."""
+    fresh.json("up", "--layer", "cloud")
+    servers = dict(fresh.cloud.servers)
+    vanished = fresh.cloud.flavors.pop("cpu.small")
+    refused = fresh.strata("up", "--layer", "cloud")
+    assert refused.returncode == 1
+    assert "cloud.flavors[0].name: 'cpu.small' — the cloud has no such flavor" in refused.stderr
+    assert "gpu.v100.1" in refused.stderr.partition("fix:")[2], "what there is"
+    assert fresh.cloud.servers == servers
+    fresh.cloud.flavors["cpu.small"] = vanished
+    assert fresh.json("up", "--layer", "cloud", "--thorough")["changed"] == 0

@@ -14,7 +14,7 @@ import yaml
 
 from strata.cloud.arguments import flavor_arguments
 from strata.kolla.configuration import configuration_directory, package_groups, write_configuration
-from strata.kolla.files import public_files, section
+from strata.kolla.files import MOST_CANDIDATES, public_files, section
 from strata.models import Site
 from strata.models.checks.host_names import KOLLA_GROUPS
 from strata.toolchain.python_environment import Environment
@@ -130,6 +130,9 @@ def test_every_service_is_rendered_and_read(name: str, render: Render, openstack
             found = json.loads(done.stdout)
             assert found["wrong"] == [], file
             assert found["read"] >= 20, file
+    placement = configparser.ConfigParser(strict=False, interpolation=None)
+    placement.read(rendering.output / "ctl01" / "placement-api" / "placement.conf")
+    assert placement["placement"]["max_allocation_candidates"] == str(MOST_CANDIDATES)
     haproxy = rendering.output / "ctl01" / "haproxy"
     assert "BEGIN CERTIFICATE" in (haproxy / "haproxy.pem").read_text()
     keystone = configparser.ConfigParser(strict=False, interpolation=None)

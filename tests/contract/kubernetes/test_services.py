@@ -13,7 +13,7 @@ from strata.site.paths import REPOSITORY
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(
-    "directory", ["tools/gpu-device-plugin", "tools/network-policies", "lab/images/pause", "lab/nfs-client"]
+    "directory", ["tools/gpu-device-plugin", "tools/network-policies", "tools/pause", "lab/nfs-client"]
 )
 def test_go_vets_and_tests(directory: str) -> None:
     if shutil.which("go") is None:

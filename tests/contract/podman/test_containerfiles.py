@@ -14,7 +14,7 @@ from strata.access.podman import build_image, podman
 from strata.images.containerfile import bases, runs_commands
 from strata.site.paths import REPOSITORY
 
-FILES = sorted(p for pattern in ("services/**/", "lab/images/*/") for p in REPOSITORY.glob(f"{pattern}Containerfile"))
+FILES = sorted(p for pattern in ("services/**/", "tools/pause/") for p in REPOSITORY.glob(f"{pattern}Containerfile"))
 
 
 @pytest.mark.parametrize("containerfile", FILES, ids=lambda file: str(file.parent.relative_to(REPOSITORY)))

@@ -44,6 +44,11 @@ def load_cloud(site: str) -> Cloud:
     return cloud
 
 
+def external_network_made(site: str) -> bool:
+    """Whether the external network is the site's own."""
+    return provider_of(load_site(site_file(site))).external_subnet() is not None
+
+
 @pytest.mark.parametrize("site", SITES_WITH_CLOUD)
 def test_a_flavor_asks_for_hosts_that_there_are(site: str, recorded: Recorded) -> None:
     recorder, _ = recorded(site)
@@ -77,7 +82,7 @@ def test_every_object_of_the_site_is_asked_for(site: str, recorded: Recorded) ->
     assert names(INSTANCE) == names(PORT) == {i.name for i in cloud.instances}
     assert names(FLAVOR) == {f.name for f in cloud.flavors if not f.existing}
     assert names(FLOATING_IP) == {i.name for i in cloud.instances if i.floating_ip}
-    made = {"external"} if cloud.deployment == "lab" else set()
+    made = {"external"} if external_network_made(site) else set()
     assert names(NETWORK) == names(SUBNET) == {n.name for n in cloud.networks} | made
     assert names(SERVER_GROUP) == {group.name for group in cloud.server_groups}
     routed = {f"router-{n.name}" for n in cloud.networks} if cloud.external_network else set()
@@ -143,13 +148,29 @@ def test_a_router_leads_out_over_the_labs_control_network(recorded: Recorded) ->
     assert recorder.providers[ROUTER, "router"].split("::")[-2] == "project-scope"
 
 
+def test_a_fresh_cloud_of_kolla_gets_an_external_network_and_an_image(recorded: Recorded) -> None:
+    """Before them, no instance could boot, and none could be reached from outside."""
+    recorder, _ = recorded("tacc")
+    found = recorder.resources
+    assert found[NETWORK, "external"]["segments"] == [{"networkType": "flat", "physicalNetwork": "physnet1"}]
+    assert found[SUBNET, "external"]["allocationPools"] == [{"start": "198.51.100.100", "end": "198.51.100.199"}]
+    assert found[SUBNET, "external"]["gatewayIp"] == "198.51.100.1"
+    assert found[ROUTER, "router"]["externalNetworkId"] == "external-id"
+    image = found[IMAGE, "debian-12"]
+    (described,) = load_cloud("tacc").images
+    assert (image["diskFormat"], image["properties"]["strata_checksum"]) == ("qcow2", described.checksum)
+    assert Path(image["localFilePath"]).is_absolute()
+    assert found[INSTANCE, "cic-edge"]["networks"] == [{"port": "cic-edge-id"}]
+    assert recorder.providers[IMAGE, "debian-12"].split("::")[-2] == "administrator"
+
+
 @pytest.mark.usefixtures("operator")
 def test_an_existing_clouds_external_network_is_found(tmp_path: Path) -> None:
     text = site_file("csc").read_text()
-    before = "  deployment: existing\n"
+    before = "  external_network: public\n"
     assert before in text
     file = tmp_path / "site.yaml"
-    file.write_text(text.replace(before, before + "  external_network: internet\n"))
+    file.write_text(text.replace(before, "  external_network: internet\n"))
     site = load_site(file)
     assert site.cloud is not None
     assert external_network_arguments(site.cloud, provider_of(site)) == ExternalNetworkArgs("internet")

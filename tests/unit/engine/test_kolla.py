@@ -81,6 +81,15 @@ def test_the_plan_shows_changed_lines(tacc: SiteContext) -> None:
     assert tacc.provider.planned_changes(tacc) == [f"Kolla-Ansible deploys OpenStack {tacc.provider.location}"]
 
 
+@pytest.mark.parametrize(("cards", "asked"), [(6, "true"), (7, "false")])
+def test_placement_is_not_asked_for_more_cards_than_it_finds(tacc: SiteContext, cards: int, asked: str) -> None:
+    assert tacc.site.cloud is not None
+    flavor = tacc.site.cloud.flavors[-1].model_copy(update={"accelerators": {"v100": cards}})
+    cloud = tacc.site.cloud.model_copy(update={"flavors": (flavor,)})
+    files = public_files(tacc.site.model_copy(update={"cloud": cloud}))
+    assert f"\npci_in_placement = {asked}\n" in files["config/nova.conf"]
+
+
 PLAYBOOK = """
 - name: Apply role nova-cell
   hosts: all

@@ -75,7 +75,7 @@ def deployed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, section: str = "  
     return context
 
 
-PER_HOST = {"ansible_host", "ansible_ssh_common_args", "etcd_member_name", "ip"}
+PER_HOST = {"ansible_host", "ansible_ssh_common_args", "etcd_access_address", "etcd_member_name", "ip"}
 
 
 class _Loader(yaml.SafeLoader):
@@ -112,6 +112,14 @@ def test_the_names_are_those_of_the_pinned_version() -> None:
     names, pinned = json.loads(FILE.read_text()), load_versions().environments["kubespray"]
     assert pinned.source is not None
     assert (names["version"], names["commit"]) == (pinned.version, pinned.source.commit)
+
+
+def test_an_etcd_member_is_found_without_facts_of_its_host(tacc: SiteContext) -> None:
+    """remove-node.yml looks for its peer URL, which Kubespray makes of a fact; a host that is gone has none."""
+    write_configuration(tacc)
+    hosts = load(inventory_directory(tacc.paths) / "hosts.yml")["all"]["hosts"]
+    members = {name: host["etcd_access_address"] for name, host in hosts.items() if "etcd_access_address" in host}
+    assert members == {f"cic-control-{n}": hosts[f"cic-control-{n}"]["ansible_host"] for n in (1, 2, 3)}
 
 
 @pytest.mark.parametrize("section", ["  gpu_nodes:", SECTION], ids=["defaults", "everything"])

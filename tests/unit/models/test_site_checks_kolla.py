@@ -33,6 +33,30 @@ CASES: dict[str, tuple[Sequence[Edit], str, str, str]] = {
         "has the address of a controller, 10.20.0.11",
         "an address that no host has",
     ),
+    "virtual address among floating IPs": (
+        [("external: {address: 192.0.2.20", "external: {address: 198.51.100.150")],
+        "cloud.kolla.external",
+        "has the address 198.51.100.150, which a floating IP could get",
+        "outside of external_network.addresses",
+    ),
+    "gateway among floating IPs": (
+        [("gateway: 198.51.100.254", "gateway: 198.51.100.120")],
+        "cloud.kolla.external_network.addresses",
+        "holds the gateway 198.51.100.120",
+        "leave the gateway out of it",
+    ),
+    "image without a digest": (
+        [("      checksum: 8e0d2c5a3b7f49618e0d2c5a3b7f49618e0d2c5a3b7f49618e0d2c5a3b7f4961\n", "")],
+        "cloud.images[0].checksum",
+        "is required with url",
+        "SHA512SUMS",
+    ),
+    "image of an unknown format": (
+        [("debian-13-genericcloud-amd64.qcow2", "debian-13-genericcloud-amd64.tar.xz")],
+        "cloud.images[0].url",
+        "must end in .qcow2 or .raw",
+        "another file",
+    ),
     "virtual address of a hypervisor": (
         [("internal: {address: 10.20.0.10", "internal: {address: 10.20.0.51")],
         "cloud.hypervisors",

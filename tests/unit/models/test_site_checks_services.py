@@ -268,6 +268,24 @@ CASES: dict[str, Mistake] = {
         "email: ",
         "source: acme",
     ),
+    "ACME without a volume": (
+        [
+            ("  storage_class: {export: claims}\n", "  ingress: {certificate: {source: acme, email: a@b.org}}\n"),
+            (", storage: 2 GiB}", "}"),
+            NO_HUB,
+        ],
+        "platform.ingress.certificate.source",
+        "the site has no storage class",
+        "platform: {storage_class: {export: NAME}}",
+        "source: acme",
+    ),
+    "storage class of a certificate that is not requested": (
+        [("platform:\n", "platform:\n  ingress: {certificate: {storage_class: ceph}}\n")],
+        "platform.ingress.certificate.storage_class",
+        "is only for source: acme",
+        "source: acme",
+        "ceph",
+    ),
     "certificate file of the site's own CA": (
         [("platform:\n", "platform:\n  ingress: {certificate: {certificate: c.pem}}\n")],
         "platform.ingress.certificate.certificate",

@@ -73,7 +73,7 @@ def kubernetes(binaries: dict[str, Path], base: PodBase = BASES["12"]) -> list[I
     versions = dict.fromkeys(binaries, "v1.35.4")
     return [
         *pod_images.kubernetes_images(binaries, versions, base),
-        pod_images.folder_image("pause", REPOSITORY / "lab" / "images" / "pause", binaries, BASES, ("3.10.1",)),
+        pod_images.folder_image("pause", REPOSITORY / "tools" / "pause", binaries, BASES, ("3.10.1",)),
     ]
 
 
@@ -264,11 +264,7 @@ def test_only_the_services_of_a_site_and_their_bases_are_built(name: str, monkey
 
 
 def test_images_of_the_catalogue(binaries: dict[str, Path]) -> None:
-    files = sorted(
-        p
-        for pattern in ("services/**/", "tools/*/", "lab/images/*/")
-        for p in REPOSITORY.glob(f"{pattern}Containerfile")
-    )
+    files = sorted(p for pattern in ("services/**/", "tools/*/") for p in REPOSITORY.glob(f"{pattern}Containerfile"))
     own = {folder: name for service in services() for name, folder in service.image_folders.items()}
     names = [own.get(file.parent, file.parent.name) for file in files]
     assert {"gpu-device-plugin", "pause"} <= set(names)

@@ -92,7 +92,7 @@ def test_a_real_site_names_what_it_needs_before_anything_starts(
     site = load_site(find_site("cnaf"))
     with pytest.raises(UserError) as refused:
         provider_of(site).check()
-    for program in ("ssh", "podman", "runc", "skopeo", "mmdebstrap"):
+    for program in ("ssh", "podman", "runc", "skopeo", "mmdebstrap", "uv"):
         assert f"{program} is not" in refused.value.message
     assert "does not name the cloud infn-cloud" in refused.value.message
     # with the images pushed and the tools of every site there is nothing to build them with
@@ -100,6 +100,16 @@ def test_a_real_site_names_what_it_needs_before_anything_starts(
     (tmp_path / "clouds.yaml").write_text(CLOUDS)
     monkeypatch.setattr(shutil, "which", lambda name: name if name.startswith("ssh") else None)
     provider_of(site).check()
+
+
+@pytest.mark.parametrize("name", ["tacc", "nautilus"])
+def test_kubespray_and_kolla_ansible_are_installed_by_uv(
+    name: str, deployment_host: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the images have been pushed."""
+    ImageOutputs(images={}).save(SitePaths(name).create())
+    monkeypatch.setattr(shutil, "which", lambda program: None if program == "uv" else program)
+    assert problems(name) == ["uv is not installed; it installs Python packages"]
 
 
 @pytest.fixture

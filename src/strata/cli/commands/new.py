@@ -11,14 +11,17 @@ from rich.console import Console
 from strata.cli.arguments import complete_site, site_file
 from strata.engine.lock import machine_lock
 from strata.models import load_site
+from strata.models.find import inventories
 from strata.models.new import new_site
 from strata.provider import provider_of
-from strata.site.paths import REPOSITORY
+from strata.site.paths import INSTALLED
 
 
 def new(
     name: Annotated[str, typer.Argument(metavar="SITE", help="Name of the new site.")],
-    like: Annotated[str, typer.Option("--like", help="Site to copy.", autocompletion=complete_site)] = "lab",
+    like: Annotated[str, typer.Option("--like", help="Site to copy.", autocompletion=complete_site)] = "campus"
+    if INSTALLED
+    else "lab",
     directory: Annotated[
         Path | None, typer.Option("--directory", help="Parent directory; default: inventories/.")
     ] = None,
@@ -28,7 +31,7 @@ def new(
         old = site_file(like)
         provider = provider_of(load_site(old))
         networks = provider.local_networks().values()
-        file = new_site(name, old, directory or REPOSITORY / "inventories", networks, provider.networks_in_use())
+        file = new_site(name, old, directory or inventories(), networks, provider.networks_in_use())
         provider.remember(file)
     console = Console()
     console.print(f"wrote {file}; next: edit it, then `strata validate {name}`", markup=False, highlight=False)

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from strata.cli.arguments import require_clone
 from strata.scaffold import new_role as scaffold
 
 
@@ -14,6 +15,7 @@ def new_role(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the role, for example mail_relay.")],
 ) -> None:
     """Create a working role in ansible/roles/NAME: service, section of site.yaml, variables, checks, tests."""
+    require_clone(f"new-role {name}")
     folder = scaffold.new_role(name)
     Console().print(
         f"wrote {folder}; next: edit it, then `python -m strata.models.generate`; add {name} to a host's roles and "

@@ -8,11 +8,13 @@ import typer
 from rich.console import Console
 
 from strata.catalogue.new import new_service as write
+from strata.cli.arguments import require_clone
 from strata.site.paths import REPOSITORY
 
 
 def new_service(name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the new service.")]) -> None:
     """Create the folder and the chart of a working platform service."""
+    require_clone(f"new-service {name}")
     folders = ", ".join(f"{path.relative_to(REPOSITORY)}/" for path in write(name))
     key = name.replace("-", "_")
     Console().print(

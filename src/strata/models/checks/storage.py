@@ -16,7 +16,7 @@ EXPORTS: KeyPath = ("hosts", "nfs", "exports")
 
 
 def check(site: Site) -> Iterator[Finding]:
-    """Numbers of exports, clients against the pod network, folders against the tenants' groups."""
+    """Numbers of exports, clients against the pod network, folders against the tenants' groups, the class of claims."""
     exports = site.hosts.nfs.exports if site.hosts.nfs else ()
     yield from _numbers(site)
     for index, export in enumerate(exports):
@@ -40,6 +40,7 @@ def check(site: Site) -> Iterator[Finding]:
         else:
             seen[tenant.group_id] = tenant.name
     yield from _storage_class(site)
+    yield from _certificates(site)
 
 
 def _numbers(site: Site) -> Iterator[Finding]:
@@ -85,3 +86,16 @@ def _storage_class(site: Site) -> Iterator[Finding]:
     if export.tenants or export.read_only:
         why = f"the export {name} has {'tenants' if export.tenants else 'read_only'}: true"
         yield Finding(key, why, "an export of its own", (EXPORTS,))
+
+
+def _certificates(site: Site) -> Iterator[Finding]:
+    """An ingress controller that requests certificates stores them: without a class, its volume is never bound."""
+    certificate = site.platform.ingress.certificate
+    lacking = certificate.storage_class is None and site.platform.storage_class is None
+    if certificate.source == "acme" and site.cluster is not None and lacking:
+        key: KeyPath = ("platform", "ingress", "certificate", "source")
+        why = "account and certificates are stored in a volume, and the site has no storage class"
+        fix = (
+            "platform: {storage_class: {export: NAME}}, or certificate: {storage_class: NAME} for one of the cluster's"
+        )
+        yield Finding(key, why, fix, (STORAGE_CLASS,))

@@ -1,3 +1,0 @@
-module strata/lab/images/pause
-
-go 1.26

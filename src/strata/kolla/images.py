@@ -1,0 +1,89 @@
+"""Images of a fresh cloud: downloaded and verified here, before the cloud's Pulumi program uploads them."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from strata.errors import UserError
+from strata.models.compute import Image
+from strata.progress import Progress
+from strata.provider.base import CHECKSUM, ImageUpload
+from strata.site.context import SiteContext
+from strata.site.paths import cache_directory
+from strata.stacks.state import project_name, read_deployment, state_file
+from strata.toolchain.release import Unavailable, check_digest, download
+from strata.toolchain.resolve import mirror_directory
+
+ALGORITHMS = {64: "sha256", 128: "sha512"}
+"""By the number of digits."""
+
+
+def upload(image: Image) -> ImageUpload | None:
+    """What glance gets; None for an image that it has."""
+    if image.url is None:
+        return None
+    properties = {
+        CHECKSUM: str(image.checksum),
+        "os_distro": image.distribution,
+        "os_version": image.release,
+    }
+    return ImageUpload(str(_file(image)), properties, image.disk_format)
+
+
+def _file(image: Image) -> Path:
+    return cache_directory() / "images" / f"cloud-{str(image.checksum)[:16]}.{image.disk_format}"
+
+
+def ensure_files(context: SiteContext, progress: Progress) -> int:
+    """Downloads the images that glance does not have yet; returns how many.
+
+    Raises:
+        UserError: one is not available, or has another digest than site.yaml.
+    """
+    cloud = context.site.cloud
+    images = [image for image in cloud.images if image.url is not None] if cloud is not None else []
+    missing = [i for i in images if not _file(i).exists() and i.checksum not in _uploaded(context)]
+    for image in missing:
+        _download(image, progress)
+    return len(missing)
+
+
+def _uploaded(context: SiteContext) -> set[str]:
+    """Digests of the images in the stack's state."""
+    file = state_file(context.paths.pulumi, project_name("cloud"), context.site.name)
+    resources = read_deployment(file).get("resources") or () if file.exists() else ()
+    properties = ((r.get("inputs") or {}).get("properties") for r in resources if r.get("id"))
+    return {str(one[CHECKSUM]) for one in properties if isinstance(one, dict) and CHECKSUM in one}
+
+
+def _download(image: Image, progress: Progress) -> None:
+    url, checksum = str(image.url), str(image.checksum)
+    algorithm, name = ALGORITHMS[len(checksum)], url.rpartition("/")[2]
+    mirror = mirror_directory()
+    kept = None if mirror is None else mirror / "images" / name
+    target = _file(image)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_name(f".partial-{target.name}")
+    try:
+        if kept is not None and kept.is_file():
+            progress.update(f"copying {name} from the mirror")
+            if problem := check_digest(kept, f"{algorithm}:{checksum}", "site.yaml"):
+                raise Unavailable(f"{kept.parent} is refused: {problem}")
+            shutil.copyfile(kept, partial)
+        else:
+            digest = f"{algorithm}:{checksum}"
+            found = download(url, digest, lambda text: progress.update(f"{name}: {text}"), _nothing, "site.yaml")
+            shutil.move(found, partial)
+    except (Unavailable, OSError) as reason:
+        place = "<mirror>/images/, and set STRATA_MIRROR=<mirror>" if mirror is None else f"{mirror}/images/"
+        raise UserError(
+            f"image {image.name} is not available: {reason}",
+            fix=f"correct url and checksum in site.yaml, or put {name} into {place}",
+            see="an-image-is-not-available",
+        ) from None
+    partial.rename(target)
+
+
+def _nothing() -> None:
+    """A download here is not stopped by others."""

@@ -1,0 +1,3 @@
+module strata/tools/pause
+
+go 1.26
