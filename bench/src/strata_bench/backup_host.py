@@ -91,7 +91,7 @@ class BackupHost:
         return output.strip()
 
     def refused(self, *arguments: str) -> str:
-        """What a command that fails says."""
+        """What a command that fails prints."""
         process = self.start(*arguments)
         output, errors = process.communicate()
         assert process.returncode == 1, output

@@ -129,14 +129,14 @@ def test_each_hour_has_what_was_counted_in_it(url: str) -> None:
     ends = [steady[max(at for at in steady if at <= HOUR + hour * 3600)] for hour in range(4)]
     assert [one.pop("steady") for one in hours] == [ends[1] - ends[0], ends[2] - ends[1], ends[3] - ends[2]]
     assert hours == [{"ended": 11}, {"new": 1104, "late": 9, "old": 5, "restarted": 8}, {"unseen": 60}]
-    # what `increase` says of them is not what was counted
+    # the result of `increase` is not what was counted
     asked = {"query": "sum(increase(tokens_total[1h]))", "time": str(HOUR + 7200)}
     answer = requests.get(f"{url}/api/v1/query", params=asked, timeout=60).json()
     assert float(answer["data"]["result"][0]["value"][1]) != ends[2] - ends[1] + 1104 + 9 + 5 + 8
 
 
 def test_the_first_value_of_a_new_counter_counts(url: str) -> None:
-    """Of prometheus_client, which says when a series was made."""
+    """Of prometheus_client, which publishes when a series was made."""
 
     def counted() -> float:
         hour = int((time.time() - HOUR) // 3600)

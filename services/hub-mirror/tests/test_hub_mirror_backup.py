@@ -59,7 +59,7 @@ def check(mirror: Mirror, *options: str) -> subprocess.CompletedProcess[str]:
 
 
 def content(mirror: Mirror, name: str, path: str, *tenants: str) -> bytes | int:
-    """A file for a member of these tenants; the status of what is no success."""
+    """A file for a member of these tenants; the status if it is not a success."""
     response = mirror.get(f"/{name}/resolve/main/{path}", mirror.token("ben", *tenants) if tenants else None)
     return response.content if response.ok else response.status_code
 

@@ -93,7 +93,7 @@ def check_registries(context: SiteContext, progress: Progress) -> str:
 
 
 def _one_of_each(context: SiteContext) -> list[Host]:
-    """A node of each institution: behind one door to the outside, all have the same answer."""
+    """A node of each institution: all of its nodes reach the outside in the same way."""
     machines = {machine.name: machine.institution for machine in context.site.hosts.machines}
     found: dict[str | None, Host] = {}
     nodes: Iterable[Host] = hosts_with("kube_node", context.site, context.cloud_outputs)

@@ -78,9 +78,9 @@ def _download(image: Image, progress: Progress) -> None:
     except (Unavailable, OSError) as reason:
         place = "<mirror>/images/, and set STRATA_MIRROR=<mirror>" if mirror is None else f"{mirror}/images/"
         raise UserError(
-            f"image {image.name} is not available: {reason}",
+            f"image {image.name} cannot be downloaded: {reason}",
             fix=f"correct url and checksum in site.yaml, or put {name} into {place}",
-            see="an-image-is-not-available",
+            see="an-image-cannot-be-downloaded",
         ) from None
     partial.rename(target)
 

@@ -95,7 +95,7 @@ def run_passthrough(
         reason = "; ".join(result.failures[:3]) or f"exit status {status}: {' '.join(last)}"
         raise UserError(
             f"PCI passthrough: {reason}",
-            fix=f"see {log}; once the host is as the message says, run the same command again",
+            fix=f"see {log}; once the cause is removed, run the same command again",
             see="a-hypervisor-cannot-hand-out-its-cards",
         )
     record = Record.of(context.paths)

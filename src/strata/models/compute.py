@@ -167,7 +167,7 @@ class Image(Model):
         if self.url is None:
             return self
         if not self.disk_format:
-            why = "must end in .qcow2 or .raw, which is the format that glance is told"
+            why = "must end in .qcow2 or .raw, which is the format that glance gets"
             raise PydanticCustomError("image_format", "{why}", {"key": "url", "why": why, "fix": "another file"})
         if self.checksum is None or len(self.checksum) == MD5_DIGITS:
             why = "is required with url, as SHA-256 or SHA-512 of the file"

@@ -36,13 +36,13 @@ def programs() -> dict[str, str]:
 
 @contextmanager
 def acme_server(programs: dict[str, str], directory: Path, port: int, validated: int) -> Iterator[Path]:
-    """An ACME server that connects to a port of loopback for its challenges; its root certificate.
+    """An ACME server that connects to a port of loopback for its challenges; gives its root certificate.
 
     Args:
         programs: name to path.
         directory: with `server.crt` and `server.key` of its own address.
         port: of its directory.
-        validated: the port that stands for 443.
+        validated: the port that replaces 443.
     """
     names, management = free_port(), free_port()
     settings = {

@@ -135,7 +135,7 @@ def test_a_site_file_is_written_checked_and_planned(installed: Installed) -> Non
         (("plan", REPOSITORY / "inventories" / "lab" / "site.yaml"), "is a lab, and the installed Strata has none"),
     ],
 )
-def test_what_needs_a_clone_says_so(installed: Installed, arguments: tuple[str, ...], reason: str) -> None:
+def test_what_needs_a_clone_is_refused(installed: Installed, arguments: tuple[str, ...], reason: str) -> None:
     refused = installed.strata(*arguments)
     assert refused.returncode == 2
     assert reason in refused.stderr

@@ -69,7 +69,7 @@ def test_an_image_is_downloaded_once(context: SiteContext, server: tuple[str, Pa
 
 
 def test_what_glance_has_is_not_downloaded_again(context: SiteContext) -> None:
-    """As the stack's state says, whose cloud may be managed from another machine."""
+    """As in the stack's state, whose cloud may be managed from another machine."""
     file = state_file(context.paths.pulumi, project_name("cloud"), context.site.name)
     file.parent.mkdir(parents=True)
     resource = {"urn": "u", "id": "1", "inputs": {"properties": {CHECKSUM: CHECKSUM_OF_CONTENT}}}
@@ -90,10 +90,10 @@ def test_an_image_that_is_not_available_is_named(
         (server[1] / "debian.qcow2").write_bytes(served)
     with pytest.raises(UserError) as raised:
         ensure_files(context, Silent())
-    assert raised.value.message.startswith("image debian-12 is not available: ")
+    assert raised.value.message.startswith("image debian-12 cannot be downloaded: ")
     assert reason in raised.value.message
     assert "put debian.qcow2 into <mirror>/images/" in str(raised.value.fix)
-    assert link_for(raised.value) == "docs/troubleshooting.md#an-image-is-not-available"
+    assert link_for(raised.value) == "docs/troubleshooting.md#an-image-cannot-be-downloaded"
     mirror = tmp_path / "mirror" / "images" / "debian.qcow2"
     mirror.parent.mkdir(parents=True)
     mirror.write_bytes(CONTENT)

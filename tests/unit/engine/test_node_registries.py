@@ -89,7 +89,7 @@ def test_a_registry_out_of_reach_is_named_with_the_node_and_what_needs_it(
     assert check_registries(nautilus, Silent()) == "1 registries respond to 4 nodes"
 
 
-def test_a_node_that_does_not_answer_is_not_taken_for_one_that_reaches_all(
+def test_a_node_that_does_not_respond_is_not_taken_for_one_that_reaches_all(
     nautilus: SiteContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     silent = subprocess.CompletedProcess(["ssh"], 255, "", "ssh: connect to host 192.0.2.21 port 22: No route to host")

@@ -27,7 +27,7 @@ LONGEST_NAME = 63
 INCOMPLETE = 3
 """Exit status of `restic backup` when files could not be read; the snapshot has all others."""
 EMPTY = "snapshot is empty"
-"""What restic says of a directory without files."""
+"""What restic prints for a directory without files."""
 REPOSITORY = "repository"
 """What is checked after each backup, in the record beside the items."""
 DUMP, ROLES = "database.dump", "roles.json"

@@ -39,7 +39,7 @@ def compare(engine: Engine, directory: Path) -> Comparison:
         directory: of the published files.
 
     Raises:
-        DBAPIError: the database refuses or does not answer.
+        DBAPIError: the database refuses or does not respond.
         OSError: the directory cannot be read.
     """
     # the database first: what is published meanwhile is on the volume when that is read
