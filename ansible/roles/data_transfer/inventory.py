@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from strata_roles.data_transfer.settings import DataTransfer
-
 from strata.inventory.topology import secret
 from strata.models import Site
 from strata.site.outputs import CloudOutputs
+from strata_roles.data_transfer.settings import DataTransfer
 
 
 def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:  # noqa: ARG001  # one signature for all roles

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from strata_roles.data_transfer.settings import DataTransfer
-
 from strata.models.finding import Finding
 from strata.models.problems import suggestion
 from strata.models.site import Site
 from strata.models.yaml_events import KeyPath
+from strata_roles.data_transfer.settings import DataTransfer
 
 SECTION: KeyPath = ("hosts", "data_transfer")
 EXPORTS: KeyPath = ("hosts", "nfs", "exports")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from strata_roles.example_role.settings import ExampleRole
-
 from strata.models import Site
 from strata.roles import port
 from strata.site.outputs import CloudOutputs
+from strata_roles.example_role.settings import ExampleRole
 
 
 def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:  # noqa: ARG001  # one signature for all roles

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from strata_roles.example_role.settings import ExampleRole
-
 from strata.models.finding import Finding
 from strata.models.site import Site
+from strata_roles.example_role.settings import ExampleRole
 
 
 def check(site: Site) -> Iterator[Finding]:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from strata_roles.example_role.settings import ExampleRole
-
 from strata.models import Site
 from strata.roles import port
 from strata.site.context import SiteContext
 from strata.site.hosts import hosts_with
 from strata.verify.needs import needs, role
+from strata_roles.example_role.settings import ExampleRole
 
 if TYPE_CHECKING:
     from testinfra.host import Host
