@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import ansible  # noqa: F401 - first: pytest would take the repository's folder of that name for it, below which checks are
+import ansible  # noqa: F401 - first: pytest would take the folder of that name, below which checks are, for it
 import pytest
 import requests
 import testinfra
