@@ -13,7 +13,7 @@ from strata.adopt.adoption import Adoption, Row, check_site
 from strata.adopt.project import PORT, CloudObject
 from strata.adopt.render import render
 from strata.adopt.unread import RAW_STATE, fill_in
-from strata.cli.adopt_command import _chosen, complete_map
+from strata.cli.commands.adopt import _chosen, complete_map
 from strata.engine import disruption
 from strata.engine.disruption import Applied, Approval, Disruption, disruptions, require_approval
 from strata.errors import UserError
