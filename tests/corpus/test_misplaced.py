@@ -26,6 +26,8 @@ ANY_KEY = {
 """Sections of names that the operator chooses."""
 AMBIGUOUS = {"hostname", "replicas", "shared_export", "storage"}
 """Keys that are right below two services of a site; the fix names both."""
+IN_BOTH = {("cloud", "kolla", "external_network")}
+"""Keys that the section above has, too: moved there, they are not unknown."""
 
 
 def moved(data: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
@@ -33,7 +35,7 @@ def moved(data: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
     for key, value in data.items():
         if isinstance(value, dict):
             for inner in value:
-                if (*path, key) not in ANY_KEY and inner not in data:
+                if (*path, key) not in ANY_KEY and (*path, key, inner) not in IN_BOTH and inner not in data:
                     changed = copy.deepcopy(data)
                     changed[inner] = changed[key].pop(inner)
                     yield (*path, key, inner), changed

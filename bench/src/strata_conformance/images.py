@@ -119,7 +119,7 @@ def image_source(name: str, files: Mapping[str, Path], base: PodBase) -> ImageSo
         base: the root filesystem that images made from Debian packages start from, as the build argument BASE.
     """
     own = IMAGES / f"{name}.Containerfile"
-    file = own if own.exists() else REPOSITORY / "lab" / "images" / name / "Containerfile"
+    file = own if own.exists() else REPOSITORY / "tools" / name / "Containerfile"
     text = file.read_text()
     return ImageSource(name, text, files, bases={"BASE": base} if "${BASE}" in text else {})
 

@@ -147,7 +147,7 @@ CASES: dict[str, Mistake] = {
         "load_balancer",
     ),
     "exports without a server": (
-        [("[nfs_server, postgresql", "[postgresql"), NO_NOTEBOOKS, NO_BUCKETS, NO_PODS],
+        [("[nfs_server, postgresql", "[postgresql"), NO_NOTEBOOKS, NO_BUCKETS, NO_PODS, NO_HUB],
         "hosts.nfs",
         "role nfs_server",
         "give a host",
