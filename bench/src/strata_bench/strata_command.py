@@ -6,6 +6,7 @@ import io
 import os
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -32,6 +33,7 @@ def strata(*arguments: str | Path, environment: Mapping[str, str]) -> subprocess
     with (
         mock.patch.object(sys, "argv", line),
         mock.patch.dict(os.environ, environment),
+        mock.patch.object(urllib.request, "_opener", None),  # the first request of a process keeps its proxies there
         redirect_stdout(output),
         redirect_stderr(errors),
     ):
