@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Annotated, Any
-
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from strata.cli.arguments import JsonOption, SiteArgument
 from strata.cli.context import load_context
-from strata.cli.output import print_json
+from strata.cli.entries import ALL, NamesArgument, show_entries
 from strata.engine import rotation
 from strata.engine.lock import site_lock
-from strata.engine.rotation import list_certificates
 
 app = typer.Typer(help=__doc__, no_args_is_help=True)
-ALL = "all"
-NamesArgument = Annotated[list[str], typer.Argument(metavar="NAME...", help=f"Names as listed, or `{ALL}`.")]
 
 
 @app.command("list")
 def certificates_list(site: SiteArgument, as_json: JsonOption = False) -> None:
     """List certificates with expiry date and days left. `strata up` renews those past two thirds of their lifetime."""
-
-    _show(list_certificates(load_context(site)), as_json, "name", "ends", "days", "due")
+    show_entries(rotation.list_certificates(load_context(site)), as_json, "name", "ends", "days", "due")
 
 
 @app.command()
@@ -48,13 +40,3 @@ def renew(site: SiteArgument, names: NamesArgument) -> None:
         console.print(f"{name}: {said}", highlight=False, soft_wrap=True)
     if later:
         console.print(f"next: `strata up {site}`", highlight=False, soft_wrap=True)
-
-
-def _show(entries: list[Any], as_json: bool, *columns: str) -> None:
-    if as_json:
-        print_json([asdict(entry) for entry in entries])
-        return
-    table = Table(*(column.replace("_", " ") for column in columns), box=None)
-    for entry in entries:
-        table.add_row(*(str(getattr(entry, column)) for column in columns))
-    Console().print(table)

@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Annotated, Any
-
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from strata.cli.arguments import JsonOption, SiteArgument
 from strata.cli.context import load_context
-from strata.cli.output import print_json
+from strata.cli.entries import ALL, NamesArgument, show_entries
 from strata.engine import rotation
 from strata.engine.lock import site_lock
-from strata.engine.rotation import list_secrets
 
 app = typer.Typer(help=__doc__, no_args_is_help=True)
-ALL = "all"
-NamesArgument = Annotated[list[str], typer.Argument(metavar="NAME...", help=f"Names as listed, or `{ALL}`.")]
 
 
 @app.command("list")
 def list_(site: SiteArgument, as_json: JsonOption = False) -> None:
     """List secrets, their source, and when a new value is applied. Values are never shown."""
-
-    _show(list_secrets(load_context(site)), as_json, "name", "source", "applied")
+    show_entries(rotation.list_secrets(load_context(site)), as_json, "name", "source", "applied")
 
 
 @app.command()
@@ -41,13 +33,3 @@ def rotate(site: SiteArgument, names: NamesArgument) -> None:
         console.print(f"{entry.name}: rotated; applied {entry.applied}", highlight=False, soft_wrap=True)
     if any(entry.applied != "at once" for entry in rotated):
         console.print(f"next: `strata up {site}`", highlight=False, soft_wrap=True)
-
-
-def _show(entries: list[Any], as_json: bool, *columns: str) -> None:
-    if as_json:
-        print_json([asdict(entry) for entry in entries])
-        return
-    table = Table(*(column.replace("_", " ") for column in columns), box=None)
-    for entry in entries:
-        table.add_row(*(str(getattr(entry, column)) for column in columns))
-    Console().print(table)
