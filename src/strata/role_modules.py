@@ -7,11 +7,11 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 
+from strata.folder_packages import add_package
 from strata.roles import DIRECTORY
 
 PACKAGE = "strata_roles"
@@ -30,6 +30,4 @@ def checks_folder(role: str) -> Path:
     return DIRECTORY / role / "checks"
 
 
-_package = ModuleType(PACKAGE)
-_package.__path__ = [str(DIRECTORY)]
-sys.modules.setdefault(PACKAGE, _package)
+add_package(PACKAGE, DIRECTORY)

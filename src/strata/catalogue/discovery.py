@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from strata.catalogue.service import Service
+from strata.folder_packages import add_package
 from strata.site.paths import REPOSITORY
 
 PACKAGE = "strata_services"
@@ -24,11 +24,8 @@ def load() -> tuple[Service[Any], ...]:
         TypeError: a service.py has no SERVICE.
     """
     found = []
-    _package(PACKAGE, [])
     for file in sorted(SERVICES.glob("*/service.py")):
-        key = file.parent.name.replace("-", "_")
-        _package(f"{PACKAGE}.{key}", [str(file.parent)])
-        service = getattr(importlib.import_module(f"{PACKAGE}.{key}.service"), "SERVICE", None)
+        service = getattr(_module(file.parent, "service"), "SERVICE", None)
         if not isinstance(service, Service):
             raise TypeError(f"{file}: SERVICE is not a strata.catalogue.service.Service")
         found.append(service)
@@ -56,8 +53,8 @@ def _module(folder: Path, name: str) -> ModuleType:
 def _package_of(folder: Path) -> str:
     """Name of a service's package, from which modules can be imported then."""
     name = f"{PACKAGE}.{folder.name.replace('-', '_')}"
-    _package(PACKAGE, [])
-    _package(name, [str(folder)])
+    add_package(PACKAGE)
+    add_package(name, folder)
     return name
 
 
@@ -65,11 +62,3 @@ def services() -> tuple[Service[Any], ...]:
     """Every service, by name."""
     importlib.import_module("strata.models")  # services import the models, which import this package
     return load()
-
-
-def _package(name: str, path: list[str]) -> None:
-    """A package whose modules are in a folder whose own name, with its dashes, is none for Python."""
-    if name not in sys.modules:
-        module = ModuleType(name)
-        module.__path__ = path
-        sys.modules[name] = module
