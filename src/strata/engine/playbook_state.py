@@ -97,13 +97,14 @@ def _inputs(context: SiteContext, playbook: str) -> str:
 @cache
 def _code_digest(sources: tuple[str, ...]) -> str:
     digest = hashlib.sha256()
-    for file in sorted(_code_files((*sources, *_CODE))):
+    for file in sorted(code_files((*sources, *_CODE))):
         digest.update(str(file.relative_to(REPOSITORY)).encode() + b"\0")
         digest.update(hashlib.sha256(file.read_bytes()).digest())
     return digest.hexdigest()
 
 
-def _code_files(sources: tuple[str, ...]) -> Iterator[Path]:
+def code_files(sources: tuple[str, ...]) -> Iterator[Path]:
+    """Files that a run of a playbook reads, of files and folders of the repository: no tests and no checks."""
     for name in sources:
         path = REPOSITORY / name
         if path.is_file():

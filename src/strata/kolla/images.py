@@ -43,7 +43,9 @@ def ensure_files(context: SiteContext, progress: Progress) -> int:
     """
     cloud = context.site.cloud
     images = [image for image in cloud.images if image.url is not None] if cloud is not None else []
-    missing = [i for i in images if not _file(i).exists() and i.checksum not in _uploaded(context)]
+    absent = [image for image in images if not _file(image).exists()]
+    uploaded = _uploaded(context) if absent else set()
+    missing = [image for image in absent if image.checksum not in uploaded]
     for image in missing:
         _download(image, progress)
     return len(missing)
@@ -59,7 +61,7 @@ def _uploaded(context: SiteContext) -> set[str]:
 
 def _download(image: Image, progress: Progress) -> None:
     url, checksum = str(image.url), str(image.checksum)
-    algorithm, name = ALGORITHMS[len(checksum)], url.rpartition("/")[2]
+    digest, name = f"{ALGORITHMS[len(checksum)]}:{checksum}", url.rpartition("/")[2]
     mirror = mirror_directory()
     kept = None if mirror is None else mirror / "images" / name
     target = _file(image)
@@ -68,11 +70,10 @@ def _download(image: Image, progress: Progress) -> None:
     try:
         if kept is not None and kept.is_file():
             progress.update(f"copying {name} from the mirror")
-            if problem := check_digest(kept, f"{algorithm}:{checksum}", "site.yaml"):
+            if problem := check_digest(kept, digest, "site.yaml"):
                 raise Unavailable(f"{kept.parent} is refused: {problem}")
             shutil.copyfile(kept, partial)
         else:
-            digest = f"{algorithm}:{checksum}"
             found = download(url, digest, lambda text: progress.update(f"{name}: {text}"), _nothing, "site.yaml")
             shutil.move(found, partial)
     except (Unavailable, OSError) as reason:

@@ -13,6 +13,7 @@ import yaml
 from strata.access.openstack import connect
 from strata.cloud.clouds_file import entries
 from strata.engine.ansible import PlaybookResult, follow_ansible, playbook_environment
+from strata.engine.playbook_state import code_files
 from strata.errors import UserError
 from strata.kolla.commands import Record
 from strata.kolla.configuration import configuration_directory
@@ -26,8 +27,7 @@ from strata.site.paths import REPOSITORY
 NAME = "passthrough"
 """Of the record, the log and the inventory."""
 PLAYBOOK = REPOSITORY / "ansible" / "playbooks" / "hypervisors.yml"
-ROLE = REPOSITORY / "ansible" / "roles" / "pci_passthrough"
-IGNORED = frozenset({"__pycache__", "molecule", "tests"})
+ROLE = "ansible/roles/pci_passthrough"
 
 
 def inventory(site: Site, reboot: Collection[str]) -> dict[str, object]:
@@ -57,7 +57,7 @@ def inventory(site: Site, reboot: Collection[str]) -> dict[str, object]:
 
 def digest(site: Site) -> str:
     """Of what the run depends on: the hypervisors' cards, and the role."""
-    files = sorted(f for f in ROLE.rglob("*") if f.is_file() and not IGNORED.intersection(f.parts))
+    files = sorted(code_files((ROLE,)))
     content = [json.dumps(inventory(site, ()), sort_keys=True).encode(), *(f.read_bytes() for f in (PLAYBOOK, *files))]
     return hashlib.sha256(b"\0".join(hashlib.sha256(one).digest() for one in content)).hexdigest()
 
