@@ -4,18 +4,35 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from strata.roles import DIRECTORY
-from strata_bench.s3 import REGION, S3Server
+from strata_bench.s3 import REGION, S3Server, find_s3_server, s3_server
 from strata_bench.services import PostgreSQL
 
 PROGRAM = DIRECTORY / "backup" / "files" / "strata_backup.py"
 PASSWORD = "a-password-of-the-repository"  # noqa: S105  # of repositories that tests make
+
+
+@contextmanager
+def backup_server(root: Path, bucket: str, secret_key: str) -> Iterator[S3Server]:
+    """The endpoint of backups; a test is skipped where the server or restic is missing."""
+    program = find_s3_server()
+    if program is None:
+        pytest.skip("the S3 server was not built: `strata doctor`")
+    if shutil.which("restic") is None:
+        pytest.skip("restic is not installed: apt-get install restic")
+    with s3_server(program, root, bucket, secret_key) as found:
+        yield found
 
 
 @dataclass

@@ -14,8 +14,8 @@ import requests
 
 from strata.catalogue.backup_items import backup_exclude, backup_items
 from strata.models import load_site
-from strata_bench.backup_host import BackupHost
-from strata_bench.s3 import S3Server, find_s3_server, s3_server
+from strata_bench.backup_host import BackupHost, backup_server
+from strata_bench.s3 import S3Server
 from strata_bench.services import PostgreSQL, service_commands
 from strata_services.hub_mirror.service import SERVICE, published
 
@@ -32,12 +32,7 @@ FILES = "export/hub-mirror-published"
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     """The endpoint of the backups."""
-    program = find_s3_server()
-    if program is None:
-        pytest.skip("the S3 server was not built: `strata doctor`")
-    if shutil.which("restic") is None:
-        pytest.skip("restic is not installed: apt-get install restic")
-    with s3_server(program, tmp_path_factory.mktemp("hub-backup-s3"), "hub-backups", "a-secret-key") as found:
+    with backup_server(tmp_path_factory.mktemp("hub-backup-s3"), "hub-backups", "a-secret-key") as found:
         yield found
 
 

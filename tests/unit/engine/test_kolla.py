@@ -96,7 +96,7 @@ PLAYBOOK = """
   gather_facts: false
   tasks:
     - name: Running Nova cell bootstrap container
-      ansible.builtin.assert: {that: mended is exists, fail_msg: "Container exited with non-zero return code 1"}
+      ansible.builtin.assert: {that: repaired is exists, fail_msg: "Container exited with non-zero return code 1"}
 """
 
 
@@ -108,11 +108,11 @@ def test_a_play_that_fails_is_named_with_task_host_and_log_and_the_same_command_
     programs.mkdir(parents=True)
     (tmp_path / "site.yml").write_text(PLAYBOOK)
     ansible = Path(sys.executable).parent / "ansible-playbook"
-    mended = tmp_path / "mended"
+    repaired = tmp_path / "repaired"
     program = programs / "kolla-ansible"
     program.write_text(
         f"#!/bin/sh\n[ $1 = deploy ] || exit 0\nexec {ansible} --inventory ctl01, --connection local "
-        f"--extra-vars mended={mended} {tmp_path}/site.yml\n"
+        f"--extra-vars repaired={repaired} {tmp_path}/site.yml\n"
     )
     program.chmod(0o755)
     for command in COMMANDS[:3]:
@@ -125,7 +125,7 @@ def test_a_play_that_fails_is_named_with_task_host_and_log_and_the_same_command_
     log = tacc.paths.logs / "kolla-deploy.log"
     assert f"see {log}, fix it, and run the same command again: `up` resumes with deploy" in str(error.fix)
     assert "FAILED ctl01" in log.read_text()
-    mended.touch()
+    repaired.touch()
     assert [is_done(command, tacc, "22.2.0") for command in COMMANDS] == [True, True, True, False, False]
     run_command("deploy", tacc, Silent())
     assert is_done("deploy", tacc, "22.2.0")

@@ -19,8 +19,8 @@ from pathlib import Path
 import pytest
 
 from strata.retry import wait_until
-from strata_bench.backup_host import PASSWORD, BackupHost
-from strata_bench.s3 import S3Server, find_s3_server, s3_server
+from strata_bench.backup_host import PASSWORD, BackupHost, backup_server
+from strata_bench.s3 import S3Server
 from strata_bench.services import PostgreSQL
 
 pytestmark = pytest.mark.xdist_group("s3-server")  # one at a time: its management socket has one name in a network
@@ -48,12 +48,7 @@ def make_host(root: Path, server: S3Server, postgresql: PostgreSQL) -> Host:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    program = find_s3_server()
-    if program is None:
-        pytest.skip("the S3 server was not built: `strata doctor`")
-    if shutil.which("restic") is None:
-        pytest.skip("restic is not installed: apt-get install restic")
-    with s3_server(program, tmp_path_factory.mktemp("backup-s3"), BUCKET, KEY) as found:
+    with backup_server(tmp_path_factory.mktemp("backup-s3"), BUCKET, KEY) as found:
         yield found
 
 

@@ -38,9 +38,8 @@ def growth(url: str, metric: str, hour: datetime, *, seconds: float) -> list[tup
     created = _by_labels(query(url, made, seconds=seconds, at=end))
     new = (hour - FIRST_SAMPLE).timestamp()
     return [
-        (_labels(one.metric), _growth(one, before.get(key), is_new=created.get(key, 0) >= new))
+        (_labels(one.metric), _growth(one, before.get(_key(one)), is_new=created.get(_key(one), 0) >= new))
         for one in found
-        for key in [_key(one.metric)]
     ]
 
 
@@ -62,11 +61,11 @@ def _growth(series: Samples, before: float | None, *, is_new: bool) -> float:
 
 
 def _by_labels(found: Iterable[Series]) -> dict[frozenset[tuple[str, str]], float]:
-    return {_key(one.metric): one.value[1] for one in found}
+    return {_key(one): one.value[1] for one in found}
 
 
-def _key(metric: dict[str, str]) -> frozenset[tuple[str, str]]:
-    return frozenset(_labels(metric).items())
+def _key(series: Series | Samples) -> frozenset[tuple[str, str]]:
+    return frozenset(_labels(series.metric).items())
 
 
 def _labels(metric: dict[str, str]) -> dict[str, str]:
