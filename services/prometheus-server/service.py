@@ -132,10 +132,8 @@ def values(context: ServiceContext[PrometheusServer]) -> Values:
 
 def _simulation(context: ServiceContext[PrometheusServer]) -> list[dict[str, Any]]:
     """What serves the metrics of simulated cards; those of real cards come from NVIDIA's chart."""
-    from strata.provider.choice import provider_of  # late: it imports the models, which import the services
-
     site = context.site
-    if not provider_of(site).simulates_accelerators or site.cluster is None or not site.cluster.gpu_nodes.labels:
+    if not site.simulates_accelerators or site.cluster is None or not site.cluster.gpu_nodes.labels:
         return []
     reference = context.base_image
     image = f"{reference['repository']}@{reference['digest']}"

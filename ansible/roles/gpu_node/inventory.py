@@ -8,7 +8,6 @@ from strata.inventory.kubernetes import cluster_of
 from strata.models import Site
 from strata.models.accelerators import Accelerator
 from strata.models.gpu_nodes import gpu_nodes, node_labels, pool_of
-from strata.provider import provider_of
 from strata.site.outputs import CloudOutputs
 from strata.toolchain import load_versions
 
@@ -29,7 +28,7 @@ def host_variables(site: Site, host: str) -> dict[str, object]:
     labels: dict[str, object] = {"kube_node_labels": node_labels(site, accelerators, host)}
     cards = {site.accelerators[kind]: count for kind, count in accelerators.items()}
     gpus = {card: count for card, count in cards.items() if card.compute_capability}
-    if not gpus or provider_of(site).simulates_accelerators:
+    if not gpus or site.simulates_accelerators:
         return labels
     driver = {
         "branch": cluster_of(site).gpu_nodes.driver_branch,

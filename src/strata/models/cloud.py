@@ -243,11 +243,6 @@ class Cloud(Model):
         return self
 
     @property
-    def simulates_accelerators(self) -> bool:
-        """Whether its accelerators have no hardware behind them."""
-        return self.deployment == "lab"
-
-    @property
     def block_storage(self) -> bool:
         """Whether it has cinder, according to the site file."""
         if self.kolla is not None:

@@ -64,6 +64,11 @@ class Site(Model):
         """Every kind that the site can name, the built-in ones first."""
         return CATALOGUE | {kind.name: kind.accelerator for kind in self.accelerator_kinds}
 
+    @property
+    def simulates_accelerators(self) -> bool:
+        """Whether its accelerators are PCI devices without hardware, which NVIDIA's driver does not see."""
+        return self.cloud is not None and self.cloud.deployment == "lab"
+
     @model_validator(mode="wrap")
     @classmethod
     def _with_own_kinds(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:

@@ -11,7 +11,6 @@ from strata.models.accelerators import NVIDIA_RESOURCE
 from strata.models.cluster import Cluster, Sharing
 from strata.models.gpu_nodes import DEFAULT_POOL, KIND_LABEL, replicas
 from strata.platform.accelerators import cluster_kinds
-from strata.provider import provider_of
 from strata.toolchain import load_versions
 
 CHART = "nvidia-device-plugin"
@@ -26,7 +25,7 @@ CDI_HOOK = "/usr/bin/nvidia-cdi-hook"
 def nvidia_kinds(site: Site) -> list[str]:
     """Kinds of GPUs that NVIDIA's device plugin offers, sorted."""
     chosen = site.cluster.gpu_nodes.device_plugin if site.cluster else None
-    if (chosen or ("built-in" if provider_of(site).simulates_accelerators else "nvidia")) != "nvidia":
+    if (chosen or ("built-in" if site.simulates_accelerators else "nvidia")) != "nvidia":
         return []
     return [kind for kind in cluster_kinds(site) if site.accelerators[kind].compute_capability]
 

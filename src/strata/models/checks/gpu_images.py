@@ -17,7 +17,7 @@ FIRST_WITH_CDI = 13
 def check(site: Site) -> Iterator[Finding]:
     """GPU nodes on instances run a Debian that can use NVIDIA's driver in pods; the role gpu_node checks machines."""
     cloud, cluster = site.cloud, site.cluster
-    if cloud is None or cluster is None or cloud.simulates_accelerators:
+    if cloud is None or cluster is None or site.simulates_accelerators:
         return
     # Kubespray installs containerd from its release; the built-in plugin is for GPUs without hardware
     if cluster.installer != "kubeadm" or cluster.gpu_nodes.device_plugin == "built-in":

@@ -27,7 +27,7 @@ def check(site: Site) -> Iterator[Finding]:
         [(node, (*POOLS, i, "nodes", j)) for i, pool in enumerate(pools) for j, node in enumerate(pool.nodes)]
     )
     plugin = site.cluster.gpu_nodes.device_plugin if site.cluster else None
-    if pools and site.cloud is not None and site.cloud.simulates_accelerators:
+    if pools and site.simulates_accelerators:
         yield Finding(POOLS, "the lab's GPUs have no hardware that pods could share", "remove pools", (("cloud",),))
         return
     if pools and plugin not in (None, "nvidia"):

@@ -181,7 +181,7 @@ def test_gpu_instances_see_their_cards_only(
         found = known_cards(host_devices(host(instance.name), context.provider.pci_directories), kinds.values())
         expected = Counter({kinds[kind].pci_id: count for kind, count in wanted.items()})
         assert Counter(found.values()) == expected, instance.name
-        if context.provider.simulates_accelerators:
+        if context.site.simulates_accelerators:
             seen.update((servers[instance.name].host_id, address) for address in found)
         elif "gpu_node" in instance.roles and set(wanted).intersection(nvidia_kinds(context.site)):
             # an instance numbers its PCI devices itself: only the GPU identifies it

@@ -334,7 +334,7 @@ def test_gpu_pod_sees_its_cards(
         # Strata's device plugin names the cards, and has the directories of those without hardware mounted
         assert {one for value in seen.variables.values() for one in value.split(",")} == there
         assert not seen.directories or set(seen.directories) == there
-        assert seen.directories or not context.provider.simulates_accelerators
+        assert seen.directories or not context.site.simulates_accelerators
     else:
         assert not seen.problem, f"nvidia-smi in the pod: {seen.problem}"
         assert set(seen.driver) <= there
