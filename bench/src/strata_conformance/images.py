@@ -14,9 +14,10 @@ from strata.access.podman import podman
 from strata.engine.layers import registry_address
 from strata.errors import UserError
 from strata.images.build import ImageSource
+from strata.images.filesystem_build import ensure
 from strata.images.pod_images import push_images
 from strata.images.registry_client import RegistryClient
-from strata.images.root_filesystem import PodBase, RootFilesystem, ensure
+from strata.images.root_filesystem import PodBase, RootFilesystem
 from strata.inventory.clients import OPERATOR_SECRET
 from strata.inventory.kubernetes import registry_name
 from strata.progress import Progress

@@ -14,9 +14,9 @@ from typing import Any
 
 from strata.access.podman import exists, podman
 from strata.images.build import LOCAL_PREFIX
+from strata.images.filesystem_build import ensure_pod_bases
 from strata.images.oci_layout import ensure_oci_layout
 from strata.images.pod_images import folder_image
-from strata.images.root_filesystem import ensure_pod_bases
 from strata.progress import Silent
 from strata.retry import wait_until
 from strata_services.htcondor.needs import EXECUTE, SCOPES, USER_ID

@@ -12,9 +12,9 @@ import requests
 
 from strata.access.podman import exists, podman
 from strata.images.build import LOCAL_PREFIX
+from strata.images.filesystem_build import ensure_pod_bases
 from strata.images.oci_layout import ensure_oci_layout
 from strata.images.pod_images import folder_image
-from strata.images.root_filesystem import ensure_pod_bases
 from strata.progress import Silent
 from strata.site.paths import REPOSITORY
 from strata_bench.services import free_port

@@ -15,11 +15,12 @@ from strata.catalogue.site import installed
 from strata.image_reference import ImageReference
 from strata.images.build import ImageSource, load_digests, save_digests
 from strata.images.containerfile import BASES, bases, runs_commands
+from strata.images.filesystem_build import ensure_pod_bases
 from strata.images.oci_layout import ensure_oci_layout
 from strata.images.push import push
 from strata.images.python_packages import PythonPackages, local_packages
 from strata.images.registry_client import RegistryClient
-from strata.images.root_filesystem import PodBase, ensure_pod_bases
+from strata.images.root_filesystem import PodBase
 from strata.inventory.kubernetes import registry_name
 from strata.models import Site
 from strata.platform.nvidia_device_plugin import built_in_kinds

@@ -1,29 +1,17 @@
-"""Debian root filesystems as podman images, built once per content."""
+"""What Debian root filesystems consist of, and the podman images that they are."""
 
 from __future__ import annotations
 
 import hashlib
-import subprocess
-import tempfile
-from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-
-from strata.access import podman
-from strata.errors import UserError
-from strata.images.apt_sources import CODENAMES, sources_for
-from strata.locks import file_lock
-from strata.processes import bind_to_parent
-from strata.progress import Progress, elapsed
-from strata.site.paths import cache_directory
 
 TRUST_HOST = Path(__file__).parent / "files" / "trust-host.sh"
 """Script for a root filesystem: trusts the deployment host's CAs, so that registries behind a proxy are reachable."""
 _POD = ("python3", "ca-certificates", "netbase")
 _KUBE_PROXY = ("iptables", "nftables")  # kube-proxy runs nft
 _POD_PACKAGES = {"12": (*_POD, *_KUBE_PROXY), "13": _POD}
-_OPTIONS = (
+OPTIONS = (
     "--variant=minbase",
     "--mode=root",
     "--format=tar",
@@ -34,8 +22,10 @@ _OPTIONS = (
     "--dpkgopt=path-exclude=/usr/share/doc/*",
     "--dpkgopt=force-unsafe-io",
 )
+"""Of mmdebstrap."""
 DIGEST_DIGITS = 12
-_HOST_CA = Path("/etc/ssl/certs/ca-certificates.crt")
+HOST_CA = Path("/etc/ssl/certs/ca-certificates.crt")
+"""The certificate authorities that the deployment host trusts."""
 
 
 @dataclass(frozen=True)
@@ -58,13 +48,13 @@ class RootFilesystem:
 
     def digest(self) -> str:
         """Names the content: packages, scripts, files and the host's certificate authorities."""
-        content = hashlib.sha256(repr((self.name, self.release, sorted(set(self.packages)), _OPTIONS)).encode())
+        content = hashlib.sha256(repr((self.name, self.release, sorted(set(self.packages)), OPTIONS)).encode())
         for script in self.customize:
             content.update(script.read_bytes())
         for file in self.files:  # a site is planned before its tools are built
             content.update(f"{file.parent.name}/{file.name}".encode())
-        if _HOST_CA.exists():
-            content.update(_HOST_CA.read_bytes())
+        if HOST_CA.exists():
+            content.update(HOST_CA.read_bytes())
         return content.hexdigest()[:DIGEST_DIGITS]
 
     @property
@@ -93,95 +83,3 @@ def pod_filesystem(release: str) -> RootFilesystem:
         release: "12" or "13".
     """
     return RootFilesystem(f"pod-base-{release}", release, _POD_PACKAGES[release], (TRUST_HOST,))
-
-
-def ensure_pod_bases(releases: Iterable[str], progress: Progress) -> dict[str, PodBase]:
-    """Pod bases by Debian release, built in parallel where that has not been done.
-
-    Args:
-        releases: Debian releases, "12" or "13".
-        progress: receives status messages.
-
-    Raises:
-        UserError: mmdebstrap failed; names its log.
-    """
-    wanted = sorted(set(releases))
-
-    def one(release: str) -> PodBase:
-        reference = ensure(pod_filesystem(release), progress, ('CMD ["/bin/sh"]',))
-        return PodBase(reference, podman.podman("image", "inspect", "--format={{.Id}}", reference).strip())
-
-    with ThreadPoolExecutor(max_workers=max(1, len(wanted))) as pool:
-        return dict(zip(wanted, pool.map(one, wanted), strict=True))
-
-
-def ensure(filesystem: RootFilesystem, progress: Progress, changes: Sequence[str]) -> str:
-    """Builds and imports a root filesystem where that has not been done; safe to call from several processes.
-
-    Args:
-        filesystem: what it consists of.
-        progress: receives status messages.
-        changes: instructions of the image, `CMD ["/bin/sh"]`.
-
-    Raises:
-        UserError: mmdebstrap failed; names its log.
-    """
-    reference = filesystem.reference
-    if podman.exists("image", reference):
-        return reference
-    directory = cache_directory() / "images"
-    directory.mkdir(parents=True, exist_ok=True)
-    archive = directory / f"{filesystem.name}-{filesystem.digest()}.tar"
-    with file_lock(directory / f"{filesystem.name}.lock", progress, f"another process to finish {filesystem.name}"):
-        if podman.exists("image", reference):
-            return reference
-        if not archive.exists():
-            _build(filesystem, archive, progress)
-        progress.update(f"importing {reference}")
-        podman.podman("import", *(f"--change={change}" for change in changes), str(archive), reference)
-    return reference
-
-
-def _build(filesystem: RootFilesystem, archive: Path, progress: Progress) -> None:
-    partial = archive.with_suffix(".part.tar")
-    log = archive.with_suffix(".log")
-    with tempfile.TemporaryDirectory(prefix="strata-sources-") as directory, log.open("w") as stream:
-        sources = Path(directory, "debian.list")  # its name in the image, where apt-get uses it
-        sources.write_text(sources_for(filesystem.release))
-        with elapsed(progress, f"mmdebstrap {filesystem.name} (Debian {filesystem.release})"):
-            status = subprocess.run(
-                bind_to_parent(_command(filesystem, partial, sources)),
-                stdin=subprocess.DEVNULL,
-                stdout=stream,
-                stderr=subprocess.STDOUT,
-                check=False,
-            ).returncode
-    if status != 0:
-        partial.unlink(missing_ok=True)
-        last = " | ".join(line for line in log.read_text().splitlines() if line.startswith("E:"))[-400:]
-        raise UserError(
-            f"building the root filesystem {filesystem.name} failed: {last}",
-            fix=f"see {log}; if the mirror did not respond, run the same command again",
-        )
-    partial.replace(archive)
-    # the digest's digits: another filesystem's name may begin with this one's
-    for older in archive.parent.glob(f"{filesystem.name}-{'[0-9a-f]' * DIGEST_DIGITS}.tar"):
-        if older != archive:
-            older.unlink()
-
-
-def _command(filesystem: RootFilesystem, target: Path, sources: Path) -> list[str]:
-    command = ["mmdebstrap", *_OPTIONS, f"--include={','.join(sorted(set(filesystem.packages)))}"]
-    if filesystem.customize:
-        if _HOST_CA.exists():
-            command.append(f"--customize-hook=upload {_HOST_CA} /tmp/host-ca.pem")
-        command += [f"--customize-hook=upload {file} /tmp/{file.name}" for file in filesystem.files]
-        for script in filesystem.customize:
-            command += [
-                f"--customize-hook=upload {script} /tmp/{script.name}",
-                f'--customize-hook=chroot "$1" sh /tmp/{script.name}',
-                f'--customize-hook=rm -f "$1"/tmp/{script.name}',
-            ]
-        left = " ".join(f'"$1"/tmp/{file.name}' for file in filesystem.files)
-        command.append(f'--customize-hook=rm -f {left} "$1"/tmp/host-ca.pem "$1"/etc/ssh/ssh_host_*')
-    return [*command, CODENAMES[filesystem.release], str(target), str(sources)]

@@ -12,8 +12,9 @@ import pytest
 
 from strata.access.podman import build_image, podman
 from strata.images.build import ImageSource, build
+from strata.images.filesystem_build import ensure_pod_bases
 from strata.images.pod_images import folder_image
-from strata.images.root_filesystem import PodBase, ensure_pod_bases
+from strata.images.root_filesystem import PodBase
 from strata.progress import Silent
 
 from .faulty import Answer, Server, running

@@ -18,8 +18,9 @@ import pytest
 
 from strata.access import podman
 from strata.errors import UserError
-from strata.images import root_filesystem
+from strata.images import filesystem_build
 from strata.images.python_packages import PythonPackages, install_packages
+from strata.images.root_filesystem import RootFilesystem
 from strata.toolchain import go, release
 from strata.toolchain.process import Processes
 from strata.toolchain.release import Unavailable, download
@@ -187,11 +188,11 @@ def test_root_filesystem_from_a_mirror_that_fails(
     progress = Lines()
     with running(Server(lambda *_: Answer(200, bytes(4096)), always={"GET /": fault})) as server:
         line = f"deb [trusted=yes] {server.url}/debian bookworm main\n"
-        monkeypatch.setattr(root_filesystem, "sources_for", lambda _: line)
-        filesystem = root_filesystem.RootFilesystem("stumble", "12", ("hostname",))
+        monkeypatch.setattr(filesystem_build, "sources_for", lambda _: line)
+        filesystem = RootFilesystem("stumble", "12", ("hostname",))
         message = rf"root filesystem stumble failed: .*{server.url}/debian.*"
         with pytest.raises(UserError, match=message) as error:
-            root_filesystem.ensure(filesystem, progress, ("CMD /bin/sh",))
+            filesystem_build.ensure(filesystem, progress, ("CMD /bin/sh",))
     assert link_for(error.value) == ENTRY
     asked = [request for request in server.asked if request.endswith("/InRelease")]
     assert len(asked) > 1, "apt gave up at once"

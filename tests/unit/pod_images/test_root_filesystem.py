@@ -9,9 +9,10 @@ import pytest
 
 from strata.access import podman
 from strata.errors import UserError
-from strata.images import root_filesystem
+from strata.images import filesystem_build
 from strata.images.apt_sources import sources_for
-from strata.images.root_filesystem import RootFilesystem, ensure
+from strata.images.filesystem_build import ensure
+from strata.images.root_filesystem import TRUST_HOST, RootFilesystem
 from strata.progress import Silent
 
 
@@ -21,7 +22,7 @@ def test_digest_follows_content() -> None:
     others = [
         RootFilesystem("node", "13", ("a", "b"), (Path(__file__),)),
         RootFilesystem("node", "12", ("a",), (Path(__file__),)),
-        RootFilesystem("node", "12", ("a", "b"), (root_filesystem.TRUST_HOST,)),
+        RootFilesystem("node", "12", ("a", "b"), (TRUST_HOST,)),
         RootFilesystem("node", "12", ("a", "b")),
         RootFilesystem("node", "12", ("a", "b"), (Path(__file__),), (Path(__file__),)),
     ]
@@ -54,7 +55,7 @@ def tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Tools:
     """Fakes, with an empty cache."""
     made = Tools()
     monkeypatch.setenv("STRATA_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(root_filesystem, "sources_for", lambda release: f"deb archive {release} main\n")
+    monkeypatch.setattr(filesystem_build, "sources_for", lambda release: f"deb archive {release} main\n")
     monkeypatch.setattr(subprocess, "run", made.mmdebstrap)
     monkeypatch.setattr(podman, "exists", lambda kind, name: kind == "image" and name in made.imported)
     monkeypatch.setattr(podman, "podman", made.podman)

@@ -11,6 +11,7 @@ from strata.progress import Progress
 from strata.site.outputs import write_private
 from strata_lab import images, podman_service
 from strata_lab.backup_store import store_address
+from strata_lab.filesystems import controller_filesystem
 from strata_lab.openstack_controller import controller_address
 
 SOURCES = Path(__file__).resolve().parents[1]
@@ -68,7 +69,7 @@ def up(site: Site, metadata_secret: str, progress: Progress) -> bool:
 def remove(site_name: str) -> bool:
     """Removes the container and takes its rules out of the kernel; returns whether there was a container."""
     name = container_name(site_name)
-    image = images.controller_filesystem().reference
+    image = controller_filesystem().reference
     found = exists("container", name)
     if found:
         # its own image: that of the code that is here may not be built yet
