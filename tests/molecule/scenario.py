@@ -22,9 +22,9 @@ from strata.progress import Silent
 from strata.site.context import SiteContext
 from strata.toolchain import ensure
 from strata_lab import controller, host
+from strata_lab.cards import simulated_cards
 from strata_lab.copy_in import copy_in
 from strata_lab.images import ensure_node_image
-from strata_lab.openstack_controller import pci_devices
 
 RELEASE = "12"
 VOLUMES = {"containerd": "/var/lib/containerd", "kubelet": "/var/lib/kubelet"}
@@ -73,10 +73,14 @@ def _create_machines(context: SiteContext) -> None:
 def _files(context: SiteContext, machine: Machine) -> dict[str, str]:
     """Path to content: root's key, and the cards as in /sys/bus/pci/devices."""
     files = {"root/.ssh/authorized_keys": context.paths.ssh_key.with_suffix(".pub").read_text()}
-    for device in pci_devices(context.site.accelerators, machine.accelerators):
-        address, vendor, product, code, _, node = device.split(",")
-        content = {"vendor": f"0x{vendor}", "device": f"0x{product}", "class": f"0x{code}", "numa_node": node}
-        files |= {f"etc/strata/pci/devices/{address}/{name}": f"{value}\n" for name, value in content.items()}
+    for card in simulated_cards(context.site.accelerators, machine.accelerators):
+        content = {
+            "vendor": f"0x{card.accelerator.vendor_id}",
+            "device": f"0x{card.accelerator.product_id}",
+            "class": f"0x{card.class_code}",
+            "numa_node": card.numa_node,
+        }
+        files |= {f"etc/strata/pci/devices/{card.address}/{name}": f"{value}\n" for name, value in content.items()}
     return files
 
 

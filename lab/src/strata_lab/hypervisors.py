@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from strata.engine import playbook_state
+from strata.engine.ansible import run_playbook
 from strata.engine.disruption import Applied, leaving_instances
 from strata.engine.steps import Refused
 from strata.observe.cloud import observe_cloud
@@ -64,9 +66,6 @@ def forget_emptied(context: SiteContext, progress: Progress) -> int:
     Raises:
         UserError: the playbook failed.
     """
-    from strata.engine import playbook_state
-    from strata.engine.ansible import run_playbook
-
     leaving = leaving_hypervisors(context)
     if not leaving or not set(leaving) & set(observe_cloud(context).hypervisors):
         return 0

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
 
 from strata.inventory import Template
 from strata.models import Site
-from strata.models.accelerators import Accelerator
 from strata.models.cloud import Cloud
 from strata.models.compute import Hypervisor
+from strata_lab.cards import simulated_cards
 
 CONTROLLER_OFFSET = 10
 """The controller is the tenth address of the control network."""
@@ -28,9 +27,6 @@ URLS = {
 }
 METADATA_SECRET = "openstack_metadata_secret"  # noqa: S105  # its name
 """What nova and the network agent share."""
-CLASS_CODES = {"gpu": "030200", "fpga": "120000"}
-"""PCI class codes: 3D controller, processing accelerator."""
-
 PASSED_ON = (
     *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
     *("UV_DEFAULT_INDEX", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL"),
@@ -112,30 +108,6 @@ def _hypervisor(site: Site, hypervisor: Hypervisor) -> dict[str, object]:
         "vcpus": hypervisor.vcpus,
         "memory_mebibytes": hypervisor.memory.mebibytes,
         "disk_gibibytes": hypervisor.disk.gibibytes,
-        "devices": list(pci_devices(site.accelerators, hypervisor.accelerators)),
+        "devices": [card.option for card in simulated_cards(site.accelerators, hypervisor.accelerators)],
         "device_specs": [card.device_spec for card in kinds],
     }
-
-
-def pci_devices(kinds: Mapping[str, Accelerator], held: Mapping[str, int]) -> Iterator[str]:
-    """The cards of a hypervisor as nova's lab driver reads them.
-
-    Args:
-        kinds: those of the site.
-        held: kind to number of cards.
-
-    Yields:
-        `address,vendor,product,class,device type,NUMA node`; addresses depend on the order of kinds only.
-    """
-    total = sum(held.values())
-    index = 0
-    for kind, count in sorted(held.items()):
-        card = kinds[kind]
-        for _ in range(count):
-            # buses 0x10, 0x18, …, 0xf8 of one PCI domain, then the next domain
-            domain, slot = divmod(index, 30)
-            address = f"{domain:04x}:{0x10 + 8 * slot:02x}:00.0"
-            node = 0 if 2 * index < total else 1
-            code = CLASS_CODES[card.category]
-            yield f"{address},{card.vendor_id},{card.product_id},{code},{card.device_type},{node}"
-            index += 1

@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 from strata.engine.playbook_step import playbook_step
 from strata.layers import Layer, Step, StepResult
-from strata.models.cloud import Cloud
 from strata.progress import Progress
 from strata.site.context import SiteContext
 from strata_lab import backup_store, controller, images
@@ -16,8 +15,19 @@ from strata_lab.hypervisors import require_empty
 Work = Callable[[Progress], StepResult]
 
 
-def cloud_steps(context: SiteContext, cloud: Cloud, *, thorough: bool) -> list[Step]:
-    """All of them, in an order that reads well."""
+def cloud_steps(context: SiteContext, *, thorough: bool) -> list[Step]:
+    """All of them, in an order that reads well.
+
+    Args:
+        context: the site.
+        thorough: runs the playbook even without a change since its last success.
+
+    Raises:
+        ValueError: the site has no cloud, which a lab always has.
+    """
+    cloud = context.site.cloud
+    if cloud is None:
+        raise ValueError(f"site {context.site.name} has no cloud")
     node_images = [Step(f"image {i.name}", Layer.CLOUD, _node_image(i.release)) for i in cloud.images]
     found = [
         Step("controller image", Layer.CLOUD, _image(images.ensure_controller_image)),

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from strata.access.host_keys import learn_host_keys
 from strata.access.route import as_root, login_user, route, ssh_options
 from strata.errors import UserError
 from strata.progress import Progress
@@ -190,8 +191,6 @@ def remember_console_keys(context: SiteContext, servers: Mapping[str, str], prog
         servers: address to instance id.
         progress: receives status messages.
     """
-    from strata.access.host_keys import learn_host_keys
-
     known = context.paths.known_hosts
     if new := {address: server for address, server in servers.items() if not is_known(known, address)}:
         found = learn_host_keys(context, new, progress)
@@ -237,7 +236,7 @@ def wait_for_ssh(context: SiteContext, progress: Progress) -> None:
     if outputs:
         servers = {i.address: i.id for i in outputs.instances.values()}
         forget_changed_keys(context.paths, servers)
-        if context.provider.references_objects:
+        if context.provider.host_keys_on_console:
             remember_console_keys(context, servers, progress)
     end = time.monotonic() + SSH_SECONDS
     said: dict[str, str] = {}

@@ -13,7 +13,7 @@ from strata.adopt.project import KINDS, Objects, of_kind, project_of, read_proje
 from strata.adopt.unread import fill_in
 from strata.cloud.clouds_file import entries
 from strata.engine.disruption import REPLACED, Applied, Approval, Disruption, disruptions
-from strata.engine.existing_cloud import answering, check_existing_cloud
+from strata.engine.existing_cloud import answering, check_existing_cloud, check_volume_sizes
 from strata.engine.keys import ensure_ssh_key
 from strata.errors import UserError
 from strata.layers import Layer, Step, StepResult
@@ -98,7 +98,7 @@ def check_site(context: SiteContext) -> Cloud:
         UserError: the site has no existing cloud, or not an existing project in it.
     """
     cloud = context.site.cloud
-    if cloud is None or not context.provider.references_objects:
+    if cloud is None or not context.provider.can_adopt:
         raise UserError(
             f"{context.site_file}: adopt imports objects of an existing cloud, and site {context.site.name} has none",
             fix=f"strata up {context.site.name}",
@@ -143,6 +143,7 @@ def prepare(
     known = _record_images(context, cloud, objects, chosen)
     tried: Rehearsal | None = None
     try:
+        check_volume_sizes(context)
         check_existing_cloud(context, progress, adopting={o.name for o in objects["instance"]})
         with rehearsal(context, progress, f"strata adopt {context.site.name}") as tried:
             matches = match(context.site, [c for c in tried.creations() if c.type in KINDS], objects, chosen)

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from strata.access.kubectl import Unanswered
+from strata.cli.lifecycle import lifecycle_of
 from strata.cli.output import print_json
 from strata.engine.lock import holder, refresh
 from strata.engine.orphans import find_orphans
@@ -85,7 +86,7 @@ def _leftovers(context: SiteContext) -> tuple[list[OrphanedResource], str | None
         return [], f"{who} is running"
     try:
         refresh(context.paths, context.site.state)
-        return find_orphans(context), None
+        return find_orphans(context, lifecycle_of(context)), None
     except (SDKException, ClientException, Unanswered, UserError, OSError) as error:
         return [], (str(error) or type(error).__name__).splitlines()[0]
 

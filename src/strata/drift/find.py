@@ -15,14 +15,16 @@ from strata.drift.pulumi import program_drift
 from strata.errors import UserError
 from strata.findings import Drift, DriftReport
 from strata.layers import Layer
+from strata.lifecycle import CloudLifecycle
 from strata.site.context import SiteContext
 
 
-def find_drift(context: SiteContext, layers: Iterable[Layer] = tuple(Layer)) -> DriftReport:
+def find_drift(context: SiteContext, lifecycle: CloudLifecycle, layers: Iterable[Layer] = tuple(Layer)) -> DriftReport:
     """Everything that `up` would repair.
 
     Args:
         context: the site.
+        lifecycle: of its cloud.
         layers: those to look at.
 
     Returns:
@@ -35,7 +37,7 @@ def find_drift(context: SiteContext, layers: Iterable[Layer] = tuple(Layer)) -> 
     if Layer.CLOUD in chosen and context.site.cloud is not None:
         searches.append((Layer.CLOUD, lambda: program_drift(context, "cloud")))
         searches.append((Layer.CLOUD, lambda: cloud_objects_drift(context)))
-        searches.append((Layer.CLOUD, context.provider.drift))
+        searches.append((Layer.CLOUD, lifecycle.drift))
     if Layer.CLUSTER in chosen and context.site.cluster is not None:
         searches.append((Layer.CLUSTER, lambda: cluster_drift(context)))
     if Layer.PLATFORM in chosen and context.site.cluster is not None:

@@ -44,8 +44,7 @@ class ProgramState:
 
     def reason_to_run(self) -> str | None:
         """Returns None if the program need not run, else the reason in a few words."""
-        provider = self._context.provider
-        if self._run.program == "cloud" and (provider.references_objects or provider.clouds_file is None):
+        if self._run.program == "cloud" and self._context.provider.clouds_file is None:
             return "it looks up objects of the cloud"  # what it finds is an input too
         if self._run.locked():
             return "its stack is locked"

@@ -12,19 +12,26 @@ from strata.engine.disruption import disruptions, file_changes, warnings
 from strata.engine.kubernetes_version import upgraded_nodes
 from strata.errors import UserError
 from strata.layers import Layer
-from strata.progress import Progress
+from strata.lifecycle import CloudLifecycle
 from strata.site.context import SiteContext
 from strata.stacks.events import label, urn_name
+from strata.stacks.pulumi import Program, preview
 
 _NO_CHANGE = "no change"
 
 
-def show_changes(context: SiteContext, console: Console, layers: Sequence[Layer]) -> None:
+def show_changes(context: SiteContext, lifecycle: CloudLifecycle, console: Console, layers: Sequence[Layer]) -> None:
     """What was edited since the last success, an upgrade of Kubernetes, and what of it `up` refuses or drains.
 
     Read from the site's state alone.
+
+    Args:
+        context: the site.
+        lifecycle: of its cloud.
+        console: to print on.
+        layers: those to compare.
     """
-    changes, warned = file_changes(context), warnings(context, layers)
+    changes, warned = file_changes(context), warnings(context, lifecycle, layers)
     if Layer.CLUSTER in layers:
         try:
             warned += [one.text() for one in upgraded_nodes(context)]
@@ -38,28 +45,30 @@ def show_changes(context: SiteContext, console: Console, layers: Sequence[Layer]
         console.print(f"! {warning}", markup=False, highlight=False, soft_wrap=True)
 
 
-def show_difference(context: SiteContext, console: Console, layers: Sequence[Layer]) -> None:
+def show_difference(context: SiteContext, lifecycle: CloudLifecycle, console: Console, layers: Sequence[Layer]) -> None:
     """Asks Pulumi for a preview of the cloud and platform programs, but of those that `up` would skip; an unreachable
     layer is reported, not raised.
 
     A site that was never up is compared too where its cloud is an existing one; only its state directory changes.
-    """
-    from strata.stacks.pulumi import Program, preview
 
+    Args:
+        context: the site.
+        lifecycle: of its cloud.
+        console: to print on.
+        layers: those to compare.
+    """
     console.print("\n[bold]difference to what runs[/]")
     programs: list[tuple[Layer, Program, bool]] = [
         (Layer.CLOUD, "cloud", context.site.cloud is not None),
         (Layer.PLATFORM, "platform", context.site.cluster is not None),
     ]
     for layer, program, wanted in programs:
-        if not wanted or layer not in layers:
+        if not wanted or layer not in layers or not lifecycle.is_comparable(layer):
             continue
-        if layer is Layer.PLATFORM and context.provider.references_objects and not context.paths.kubeconfig.exists():
-            continue  # the cluster is not up yet
         try:
             with console.status(f"asking {layer}") as status:
-                if layer is Layer.CLOUD and context.provider.references_objects:
-                    prepare_comparison(context, status)
+                if layer is Layer.CLOUD:
+                    lifecycle.prepare_comparison(status)
                 if is_skipped(context, program, status):
                     console.print(f"{layer}: {_NO_CHANGE}", highlight=False)
                     continue
@@ -78,24 +87,8 @@ def show_difference(context: SiteContext, console: Console, layers: Sequence[Lay
             console.print(
                 f"    `up` asks first; without a terminal: --replace {one.instance}", markup=False, soft_wrap=True
             )
-    for refused in context.provider.refused_changes(context) if Layer.CLOUD in layers else ():
+    for refused in lifecycle.refused_changes() if Layer.CLOUD in layers else ():
         console.print(f"! {refused}; `up` refuses that", markup=False, highlight=False, soft_wrap=True)
-
-
-def prepare_comparison(context: SiteContext, progress: Progress) -> None:
-    """What the preview of an existing cloud needs: the tools, the site's key, and the cloud's objects in order.
-
-    Raises:
-        UserError: an object of the cloud is not what the site expects.
-    """
-    from strata.engine.existing_cloud import check_existing_cloud
-    from strata.engine.keys import ensure_ssh_key
-    from strata.engine.layers import PULUMI_TOOLS
-    from strata.toolchain import ensure
-
-    check_existing_cloud(context, progress)
-    ensure(PULUMI_TOOLS, progress)
-    ensure_ssh_key(context.paths)
 
 
 def step_lines(steps: Iterable[Mapping[str, Any]]) -> list[str]:

@@ -9,17 +9,20 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
+from strata.drift.cloud import instances_to_disrupt
 from strata.engine.machine_nodes import leaving_machines
 from strata.engine.virtual_address import leaving_members
 from strata.engine.volumes import require_volumes_kept
 from strata.errors import UserError
 from strata.layers import Layer
+from strata.lifecycle import CloudLifecycle
 from strata.progress import Progress
 from strata.roles import KUBERNETES_ROLES
 from strata.site.context import SiteContext
 from strata.site.data_protection import DATA_ROLES, LAYERS, ProtectedResources, current, losses
 from strata.site.outputs import Outputs
 from strata.site.paths import REPOSITORY
+from strata.stacks import pulumi
 from strata.stacks.events import urn_name, urn_type
 from strata.stacks.recovery import INSTANCE
 
@@ -140,7 +143,7 @@ def remember_cloud(context: SiteContext) -> None:
 
 def cloud_digest(context: SiteContext) -> str:
     """Of what leads to the cloud's resources: without a difference a run only repairs."""
-    from strata.cloud.arguments import image_arguments
+    from strata.cloud.arguments import image_arguments  # late: it loads pulumi, which takes 0.2 s
 
     site = context.site
     parts = [site.name, site.domain, site.cloud.model_dump_json() if site.cloud else ""]
@@ -254,8 +257,14 @@ def leaving_nodes(context: SiteContext) -> list[str]:
     ]
 
 
-def warnings(context: SiteContext, layers: Iterable[Layer]) -> list[str]:
-    """For `strata plan`: data that would be lost, nodes that would leave; from the site's state alone."""
+def warnings(context: SiteContext, lifecycle: CloudLifecycle, layers: Iterable[Layer]) -> list[str]:
+    """For `strata plan`: data that would be lost, nodes that would leave; from the site's state alone.
+
+    Args:
+        context: the site.
+        lifecycle: of its cloud.
+        layers: those to look at.
+    """
     work = {layer.value for layer in layers}
     found = [
         f"{one.key} is no longer in the site file: {one.loss()}; `up` refuses that without --remove {one.key}"
@@ -265,7 +274,7 @@ def warnings(context: SiteContext, layers: Iterable[Layer]) -> list[str]:
     if "cloud" in work:
         found += [f"node {name}: drained, then taken out of the cluster" for name in leaving_nodes(context)]
         found += [f"instance {name}: deleted" for name in leaving_instances(context)]
-        found += context.provider.planned_changes(context)
+        found += lifecycle.planned_changes()
     if "hosts" in work:
         found += [
             f"node {name} ({address}): drained, then taken out of the cluster; the machine itself keeps running"
@@ -288,9 +297,6 @@ def require_approval(context: SiteContext, approval: Approval, progress: Progres
         ApprovalNeeded: names each instance whose disruption was not approved.
         UserError: the preview failed, or a volume would be deleted.
     """
-    from strata.drift.cloud import instances_to_disrupt
-    from strata.stacks import pulumi
-
     known = Applied.load(context.paths)
     unchanged = known.cloud == cloud_digest(context) if known is not None else context.cloud_outputs is None
     if unchanged and not instances_to_disrupt(context):

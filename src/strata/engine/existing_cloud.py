@@ -57,10 +57,20 @@ OWN_RULES = 2
 """Rules that neutron gives each new security group: everything may go out."""
 
 
+def check_volume_sizes(context: SiteContext) -> None:
+    """Refuses volumes that the site file makes smaller, whoever runs the cloud.
+
+    Raises:
+        SiteError: with file, line, key and fix of each.
+    """
+    if context.site.cloud is not None:
+        _refuse(context, check_sizes(context.site.cloud, deployed_volumes(context)))
+
+
 def check_existing_cloud(context: SiteContext, progress: Progress, *, adopting: Collection[str] | None = None) -> None:
     """Looks up what the site refers to, checks it, and records which images it uses.
 
-    Where the whole cloud is the site's own, only the sizes of its volumes are checked. In the cloud nothing is changed.
+    In the cloud nothing is changed.
 
     Args:
         context: the site.
@@ -76,9 +86,6 @@ def check_existing_cloud(context: SiteContext, progress: Progress, *, adopting: 
     if cloud is None:
         return
     volumes = deployed_volumes(context)
-    _refuse(context, check_sizes(cloud, volumes))
-    if not context.provider.references_objects:
-        return
     progress.update("looking up the objects of the existing cloud")
     known = ExistingObjects.load(context.paths) or ExistingObjects()
     names = unmade_names(context, cloud) if adopting is None and cloud.project.existing else {}

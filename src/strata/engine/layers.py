@@ -18,6 +18,7 @@ from strata.inventory.clients import OPERATOR_SECRET
 from strata.inventory.kubernetes import endpoint
 from strata.inventory.ports import KUBERNETES_API
 from strata.layers import Layer, Step, StepResult
+from strata.lifecycle import CloudLifecycle
 from strata.progress import Progress
 from strata.site.context import SiteContext
 from strata.site.hosts import api_address, hosts_with, outside_of
@@ -101,7 +102,7 @@ def keys_step(context: SiteContext) -> Callable[[Progress], StepResult]:
 
 
 def cloud_program_step(
-    context: SiteContext, approval: Approval, *, thorough: bool = False
+    context: SiteContext, lifecycle: CloudLifecycle, approval: Approval, *, thorough: bool = False
 ) -> Callable[[Progress], StepResult]:
     """Returns a step that runs pulumi/cloud, if it has anything to do, and stores its outputs."""
 
@@ -109,28 +110,36 @@ def cloud_program_step(
         from strata.drift.cloud import repair_objects
         from strata.drift.program_state import ProgramState
         from strata.engine.drain import prepare_cloud
-        from strata.engine.existing_cloud import check_existing_cloud
+        from strata.engine.existing_cloud import check_volume_sizes
         from strata.stacks import pulumi
 
-        check_existing_cloud(context, progress)
+        check_volume_sizes(context)
+        lifecycle.check_cloud(progress)
         drained = prepare_cloud(context, approval, progress)
         repaired = repair_objects(context, progress)
         state = ProgramState(context, "cloud", progress)
         reason = "asked for" if thorough else state.reason_to_run()
         known = context.cloud_outputs
         if reason is None and known is not None:
-            removed = context.provider.after_cloud(context, progress)
+            removed = lifecycle.after_cloud(progress)
             detail = f"{len(known.instances)} instances, skipped: no change, no drift"
             return StepResult(drained + len(repaired) + removed, "; ".join([detail, *repaired]))
         state.invalidate()
-        result = pulumi.up("cloud", context.site, context.paths, progress, site_file=context.site_file)
+        result = pulumi.up(
+            "cloud",
+            context.site,
+            context.paths,
+            progress,
+            site_file=context.site_file,
+            recreated=lifecycle.cloud_recreated,
+        )
         outputs = CloudOutputs.model_validate(
             {key: result.outputs[key] for key in CloudOutputs.model_fields if key in result.outputs}
         )
         outputs.save(context.paths)
         remember_cloud(context)
         state.remember()
-        removed = context.provider.after_cloud(context, progress)
+        removed = lifecycle.after_cloud(progress)
         detail = f"{len(outputs.instances)} instances; run because: {reason}"
         return StepResult(result.changed + drained + len(repaired) + removed, "; ".join([detail, *repaired]))
 
@@ -293,12 +302,18 @@ def platform_program_step(context: SiteContext, *, thorough: bool = False) -> Ca
 
 
 def up_steps(
-    context: SiteContext, layers: Iterable[Layer], *, thorough: bool = False, approval: Approval | None = None
+    context: SiteContext,
+    lifecycle: CloudLifecycle,
+    layers: Iterable[Layer],
+    *,
+    thorough: bool = False,
+    approval: Approval | None = None,
 ) -> list[Step]:
     """All steps of `up` for the chosen layers, in an order that reads well.
 
     Args:
         context: the site.
+        lifecycle: of its cloud.
         layers: those to bring up.
         thorough: run every playbook and Pulumi program, also one whose work is all there.
         approval: which instances may be disrupted; None for none.
@@ -320,9 +335,10 @@ def up_steps(
     steps: list[Step] = [*prepared, Step("keys", Layer.CLOUD, keys_step(context), first)]
     if site.cloud is not None:
         steps.append(Step("pulumi tools", Layer.CLOUD, tools_step(PULUMI_TOOLS)))
-        before = context.provider.cloud_steps(context, thorough=thorough)
+        before = lifecycle.cloud_steps(thorough=thorough)
         needs = ("keys", "pulumi tools", *(step.name for step in before))
-        steps += [*before, Step("cloud", Layer.CLOUD, cloud_program_step(context, allowed, thorough=thorough), needs)]
+        program = cloud_program_step(context, lifecycle, allowed, thorough=thorough)
+        steps += [*before, Step("cloud", Layer.CLOUD, program, needs)]
     if site.cluster is not None:
         # the pinned tools are built while the cloud comes up; the hosts layer copies kine
         steps.append(Step("cluster tools", Layer.HOSTS, tools_step(cluster_tools(context)), ("pulumi tools",)))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from strata.access.openstack import connect, project_id, server_groups, visible_servers, volumes
 from strata.findings import OrphanedResource
 from strata.layers import Layer
+from strata.lifecycle import CloudLifecycle
 from strata.roles import KUBERNETES_ROLES
 from strata.site.context import SiteContext
 from strata.site.outputs import PARTIAL
@@ -26,8 +27,12 @@ OF_NEUTRON = "network:"
 """Owners of ports that neutron makes by itself begin so."""
 
 
-def find_orphans(context: SiteContext) -> list[OrphanedResource]:
+def find_orphans(context: SiteContext, lifecycle: CloudLifecycle) -> list[OrphanedResource]:
     """Everything orphaned; nothing for a layer that is not up.
+
+    Args:
+        context: the site.
+        lifecycle: of its cloud.
 
     Raises:
         SDKException, ClientException: OpenStack does not respond.
@@ -39,7 +44,7 @@ def find_orphans(context: SiteContext) -> list[OrphanedResource]:
     if cloud is not None and context.cloud_outputs is not None:
         with connect(context) as connection:
             servers = {str(s.id) for s in visible_servers(connection, context)}
-            found += context.provider.orphans(connection, servers)
+            found += lifecycle.orphans(connection, servers)
             found += _project(context, connection, _ids(states["cloud"]))
     if context.site.cluster is not None and context.paths.kubeconfig.exists():
         found += _cluster(context, states["platform"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from strata.engine import playbook_state
 from strata.engine.ansible import run_playbook
 from strata.layers import StepResult
 from strata.progress import Progress
@@ -14,8 +15,6 @@ def playbook_step(context: SiteContext, name: str, thorough: bool) -> Callable[[
     """A step that runs one playbook, if it has anything to do or `thorough` asks for it."""
 
     def run(progress: Progress) -> StepResult:
-        from strata.engine import playbook_state
-
         reason = "asked for"
         if not thorough:
             progress.update("checking the hosts for drift")

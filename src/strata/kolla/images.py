@@ -3,36 +3,19 @@
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
 
 from strata.errors import UserError
+from strata.kolla.downloads import downloaded_file
 from strata.models.compute import Image
 from strata.progress import Progress
-from strata.provider.base import CHECKSUM, ImageUpload
+from strata.provider.base import CHECKSUM
 from strata.site.context import SiteContext
-from strata.site.paths import cache_directory
 from strata.stacks.state import project_name, read_deployment, state_file
 from strata.toolchain.release import Unavailable, check_digest, download
 from strata.toolchain.resolve import mirror_directory
 
 ALGORITHMS = {64: "sha256", 128: "sha512"}
 """By the number of digits."""
-
-
-def upload(image: Image) -> ImageUpload | None:
-    """What glance gets; None for an image that it has."""
-    if image.url is None:
-        return None
-    properties = {
-        CHECKSUM: str(image.checksum),
-        "os_distro": image.distribution,
-        "os_version": image.release,
-    }
-    return ImageUpload(str(_file(image)), properties, image.disk_format)
-
-
-def _file(image: Image) -> Path:
-    return cache_directory() / "images" / f"cloud-{str(image.checksum)[:16]}.{image.disk_format}"
 
 
 def ensure_files(context: SiteContext, progress: Progress) -> int:
@@ -43,7 +26,7 @@ def ensure_files(context: SiteContext, progress: Progress) -> int:
     """
     cloud = context.site.cloud
     images = [image for image in cloud.images if image.url is not None] if cloud is not None else []
-    absent = [image for image in images if not _file(image).exists()]
+    absent = [image for image in images if not downloaded_file(image).exists()]
     uploaded = _uploaded(context) if absent else set()
     missing = [image for image in absent if image.checksum not in uploaded]
     for image in missing:
@@ -64,7 +47,7 @@ def _download(image: Image, progress: Progress) -> None:
     digest, name = f"{ALGORITHMS[len(checksum)]}:{checksum}", url.rpartition("/")[2]
     mirror = mirror_directory()
     kept = None if mirror is None else mirror / "images" / name
-    target = _file(image)
+    target = downloaded_file(image)
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(f".partial-{target.name}")
     try:

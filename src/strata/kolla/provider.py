@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import shutil
 from ipaddress import IPv4Address
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from strata.kolla.files import difference, section
-from strata.layers import Step
+from strata.kolla.downloads import upload
+from strata.kolla.files import section
 from strata.models.compute import Image
 from strata.provider.base import ImageUpload, Subnet
+from strata.provider.cloud import CloudProvider
 from strata.provider.deployment_host import Problem, uv_problems
-from strata.provider.own_cloud import OwnCloudProvider
-
-if TYPE_CHECKING:
-    from strata.site.context import SiteContext
-
 
 PHYSICAL_NETWORK = "physnet1"
 """Kolla-Ansible's name of the bridge with interfaces.external."""
 
 
-class KollaProvider(OwnCloudProvider):
+class KollaProvider(CloudProvider):
     """A cloud on the controllers and hypervisors of site.yaml."""
 
     # the text of Kolla-Ansible's passwords.yml, whose passwords change by its own procedures
@@ -50,24 +46,7 @@ class KollaProvider(OwnCloudProvider):
         return Subnet(found.cidr, first, last, gateway, PHYSICAL_NETWORK, found.vlan)
 
     def image_upload(self, image: Image) -> ImageUpload | None:
-        from strata.kolla.images import upload
-
         return upload(image)
 
     def endpoints(self) -> dict[str, str]:
         return {"OpenStack": f"https://{section(self.site)[1].external.name}:5000/v3"}
-
-    # what runs Kolla-Ansible is imported late: most commands need none of it
-
-    def cloud_steps(self, context: SiteContext, *, thorough: bool) -> list[Step]:
-        from strata.kolla.steps import cloud_steps
-
-        return cloud_steps(context, thorough=thorough)
-
-    def planned_changes(self, context: SiteContext) -> list[str]:
-        from strata.kolla.commands import Record
-
-        record = Record.of(context.paths)
-        if not record.version:
-            return [f"Kolla-Ansible deploys OpenStack {self.location}"]
-        return [f"Kolla-Ansible {line}" for line in difference(self.site, record.files)]

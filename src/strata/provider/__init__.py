@@ -1,4 +1,4 @@
-"""What differs between a lab, an existing cloud, and machines without a cloud, behind one interface."""
+"""The facts in which a lab, a cloud and machines without a cloud differ, behind one interface."""
 
 from strata.provider.base import ImageUpload, Provider, Subnet
 from strata.provider.choice import provider_of

@@ -1,28 +1,19 @@
-"""The interface to what carries a site's hosts, with the defaults of a site whose machines others run."""
+"""The facts about what carries a site's hosts, with those of machines without a cloud as the defaults."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network, IPv6Network
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from strata.errors import UserError
-from strata.findings import Drift, OrphanedResource
-from strata.layers import Playbook, Step
+from strata.layers import Playbook
 from strata.models import Site
 from strata.models.compute import Hypervisor, Image
-from strata.progress import Progress
 from strata.provider.deployment_host import Problem, deployment_host_problems
 from strata.site.hosts import Host
 from strata.site.paths import INSTALLED, SitePaths
-
-if TYPE_CHECKING:
-    from openstack.connection import Connection
-
-    from strata.site.context import SiteContext
-
 
 SIMULATED_CARDS = "/etc/strata/pci/devices"
 """Where a lab lists the PCI devices that nova gave to an instance, in the form of sysfs."""
@@ -68,7 +59,7 @@ class ImageUpload:
 
 
 class Provider:
-    """What carries the hosts of a site.
+    """What is known of a site's hosts before any of them is asked; what acts on them is `strata.lifecycle`.
 
     Args:
         site: the model.
@@ -76,10 +67,10 @@ class Provider:
 
     owns_cloud: ClassVar[bool] = False
     """Whether the whole cloud belongs to the site: flavors, hypervisors, every project."""
-    references_objects: ClassVar[bool] = False
-    """Whether the site uses objects of the cloud that others created, which are checked before `up` changes any."""
-    simulates_accelerators: ClassVar[bool] = False
-    """Whether the accelerators are PCI devices without hardware, which NVIDIA's driver does not see."""
+    host_keys_on_console: ClassVar[bool] = False
+    """Whether the host keys of new instances are read from their consoles: networks of others lead to them."""
+    can_adopt: ClassVar[bool] = False
+    """Whether the cloud may have objects of the site from before it, which `strata adopt` imports."""
     pci_directories: ClassVar[tuple[str, ...]] = (SIMULATED_CARDS, SYSFS_CARDS)
     """Where hosts list their PCI devices, the first that exists; rehearsals of real sites have simulated ones."""
     kernel_nfs: ClassVar[bool] = True
@@ -88,9 +79,9 @@ class Provider:
     """Playbooks for the provider's own hosts."""
     lasting_secrets: ClassVar[frozenset[str]] = frozenset()
     """Generated secrets that `strata secrets rotate` leaves alone."""
-    contents: ClassVar[str] = "all instances, networks and their data"
+    contents: ClassVar[str] = "the state"
     """What `destroy` removes."""
-    stop_with: ClassVar[str] = "stop instances with `openstack server stop`"
+    stop_with: ClassVar[str] = "drain the nodes, then shut the machines down over SSH"
     """How an operator stops hosts that are not Strata's to stop."""
 
     def __init__(self, site: Site) -> None:
@@ -123,19 +114,6 @@ class Provider:
         """What this machine is missing to deploy the site."""
         return deployment_host_problems(self.site, self.paths)
 
-    def check(self) -> None:
-        """Refuses a machine that cannot deploy the site, before anything is created.
-
-        Raises:
-            UserError: names everything that is missing, each with its fix.
-        """
-        if problems := self.problems():
-            raise UserError(
-                f"this machine cannot deploy site {self.site.name}:\n"
-                + "\n".join(f"  {problem.message}" for problem in problems),
-                fix="\n       ".join(problem.fix for problem in problems),
-            )
-
     def can_compare(self) -> bool:
         """Whether the site can be compared with what runs: there are credentials of its cloud."""
         return self.clouds_file is not None and self.clouds_file.exists()
@@ -143,13 +121,6 @@ class Provider:
     def local_networks(self) -> dict[str, IPv4Network | IPv6Network]:
         """The site's networks that exist on this machine, by the key that names them."""
         return {}
-
-    def networks_in_use(self) -> list[IPv4Network | IPv6Network]:
-        """Networks that a copy of the site must avoid on this machine."""
-        return []
-
-    def remember(self, site_file: Path) -> None:
-        """Records a site file, so that its networks stay reserved before it is up."""
 
     # --- the cloud ------------------------------------------------------------------------------------------------
 
@@ -169,10 +140,6 @@ class Provider:
         """PCI address to kind of a hypervisor's accelerators; empty where they are not known."""
         return {}
 
-    def cloud_recreated(self, message: str) -> bool:
-        """Whether an error of the cloud's Pulumi program means that the cloud was re-created under its state."""
-        return False
-
     def endpoints(self) -> dict[str, str]:
         """Name and URL of what the provider itself runs."""
         return {}
@@ -186,51 +153,3 @@ class Provider:
     def variables(self) -> dict[str, dict[str, object]]:
         """Inventory variables of these groups."""
         return {}
-
-    # --- up, down, destroy ----------------------------------------------------------------------------------------
-
-    def cloud_steps(self, context: SiteContext, *, thorough: bool) -> list[Step]:
-        """Steps of `up` that come before the cloud's Pulumi program."""
-        return []
-
-    def after_cloud(self, context: SiteContext, progress: Progress) -> int:
-        """Called after the cloud's Pulumi program; returns how many things it changed."""
-        return 0
-
-    def planned_changes(self, context: SiteContext) -> list[str]:
-        """What `up` would change beside Pulumi's resources, from the site's state alone."""
-        return []
-
-    def refused_changes(self, context: SiteContext) -> list[str]:
-        """What `up` would refuse, from what the cloud reports."""
-        return []
-
-    def stop(self, progress: Progress) -> None:
-        """Stops the hosts; their data stays.
-
-        Raises:
-            UserError: they are not Strata's to stop.
-        """
-        raise UserError(
-            f"`strata down` stops machines that Strata itself runs; {self.site.name} is not a lab site",
-            fix=self.stop_with,
-        )
-
-    def remove_cloud(self, progress: Progress) -> bool:
-        """Removes the cloud as a whole; False where its objects have to be deleted one by one."""
-        return False
-
-    # --- observation ----------------------------------------------------------------------------------------------
-
-    def drift(self) -> list[Drift]:
-        """Drift of what the provider itself runs."""
-        return []
-
-    def orphans(self, connection: Connection, servers: set[str]) -> Iterable[OrphanedResource]:
-        """What a killed run left outside OpenStack's own records.
-
-        Args:
-            connection: to the cloud, as its administrator.
-            servers: ids of all instances.
-        """
-        return ()

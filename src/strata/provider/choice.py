@@ -1,4 +1,4 @@
-"""The one place that looks at `cloud.deployment`."""
+"""The one choice of the facts about a site's hosts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from strata.errors import UserError
 from strata.models import Site
 from strata.provider.base import Provider
 from strata.provider.existing import ExistingCloudProvider
-from strata.provider.machines import MachinesProvider
 from strata.site.paths import INSTALLED
 
 
@@ -17,7 +16,7 @@ def provider_of(site: Site) -> Provider:
         UserError: the site is a lab, and Strata is installed without it.
     """
     if site.cloud is None:
-        return MachinesProvider(site)
+        return Provider(site)
     if site.cloud.deployment == "lab":
         if INSTALLED:
             raise UserError(
@@ -29,7 +28,7 @@ def provider_of(site: Site) -> Provider:
 
         return LabProvider(site)
     if site.cloud.deployment == "kolla":
-        from strata.kolla.provider import KollaProvider  # late: it is above the layers that use a provider
+        from strata.kolla.provider import KollaProvider  # late: it is above the layers that use the facts
 
         return KollaProvider(site)
     return ExistingCloudProvider(site)

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from strata.models.compute import Image
-from strata.provider.base import Provider
+from strata.provider.cloud import CloudProvider
 from strata.provider.deployment_host import Problem, clouds_entry_problems
 from strata.site.outputs import ExistingObjects
 
 
-class ExistingCloudProvider(Provider):
+class ExistingCloudProvider(CloudProvider):
     """An OpenStack cloud that is reached through clouds.yaml."""
 
-    references_objects = True
+    host_keys_on_console = True
+    can_adopt = True
 
     @property
     def location(self) -> str:
         return f"clouds.yaml entry {self.cloud_entry}"
+
+    @property
+    def clouds_file(self) -> None:
+        """Searched for as OpenStack's tools do."""
 
     @property
     def cloud_entry(self) -> str:

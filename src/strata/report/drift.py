@@ -6,16 +6,20 @@ from rich.console import Console
 
 from strata.drift import DriftReport
 from strata.layers import Layer
+from strata.lifecycle import CloudLifecycle
 from strata.observe.facts import NOT_UP, Observation
 from strata.report.terminal import drift_lines
 from strata.site.context import SiteContext
 
 
-def look_for_drift(context: SiteContext, seen: Observation | None = None) -> DriftReport | None:
+def look_for_drift(
+    context: SiteContext, lifecycle: CloudLifecycle, seen: Observation | None = None
+) -> DriftReport | None:
     """Returns the drift; None for a site that was never deployed.
 
     Args:
         context: the site.
+        lifecycle: of its cloud.
         seen: layers that did not respond then are not asked again.
     """
     if context.cloud_outputs is None and not (context.paths.root / "runs.jsonl").exists():
@@ -23,7 +27,7 @@ def look_for_drift(context: SiteContext, seen: Observation | None = None) -> Dri
     from strata.drift.find import find_drift
 
     silent = silent_layers(seen) if seen else {}
-    found = find_drift(context, [layer for layer in Layer if layer not in silent])
+    found = find_drift(context, lifecycle, [layer for layer in Layer if layer not in silent])
     return found.model_copy(update={"unreachable": silent | found.unreachable})
 
 

@@ -40,7 +40,7 @@ class SiteContext:
 
     @cached_property
     def provider(self) -> Provider:
-        """What carries its hosts."""
+        """The facts about what carries its hosts."""
         return provider_of(self.site)
 
     @property

@@ -10,11 +10,12 @@ import os
 import subprocess
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from strata.access.environment import site_environment
 from strata.errors import UserError
 from strata.models import Site
 from strata.processes import start_followed
@@ -57,7 +58,13 @@ class PulumiResult:
 
 
 def up(
-    program: Program, site: Site, paths: SitePaths, progress: Progress, *, site_file: Path | None = None
+    program: Program,
+    site: Site,
+    paths: SitePaths,
+    progress: Progress,
+    *,
+    site_file: Path | None = None,
+    recreated: Callable[[str], bool] | None = None,
 ) -> PulumiResult:
     """Deploys the program, and repairs drift.
 
@@ -67,6 +74,7 @@ def up(
         paths: where its state is.
         progress: receives status messages.
         site_file: where the site was read; None for inventories/<site>/site.yaml.
+        recreated: whether an error's message means that nothing in the state exists any more; None: no error does.
 
     Raises:
         UserError: a resource failed; with the provider's, and where there is one nova's, reason.
@@ -76,7 +84,7 @@ def up(
     try:
         events, seconds = run.operate("up", "--yes", "--skip-preview", "--refresh")
     except UserError as error:
-        if not run.cloud_is_another(error):
+        if recreated is None or not recreated(error.message):
             raise
         run.start_over()
         events, seconds = run.operate("up", "--yes", "--skip-preview")
@@ -174,8 +182,6 @@ class Run:
         *,
         again: str | None = None,
     ) -> None:
-        from strata.access.environment import site_environment
-
         self.program = program
         self.project = project_name(program)
         self.directory = REPOSITORY / "pulumi" / program
@@ -217,10 +223,6 @@ class Run:
             repair_cut_writes(self.state_file)
         if delete_pending(self.state_file, self.context, self.progress):
             self.operate("refresh", "--yes", "--skip-preview", "--clear-pending-creates")
-
-    def cloud_is_another(self, error: UserError) -> bool:
-        """Whether the cloud has been re-created under the state."""
-        return self.program == "cloud" and self.context.provider.cloud_recreated(error.message)
 
     def start_over(self) -> None:
         """Deletes the state: nothing in it exists any more."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from strata.cli.lifecycle import lifecycle_of
 from strata.engine.ansible import PlaybookResult
 from strata.engine.disruption import remember, warnings
 from strata.layers import Layer
@@ -50,8 +51,10 @@ def nova_says(monkeypatch: pytest.MonkeyPatch, hypervisors_up: tuple[str, ...], 
 
 def test_the_plan_shows_that_it_goes(context: SiteContext) -> None:
     assert leaving_hypervisors(context) == [GONE]
-    assert f"hypervisor {GONE}: removed, once no instance is on it" in warnings(context, list(Layer))
-    assert not [w for w in warnings(context, [Layer.PLATFORM]) if GONE in w]
+    assert f"hypervisor {GONE}: removed, once no instance is on it" in warnings(
+        context, lifecycle_of(context), list(Layer)
+    )
+    assert not [w for w in warnings(context, lifecycle_of(context), [Layer.PLATFORM]) if GONE in w]
 
 
 @pytest.mark.parametrize("kept", ["worker-1", "by-hand-1"])
@@ -73,7 +76,7 @@ def test_an_instance_that_leaves_too_goes_first_and_then_the_hypervisor(
         ran.append(name)
         return PlaybookResult(changed=1)
 
-    monkeypatch.setattr("strata.engine.ansible.run_playbook", run_playbook)
+    monkeypatch.setattr("strata_lab.hypervisors.run_playbook", run_playbook)
     monkeypatch.setattr("strata.engine.playbook_state.remember", lambda *_: None)
     nova_says(monkeypatch, (GONE, "compute-gpu-1"), spare_1=GONE)
     require_empty(context)

@@ -10,6 +10,7 @@ import pytest
 
 from strata.access import ssh
 from strata.access.ssh import Unreachable
+from strata.cli.lifecycle import lifecycle_of
 from strata.engine import layers, machines
 from strata.engine.disruption import Approval, warnings
 from strata.engine.virtual_address import VirtualAddressMembers, add_members, leaving_members, remember_members
@@ -73,9 +74,9 @@ def test_keepalived_is_stopped_on_a_machine_that_is_removed_or_moved(
 ) -> None:
     assert machines.stop_leaving_members(context, Silent()) == (0, [])
     changed = balanced(context, left)
-    (told,) = warnings(changed, [Layer.HOSTS])
+    (told,) = warnings(changed, lifecycle_of(changed), [Layer.HOSTS])
     assert told.startswith("load balancer edge-2 (198.18.13.32): keepalived is stopped")
-    assert warnings(changed, [Layer.PLATFORM]) == []
+    assert warnings(changed, lifecycle_of(changed), [Layer.PLATFORM]) == []
     assert machines.stop_leaving_members(changed, Silent()) == (1, [])
     assert reached == ["ops@198.18.13.32"]
     assert recorded(changed) == {address: name for name, address in left.items()}

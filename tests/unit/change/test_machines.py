@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from strata.access import ssh
+from strata.cli.lifecycle import lifecycle_of
 from strata.engine import drain, machines
 from strata.engine.disruption import Approval, warnings
 from strata.engine.machine_nodes import leaving_machines, remember_nodes, with_machines
@@ -43,12 +44,12 @@ def test_a_machine_that_is_removed_or_moved_leaves(context: SiteContext) -> None
     assert leaving_machines(context) == {}
     changed = edited(context, "worker-1", worker_2="198.18.13.99")
     assert leaving_machines(changed) == {"worker-1": "198.18.13.21", "worker-2": "198.18.13.22"}
-    told = warnings(changed, [Layer.HOSTS])
+    told = warnings(changed, lifecycle_of(changed), [Layer.HOSTS])
     assert [line.partition(":")[0] for line in sorted(told)] == [
         "node worker-1 (198.18.13.21)",
         "node worker-2 (198.18.13.22)",
     ]
-    assert warnings(changed, [Layer.PLATFORM]) == []
+    assert warnings(changed, lifecycle_of(changed), [Layer.PLATFORM]) == []
 
 
 def test_it_is_reset_over_ssh_at_its_old_address(context: SiteContext, monkeypatch: pytest.MonkeyPatch) -> None:

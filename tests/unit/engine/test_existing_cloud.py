@@ -283,6 +283,16 @@ def test_a_volume_does_not_shrink(context: SiteContext) -> None:
     assert list(check_sizes(with_volumes(context), deployed_volume())) == []
 
 
+def test_smaller_volumes_are_refused_in_every_cloud(context: SiteContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the life cycle of an existing cloud compares the rest."""
+    smaller = replace(context, site=context.site.model_copy(update={"cloud": with_volumes(context)}))
+    monkeypatch.setattr(existing_cloud, "deployed_volumes", lambda _: deployed_volume())
+    existing_cloud.check_volume_sizes(smaller)
+    monkeypatch.setattr(existing_cloud, "deployed_volumes", lambda _: deployed_volume(200))
+    with pytest.raises(SiteError, match="200 GiB"):
+        existing_cloud.check_volume_sizes(smaller)
+
+
 def test_a_boot_volume_holds_the_image(context: SiteContext) -> None:
     """The flavor's disk does not count."""
     images = (replace(CLOUD.images[0], disk_gib=15),)

@@ -13,6 +13,7 @@ from strata.kolla import commands
 from strata.kolla.commands import COMMANDS, Record, action, command_line, is_done, run_command
 from strata.kolla.configuration import configuration_directory
 from strata.kolla.files import difference, public_files
+from strata.kolla.lifecycle import KollaLifecycle
 from strata.models import find_site
 from strata.progress import Silent
 from strata.site.context import SiteContext
@@ -78,7 +79,7 @@ def test_the_plan_shows_changed_lines(tacc: SiteContext) -> None:
     files["globals.yml"] = files["globals.yml"].replace("engine: podman", "engine: docker")
     expected = ["globals.yml: -kolla_container_engine: docker", "globals.yml: +kolla_container_engine: podman"]
     assert difference(tacc.site, files) == expected
-    assert tacc.provider.planned_changes(tacc) == [f"Kolla-Ansible deploys OpenStack {tacc.provider.location}"]
+    assert KollaLifecycle(tacc).planned_changes() == [f"Kolla-Ansible deploys OpenStack {tacc.provider.location}"]
 
 
 @pytest.mark.parametrize(("cards", "asked"), [(6, "true"), (7, "false")])

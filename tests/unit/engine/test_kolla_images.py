@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from strata.errors import UserError
-from strata.kolla.images import ensure_files, upload
+from strata.kolla.downloads import upload
+from strata.kolla.images import ensure_files
 from strata.models import find_site
 from strata.models.compute import Image
 from strata.progress import Silent

@@ -13,6 +13,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from strata.cli.lifecycle import lifecycle_of
 from strata.cli.main import app
 from strata.cloud.arguments import further_networks
 from strata.engine.ansible import PlaybookResult
@@ -365,7 +366,7 @@ def test_a_missing_source_stops_up_before_the_cloud(
     tacc: SiteContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first steps of `up` are those that need no host, and every step that changes something follows them."""
-    steps = {step.name: step for step in up_steps(tacc, tuple(Layer))}
+    steps = {step.name: step for step in up_steps(tacc, lifecycle_of(tacc), tuple(Layer))}
     assert list(steps)[:5] == ["Kubernetes version", "control planes", "Kubespray", "platform tools", "keys"]
     assert set(steps["keys"].after) == {"Kubernetes version", "control planes", "Kubespray", "platform tools"}
     mirror = tmp_path / "mirror" / "kubespray" / pinned()[0]
@@ -381,8 +382,8 @@ def test_a_missing_source_stops_up_before_the_cloud(
 def test_a_cluster_of_another_installer_is_not_taken_over(tacc: SiteContext) -> None:
     ClusterOutputs(api_endpoint="https://10.10.0.5:6443", kubernetes_version="1.35.4").save(tacc.paths)
     with pytest.raises(UserError, match=r"cluster.installer = kubespray: kubeadm installed the cluster"):
-        up_steps(tacc, [Layer.CLUSTER])
-    assert up_steps(tacc, [Layer.HOSTS])
+        up_steps(tacc, lifecycle_of(tacc), [Layer.CLUSTER])
+    assert up_steps(tacc, lifecycle_of(tacc), [Layer.HOSTS])
 
 
 def test_the_command_shows_what_would_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

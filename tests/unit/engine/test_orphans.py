@@ -15,6 +15,7 @@ from strata.engine import orphans
 from strata.site.context import SiteContext
 from strata.site.outputs import CloudOutputs, InstanceOutput
 from strata_lab import orphans as lab_orphans
+from strata_lab.lifecycle import LabLifecycle
 
 URN = "urn:pulumi:lab::strata-cloud::"
 RELEASE = "kubernetes:helm.sh/v3:Release"
@@ -89,7 +90,7 @@ def test_what_is_known_to_all_is_not_orphaned(context: SiteContext, cloud: dict[
     ]
     cloud["volumes"] = ["strata-lab-server-kubelet", "strata-lab-backup-store"]
     cloud["podman_networks"] = [{"name": "strata-lab-control", "labels": {}}]
-    assert orphans.find_orphans(context) == []
+    assert orphans.find_orphans(context, LabLifecycle(context)) == []
 
 
 def test_every_kind_is_named_with_its_remedy(context: SiteContext, cloud: dict[str, list[Any]]) -> None:
@@ -107,7 +108,7 @@ def test_every_kind_is_named_with_its_remedy(context: SiteContext, cloud: dict[s
     cloud["volumes"] = ["strata-lab-ghost-kubelet"]
     cloud["podman_networks"] = [{"name": "strata-lab-12", "labels": {"strata.neutron_network": "12"}}]
     (context.paths.outputs / ".cloud.json.abc.partial").write_text("{")
-    found = {one.object: one.fix for one in orphans.find_orphans(context)}
+    found = {one.object: one.fix for one in orphans.find_orphans(context, LabLifecycle(context))}
     partial = str(context.paths.outputs / ".cloud.json.abc.partial")
     assert found == {
         "creating worker-1": "strata up SITE --layer cloud",
@@ -144,7 +145,7 @@ def test_nodes_and_releases(context: SiteContext, cloud: dict[str, list[Any]], m
     nodes = {"items": [{"metadata": {"name": name}} for name in ("control-1", "old-worker")]}
     monkeypatch.setattr(kubectl, "kubectl_json", lambda *_: nodes)
     monkeypatch.setattr(helm, "helm_releases", lambda *_: releases)
-    assert {one.object: one.why for one in orphans.find_orphans(context)} == {
+    assert {one.object: one.why for one in orphans.find_orphans(context, LabLifecycle(context))} == {
         "node old-worker": "the site has no such host",
         "release stuck in system": "is pending-install",
         "release strange in system": "Pulumi's state does not have it",

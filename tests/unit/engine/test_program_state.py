@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from strata.cli.lifecycle import lifecycle_of
 from strata.drift import program_state
 from strata.drift.program_state import ProgramState
 from strata.drift.pulumi import program_drift
@@ -288,11 +289,12 @@ def test_status_previews_what_up_would_run(deployed: Deployed, monkeypatch: pyte
 def test_plan_previews_what_up_would_run(deployed: Deployed, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program that `up` would skip, and one whose preview finds nothing, read alike."""
     answer = [PulumiResult(1, 2, 3, 9, 1.0, {})]
-    monkeypatch.setattr("strata.stacks.pulumi.preview", lambda *_, **__: answer[-1])
+    monkeypatch.setattr("strata.engine.difference.preview", lambda *_, **__: answer[-1])
 
     def plan() -> list[str]:
         console = Console(file=StringIO())
-        show_difference(SiteContext.load(deployed.context.site_file), console, list(Layer))
+        context = SiteContext.load(deployed.context.site_file)
+        show_difference(context, lifecycle_of(context), console, list(Layer))
         assert isinstance(console.file, StringIO)
         return console.file.getvalue().strip().splitlines()[1:]
 
@@ -328,16 +330,17 @@ def test_the_steps_skip_and_thorough_does_not(deployed: Deployed, monkeypatch: p
     # before the program, which would take what a refresh finds for desired
     monkeypatch.setattr("strata.drift.cloud.repair_objects", note("repair", ["port worker-1: repaired"]))
     monkeypatch.setattr("strata.engine.service_readiness.wait_for_services", note("wait", None))
-    monkeypatch.setattr(type(deployed.context.provider), "after_cloud", note("after", 0))
+    lifecycle = lifecycle_of(deployed.context)
+    monkeypatch.setattr(type(lifecycle), "after_cloud", note("after", 0))
     platform = layers.platform_program_step(deployed.context)(Silent())
-    cloud = layers.cloud_program_step(deployed.context, Approval())(Silent())
+    cloud = layers.cloud_program_step(deployed.context, lifecycle, Approval())(Silent())
     assert calls == ["objects", "Secrets", "repair", "after"]
     assert "skipped: no change, no drift" in platform.detail
     assert "skipped: no change, no drift; port worker-1: repaired" in cloud.detail
     assert cloud.changed == 1
     calls.clear()
     layers.platform_program_step(deployed.context, thorough=True)(Silent())
-    layers.cloud_program_step(deployed.context, Approval(), thorough=True)(Silent())
+    layers.cloud_program_step(deployed.context, lifecycle, Approval(), thorough=True)(Silent())
     assert calls == ["platform", "objects", "Secrets", "repair", "cloud", "after"]
     calls.clear()
     deployed.edit("versions.yaml")

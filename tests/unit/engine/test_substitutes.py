@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from strata.cli.lifecycle import lifecycle_of
 from strata.engine.layers import up_steps
 from strata.layers import Layer, Step
 from strata.models import find_site
@@ -25,7 +26,8 @@ def offline(state_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def steps(site_file: Path) -> dict[str, Step]:
-    return {step.name: step for step in up_steps(SiteContext.load(site_file), tuple(Layer))}
+    context = SiteContext.load(site_file)
+    return {step.name: step for step in up_steps(context, lifecycle_of(context), tuple(Layer))}
 
 
 def test_a_real_site_needs_pulumis_own_plugin_before_anything_changes() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from strata.cli.lifecycle import lifecycle_of
 from strata.engine.layers import up_steps
 from strata.errors import UserError
 from strata.layers import Layer
@@ -40,10 +41,10 @@ def test_etcd_by_kubeadm_is_refused_where_a_cluster_is_needed(
 ) -> None:
     context = load_with_etcd(tmp_path, monkeypatch)
     if not {Layer.CLUSTER, Layer.PLATFORM} & set(layers):
-        assert up_steps(context, layers)
+        assert up_steps(context, lifecycle_of(context), layers)
         return
     with pytest.raises(UserError, match="installer: kubeadm with datastore: etcd is not installed"):
-        up_steps(context, layers)
+        up_steps(context, lifecycle_of(context), layers)
 
 
 @pytest.mark.parametrize("site", ["lab", "tacc", "cnaf", "nautilus", "csc"])
@@ -54,10 +55,10 @@ def test_up_refuses_exactly_what_is_foretold(
     context = load(site, tmp_path, monkeypatch)
     expected = refusal(context, layers)
     if expected is None:
-        assert up_steps(context, layers)
+        assert up_steps(context, lifecycle_of(context), layers)
         return
     with pytest.raises(UserError) as caught:
-        up_steps(context, layers)
+        up_steps(context, lifecycle_of(context), layers)
     assert (caught.value.message, caught.value.fix) == (expected.message, expected.fix)
 
 

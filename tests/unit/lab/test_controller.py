@@ -15,9 +15,11 @@ from strata.models import Site, load_site
 from strata.models.accelerators import CATALOGUE
 from strata.progress import Silent
 from strata.site.paths import REPOSITORY, SitePaths
-from strata_lab import controller, images, podman_service
+from strata_lab import controller, podman_service
+from strata_lab.cards import simulated_cards
+from strata_lab.filesystems import controller_filesystem
 from strata_lab.network import container as network
-from strata_lab.openstack_controller import pci_devices, variables
+from strata_lab.openstack_controller import variables
 
 
 @pytest.fixture
@@ -178,10 +180,10 @@ def test_uv_is_a_binary(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_devices_are_distinct_and_stable() -> None:
-    devices = list(pci_devices(CATALOGUE, {"v100": 30, "t4": 5}))
-    assert len({device.split(",")[0] for device in devices}) == 35
-    assert devices[0] == "0000:10:00.0,10de,1eb8,030200,type-PF,0"
-    assert devices[-1] == "0001:30:00.0,10de,1db4,030200,type-PCI,1"
+    devices = list(simulated_cards(CATALOGUE, {"v100": 30, "t4": 5}))
+    assert len({device.address for device in devices}) == 35
+    assert devices[0].option == "0000:10:00.0,10de,1eb8,030200,type-PF,0"
+    assert devices[-1].option == "0001:30:00.0,10de,1db4,030200,type-PCI,1"
 
 
 def test_aliases_cover_what_flavors_ask_for(site: Site) -> None:
@@ -207,7 +209,7 @@ def test_the_network_agent_starts_on_a_machine_without_networks(
 ) -> None:
     """podman refuses to mount what is not there; its network plugins have not run yet."""
     monkeypatch.setattr(network, "RESULTS", tmp_path / "cni" / "results")
-    podman.holds(container=[], image=[images.controller_filesystem().reference])
+    podman.holds(container=[], image=[controller_filesystem().reference])
     assert network.up(site, "secret", Silent())
     (create,) = [call for call in podman.calls if call[0] == "create"]
     mounted = [Path(create[i + 1].split(":")[0]) for i, option in enumerate(create) if option == "--volume"]

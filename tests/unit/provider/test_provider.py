@@ -1,4 +1,4 @@
-"""A site's provider: chosen in one place, and nothing else asks which it is."""
+"""A site's provider and its life cycle: each chosen in one place, and nothing else asks which it is."""
 
 from __future__ import annotations
 
@@ -14,20 +14,26 @@ from pathlib import Path
 
 import pytest
 
+from strata.cli.lifecycle import lifecycle_of
+from strata.engine.existing_lifecycle import ExistingCloudLifecycle
 from strata.errors import UserError
+from strata.kolla.lifecycle import KollaLifecycle
 from strata.kolla.provider import KollaProvider
+from strata.lifecycle import CloudLifecycle
 from strata.models import find_site, load_site
 from strata.progress import Silent
+from strata.provider import Provider, provider_of
 from strata.provider import deployment_host as deployment_host_module
-from strata.provider import provider_of
 from strata.provider.existing import ExistingCloudProvider
-from strata.provider.machines import MachinesProvider
+from strata.site.context import SiteContext
 from strata.site.outputs import ImageOutputs
 from strata.site.paths import REPOSITORY, SitePaths
+from strata_lab.lifecycle import LabLifecycle
 from strata_lab.provider import LabProvider
 
-MAY_ASK = {"strata/provider/choice.py", "strata/models/cloud.py"}
-"""The choice, and the validation of the key itself."""
+CHOICES = {"strata/cli/lifecycle.py", "strata/provider/choice.py"}
+MAY_ASK = CHOICES | {"strata/models/cloud.py", "strata/models/site.py"}
+"""The choices, and the validation of the key itself."""
 SOURCES = REPOSITORY / "src"
 Usage = namedtuple("Usage", "total used free")
 CLOUDS = "clouds:\n  infn-cloud:\n    auth: {auth_url: https://keystone.example/v3}\n"
@@ -44,7 +50,7 @@ def test_nothing_else_asks_for_the_deployment() -> None:
     assert {str(f.relative_to(SOURCES)) for f in asking if "states.items" not in f.read_text()} == MAY_ASK
 
 
-def test_the_product_imports_the_lab_at_the_choice_only() -> None:
+def test_the_product_imports_the_lab_at_the_choices_only() -> None:
     importing = set()
     for file in SOURCES.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
@@ -52,14 +58,15 @@ def test_the_product_imports_the_lab_at_the_choice_only() -> None:
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             if any(name.partition(".")[0] == "strata_lab" for name in names):
                 importing.add(str(file.relative_to(SOURCES)))
-    assert importing == {"strata/provider/choice.py"}
+    assert importing == CHOICES
 
 
 def test_a_real_site_never_loads_the_lab() -> None:
     code = (
         "import sys; from strata.models import find_site; from strata.site.context import SiteContext\n"
         "from strata.engine.layers import up_steps; from strata.plan import plan; from strata.layers import Layer\n"
-        "c = SiteContext.load(find_site('tacc')); plan(c.site); up_steps(c, [Layer.CLOUD])\n"
+        "from strata.cli.lifecycle import lifecycle_of\n"
+        "c = SiteContext.load(find_site('tacc')); plan(c.site); up_steps(c, lifecycle_of(c), [Layer.CLOUD])\n"
         "print([m for m in sys.modules if m.startswith('strata_lab')])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -67,21 +74,23 @@ def test_a_real_site_never_loads_the_lab() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"),
+    ("name", "facts", "lifecycle"),
     [
-        ("lab", LabProvider),
-        ("cnaf", ExistingCloudProvider),
-        ("tacc", KollaProvider),
-        ("nautilus", MachinesProvider),
+        ("lab", LabProvider, LabLifecycle),
+        ("cnaf", ExistingCloudProvider, ExistingCloudLifecycle),
+        ("tacc", KollaProvider, KollaLifecycle),
+        ("nautilus", Provider, CloudLifecycle),
     ],
 )
-def test_the_choice(name: str, kind: type) -> None:
-    assert type(provider_of(load_site(find_site(name)))) is kind
+def test_the_choices(name: str, facts: type, lifecycle: type) -> None:
+    context = SiteContext.load(find_site(name))
+    assert type(context.provider) is facts
+    assert type(lifecycle_of(context)) is lifecycle
 
 
 def test_hosts_that_others_run_are_not_stopped() -> None:
     with pytest.raises(UserError, match="tacc is not a lab site"):
-        provider_of(load_site(find_site("tacc"))).stop(Silent())
+        lifecycle_of(SiteContext.load(find_site("tacc"))).stop(Silent())
 
 
 def test_a_real_site_names_what_it_needs_before_anything_starts(
@@ -89,9 +98,9 @@ def test_a_real_site_names_what_it_needs_before_anything_starts(
 ) -> None:
     monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(tmp_path / "clouds.yaml"))
     monkeypatch.setattr(shutil, "which", lambda _: None)
-    site = load_site(find_site("cnaf"))
+    lifecycle = lifecycle_of(SiteContext.load(find_site("cnaf")))
     with pytest.raises(UserError) as refused:
-        provider_of(site).check()
+        lifecycle.check()
     for program in ("ssh", "podman", "runc", "skopeo", "mmdebstrap", "uv"):
         assert f"{program} is not" in refused.value.message
     assert "does not name the cloud infn-cloud" in refused.value.message
@@ -99,7 +108,7 @@ def test_a_real_site_names_what_it_needs_before_anything_starts(
     ImageOutputs(images={}).save(SitePaths("cnaf").create())
     (tmp_path / "clouds.yaml").write_text(CLOUDS)
     monkeypatch.setattr(shutil, "which", lambda name: name if name.startswith("ssh") else None)
-    provider_of(site).check()
+    lifecycle.check()
 
 
 @pytest.mark.parametrize("name", ["tacc", "nautilus"])

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from strata.cli.lifecycle import lifecycle_of
 from strata.errors import UserError
-from strata.models import find_site, load_site
-from strata.provider import provider_of
+from strata.models import find_site
+from strata.site.context import SiteContext
 from strata.site.paths import REPOSITORY, cache_directory
 from strata_lab import preflight
 
@@ -120,7 +121,7 @@ def test_every_problem_is_reported_at_once_as_a_users_error(files: dict[str, str
     files["/etc/os-release"] = "ID=ubuntu\n"
     files["/proc/meminfo"] = "MemTotal: 4000000 kB\n"
     with pytest.raises(UserError, match=r"(?s)Debian 12.*GiB of memory") as error:
-        provider_of(load_site(find_site("lab"))).check()
+        lifecycle_of(SiteContext.load(find_site("lab"))).check()
     assert error.value.fix
 
 

@@ -15,6 +15,7 @@ from strata.adopt.project import KINDS
 from strata.adopt.render import render
 from strata.cli.arguments import JsonOption, SiteArgument, YesOption, site_file
 from strata.cli.display import RunDisplay
+from strata.cli.lifecycle import lifecycle_of
 from strata.cli.output import print_json
 from strata.engine.disruption import Approval
 from strata.engine.lock import site_lock
@@ -50,7 +51,7 @@ def adopt(
     """Import existing objects of the project into the state. Changes nothing in the cloud."""
     context = SiteContext.load(site_file(site))
     check_site(context)
-    context.provider.check()
+    lifecycle_of(context).check()
     chosen = _chosen(given or ())
     console, name = Console(), context.site.name
     only_shown = dry_run or (as_json and not yes)

@@ -12,6 +12,7 @@ from strata.cli.arguments import (
     SiteArgument,
     YesOption,
 )
+from strata.cli.lifecycle import lifecycle_of
 from strata.engine.lock import site_lock
 from strata.engine.removal import left_on_machines, remove_state
 from strata.models import find_site
@@ -42,7 +43,7 @@ def destroy(site: SiteArgument, yes: YesOption = False, remove: RemoveOption = N
         raise typer.Exit(1)
     begin = time.monotonic()
     with site_lock(context.paths, "destroy", context.site.state), console.status("removing") as status:
-        if not context.provider.remove_cloud(status) and context.site.cloud is not None:
+        if not lifecycle_of(context).remove_cloud(status) and context.site.cloud is not None:
             pulumi.destroy("cloud", context.site, context.paths, status, site_file=context.site_file)
     if context.site.state is not None:
         erase(context.paths, context.site.state)

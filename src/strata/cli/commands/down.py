@@ -10,6 +10,7 @@ from strata.cli.arguments import (
     SiteArgument,
     site_file,
 )
+from strata.cli.lifecycle import lifecycle_of
 from strata.engine.lock import site_lock
 from strata.site.context import SiteContext
 
@@ -20,7 +21,7 @@ def down(site: SiteArgument) -> None:
     begin = time.monotonic()
     console = Console(stderr=True)
     with site_lock(context.paths, "down", context.site.state), console.status("stopping") as status:
-        context.provider.stop(status)
+        lifecycle_of(context).stop(status)
     console.print(
         f"{context.site.name} is stopped ({time.monotonic() - begin:.1f} s); `strata up {site}` starts it again"
     )

@@ -9,11 +9,13 @@ import typer
 from rich.console import Console
 
 from strata.cli.arguments import complete_site, site_file
+from strata.cli.lifecycle import lifecycle_of
 from strata.engine.lock import machine_lock
 from strata.models import load_site
 from strata.models.find import inventories
 from strata.models.new import new_site
 from strata.provider import provider_of
+from strata.site.context import SiteContext
 from strata.site.paths import INSTALLED
 
 
@@ -29,10 +31,11 @@ def new(
     """Create a site file from that of another site. A lab gets networks that are free on the deployment host."""
     with machine_lock("new"):  # two at once would choose the same networks
         old = site_file(like)
-        provider = provider_of(load_site(old))
-        networks = provider.local_networks().values()
-        file = new_site(name, old, directory or inventories(), networks, provider.networks_in_use())
-        provider.remember(file)
+        context = SiteContext.load(old)
+        lifecycle = lifecycle_of(context)
+        networks = context.provider.local_networks().values()
+        file = new_site(name, old, directory or inventories(), networks, lifecycle.networks_in_use())
+        lifecycle.remember(file)
     console = Console()
     console.print(f"wrote {file}; next: edit it, then `strata validate {name}`", markup=False, highlight=False)
     for key, network in provider_of(load_site(file)).local_networks().items():

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from strata.cli.arguments import JsonOption, LayerOption, SiteArgument, layers
 from strata.cli.context import load_context
+from strata.cli.lifecycle import lifecycle_of
 from strata.cli.output import print_json
 from strata.engine.difference import show_changes, show_difference
 from strata.plan import plan as make_plan
@@ -31,7 +32,8 @@ def plan(
         return
     render(made, Console(), [str(chosen) for chosen in layers(layer)])
 
-    show_changes(context, Console(), layers(layer))
+    lifecycle = lifecycle_of(context)
+    show_changes(context, lifecycle, Console(), layers(layer))
     if offline or not context.provider.can_compare():
         return
-    show_difference(context, Console(), layers(layer))
+    show_difference(context, lifecycle, Console(), layers(layer))

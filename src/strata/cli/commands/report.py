@@ -10,6 +10,7 @@ from rich.console import Console
 
 from strata.cli.arguments import SiteArgument
 from strata.cli.context import load_context
+from strata.cli.lifecycle import lifecycle_of
 from strata.observe import observe
 from strata.report import build_report
 from strata.report.drift import look_for_drift
@@ -32,7 +33,7 @@ def report(
     context = load_context(site)
     with Console(stderr=True).status("querying the site"):
         seen = None if offline else observe(context)
-        found = look_for_drift(context, seen) if drift and seen else None
+        found = look_for_drift(context, lifecycle_of(context), seen) if drift and seen else None
         load = None if offline else load_of(context)
         page = render_page(build_report(context, offline=offline, observation=seen, drift=found, load=load))
     if isinstance(load, UnknownLoad):

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from strata.cli.arguments import JsonOption, SiteArgument
 from strata.cli.context import load_context
+from strata.cli.lifecycle import lifecycle_of
 from strata.cli.output import print_json
 from strata.cli.watch import watch as show
 from strata.observe import observe
@@ -47,7 +48,7 @@ def status(
         if not with_drift:
             return found
         with Console(stderr=True).status("looking for drift"):
-            return build_report(context, observation=seen, drift=look_for_drift(context, seen))
+            return build_report(context, observation=seen, drift=look_for_drift(context, lifecycle_of(context), seen))
 
     if watch:
         shown = show(look, interval=interval, frames=frames)

@@ -19,6 +19,7 @@ from strata.cli.arguments import (
     site_file,
 )
 from strata.cli.display import RunDisplay
+from strata.cli.lifecycle import lifecycle_of
 from strata.cli.output import print_json
 from strata.cli.summary import print_summary
 from strata.engine.disruption import Approval
@@ -77,13 +78,14 @@ def up(
         with Console(stderr=True).status("fetching charts"):
             fetch_charts(context.site, Silent())
     check_values(context.site, context.site_file)
-    context.provider.check()
+    lifecycle = lifecycle_of(context)
+    lifecycle.check()
     check_names(context)
     with site_lock(context.paths, "up", context.site.state):
 
         def run(approval: Approval) -> RunReport:
             with RunDisplay(quiet=as_json, verbose=verbose) as display:
-                steps = up_steps(context, chosen, thorough=thorough or expect_unchanged, approval=approval)
+                steps = up_steps(context, lifecycle, chosen, thorough=thorough or expect_unchanged, approval=approval)
                 return run_steps(steps, display)
 
         report = run_up(
