@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from strata.engine.existing_cloud import check_existing_cloud, check_volume_sizes
 from strata.engine.keys import ensure_ssh_key
 from strata.engine.layers import PULUMI_TOOLS
 from strata.layers import Layer
@@ -10,11 +9,15 @@ from strata.lifecycle import CloudLifecycle
 from strata.progress import Progress
 from strata.toolchain import ensure
 
+# strata.engine.existing_cloud is imported late: it loads pulumi, and most commands compare nothing with the cloud
+
 
 class ExistingCloudLifecycle(CloudLifecycle):
     """The site uses objects of the cloud that others created, which are checked before any is changed."""
 
     def check_cloud(self, progress: Progress) -> None:
+        from strata.engine.existing_cloud import check_existing_cloud
+
         check_existing_cloud(self.context, progress)
 
     def is_comparable(self, layer: Layer) -> bool:
@@ -23,6 +26,8 @@ class ExistingCloudLifecycle(CloudLifecycle):
 
     def prepare_comparison(self, progress: Progress) -> None:
         """What the preview needs: the cloud's objects in order, the tools, and the site's key."""
+        from strata.engine.existing_cloud import check_volume_sizes
+
         check_volume_sizes(self.context)
         self.check_cloud(progress)
         ensure(PULUMI_TOOLS, progress)
