@@ -32,7 +32,6 @@ def check(_: DaskGateway, site: Site, __: Path) -> Iterator[Finding]:
 
 SERVICE = Service(
     folder=Path(__file__).parent,
-    settings=DaskGateway,
     needs=needs,
     check=check,
     values=values,

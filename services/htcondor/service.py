@@ -71,7 +71,6 @@ def check(settings: HTCondor, site: Site, _: Path) -> Iterator[Finding]:
 
 SERVICE = Service(
     folder=Path(__file__).parent,
-    settings=HTCondor,
     needs=needs,
     check=check,
     values=values,

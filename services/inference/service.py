@@ -6,9 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-from pydantic import Field
+from typing import TYPE_CHECKING, Any
 
 from strata.catalogue.needs import (
     Accelerators,
@@ -24,9 +22,8 @@ from strata.catalogue.needs.base import pods_peer
 from strata.catalogue.needs.hostname import INGRESS_CONTROLLER
 from strata.catalogue.needs.model_endpoint import ModelEndpoint, endpoint_clients
 from strata.catalogue.service import SYSTEM_NAMESPACE, Service, ServiceContext, Values
-from strata.models.base import Model, Unit
 from strata.models.finding import Finding, duplicates
-from strata.models.types import Count, DnsLabel, Size
+from strata_services.inference.settings import Inference, ServedModel
 
 if TYPE_CHECKING:
     from strata.models import Site
@@ -49,51 +46,6 @@ HUB = HuggingFace(f"app.kubernetes.io/name={MODEL_PODS}", SYSTEM_NAMESPACE)
 GPU = Accelerators()
 PRIORITY = Priority("platform")
 MODEL_PRIORITY = Priority("interactive")
-
-
-class ServedModel(Model):
-    """A model that users may ask."""
-
-    id: Annotated[
-        str,
-        Field(
-            pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?$",
-            max_length=96,
-            description="Id at the site's hub, of the Hugging Face Hub's models or of a tenant's public repository.",
-        ),
-    ]
-    revision: Annotated[
-        str,
-        Field(
-            pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
-            max_length=120,
-            description="Branch, tag or commit. A branch is read at each start of the model.",
-        ),
-    ] = "main"
-    accelerator: Annotated[Literal["cpu", "gpu"], Field(description="`gpu`: a pod with one GPU of any kind.")] = "cpu"
-    memory: Annotated[
-        Size, Field(description="Of its pod: the weights, PyTorch (about 500 MiB), and what it computes.")
-    ]
-    cpu: Annotated[Count, Unit("CPUs"), Field(description="Of its pod; threads of PyTorch.")] = 2
-    tenants: Annotated[tuple[DnsLabel, ...], Field(description="Tenants whose members may ask it. Default: all.")] = ()
-    idle: Annotated[
-        int,
-        Unit("minutes"),
-        Field(strict=True, ge=1, le=10_080, description="Time without a request after which it stops."),
-    ] = 10
-
-    @property
-    def object_name(self) -> str:
-        """Of its Kubernetes objects: readable, and another one for each id."""
-        readable = re.sub("[^a-z0-9]+", "-", self.id.lower()).strip("-")[:24].strip("-")
-        return f"{MODEL_PODS}-{readable}-{hashlib.sha256(self.id.encode()).hexdigest()[:8]}"
-
-
-class Inference(Model):
-    """Models at https://<hostname>.<domain>, which the first request starts."""
-
-    hostname: Annotated[DnsLabel, Field(description="OpenAI's API is at https://<hostname>.<domain>/v1.")] = "inference"
-    models: Annotated[tuple[ServedModel, ...], Field(max_length=50, description="Models that users may ask.")] = ()
 
 
 def _hostname(settings: Inference) -> Hostname:
@@ -151,10 +103,16 @@ def server(site: Site) -> ModelEndpoint:
     )
 
 
+def _object_name(model: ServedModel) -> str:
+    """Of a model's Kubernetes objects: readable, and another one for each id."""
+    readable = re.sub("[^a-z0-9]+", "-", model.id.lower()).strip("-")[:24].strip("-")
+    return f"{MODEL_PODS}-{readable}-{hashlib.sha256(model.id.encode()).hexdigest()[:8]}"
+
+
 def _model(context: ServiceContext[Inference], model: ServedModel) -> Values:
     found: Values = {
         "id": model.id,
-        "name": model.object_name,
+        "name": _object_name(model),
         "revision": model.revision,
         "accelerator": model.accelerator,
         "cpu": model.cpu,
@@ -209,7 +167,6 @@ def values(context: ServiceContext[Inference]) -> Values:
 
 SERVICE = Service(
     folder=Path(__file__).parent,
-    settings=Inference,
     needs=needs,
     check=check,
     values=values,

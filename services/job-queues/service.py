@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from strata.catalogue.needs import Need, TenantNamespaces, UpstreamChart
 from strata.catalogue.service import Service
-from strata.models.base import Model
 from strata.models.finding import Finding
+from strata_services.job_queues.settings import JobQueues
 from strata_services.job_queues.values import controller_values, tenant_values, values
 
 if TYPE_CHECKING:
@@ -19,10 +19,6 @@ if TYPE_CHECKING:
 TENANTS: KeyPath = ("platform", "tenants")
 CONTROLLER = UpstreamChart("kueue", controller_values)
 QUEUES = TenantNamespaces("job-queue-tenant", tenant_values)
-
-
-class JobQueues(Model):
-    """Queues for Kubernetes jobs, with Kueue: jobs beyond a tenant's share wait; idle shares are lent to others."""
 
 
 def needs(_: JobQueues) -> tuple[Need[Any], ...]:
@@ -37,4 +33,4 @@ def check(_: JobQueues, site: Site, __: Path) -> Iterator[Finding]:
         yield Finding(key, "needs a tenant, whose jobs it queues", "add one to platform.tenants", (TENANTS,))
 
 
-SERVICE = Service(folder=Path(__file__).parent, settings=JobQueues, needs=needs, check=check, values=values)
+SERVICE = Service(folder=Path(__file__).parent, needs=needs, check=check, values=values)

@@ -76,7 +76,6 @@ def _out_of_reach(profile: Profile, tenant: Tenant, key: KeyPath) -> Iterator[Fi
 
 SERVICE = Service(
     folder=Path(__file__).parent,
-    settings=JupyterHub,
     needs=needs,
     check=check,
     values=values,

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-from pydantic import Field
+from typing import TYPE_CHECKING, Any
 
 from strata.catalogue import cluster_login
 from strata.catalogue.issuer import Endpoints, Issuer, UserProgram
@@ -16,9 +14,8 @@ from strata.catalogue.needs.audience import audiences
 from strata.catalogue.needs.hostname import INGRESS_CONTROLLER
 from strata.catalogue.service import SYSTEM_NAMESPACE, Service, ServiceContext, Values, fingerprint
 from strata.catalogue.site import needed
-from strata.models.base import Model
 from strata.models.platform import Person
-from strata.models.types import DatabaseName, DnsLabel
+from strata_services.keycloak.settings import Keycloak
 
 if TYPE_CHECKING:
     from strata.models import Site
@@ -36,20 +33,6 @@ METRICS = Metrics(9000)
 PRIORITY = Priority("platform")
 ADMIN_SECRET = Secret("keycloak_admin_client_secret", key="admin-client-secret", keep_previous=True)
 """Of the client that reconciles the realm; it logs in with the previous secret to set a new one."""
-
-
-class Keycloak(Model):
-    """Keycloak, the OpenID Connect issuer for sites without an identity provider: users, groups, clients."""
-
-    hostname: Annotated[DnsLabel, Field(description="Responds at https://<hostname>.<domain>/realms/<realm>.")] = (
-        "login"
-    )
-    realm: Annotated[
-        DatabaseName,
-        Field(
-            description="Name of the realm, part of the `iss` claim; a changed name creates a new realm without users."
-        ),
-    ] = "strata"
 
 
 def new_signing_key() -> str:
@@ -211,7 +194,6 @@ def _network_clients(site: Site) -> list[Values]:
 
 SERVICE = Service(
     folder=Path(__file__).parent,
-    settings=Keycloak,
     needs=needs,
     values=values,
     secret_data=secret_data,

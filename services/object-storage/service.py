@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-from pydantic import Field
+from typing import TYPE_CHECKING, Any
 
 from strata.catalogue.needs import (
     FrontPageEntry,
@@ -32,9 +30,8 @@ from strata.catalogue.needs.bucket import (
     tenant_clients,
 )
 from strata.catalogue.service import Service, ServiceContext, Values
-from strata.models.base import Model
 from strata.models.finding import Finding
-from strata.models.types import DnsLabel, HttpsUrl, SiteFile
+from strata_services.object_storage.settings import ObjectStorage
 
 if TYPE_CHECKING:
     from strata.models import Site
@@ -54,30 +51,6 @@ COMMAND = "aws --endpoint-url {url} s3 ls s3://PROJECT"
 VOLUME = SharedVolume(FOLDER.name, owner=USER_ID, group=USER_ID, mode="0700")
 """Objects of services, and what NFS cannot store beside a file: ETag, content type, the user's metadata."""
 KEY: KeyPath = ("platform", "services", "object_storage")
-Region = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")]
-
-
-class External(Model):
-    """An S3 endpoint of the organization: Ceph RGW, SeaweedFS, a cloud. The operator creates buckets and keys there."""
-
-    url: Annotated[HttpsUrl, Field(description="URL of the endpoint, for path-style requests.")]
-    ca_file: Annotated[
-        SiteFile | None,
-        Field(description="PEM file of the CA of its certificate, relative to the site file. Default: public CAs."),
-    ] = None
-
-
-class ObjectStorage(Model):
-    """S3 with a bucket per tenant; a tenant's bucket is its folder on the NFS server."""
-
-    hostname: Annotated[DnsLabel, Field(description="Buckets are at https://<hostname>.<domain>/<bucket>.")] = "s3"
-    region: Annotated[Region, Field(description="Region for which clients sign requests.")] = "us-east-1"
-    export: Annotated[
-        DnsLabel, Field(description="NFS export with `tenants: true`, whose folders are the tenants' buckets.")
-    ] = "tenants"
-    external: Annotated[
-        External | None, Field(description="Endpoint outside of the site, instead of Strata's servers.")
-    ] = None
 
 
 def hostname(settings: ObjectStorage) -> Hostname:
@@ -182,7 +155,6 @@ def tenant_secret(context: ServiceContext[Any], tenant: Tenant) -> Mapping[str, 
 TENANTS = TenantNamespaces("bucket", tenant_values, tenant_secret)
 SERVICE = Service(
     folder=FOLDER,
-    settings=ObjectStorage,
     needs=needs,
     values=values,
     check=check,

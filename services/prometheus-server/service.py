@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
-from pydantic import Field
 
 from strata.catalogue.needs import Namespace, Need, Priority
 from strata.catalogue.needs.metrics import MONITORING_NAMESPACE, SCRAPERS, namespaces, scrape_config
 from strata.catalogue.needs.metrics_query import MetricsServer, query_clients
 from strata.catalogue.service import Question, Service, ServiceContext, Values
 from strata.catalogue.site import installed
-from strata.models.base import Model, Unit
 from strata.models.finding import Finding
 from strata.models.gpu_nodes import gpu_nodes
-from strata.models.types import Count, DnsLabel, Size
 from strata.roles import port
 from strata_services.prometheus_server import alertmanager
-from strata_services.prometheus_server.alertmanager import Alertmanager
 from strata_services.prometheus_server.alerts import with_runbooks
 from strata_services.prometheus_server.scrape import (
     COREDNS,
@@ -29,6 +25,7 @@ from strata_services.prometheus_server.scrape import (
     cluster_jobs,
     host_job,
 )
+from strata_services.prometheus_server.settings import PrometheusServer
 from strata_services.prometheus_server.simulation import exporter
 
 if TYPE_CHECKING:
@@ -42,24 +39,6 @@ PORT = 9090
 """Of its API."""
 FULL = 0.8
 """Share of the volume that blocks may fill; the rest is for the write-ahead log and compaction."""
-
-
-class PrometheusServer(Model):
-    """Prometheus with the metrics of hosts, nodes, pods, accelerators and services, recording rules and alerts."""
-
-    retention: Annotated[Count, Unit("days"), Field(description="Number of days to keep samples.")] = 7
-    scrape_interval: Annotated[Count, Unit("seconds"), Field(description="Time between two samples.")] = 30
-    storage: Annotated[
-        Size, Field(description="Size of the volume for samples; the oldest are deleted when it fills up.")
-    ] = Size.parse("10 GiB")
-    alertmanager: Annotated[Alertmanager | None, Field(description="Where alerts are sent. Default: nowhere.")] = None
-    storage_class: Annotated[
-        DnsLabel | None,
-        Field(
-            description="Storage class of the volume, on a local or block device: Prometheus does not support NFS. "
-            "Default: a directory of the node, which is lost with the pod."
-        ),
-    ] = None
 
 
 def needs(settings: PrometheusServer) -> tuple[Need[Any], ...]:
@@ -144,7 +123,6 @@ def _simulation(context: ServiceContext[PrometheusServer]) -> list[dict[str, Any
 
 SERVICE = Service(
     folder=FOLDER,
-    settings=PrometheusServer,
     needs=needs,
     check=check,
     values=values,

@@ -21,7 +21,7 @@ from strata_bench.services import PostgreSQL
 from strata_services.accounting import commands
 from strata_services.accounting.commands.answers import Work, service_units
 from strata_services.accounting.commands.cloud import read_usage, read_usages, record_instances, start_of
-from strata_services.accounting.service import ServiceUnits
+from strata_services.accounting.settings import ServiceUnits
 
 from .made_up_year import load, make_year
 from .records import Records, migrated_database

@@ -16,7 +16,8 @@ from strata.models import Site
 from strata.verify.api import Api, envelope
 from strata.verify.pods import Kubectl
 from strata.verify.waiting import settled
-from strata_services.authenticator.service import AUDIENCE, SERVICE, Authenticator
+from strata_services.authenticator.service import AUDIENCE, SERVICE
+from strata_services.authenticator.settings import Authenticator
 
 FAULTY = "faulty"
 LEARN_SECONDS = 120.0

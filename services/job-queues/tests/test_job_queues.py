@@ -176,5 +176,5 @@ def test_a_site_without_tenants_is_refused(lab: Path) -> None:
     site = load_site(lab)
     without = site.model_copy(update={"platform": site.platform.model_copy(update={"tenants": ()})})
     service: Service[Any] = SERVICE
-    (finding,) = service.check(service.settings(), without, lab.parent)
+    (finding,) = service.check(service.section(), without, lab.parent)
     assert "needs a tenant" in finding.why

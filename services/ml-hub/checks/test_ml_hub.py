@@ -17,7 +17,8 @@ from strata.site.outputs import CloudOutputs
 from strata.verify.api import Api, envelope
 from strata.verify.pods import Kubectl, running_pods
 from strata.verify.waiting import settled
-from strata_services.ml_hub.service import API, AUDIENCE, DATABASE, SERVICE, MlHub
+from strata_services.ml_hub.service import API, AUDIENCE, DATABASE, SERVICE
+from strata_services.ml_hub.settings import MlHub
 
 if TYPE_CHECKING:
     from testinfra.host import Host

@@ -40,7 +40,7 @@ def with_bucket(monkeypatch: pytest.MonkeyPatch) -> Service[Any]:
     (chosen,) = (service for service in services() if service.name == "accounting")
     other = replace(chosen, needs=lambda settings: (*chosen.needs(settings), NOTES))
     table = tuple(other if service is chosen else service for service in services())
-    monkeypatch.setattr("strata.catalogue.site.load", lambda: table)
+    monkeypatch.setattr("strata.catalogue.site.services", lambda: table)
     return other
 
 

@@ -13,7 +13,8 @@ from strata.models import Site
 from strata.verify.api import Api, envelope
 from strata.verify.pods import Kubectl
 from strata.verify.waiting import settled
-from strata_services.tapis_pods.service import AUDIENCE, SERVICE, Pods
+from strata_services.tapis_pods.service import AUDIENCE, SERVICE
+from strata_services.tapis_pods.settings import Pods
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ def index_text() -> str:
     """What docs/reference/services.md holds."""
     rows = []
     for service in services():
-        what = (service.settings.__doc__ or "").strip().splitlines()[0].replace("<", "&lt;")
+        what = (service.section.__doc__ or "").strip().splitlines()[0].replace("<", "&lt;")
         rows.append(
             f"| {service.name} | `{service.key}` | {what} | [README](../../services/{service.name}/README.md) |\n"
         )

@@ -22,8 +22,11 @@ from strata.catalogue.needs.model_endpoint import ModelEndpoint
 from strata.catalogue.needs.namespace import Namespace
 from strata.errors import UserError
 from strata.image_reference import ImageReference
+from strata.service_modules import service_key, service_section
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from strata.models import Site
     from strata.models.base import Model
     from strata.models.finding import Finding
@@ -207,7 +210,6 @@ class Service(Generic[SettingsT]):
 
     Args:
         folder: `Path(__file__).parent`.
-        settings: the model of what site.yaml sets; its docstring describes the service in one sentence.
         needs: what the platform provides it with.
         values: of its chart.
         check: cross-checks of the settings with the site; paths are relative to the site file's directory.
@@ -225,7 +227,6 @@ class Service(Generic[SettingsT]):
     """
 
     folder: Path
-    settings: type[SettingsT]
     needs: Callable[[SettingsT], Sequence[Need[Any]]]
     values: Callable[[ServiceContext[SettingsT]], Values]
     check: Callable[[SettingsT, Site, Path], Iterable[Finding]] = _no_findings
@@ -249,7 +250,12 @@ class Service(Generic[SettingsT]):
     @property
     def key(self) -> str:
         """Below `platform.services` of a site file."""
-        return self.name.replace("-", "_")
+        return service_key(self.folder)
+
+    @property
+    def section(self) -> type[BaseModel]:
+        """The model of what a site file sets, `SECTION` of its settings.py."""
+        return service_section(self.folder)
 
     @property
     def secret_name(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from strata.catalogue.discovery import load
+from strata.catalogue.discovery import services
 from strata.catalogue.issuer import Issuer
 from strata.catalogue.needs.base import Need
 from strata.catalogue.needs.batch_queue import BatchServer
@@ -24,7 +24,7 @@ ServerT = TypeVar("ServerT")
 
 def installed(site: Site) -> tuple[Service[Any], ...]:
     """Services that the site file names, by name."""
-    return tuple(service for service in load() if service.of(site) is not None)
+    return tuple(service for service in services() if service.of(site) is not None)
 
 
 def needed(site: Site, word: type[NeedT]) -> Iterator[tuple[Service[Any], NeedT]]:

@@ -55,6 +55,7 @@ NOT_IN_CONTEXT = frozenset(
         "images",
         "pyproject.toml",
         "service.py",
+        "settings.py",
         "tests",
         "uv.lock",
     }

@@ -59,7 +59,7 @@ def state_with(service: Service[Any]) -> PlatformState:
         if service.of(state.site) is not None:
             return state
     site = states()[0].site
-    sections = site.platform.services.model_copy(update={service.key: service.settings()})
+    sections = site.platform.services.model_copy(update={service.key: service.section()})
     platform = site.platform.model_copy(update={"services": sections})
     return replace(states()[0], site=site.model_copy(update={"platform": platform}))
 

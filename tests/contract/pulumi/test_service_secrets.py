@@ -126,7 +126,7 @@ def test_helm_adopts_a_namespace_that_secrets_needed_first(
     need = Namespace("of-a-service", "baseline")
     first, *others = installed(site.site)
     moved = replace(first, needs=lambda settings: (*first.needs(settings), need))
-    monkeypatch.setattr("strata.catalogue.site.load", lambda: (moved, *others))
+    monkeypatch.setattr("strata.catalogue.site.services", lambda: (moved, *others))
     assert f"of-a-service/{moved.secret_name}" in apply_secrets(site)
     (release,) = (one for one in releases(site.site) if one.makes == "of-a-service")
     values = site.paths.root / "values.yaml"

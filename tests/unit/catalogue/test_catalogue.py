@@ -54,7 +54,7 @@ def test_a_service_is_complete(service: Service[Any]) -> None:
     assert chart is not None
     assert (chart / "values.schema.json").is_file()
     assert list((service.folder / "checks").glob("test_*.py"))
-    assert service.settings.__doc__
+    assert service.section.__doc__
     assert re.fullmatch("[a-z][a-z0-9-]*", service.name)
 
 
@@ -89,7 +89,7 @@ def test_a_client_is_registered_with_the_site_s_issuer(monkeypatch: pytest.Monke
     accepting, *_ = [service for service, _ in needed(state.site, Database)]
     other = replace(accepting, needs=lambda settings: (*accepting.needs(settings), client))
     table = tuple(other if service is accepting else service for service in services())
-    monkeypatch.setattr("strata.catalogue.site.load", lambda: table)
+    monkeypatch.setattr("strata.catalogue.site.services", lambda: table)
     (issuer,) = [service for service in services() if service.issuer is not None]
     texts = service_context(issuer, state).secret_data().values()
     assert any('"notebooks"' in text and state.secrets.get(client.secret) in text for text in texts)

@@ -56,5 +56,5 @@ def test_a_site_without_a_server_provides_none(monkeypatch: pytest.MonkeyPatch) 
     assert found is not None
     assert found == metrics_server(state.site)
     without = tuple(service for service in services() if service.metrics_server is None)
-    monkeypatch.setattr("strata.catalogue.site.load", lambda: without)
+    monkeypatch.setattr("strata.catalogue.site.services", lambda: without)
     assert service_context(declared[0], state).provide(MetricsQuery()) is None

@@ -27,7 +27,7 @@ def give(monkeypatch: pytest.MonkeyPatch, site: Site, need: SharedVolume) -> Any
     chosen, *_ = [service for service, _ in needed(site, Database)]
     other = replace(chosen, needs=lambda settings: (*chosen.needs(settings), need))
     table = tuple(other if service is chosen else service for service in services())
-    monkeypatch.setattr("strata.catalogue.site.load", lambda: table)
+    monkeypatch.setattr("strata.catalogue.site.services", lambda: table)
     return other
 
 

@@ -226,7 +226,7 @@ def test_an_unknown_base_is_named(tmp_path: Path) -> None:
 
 
 def test_the_context_is_the_folder_without_declarations(tmp_path: Path) -> None:
-    for name in ("Containerfile", "settings.json", ".hidden", "uv.lock", "README.md"):
+    for name in ("Containerfile", "settings.json", ".hidden", "uv.lock", "README.md", "service.py", "settings.py"):
         (tmp_path / name).write_text("FROM scratch\n")
     write(tmp_path, src__main="", tests__test="", checks__test="", images__proxy__Containerfile="")
     (tmp_path / "uv.lock").unlink()

@@ -102,13 +102,13 @@ class Bucket(Need[BucketAccess]):
 
     def findings(self, site: Site, key: KeyPath) -> Iterator[Finding]:
         """The site needs an S3 endpoint; no tenant and no other service has the bucket."""
-        from strata.catalogue.discovery import load
+        from strata.catalogue.discovery import services
         from strata.catalogue.site import needed
         from strata.models.finding import Finding
 
         storage = s3_endpoint(site)
         if storage is None:
-            names = [service.key for service in load() if service.s3_endpoint is not None]
+            names = [service.key for service in services() if service.s3_endpoint is not None]
             reads: tuple[KeyPath, ...] = tuple(("platform", "services", name) for name in names)
             why = f"needs S3 for its bucket {self.name}, and the site has no endpoint"
             yield Finding(key, why, f"below services: {' or '.join(f'{name}: {{}}' for name in names)}", reads)
