@@ -13,7 +13,7 @@ from strata.catalogue.site import needed
 from strata_services.authenticator.settings import Authenticator
 
 if TYPE_CHECKING:
-    from strata.models import Site
+    from strata.models.site import Site
 
 API = ApiPath(
     health_path="/v3/sites",

@@ -11,8 +11,8 @@ from strata_services.dask_gateway.settings import DaskGateway
 
 if TYPE_CHECKING:
     from strata.catalogue.service import ServiceContext, Values
-    from strata.models import Site
     from strata.models.platform import Tenant
+    from strata.models.site import Site
 
 NAME, PORT = "dask-gateway", 8000
 NAMESPACE = Namespace(NAME, pod_security="restricted")

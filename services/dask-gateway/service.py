@@ -14,8 +14,8 @@ from strata_services.dask_gateway.settings import DaskGateway
 from strata_services.dask_gateway.values import values
 
 if TYPE_CHECKING:
-    from strata.models import Site
-    from strata.models.yaml_events import KeyPath
+    from strata.models.key_path import KeyPath
+    from strata.models.site import Site
 
 KEY: KeyPath = ("platform", "services", "dask_gateway")
 HUB: KeyPath = ("platform", "services", "jupyterhub")

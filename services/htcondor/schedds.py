@@ -9,7 +9,7 @@ from strata.catalogue.needs.batch_queue import Schedd
 from strata_services.htcondor.needs import NAMESPACE
 
 if TYPE_CHECKING:
-    from strata.models import Site
+    from strata.models.site import Site
 
 HOST = f"htcondor-access-point.{NAMESPACE.name}.svc"
 FIRST_PORT, PORTS = 20000, 10_000

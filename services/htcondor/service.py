@@ -15,8 +15,8 @@ from strata_services.htcondor.settings import HTCondor
 from strata_services.htcondor.values import OWN_IMAGE, batch_server, values
 
 if TYPE_CHECKING:
-    from strata.models import Site
-    from strata.models.yaml_events import KeyPath
+    from strata.models.key_path import KeyPath
+    from strata.models.site import Site
 
 KEY: KeyPath = ("platform", "services", "htcondor", "tenants")
 QUEUES: KeyPath = ("platform", "services", "htcondor", "queues")

@@ -26,7 +26,7 @@ from strata_services.htcondor.schedds import schedds
 from strata_services.htcondor.settings import HTCondor, TenantShare
 
 if TYPE_CHECKING:
-    from strata.models import Site
+    from strata.models.site import Site
 
 PORT, TOKENS_PORT = 9618, 8080
 OWN_IMAGE = "htcondor"

@@ -21,13 +21,13 @@ from strata.catalogue.needs.base import pods_peer
 from strata.catalogue.needs.hugging_face import HubServer, hub_clients
 from strata.catalogue.service import SYSTEM_NAMESPACE, Service, ServiceContext, Values
 from strata.models.finding import Finding, duplicates
-from strata.models.yaml_events import dotted
+from strata.models.key_path import dotted
 from strata_services.hub_mirror.settings import HubMirror
 
 if TYPE_CHECKING:
-    from strata.models import Site
+    from strata.models.key_path import KeyPath
     from strata.models.platform import Tenant
-    from strata.models.yaml_events import KeyPath
+    from strata.models.site import Site
 
 NAME = Path(__file__).parent.name
 KEY: KeyPath = ("platform", "services", NAME.replace("-", "_"))
@@ -98,7 +98,7 @@ def check(settings: HubMirror, site: Site, directory: Path) -> Iterator[Finding]
         yield Finding((*KEY, "cache_size"), f"is more than the volume has ({settings.storage})", "less than storage")
     yield from duplicates((host, (*KEY, "upstream", "hosts", i)) for i, host in enumerate(settings.upstream.hosts))
     if settings.upstream.ca_file is not None:
-        from strata.models.checks.services import certificates_file  # it imports the services
+        from strata.models.files import certificates_file  # it imports the services
 
         yield from certificates_file(CA_KEY, directory / settings.upstream.ca_file)
 

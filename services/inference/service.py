@@ -26,8 +26,8 @@ from strata.models.finding import Finding, duplicates
 from strata_services.inference.settings import Inference, ServedModel
 
 if TYPE_CHECKING:
-    from strata.models import Site
-    from strata.models.yaml_events import KeyPath
+    from strata.models.key_path import KeyPath
+    from strata.models.site import Site
 
 NAME = Path(__file__).parent.name
 KEY: KeyPath = ("platform", "services", NAME)

@@ -13,8 +13,8 @@ from strata_services.job_queues.settings import JobQueues
 from strata_services.job_queues.values import controller_values, tenant_values, values
 
 if TYPE_CHECKING:
-    from strata.models import Site
-    from strata.models.yaml_events import KeyPath
+    from strata.models.key_path import KeyPath
+    from strata.models.site import Site
 
 TENANTS: KeyPath = ("platform", "tenants")
 CONTROLLER = UpstreamChart("kueue", controller_values)

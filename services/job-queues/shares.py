@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from strata.models import Site
+    from strata.models.site import Site
 
 CPU = "cpu"
 MEMORY = "memory"

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from strata.catalogue.service import ServiceContext, Values
-    from strata.models import Site
     from strata.models.platform import Tenant
+    from strata.models.site import Site
 
 CHART = "kueue"
 IMAGE = "registry.k8s.io/kueue/kueue"

@@ -9,7 +9,7 @@ from strata_services.jupyterhub.needs import VERIFY_USER
 if TYPE_CHECKING:
     from strata.catalogue.needs.batch_queue import BatchAccess
     from strata.catalogue.service import Values
-    from strata.models import Site
+    from strata.models.site import Site
 
 TOKEN_DIRECTORY = "/tmp/condor"  # noqa: S105,S108  # a path, of the container
 CONFIG = """\

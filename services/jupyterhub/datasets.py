@@ -13,8 +13,8 @@ from strata_services.jupyterhub.network import tcp
 
 if TYPE_CHECKING:
     from strata.catalogue.service import ServiceContext, Values
-    from strata.models import Site
-    from strata.models.yaml_events import KeyPath
+    from strata.models.key_path import KeyPath
+    from strata.models.site import Site
     from strata_services.jupyterhub.settings import DatasetFolder, JupyterHub
 
 HTTPS, NFS_PORT = 443, 2049

@@ -16,9 +16,9 @@ from strata_services.jupyterhub.settings import JupyterHub, Profile
 from strata_services.jupyterhub.values import values
 
 if TYPE_CHECKING:
-    from strata.models import Site
+    from strata.models.key_path import KeyPath
     from strata.models.platform import Tenant
-    from strata.models.yaml_events import KeyPath
+    from strata.models.site import Site
 
 KEY: KeyPath = ("platform", "services", "jupyterhub")
 TENANTS: KeyPath = ("platform", "tenants")

@@ -18,7 +18,7 @@ from strata.models.platform import Person
 from strata_services.keycloak.settings import Keycloak
 
 if TYPE_CHECKING:
-    from strata.models import Site
+    from strata.models.site import Site
 
 CLIENT = "verify"
 """Client whose tokens `strata verify` and operators use."""

@@ -28,13 +28,13 @@ from strata.catalogue.service import Service, ServiceContext, Values
 from strata.catalogue.site import needed
 from strata.models.files import is_file
 from strata.models.finding import Finding
-from strata.models.yaml_events import dotted
+from strata.models.key_path import dotted
 from strata_services.ml_hub.settings import MlHub
 
 if TYPE_CHECKING:
     from strata.catalogue.needs.hugging_face import HubServer
-    from strata.models import Site
-    from strata.models.yaml_events import KeyPath
+    from strata.models.key_path import KeyPath
+    from strata.models.site import Site
 
 DATABASE = Database("ml_hub")
 AUDIENCE = Audience("ml-hub", path="/v3/ml-hub/models")
@@ -90,7 +90,7 @@ def needs(settings: MlHub) -> tuple[Need[Any], ...]:
 def check(settings: MlHub, _: Site, directory: Path) -> Iterator[Finding]:
     """The catalogue's file is there and is a catalogue; the endpoint's CA is one."""
     if settings.catalogue.ca_file is not None:
-        from strata.models.checks.services import certificates_file  # it imports the services
+        from strata.models.files import certificates_file  # it imports the services
 
         yield from certificates_file((*CATALOGUE_KEY[:-1], "ca_file"), directory / settings.catalogue.ca_file)
     if settings.catalogue.file is None:

@@ -34,9 +34,9 @@ from strata.models.finding import Finding
 from strata_services.object_storage.settings import ObjectStorage
 
 if TYPE_CHECKING:
-    from strata.models import Site
+    from strata.models.key_path import KeyPath
     from strata.models.platform import Tenant
-    from strata.models.yaml_events import KeyPath
+    from strata.models.site import Site
 
 FOLDER = Path(__file__).parent
 PORT = 7070

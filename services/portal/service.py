@@ -15,7 +15,7 @@ from strata.site.paths import REPOSITORY
 from strata_services.portal.settings import Portal
 
 if TYPE_CHECKING:
-    from strata.models import Site
+    from strata.models.site import Site
 
 HOSTNAME = Hostname("", "/healthz")
 PRIORITY = Priority("platform")

@@ -13,8 +13,8 @@ from strata.models.finding import Finding, duplicates
 from strata_services.prometheus_server.settings import Alertmanager
 
 if TYPE_CHECKING:
-    from strata.models import Site
-    from strata.models.yaml_events import KeyPath
+    from strata.models.key_path import KeyPath
+    from strata.models.site import Site
 
 KEY: KeyPath = ("platform", "services", "prometheus_server", "alertmanager")
 PASSWORD = Secret("alertmanager_smtp_password")

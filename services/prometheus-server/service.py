@@ -29,7 +29,7 @@ from strata_services.prometheus_server.settings import PrometheusServer
 from strata_services.prometheus_server.simulation import exporter
 
 if TYPE_CHECKING:
-    from strata.models import Site
+    from strata.models.site import Site
 
 FOLDER = Path(__file__).parent
 NAMESPACE = Namespace(MONITORING_NAMESPACE, "privileged")

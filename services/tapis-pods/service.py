@@ -30,9 +30,9 @@ from strata.models.gpu_nodes import gpu_nodes, largest_request, node_labels
 from strata_services.tapis_pods.settings import Pods, PodTemplate
 
 if TYPE_CHECKING:
-    from strata.models import Site
+    from strata.models.key_path import KeyPath
     from strata.models.platform import Tenant
-    from strata.models.yaml_events import KeyPath
+    from strata.models.site import Site
 
 NAME = Path(__file__).parent.name
 KEY: KeyPath = ("platform", "services", NAME.replace("-", "_"))

@@ -6,10 +6,10 @@ import os
 from collections.abc import Iterator, Mapping
 
 from strata.inventory import Template
-from strata.models import Site
 from strata.models.accelerators import Accelerator
 from strata.models.cloud import Cloud
 from strata.models.compute import Hypervisor
+from strata.models.site import Site
 
 CONTROLLER_OFFSET = 10
 """The controller is the tenth address of the control network."""

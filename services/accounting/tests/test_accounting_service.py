@@ -14,8 +14,9 @@ import yaml
 from strata.catalogue.needs.metrics import SCRAPERS
 from strata.catalogue.needs.metrics_query import query_clients
 from strata.catalogue.service import Service
-from strata.models import SiteError, load_site
 from strata.site.paths import REPOSITORY
+from strata.site_file.loader import load_site
+from strata.site_file.problems import SiteError
 from strata_services.accounting.service import METRICS, SERVICE
 
 LabWith = Callable[..., Path]

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from strata.catalogue.needs.api_path import api_url
 from strata.catalogue.site import issuer
-from strata.models import Site
+from strata.models.site import Site
 from strata.verify.api import Api, envelope
 from strata.verify.pods import Kubectl
 from strata.verify.waiting import settled

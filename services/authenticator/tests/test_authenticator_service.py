@@ -14,8 +14,9 @@ from strata.catalogue.needs.audience import audiences
 from strata.catalogue.needs.hostname import published
 from strata.catalogue.service import Service
 from strata.catalogue.site import issuer
-from strata.models import SiteError, load_site
 from strata.plan import plan
+from strata.site_file.loader import load_site
+from strata.site_file.problems import SiteError
 from strata_services.authenticator.service import SERVICE, account_url
 from strata_services.keycloak.service import SERVICE as KEYCLOAK
 

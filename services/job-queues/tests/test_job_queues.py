@@ -13,9 +13,9 @@ import pytest
 import yaml
 
 from strata.catalogue.service import Service
-from strata.models import load_site
 from strata.platform.releases import PlatformState, releases
 from strata.site.paths import REPOSITORY
+from strata.site_file.loader import load_site
 from strata_bench.api_server import ApiServer
 from strata_bench.helm import Helm
 from strata_services.job_queues.service import SERVICE

@@ -11,7 +11,7 @@ import pytest
 import requests
 
 from strata.catalogue.site import hub_server
-from strata.models import Site
+from strata.models.site import Site
 from strata.site.hosts import hosts_with
 from strata.site.outputs import CloudOutputs
 from strata.verify.api import Api, envelope

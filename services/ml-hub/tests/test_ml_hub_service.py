@@ -15,7 +15,8 @@ from strata.catalogue.needs import Client
 from strata.catalogue.service import Service
 from strata.catalogue.site import issuer, needed
 from strata.errors import UserError
-from strata.models import SiteError, load_site
+from strata.site_file.loader import load_site
+from strata.site_file.problems import SiteError
 from strata_services.ml_hub.service import MAXIMUM_CHARACTERS, SERVICE
 
 EXTERNAL_URL = "https://login.example.org:8443/realms/ml"

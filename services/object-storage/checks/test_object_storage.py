@@ -10,8 +10,8 @@ import pytest
 import requests
 
 from strata.catalogue.needs.bucket import S3Endpoint, bucket_key, s3_endpoint
-from strata.models import Site
 from strata.models.platform import Tenant
+from strata.models.site import Site
 from strata.site.context import SiteContext
 from strata.site.outputs import ImageOutputs
 from strata.verify import pods

@@ -16,9 +16,10 @@ from strata.catalogue.needs.bucket import bucket_key, required_endpoint
 from strata.catalogue.needs.metrics import SCRAPERS
 from strata.catalogue.needs.shared_volume import volumes
 from strata.catalogue.service import Service
-from strata.models import SiteError, load_site
 from strata.platform.releases import PlatformState, releases, service_context
 from strata.platform.secrets import secret_manifests
+from strata.site_file.loader import load_site
+from strata.site_file.problems import SiteError
 from strata_services.object_storage.service import SERVICE
 
 ObjectsOf = Callable[[Service[Any], Path], list[dict[str, Any]]]

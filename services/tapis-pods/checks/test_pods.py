@@ -9,7 +9,7 @@ import pytest
 import requests
 
 from strata.catalogue.needs.api_path import api_url
-from strata.models import Site
+from strata.models.site import Site
 from strata.verify.api import Api, envelope
 from strata.verify.pods import Kubectl
 from strata.verify.waiting import settled

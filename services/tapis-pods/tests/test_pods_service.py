@@ -20,7 +20,8 @@ from strata.catalogue.needs.shared_volume import volumes
 from strata.catalogue.needs.wildcard_hostname import wildcards
 from strata.catalogue.service import Service
 from strata.catalogue.site import needed
-from strata.models import SiteError, load_site
+from strata.site_file.loader import load_site
+from strata.site_file.problems import SiteError
 from strata_bench.services import service_python
 from strata_services.tapis_pods.service import MEASURES, SERVICE
 

@@ -10,7 +10,7 @@ from strata.catalogue.needs.left_out import left_out
 from strata.catalogue.needs.shared_volume import export_paths
 
 if TYPE_CHECKING:
-    from strata.models import Site
+    from strata.models.site import Site
 
 ACCESS_KEY, SECRET_KEY, PASSWORD = "backup_access_key", "backup_secret_key", "backup_password"
 """Secrets of the site, which the operator provides: what only Strata had would be lost with the deployment host."""

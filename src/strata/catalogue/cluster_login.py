@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from strata.catalogue.issuer import issuer_url
 
 if TYPE_CHECKING:
-    from strata.models import Site
+    from strata.models.site import Site
 
 CLIENT = "kubernetes"
 """Public client at the issuer that kubectl logs in with; the audience of its ID tokens."""

@@ -6,7 +6,7 @@ from strata.catalogue.discovery import services
 
 HEADER = """# Index of services
 
-Generated from `services/*/service.py` by `python -m strata.models.generate`. [The reference](site.md) describes the
+Generated from `services/*/settings.py` by `python -m strata.site_file.generate`. [The reference](site.md) describes the
 settings.
 
 | service | key in `platform.services` | description | guide |

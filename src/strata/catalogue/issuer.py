@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from strata.catalogue.service import ServiceContext
-    from strata.models import Site
     from strata.models.finding import Finding
+    from strata.models.key_path import KeyPath
     from strata.models.platform import ExternalIssuer
-    from strata.models.yaml_events import KeyPath
+    from strata.models.site import Site
 
 HTTPS = 443
 DISCOVERY = "/.well-known/openid-configuration"

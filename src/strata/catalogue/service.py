@@ -27,9 +27,9 @@ from strata.service_modules import service_key, service_section
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from strata.models import Site
     from strata.models.base import Model
     from strata.models.finding import Finding
+    from strata.models.site import Site
 
 SYSTEM_NAMESPACE = "strata-system"
 """Of services that need no namespace of their own, and of the releases that make namespaces."""

@@ -16,7 +16,7 @@ from strata.catalogue.needs.model_endpoint import ModelEndpoint
 from strata.catalogue.service import Service
 
 if TYPE_CHECKING:
-    from strata.models import Site
+    from strata.models.site import Site
 
 NeedT = TypeVar("NeedT", bound=Need[Any])
 ServerT = TypeVar("ServerT")

@@ -11,7 +11,7 @@ from strata.catalogue.site import issuer
 from strata.engine.steps import RunReport
 from strata.errors import UserError
 from strata.layers import Layer
-from strata.models import Site
+from strata.models.site import Site
 from strata.site.context import SiteContext
 from strata.site.outputs import ClusterOutputs
 

@@ -21,7 +21,7 @@ from strata.images.python_packages import PythonPackages, local_packages
 from strata.images.registry_client import RegistryClient
 from strata.images.root_filesystem import PodBase, ensure_pod_bases
 from strata.inventory.kubernetes import registry_name
-from strata.models import Site
+from strata.models.site import Site
 from strata.platform.nvidia_device_plugin import built_in_kinds
 from strata.progress import Progress
 from strata.site.installers import builds_kubernetes_images

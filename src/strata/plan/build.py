@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from strata.catalogue.needs.database import databases
 from strata.catalogue.needs.shared_volume import export_paths
-from strata.models import Site
 from strata.models.cloud import Cloud
 from strata.models.cluster import Cluster
 from strata.models.gpu_nodes import gpu_nodes, node_labels
+from strata.models.site import Site
 from strata.plan.model import (
     AggregatePlan,
     CloudPlan,

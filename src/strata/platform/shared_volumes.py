@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from strata.catalogue.needs.shared_volume import volumes
 from strata.catalogue.service import Values
-from strata.models import Site
+from strata.models.site import Site
 from strata.roles import roles
 
 CHART = "shared-volumes"

@@ -6,8 +6,8 @@ from strata.catalogue.cluster_login import cluster_login, user_group
 from strata.catalogue.issuer import administrators_group, tenant_group
 from strata.catalogue.needs.tenant_quota import accounts
 from strata.catalogue.service import Values
-from strata.models import Site
 from strata.models.platform import Tenant
+from strata.models.site import Site
 from strata.models.types import Size
 from strata.platform import storage_class
 from strata.platform.accelerators import cluster_resources, quota

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, ClassVar
 from strata.errors import UserError
 from strata.findings import Drift, OrphanedResource
 from strata.layers import Playbook, Step
-from strata.models import Site
 from strata.models.compute import Hypervisor, Image
+from strata.models.site import Site
 from strata.progress import Progress
 from strata.provider.deployment_host import Problem, deployment_host_problems
 from strata.site.hosts import Host

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from strata.errors import UserError
-from strata.models import Site
+from strata.models.site import Site
 from strata.processes import start_followed
 from strata.progress import Progress
 from strata.site.context import SiteContext

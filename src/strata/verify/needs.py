@@ -19,9 +19,9 @@ from strata.catalogue.needs.namespace import namespaces
 from strata.catalogue.needs.shared_volume import volumes
 from strata.catalogue.site import issuer
 from strata.inventory.clients import NFS_ROLES
-from strata.models import Site
 from strata.models.gpu_nodes import gpu_nodes
 from strata.models.hypervisors import passthrough
+from strata.models.site import Site
 from strata.platform.nvidia_device_plugin import built_in_kinds
 from strata.provider import provider_of
 from strata.site.hosts import archived_postgresql, replicated_postgresql

@@ -12,8 +12,9 @@ from strata.catalogue.discovery import services
 from strata.catalogue.needs import ApiPath
 from strata.catalogue.needs.api_path import api_url
 from strata.catalogue.needs.hostname import Hostname, published
-from strata.models import find_site, load_site
-from strata.models.checks import names
+from strata.site_file.checks import names
+from strata.site_file.find import find_site
+from strata.site_file.loader import load_site
 
 PODS = ApiPath(health_path="/v3/pods/openapi.json", paths=("/v3/pods",))
 

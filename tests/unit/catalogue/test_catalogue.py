@@ -16,9 +16,11 @@ from strata.catalogue.needs import Client, Database
 from strata.catalogue.needs.database import databases
 from strata.catalogue.service import Service
 from strata.catalogue.site import needed
-from strata.models import SiteError, find_site, load_site
 from strata.platform.releases import service_context
 from strata.site.paths import REPOSITORY
+from strata.site_file.find import find_site
+from strata.site_file.loader import load_site
+from strata.site_file.problems import SiteError
 from strata.toolchain import load_versions
 from strata.toolchain.charts import chart_directory
 

@@ -11,8 +11,10 @@ import yaml
 from strata.catalogue.needs import Metrics
 from strata.catalogue.needs.metrics import MONITORING_NAMESPACE, SCRAPERS, namespaces, scrape_config
 from strata.catalogue.site import needed
-from strata.models import SiteError, find_site, load_site
 from strata.platform.releases import releases, service_context
+from strata.site_file.find import find_site
+from strata.site_file.loader import load_site
+from strata.site_file.problems import SiteError
 
 from ..platform.test_values import SITES, state_of
 

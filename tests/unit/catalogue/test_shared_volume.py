@@ -13,9 +13,12 @@ from strata.catalogue.needs import Database, SharedVolume
 from strata.catalogue.needs.shared_volume import volumes
 from strata.catalogue.site import needed
 from strata.inventory.role_variables import role_variables
-from strata.models import Site, SiteError, find_site, load_site
+from strata.models.site import Site
 from strata.platform.releases import releases, service_context
 from strata.site.data_protection import data_of
+from strata.site_file.find import find_site
+from strata.site_file.loader import load_site
+from strata.site_file.problems import SiteError
 
 from ..platform.test_values import SITES, check, outputs, state_of
 

@@ -14,11 +14,11 @@ import pytest
 
 from strata.errors import UserError
 from strata.kolla.images import ensure_files, upload
-from strata.models import find_site
 from strata.models.compute import Image
 from strata.progress import Silent
 from strata.provider.base import CHECKSUM
 from strata.site.context import SiteContext
+from strata.site_file.find import find_site
 from strata.stacks.state import project_name, state_file
 from strata.troubleshooting import link_for
 

@@ -11,7 +11,6 @@ from rich.console import Console
 from strata.engine.layers import up_steps
 from strata.errors import UserError
 from strata.layers import Layer
-from strata.models import find_site
 from strata.observe import nothing_seen
 from strata.observe.status import print_status, site_status
 from strata.report import build_report
@@ -19,6 +18,7 @@ from strata.report.model import State
 from strata.report.page import render_page
 from strata.site.context import SiteContext
 from strata.site.support import refusal, remedy
+from strata.site_file.find import find_site
 
 
 def load(site: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SiteContext:

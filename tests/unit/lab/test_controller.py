@@ -11,10 +11,11 @@ import pytest
 import yaml
 
 from strata.errors import UserError
-from strata.models import Site, load_site
 from strata.models.accelerators import CATALOGUE
+from strata.models.site import Site
 from strata.progress import Silent
 from strata.site.paths import REPOSITORY, SitePaths
+from strata.site_file.loader import load_site
 from strata_lab import controller, images, podman_service
 from strata_lab.network import container as network
 from strata_lab.openstack_controller import pci_devices, variables

@@ -17,9 +17,9 @@ from strata.images.build import ImageSource
 from strata.images.python_packages import PythonPackages, local_packages
 from strata.images.registry_client import RegistryClient
 from strata.images.root_filesystem import PodBase
-from strata.models import load_site
 from strata.progress import Progress, Silent
 from strata.site.paths import REPOSITORY
+from strata.site_file.loader import load_site
 
 BASES = {release: PodBase(f"localhost/base-{release}", f"content {release}") for release in ("12", "13")}
 

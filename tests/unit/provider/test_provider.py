@@ -16,7 +16,6 @@ import pytest
 
 from strata.errors import UserError
 from strata.kolla.provider import KollaProvider
-from strata.models import find_site, load_site
 from strata.progress import Silent
 from strata.provider import deployment_host as deployment_host_module
 from strata.provider import provider_of
@@ -24,6 +23,8 @@ from strata.provider.existing import ExistingCloudProvider
 from strata.provider.machines import MachinesProvider
 from strata.site.outputs import ImageOutputs
 from strata.site.paths import REPOSITORY, SitePaths
+from strata.site_file.find import find_site
+from strata.site_file.loader import load_site
 from strata_lab.provider import LabProvider
 
 MAY_ASK = {"strata/provider/choice.py", "strata/models/cloud.py"}
@@ -57,7 +58,7 @@ def test_the_product_imports_the_lab_at_the_choice_only() -> None:
 
 def test_a_real_site_never_loads_the_lab() -> None:
     code = (
-        "import sys; from strata.models import find_site; from strata.site.context import SiteContext\n"
+        "import sys; from strata.site_file.find import find_site; from strata.site.context import SiteContext\n"
         "from strata.engine.layers import up_steps; from strata.plan import plan; from strata.layers import Layer\n"
         "c = SiteContext.load(find_site('tacc')); plan(c.site); up_steps(c, [Layer.CLOUD])\n"
         "print([m for m in sys.modules if m.startswith('strata_lab')])"

@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from strata.errors import UserError
-from strata.models import find_site, load_site
 from strata.provider import provider_of
 from strata.site.paths import REPOSITORY, cache_directory
+from strata.site_file.find import find_site
+from strata.site_file.loader import load_site
 from strata_lab import preflight
 
 FILES = {

@@ -9,7 +9,7 @@ from strata.catalogue.needs.hostname import Hostname
 
 if TYPE_CHECKING:
     from strata.catalogue.service import ServiceContext
-    from strata.models import Site
+    from strata.models.site import Site
 
 
 @dataclass(frozen=True)

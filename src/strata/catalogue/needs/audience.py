@@ -11,9 +11,9 @@ from strata.catalogue.needs.base import Need
 
 if TYPE_CHECKING:
     from strata.catalogue.service import ServiceContext
-    from strata.models import Site
     from strata.models.finding import Finding
-    from strata.models.yaml_events import KeyPath
+    from strata.models.key_path import KeyPath
+    from strata.models.site import Site
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
     from strata.catalogue.service import ServiceContext
-    from strata.models import Site
     from strata.models.finding import Finding
-    from strata.models.yaml_events import KeyPath
+    from strata.models.key_path import KeyPath
+    from strata.models.site import Site
 
 Provided_co = TypeVar("Provided_co", covariant=True)
 INSTANCES: KeyPath = ("cloud", "instances")

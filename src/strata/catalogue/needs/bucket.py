@@ -11,9 +11,9 @@ from strata.catalogue.needs.base import Need, SecretReference, pods_peer
 
 if TYPE_CHECKING:
     from strata.catalogue.service import Secrets, Service, ServiceContext, Values
-    from strata.models import Site
     from strata.models.finding import Finding
-    from strata.models.yaml_events import KeyPath
+    from strata.models.key_path import KeyPath
+    from strata.models.site import Site
 
 ACCESS_KEY, SECRET_KEY = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"
 """Entries of the Secrets with a bucket's key: the variables that S3 clients read."""

@@ -13,9 +13,9 @@ from strata.catalogue.needs.hostname import Hostname
 
 if TYPE_CHECKING:
     from strata.catalogue.service import ServiceContext
-    from strata.models import Site
     from strata.models.finding import Finding
-    from strata.models.yaml_events import KeyPath
+    from strata.models.key_path import KeyPath
+    from strata.models.site import Site
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from strata.catalogue.needs.base import Need, pods_peer
 
 if TYPE_CHECKING:
     from strata.catalogue.service import ServiceContext
-    from strata.models import Site
+    from strata.models.site import Site
 
 
 @dataclass(frozen=True)

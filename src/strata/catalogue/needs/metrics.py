@@ -11,7 +11,7 @@ from strata.catalogue.needs.hostname import INGRESS_NAMESPACE
 
 if TYPE_CHECKING:
     from strata.catalogue.service import ServiceContext
-    from strata.models import Site
+    from strata.models.site import Site
 
 MONITORING_NAMESPACE: Final = "monitoring"
 """Of the site's Prometheus; no tenant may have it."""

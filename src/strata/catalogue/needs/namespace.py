@@ -10,10 +10,10 @@ from strata.catalogue.needs.base import Need
 
 if TYPE_CHECKING:
     from strata.catalogue.service import ServiceContext, Values
-    from strata.models import Site
     from strata.models.finding import Finding
+    from strata.models.key_path import KeyPath
     from strata.models.platform import Tenant
-    from strata.models.yaml_events import KeyPath
+    from strata.models.site import Site
 
 PodSecurity = Literal["privileged", "baseline", "restricted"]
 MAXIMUM_RELEASE = 53

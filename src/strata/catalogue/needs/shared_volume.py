@@ -12,11 +12,11 @@ from strata.catalogue.needs.base import Need, role_findings
 
 if TYPE_CHECKING:
     from strata.catalogue.service import Service, ServiceContext
-    from strata.models import Site
     from strata.models.finding import Finding
     from strata.models.hosts import NfsExport
+    from strata.models.key_path import KeyPath
     from strata.models.platform import Tenant
-    from strata.models.yaml_events import KeyPath
+    from strata.models.site import Site
 
 TENANT_VOLUME_SIZE = "10Gi"
 """Nominal: Kubernetes requires a size, and NFS does not enforce it."""

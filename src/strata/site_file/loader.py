@@ -10,13 +10,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from strata.models.accelerator_kinds import kinds_of
-from strata.models.checks import cross_check
-from strata.models.document import Document, read_document
 from strata.models.finding import Finding
-from strata.models.problems import MAXIMUM, Problem, SiteError
-from strata.models.pydantic_errors import field_model, meant_paths, model_problems
+from strata.models.key_path import KeyPath, dotted
 from strata.models.site import Site
-from strata.models.yaml_events import KeyPath, dotted
+from strata.site_file.checks import cross_check
+from strata.site_file.document import Document, read_document
+from strata.site_file.problems import MAXIMUM, Problem, SiteError
+from strata.site_file.pydantic_errors import field_model, meant_paths, model_problems
 
 PRUNING_ROUNDS = 4
 """How often wrong parts are cut off to check the rest."""

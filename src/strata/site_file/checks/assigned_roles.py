@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from strata.catalogue.backup_items import backup_items
 from strata.catalogue.needs.base import INSTANCES, MACHINES
 from strata.catalogue.needs.database import databases
-from strata.models.checks.hosts import Host, hosts
 from strata.models.cluster import Cluster
 from strata.models.finding import Finding
+from strata.models.key_path import KeyPath
 from strata.models.site import Site
-from strata.models.yaml_events import KeyPath
 from strata.roles import Role, Section, roles
+from strata.site_file.checks.hosts import Host, hosts
 
 CONTROL_PLANES = (1, 3, 5)
 POSTGRESQL_SERVERS = (1, 3, 5)

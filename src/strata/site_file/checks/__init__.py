@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from strata.models.checks import (
+from strata.models.finding import Finding
+from strata.models.site import Site
+from strata.role_modules import role_module
+from strata.roles import roles
+from strata.site_file.checks import (
     accelerators,
     assigned_roles,
     capacity,
@@ -22,10 +26,6 @@ from strata.models.checks import (
     virtual_address,
     volumes,
 )
-from strata.models.finding import Finding
-from strata.models.site import Site
-from strata.role_modules import role_module
-from strata.roles import roles
 
 
 def cross_check(site: Site, directory: Path) -> list[Finding]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from strata.catalogue.needs.base import INSTANCES, MACHINES
-from strata.models.checks.hosts import Host, hosts
 from strata.models.cloud import Cloud
 from strata.models.compute import Instance
 from strata.models.finding import Finding
 from strata.models.hosts import LoadBalancer
+from strata.models.key_path import KeyPath, dotted
 from strata.models.site import Site
 from strata.models.types import IPAddress
-from strata.models.yaml_events import KeyPath, dotted
+from strata.site_file.checks.hosts import Host, hosts
 
 ROLE = "load_balancer"
 SECTION: KeyPath = ("hosts", "load_balancer")

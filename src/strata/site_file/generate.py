@@ -1,4 +1,4 @@
-"""Writes what is generated from the model and the catalogue: `python -m strata.models.generate`."""
+"""Writes what is generated from the model and the catalogue: `python -m strata.site_file.generate`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from strata.catalogue.index import index_text
-from strata.models.reference import reference_text
-from strata.models.schema import schema_text
 from strata.site.paths import REPOSITORY
+from strata.site_file.reference import reference_text
+from strata.site_file.schema import schema_text
 
 
 def generated() -> Mapping[Path, str]:

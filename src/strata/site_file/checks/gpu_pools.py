@@ -9,9 +9,9 @@ from strata.models.accelerators import Accelerator
 from strata.models.cluster import GpuPool
 from strata.models.finding import Finding, duplicates
 from strata.models.gpu_nodes import DEFAULT_POOL, gpu_nodes
-from strata.models.problems import suggestion
+from strata.models.key_path import KeyPath
 from strata.models.site import Site
-from strata.models.yaml_events import KeyPath
+from strata.site_file.problems import suggestion
 
 POOLS: KeyPath = ("cluster", "gpu_nodes", "pools")
 FIRST_WITH_FULL_MPS = (7, 5)

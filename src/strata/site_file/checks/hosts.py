@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from strata.catalogue.needs.base import INSTANCES, MACHINES
+from strata.models.key_path import KeyPath
 from strata.models.site import Site
-from strata.models.yaml_events import KeyPath
 
 
 @dataclass(frozen=True)

@@ -16,15 +16,15 @@ from pydantic.fields import FieldInfo
 from strata.errors import UserError
 from strata.layers import Layer
 from strata.models.base import Model, Unit
-from strata.models.document import Document, read_document
-from strata.models.find import inventories
-from strata.models.loader import load_site
-from strata.models.problems import printable, suggestion
-from strata.models.pydantic_errors import strip_optional
+from strata.models.key_path import KeyPath, dotted
 from strata.models.site import Site
 from strata.models.types import SiteFile, Size
-from strata.models.yaml_events import KeyPath, dotted
 from strata.roles import roles
+from strata.site_file.document import Document, read_document
+from strata.site_file.find import inventories
+from strata.site_file.loader import load_site
+from strata.site_file.problems import printable, suggestion
+from strata.site_file.pydantic_errors import strip_optional
 
 
 class Explanation(BaseModel):
@@ -249,7 +249,7 @@ def type_name(annotation: Any) -> str:
         return " or ".join(dict.fromkeys(type_name(one) for one in get_args(annotation) if one is not NoneType))
     if isinstance(annotation, type) and issubclass(annotation, Model):
         return annotation.__name__
-    raise TypeError(f"{annotation} has no name in strata.models.explain._TYPE_NAMES")
+    raise TypeError(f"{annotation} has no name in strata.site_file.explain._TYPE_NAMES")
 
 
 def _plain(value: Any) -> Any:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 
 import yaml
 
+from strata.models.key_path import KeyPath
+
 MAXIMUM_DEPTH = 32
 """Levels of nesting; the model has ten."""
 MAXIMUM_VALUES = 200_000
@@ -18,7 +20,6 @@ MAXIMUM_VALUES = 200_000
 million costs a kilobyte and 15 microseconds."""
 MAXIMUM_MISTAKES = 1000
 """After so many, reading ends."""
-KeyPath = tuple[str | int, ...]
 
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]*)")
 _NUMBER = re.compile(
@@ -29,8 +30,6 @@ _NUMBER = re.compile(
 _DIGITS = 400
 """Digits of a number that are read; a longer one is out of every range."""
 _BOOLEANS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
-_PLAIN_KEY = re.compile(r"[!-~]{1,100}")
-"""A key that can be printed as it is: no spaces, control characters, look-alikes, or megabytes."""
 _NULLS = frozenset(("", "~", "null", "Null", "NULL"))
 
 
@@ -240,16 +239,4 @@ def _plain(text: str) -> object:
         return int(text[:_DIGITS])
     if _NUMBER.fullmatch(text):
         return WrittenNumber(text)
-    return text
-
-
-def dotted(path: KeyPath) -> str:
-    """A path as people write it: cloud.flavors[0].memory."""
-    text = ""
-    for step in path:
-        if isinstance(step, int):
-            text += f"[{step}]"
-            continue
-        shown = step if _PLAIN_KEY.fullmatch(step) else ascii(step[:100]) + ("…" if len(step) > 100 else "")
-        text += f".{shown}" if text else shown
     return text

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from strata.models.cloud import Cloud
 from strata.models.compute import Flavor
 from strata.models.finding import Finding
+from strata.models.key_path import KeyPath
 from strata.models.site import Site
 from strata.models.types import Size
-from strata.models.yaml_events import KeyPath
 
 FLAVORS: KeyPath = ("cloud", "flavors")
 HYPERVISORS: KeyPath = ("cloud", "hypervisors")

@@ -10,10 +10,10 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from strata.models import suggestions
-from strata.models.document import Document, may_be_secret
-from strata.models.problems import MAXIMUM, Problem, shorten, similar, suggestion
+from strata.models.key_path import KeyPath, dotted
 from strata.models.site import Site
-from strata.models.yaml_events import KeyPath, dotted
+from strata.site_file.document import Document, may_be_secret
+from strata.site_file.problems import MAXIMUM, Problem, shorten, similar, suggestion
 
 _FOLLOW_UPS = frozenset({"default_factory_not_called"})
 """Errors that only follow from another one."""

@@ -7,15 +7,11 @@ from pathlib import Path
 
 from strata.catalogue.needs.base import role_findings
 from strata.catalogue.site import installed, issuers
-from strata.models.files import is_file
+from strata.models.files import certificates_file
 from strata.models.finding import Finding
+from strata.models.key_path import KeyPath
 from strata.models.site import Site
-from strata.models.yaml_events import KeyPath
 
-MAXIMUM_PEM = 2**20
-"""Characters of a PEM file that are read; a ConfigMap, where it goes, holds no more."""
-PEM_CERTIFICATE = "-----BEGIN CERTIFICATE-----"
-PEM_PRIVATE_KEY = "PRIVATE KEY-----"
 ROOT: KeyPath = ("platform", "services")
 
 
@@ -70,23 +66,3 @@ def _certificate(site: Site, directory: Path) -> Iterator[Finding]:
             f"secrets: [{{name: {given.private_key}, source: file, path: …}}]",
             (("secrets",),),
         )
-
-
-def certificates_file(path: KeyPath, file: Path) -> Iterator[Finding]:
-    """The file is there, and holds certificates and no key."""
-    fix = "the path of a PEM file with certificates, relative to the site file"
-    if not is_file(file):
-        yield Finding(path, f"there is no file {file}", fix)
-    elif (text := _text(file)) is None or PEM_CERTIFICATE not in text:
-        yield Finding(path, f"{file} holds no certificate in PEM form", fix)
-    elif PEM_PRIVATE_KEY in text:
-        yield Finding(path, f"{file} holds a private key, which would be public", "only the certificates")
-
-
-def _text(file: Path) -> str | None:
-    """The beginning of a file, None where it is not text."""
-    try:
-        with file.open(encoding="ascii") as stream:
-            return stream.read(MAXIMUM_PEM)
-    except (OSError, ValueError):
-        return None

@@ -11,14 +11,14 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from strata.errors import UserError
-from strata.models.document import read_document
 from strata.models.files import site_files
-from strata.models.find import SITE_FILE
-from strata.models.loader import load_site
-from strata.models.renumber import IPNetwork, free_network, renumber
 from strata.models.site import Site
 from strata.models.types import DnsLabel
 from strata.site.paths import SitePaths
+from strata.site_file.document import read_document
+from strata.site_file.find import SITE_FILE
+from strata.site_file.loader import load_site
+from strata.site_file.renumber import IPNetwork, free_network, renumber
 
 
 def new_site(

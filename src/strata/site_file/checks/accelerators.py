@@ -11,8 +11,8 @@ from strata.models.cloud import Cloud
 from strata.models.finding import Finding, duplicates
 from strata.models.gpu_nodes import gpu_nodes, offered
 from strata.models.hypervisors import passthrough
+from strata.models.key_path import KeyPath
 from strata.models.site import Site
-from strata.models.yaml_events import KeyPath
 
 HYPERVISORS: KeyPath = ("cloud", "hypervisors")
 KINDS: KeyPath = ("accelerator_kinds",)

@@ -6,12 +6,12 @@ import functools
 import json
 from collections.abc import Iterable, Iterator, Mapping
 
-from strata.models.checks.hosts import hosts
 from strata.models.finding import Finding, duplicates
+from strata.models.key_path import KeyPath
 from strata.models.kubespray import STRATA_SETS
 from strata.models.site import Site
-from strata.models.yaml_events import KeyPath
 from strata.site.paths import REPOSITORY
+from strata.site_file.checks.hosts import hosts
 
 SECTION: KeyPath = ("cluster", "kubespray")
 INSTALLER: KeyPath = ("cluster", "installer")

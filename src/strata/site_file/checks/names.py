@@ -9,12 +9,12 @@ from strata.catalogue.needs.base import INSTANCES, MACHINES
 from strata.catalogue.needs.hostname import INGRESS_NAMESPACE, published
 from strata.catalogue.needs.metrics import MONITORING_NAMESPACE
 from strata.catalogue.needs.shared_volume import service_volumes
-from strata.models.checks.hosts import hosts
 from strata.models.finding import Finding, duplicates
-from strata.models.problems import suggestion
+from strata.models.key_path import KeyPath
 from strata.models.site import Site
-from strata.models.yaml_events import KeyPath
 from strata.roles import DEBIAN_RELEASES, roles
+from strata.site_file.checks.hosts import hosts
+from strata.site_file.problems import suggestion
 
 RESERVED_NAMESPACES = frozenset(
     {

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from strata.models.finding import Finding
+from strata.models.key_path import KeyPath
 from strata.models.platform import Person
 from strata.models.site import Site
-from strata.models.yaml_events import KeyPath
 
 
 def check(site: Site) -> Iterator[Finding]:

@@ -7,9 +7,9 @@ from ipaddress import IPv4Network, IPv6Network
 
 from strata.catalogue.needs.base import MACHINES
 from strata.models.finding import Finding, duplicates
+from strata.models.key_path import KeyPath, dotted
 from strata.models.kolla import Kolla
 from strata.models.site import Site
-from strata.models.yaml_events import KeyPath, dotted
 
 CONTROLLERS: KeyPath = ("cloud", "kolla", "controllers")
 CEPH_SECRETS = ("kolla_ceph_glance_key", "kolla_ceph_cinder_key")

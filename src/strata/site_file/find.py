@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 from strata.errors import UserError
-from strata.models.problems import suggestion
 from strata.site.paths import INSTALLED, REPOSITORY
+from strata.site_file.problems import suggestion
 
 SITE_FILE = "site.yaml"
 EXAMPLES = REPOSITORY / "inventories"

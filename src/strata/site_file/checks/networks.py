@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 from strata.catalogue.needs.base import INSTANCES, MACHINES
-from strata.models.checks.hosts import hosts
 from strata.models.finding import Finding
+from strata.models.key_path import KeyPath, dotted
 from strata.models.site import Site
-from strata.models.yaml_events import KeyPath, dotted
 from strata.roles import KUBERNETES_ROLES
+from strata.site_file.checks.hosts import hosts
 
 CONTROL_ADDRESSES = 16
 """The lab's controller takes address 10 of the control network."""

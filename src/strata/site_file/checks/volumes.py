@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from strata.catalogue.needs.base import INSTANCES
 from strata.models.cloud import Cloud
 from strata.models.finding import Finding, duplicates
+from strata.models.key_path import KeyPath
 from strata.models.site import Site
-from strata.models.yaml_events import KeyPath
 
 FLAVORS: KeyPath = ("cloud", "flavors")
 KOLLA_CEPH: KeyPath = ("cloud", "kolla", "ceph")

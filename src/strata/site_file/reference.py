@@ -10,14 +10,14 @@ from pydantic_core import PydanticUndefined
 
 from strata.models.accelerators import CATALOGUE
 from strata.models.base import Model
-from strata.models.explain import choices_of, layer_of, type_name, unit_of
-from strata.models.pydantic_errors import strip_optional
 from strata.models.site import Site
 from strata.roles import Condition, Port, Role, roles
+from strata.site_file.explain import choices_of, layer_of, type_name, unit_of
+from strata.site_file.pydantic_errors import strip_optional
 
 HEADER = """# Site file
 
-`inventories/<site>/site.yaml` describes a site; `python -m strata.models.generate` generates this page from
+`inventories/<site>/site.yaml` describes a site; `python -m strata.site_file.generate` generates this page from
 `src/strata/models`. `strata explain SITE KEY.PATH` shows the entry of a key, with its value and line.
 
 Sizes are whole numbers with a binary unit (`32 GiB`).

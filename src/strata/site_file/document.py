@@ -10,8 +10,9 @@ from pathlib import Path
 
 import yaml
 
-from strata.models.problems import Problem, SiteError, shorten
-from strata.models.yaml_events import KeyPath, Marks, Place, build, dotted
+from strata.models.key_path import KeyPath, dotted
+from strata.site_file.problems import Problem, SiteError, shorten
+from strata.site_file.yaml_events import Marks, Place, build
 
 MAXIMUM_BYTES = 4 * 2**20
 """Larger files are refused: a site of 5,000 nodes takes less than 1 MiB."""

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from strata.catalogue.needs.shared_volume import service_volumes
 from strata.models.finding import Finding
 from strata.models.hosts import export_id
-from strata.models.problems import suggestion
+from strata.models.key_path import KeyPath
 from strata.models.site import Site
-from strata.models.yaml_events import KeyPath
+from strata.site_file.problems import suggestion
 
 STORAGE_CLASS: KeyPath = ("platform", "storage_class")
 EXPORTS: KeyPath = ("hosts", "nfs", "exports")

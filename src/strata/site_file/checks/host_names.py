@@ -7,13 +7,13 @@ import json
 from collections.abc import Iterator, Mapping
 
 from strata.catalogue.needs.hostname import API_HOSTNAME, published
-from strata.models.checks import kolla, kubespray
-from strata.models.checks.hosts import hosts
 from strata.models.finding import Finding
+from strata.models.key_path import KeyPath, dotted
 from strata.models.site import Site
-from strata.models.yaml_events import KeyPath, dotted
 from strata.roles import KUBERNETES_ROLES, NODES, roles
 from strata.site.paths import REPOSITORY
+from strata.site_file.checks import kolla, kubespray
+from strata.site_file.checks.hosts import hosts
 
 KOLLA_GROUPS = REPOSITORY / "tools" / "kolla-ansible" / "groups.json"
 """Groups of the pinned Kolla-Ansible's inventory."""
