@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from strata.catalogue.needs import Audience, BatchQueue, Database, Hostname, Metrics, MetricsQuery, Need, Priority
 from strata.catalogue.service import Service, ServiceContext, Values
+from strata.platform.accelerators import cluster_resources
 from strata_services.accounting.settings import Accounting, Measurements
 
 DATABASE = Database("accounting")
@@ -44,8 +45,6 @@ def values(context: ServiceContext[Accounting]) -> Values:
     Raises:
         UserError: no PostgreSQL server is deployed, or the issuer's CA cannot be read.
     """
-    from strata.platform.accelerators import cluster_resources  # late: the site model is built from the services
-
     database, own = context.provide(DATABASE), context.provide(OWN_METRICS)
     given: Values = {
         "image": context.image,

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from strata.catalogue.issuer import issuer_url
 from strata.catalogue.needs import ApiPath, Audience, Client, Database, Hostname, Metrics, Need, Priority, Secret
-from strata.catalogue.needs.hostname import front_page_url
+from strata.catalogue.published import front_page_url
 from strata.catalogue.service import Service, ServiceContext, Values
 from strata.catalogue.site import needed
+from strata.models.site import Site
 from strata_services.authenticator.settings import Authenticator
-
-if TYPE_CHECKING:
-    from strata.models.site import Site
 
 API = ApiPath(
     health_path="/v3/sites",

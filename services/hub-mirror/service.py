@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from strata.catalogue.need import pods_peer
 from strata.catalogue.needs import (
     Audience,
     Database,
@@ -17,17 +18,15 @@ from strata.catalogue.needs import (
     SharedVolume,
     TenantNamespaces,
 )
-from strata.catalogue.needs.base import pods_peer
-from strata.catalogue.needs.hugging_face import HubServer, hub_clients
+from strata.catalogue.needs.hugging_face import HubServer
 from strata.catalogue.service import SYSTEM_NAMESPACE, Service, ServiceContext, Values
+from strata.catalogue.site_needs import hub_clients
+from strata.models.files import certificates_file
 from strata.models.finding import Finding, duplicates
-from strata.models.key_path import dotted
+from strata.models.key_path import KeyPath, dotted
+from strata.models.platform import Tenant
+from strata.models.site import Site
 from strata_services.hub_mirror.settings import HubMirror
-
-if TYPE_CHECKING:
-    from strata.models.key_path import KeyPath
-    from strata.models.platform import Tenant
-    from strata.models.site import Site
 
 NAME = Path(__file__).parent.name
 KEY: KeyPath = ("platform", "services", NAME.replace("-", "_"))
@@ -98,8 +97,6 @@ def check(settings: HubMirror, site: Site, directory: Path) -> Iterator[Finding]
         yield Finding((*KEY, "cache_size"), f"is more than the volume has ({settings.storage})", "less than storage")
     yield from duplicates((host, (*KEY, "upstream", "hosts", i)) for i, host in enumerate(settings.upstream.hosts))
     if settings.upstream.ca_file is not None:
-        from strata.models.files import certificates_file  # it imports the services
-
         yield from certificates_file(CA_KEY, directory / settings.upstream.ca_file)
 
 

@@ -6,8 +6,9 @@ import hashlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from strata.catalogue.need import pods_peer
 from strata.catalogue.needs import (
     Accelerators,
     ApiPath,
@@ -18,16 +19,15 @@ from strata.catalogue.needs import (
     Need,
     Priority,
 )
-from strata.catalogue.needs.base import pods_peer
 from strata.catalogue.needs.hostname import INGRESS_CONTROLLER
-from strata.catalogue.needs.model_endpoint import ModelEndpoint, endpoint_clients
+from strata.catalogue.needs.model_endpoint import ModelEndpoint
 from strata.catalogue.service import SYSTEM_NAMESPACE, Service, ServiceContext, Values
+from strata.catalogue.site import hub_server
+from strata.catalogue.site_needs import endpoint_clients
 from strata.models.finding import Finding, duplicates
+from strata.models.key_path import KeyPath
+from strata.models.site import Site
 from strata_services.inference.settings import Inference, ServedModel
-
-if TYPE_CHECKING:
-    from strata.models.key_path import KeyPath
-    from strata.models.site import Site
 
 NAME = Path(__file__).parent.name
 KEY: KeyPath = ("platform", "services", NAME)
@@ -67,8 +67,6 @@ def needs(settings: Inference) -> tuple[Need[Any], ...]:
 
 def check(settings: Inference, site: Site, _: Path) -> Iterator[Finding]:
     """The site has a hub, models differ, and their tenants exist."""
-    from strata.catalogue.site import hub_server  # it imports the services
-
     if hub_server(site) is None:
         hub: KeyPath = ("platform", "services", "hub_mirror")
         yield Finding(KEY, "needs the site's hub, which models load from", "add platform.services.hub_mirror", (hub,))

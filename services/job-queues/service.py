@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from strata.catalogue.needs import Need, TenantNamespaces, UpstreamChart
 from strata.catalogue.service import Service
 from strata.models.finding import Finding
+from strata.models.key_path import KeyPath
+from strata.models.site import Site
 from strata_services.job_queues.settings import JobQueues
 from strata_services.job_queues.values import controller_values, tenant_values, values
-
-if TYPE_CHECKING:
-    from strata.models.key_path import KeyPath
-    from strata.models.site import Site
 
 TENANTS: KeyPath = ("platform", "tenants")
 CONTROLLER = UpstreamChart("kueue", controller_values)

@@ -5,20 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from strata.catalogue import cluster_login
 from strata.catalogue.issuer import Endpoints, Issuer, UserProgram
 from strata.catalogue.needs import Audience, Client, Database, Hostname, Metrics, Need, Priority, Secret
-from strata.catalogue.needs.audience import audiences
 from strata.catalogue.needs.hostname import INGRESS_CONTROLLER
 from strata.catalogue.service import SYSTEM_NAMESPACE, Service, ServiceContext, Values, fingerprint
 from strata.catalogue.site import needed
+from strata.catalogue.site_needs import audiences, token_audiences
 from strata.models.platform import Person
+from strata.models.site import Site
 from strata_services.keycloak.settings import Keycloak
-
-if TYPE_CHECKING:
-    from strata.models.site import Site
 
 CLIENT = "verify"
 """Client whose tokens `strata verify` and operators use."""
@@ -103,7 +101,7 @@ def _clients(context: ServiceContext[Keycloak]) -> list[dict[str, object]]:
         {
             "id": need.name,
             "secret": context.secrets.get(need.secret),
-            "audiences": need.token_audiences(context.site),
+            "audiences": token_audiences(context.site, need),
             "redirect_urls": need.redirect_urls(context.site),
             "logout_urls": need.logout_urls(context.site),
             "service_account": need.has_service_account,

@@ -6,7 +6,7 @@ import importlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
@@ -23,18 +23,15 @@ from strata.catalogue.needs import (
     Priority,
     Secret,
 )
-from strata.catalogue.needs.hostname import front_page_url
+from strata.catalogue.needs.hugging_face import HubServer
+from strata.catalogue.published import front_page_url
 from strata.catalogue.service import Service, ServiceContext, Values
 from strata.catalogue.site import needed
-from strata.models.files import is_file
+from strata.models.files import certificates_file, is_file
 from strata.models.finding import Finding
-from strata.models.key_path import dotted
+from strata.models.key_path import KeyPath, dotted
+from strata.models.site import Site
 from strata_services.ml_hub.settings import MlHub
-
-if TYPE_CHECKING:
-    from strata.catalogue.needs.hugging_face import HubServer
-    from strata.models.key_path import KeyPath
-    from strata.models.site import Site
 
 DATABASE = Database("ml_hub")
 AUDIENCE = Audience("ml-hub", path="/v3/ml-hub/models")
@@ -90,8 +87,6 @@ def needs(settings: MlHub) -> tuple[Need[Any], ...]:
 def check(settings: MlHub, _: Site, directory: Path) -> Iterator[Finding]:
     """The catalogue's file is there and is a catalogue; the endpoint's CA is one."""
     if settings.catalogue.ca_file is not None:
-        from strata.models.files import certificates_file  # it imports the services
-
         yield from certificates_file((*CATALOGUE_KEY[:-1], "ca_file"), directory / settings.catalogue.ca_file)
     if settings.catalogue.file is None:
         return

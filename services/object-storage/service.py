@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from strata.catalogue.need import pods_peer
 from strata.catalogue.needs import (
+    Bucket,
     FrontPageEntry,
     Hostname,
     Metrics,
@@ -17,7 +19,6 @@ from strata.catalogue.needs import (
     TenantFolders,
     TenantNamespaces,
 )
-from strata.catalogue.needs.base import pods_peer
 from strata.catalogue.needs.bucket import (
     MAXIMUM,
     MINIMUM,
@@ -25,18 +26,15 @@ from strata.catalogue.needs.bucket import (
     S3Endpoint,
     bucket_key,
     key_findings,
-    required_endpoint,
-    service_buckets,
-    tenant_clients,
 )
 from strata.catalogue.service import Service, ServiceContext, Values
+from strata.catalogue.site import needed, required_endpoint
+from strata.catalogue.site_needs import bucket_clients
 from strata.models.finding import Finding
+from strata.models.key_path import KeyPath
+from strata.models.platform import Tenant
+from strata.models.site import Site
 from strata_services.object_storage.settings import ObjectStorage
-
-if TYPE_CHECKING:
-    from strata.models.key_path import KeyPath
-    from strata.models.platform import Tenant
-    from strata.models.site import Site
 
 FOLDER = Path(__file__).parent
 PORT = 7070
@@ -101,7 +99,7 @@ def buckets(context: ServiceContext[ObjectStorage]) -> list[Values]:
             "claim": claims[tenant.name],
             "clients": [
                 {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": tenant.name}}},
-                *tenant_clients(context.site, tenant.name),
+                *bucket_clients(context.site, tenant.name),
             ],
         }
         for tenant in context.site.platform.tenants
@@ -114,7 +112,7 @@ def buckets(context: ServiceContext[ObjectStorage]) -> list[Values]:
             "subPath": f"buckets/{need.name}",
             "clients": [pods_peer(service.namespace_of(context.site), {"app.kubernetes.io/name": service.name})],
         }
-        for service, need in service_buckets(context.site)
+        for service, need in needed(context.site, Bucket)
     ]
     return [*tenants, *own]
 

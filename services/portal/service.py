@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from strata.catalogue.needs import FrontPageEntry, Hostname, Metrics, Need, Priority
 from strata.catalogue.needs.hostname import INGRESS_CONTROLLER
 from strata.catalogue.service import Service, ServiceContext, Values
 from strata.catalogue.site import issuer, needed
+from strata.models.site import Site
 from strata.roles import port
 from strata.site.paths import REPOSITORY
 from strata_services.portal.settings import Portal
-
-if TYPE_CHECKING:
-    from strata.models.site import Site
 
 HOSTNAME = Hostname("", "/healthz")
 PRIORITY = Priority("platform")

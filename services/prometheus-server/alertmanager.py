@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from strata.catalogue.needs import Secret
 from strata.catalogue.service import ServiceContext
 from strata.models.finding import Finding, duplicates
+from strata.models.key_path import KeyPath
+from strata.models.site import Site
 from strata_services.prometheus_server.settings import Alertmanager
-
-if TYPE_CHECKING:
-    from strata.models.key_path import KeyPath
-    from strata.models.site import Site
 
 KEY: KeyPath = ("platform", "services", "prometheus_server", "alertmanager")
 PASSWORD = Secret("alertmanager_smtp_password")

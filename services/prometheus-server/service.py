@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
 from strata.catalogue.needs import Namespace, Need, Priority
-from strata.catalogue.needs.metrics import MONITORING_NAMESPACE, SCRAPERS, namespaces, scrape_config
-from strata.catalogue.needs.metrics_query import MetricsServer, query_clients
+from strata.catalogue.needs.metrics import MONITORING_NAMESPACE, SCRAPERS, scrape_config
+from strata.catalogue.needs.metrics_query import MetricsServer
 from strata.catalogue.service import Question, Service, ServiceContext, Values
 from strata.catalogue.site import installed
+from strata.catalogue.site_needs import query_clients, scraped_namespaces
 from strata.models.finding import Finding
 from strata.models.gpu_nodes import gpu_nodes
+from strata.models.site import Site
 from strata.roles import port
 from strata_services.prometheus_server import alertmanager
 from strata_services.prometheus_server.alerts import with_runbooks
@@ -27,9 +29,6 @@ from strata_services.prometheus_server.scrape import (
 )
 from strata_services.prometheus_server.settings import PrometheusServer
 from strata_services.prometheus_server.simulation import exporter
-
-if TYPE_CHECKING:
-    from strata.models.site import Site
 
 FOLDER = Path(__file__).parent
 NAMESPACE = Namespace(MONITORING_NAMESPACE, "privileged")
@@ -82,7 +81,7 @@ def scrape_configs(site: Site, hosts: Mapping[str, str]) -> list[dict[str, Any]]
         hosts: name to address.
     """
     own = {"job_name": "prometheus", "static_configs": [{"targets": [f"localhost:{PORT}"]}]}
-    return [own, scrape_config(site), *cluster_jobs(), host_job(hosts)]
+    return [own, scrape_config(scraped_namespaces(site)), *cluster_jobs(), host_job(hosts)]
 
 
 def values(context: ServiceContext[PrometheusServer]) -> Values:
@@ -99,7 +98,7 @@ def values(context: ServiceContext[PrometheusServer]) -> Values:
         "rules": rule_files(site),
         "alertmanager": alertmanager.values(context, settings.alertmanager),
         "networkPolicy": {
-            "namespaces": namespaces(site),
+            "namespaces": scraped_namespaces(site),
             "clients": query_clients(site),
             "dnsMetricsPort": COREDNS,
             "hostPorts": sorted({KUBELET, NODE_EXPORTER, port("kube_control_plane", "kubernetes-api")}),
@@ -111,7 +110,7 @@ def values(context: ServiceContext[PrometheusServer]) -> Values:
 
 def _simulation(context: ServiceContext[PrometheusServer]) -> list[dict[str, Any]]:
     """What serves the metrics of simulated cards; those of real cards come from NVIDIA's chart."""
-    from strata.provider.choice import provider_of  # late: it imports the models, which import the services
+    from strata.provider.choice import provider_of  # late: it takes long, and every command loads this module
 
     site = context.site
     if not provider_of(site).simulates_accelerators or site.cluster is None or not site.cluster.gpu_nodes.labels:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from strata.catalogue.needs import (
     ApiPath,
@@ -23,16 +23,15 @@ from strata.catalogue.needs import (
     WildcardHostname,
 )
 from strata.catalogue.needs.accelerators import toleration
-from strata.catalogue.needs.hostname import CERTIFICATE_RESOLVER, INGRESS_CLASS, INGRESS_CONTROLLER, front_page_url
+from strata.catalogue.needs.hostname import CERTIFICATE_RESOLVER, INGRESS_CLASS, INGRESS_CONTROLLER
+from strata.catalogue.published import front_page_url
 from strata.catalogue.service import SYSTEM_NAMESPACE, Service, ServiceContext, Values
 from strata.models.finding import Finding, duplicates
 from strata.models.gpu_nodes import gpu_nodes, largest_request, node_labels
+from strata.models.key_path import KeyPath
+from strata.models.platform import Tenant
+from strata.models.site import Site
 from strata_services.tapis_pods.settings import Pods, PodTemplate
-
-if TYPE_CHECKING:
-    from strata.models.key_path import KeyPath
-    from strata.models.platform import Tenant
-    from strata.models.site import Site
 
 NAME = Path(__file__).parent.name
 KEY: KeyPath = ("platform", "services", NAME.replace("-", "_"))

@@ -15,7 +15,7 @@ import pytest
 import requests
 
 from strata.access.podman import site_containers
-from strata.catalogue.needs.hostname import published
+from strata.catalogue.published import published
 from strata.catalogue.service import SYSTEM_NAMESPACE
 from strata.inventory.ports import INGRESS
 from strata.models.site import Site

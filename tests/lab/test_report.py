@@ -18,7 +18,7 @@ import requests
 import yaml
 
 from strata.access.helm import helm_releases
-from strata.catalogue.needs.hostname import published
+from strata.catalogue.published import published
 from strata.catalogue.service import SYSTEM_NAMESPACE
 from strata.models.site import Site
 from strata.observe.metrics import metrics_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strata.catalogue.needs.database import databases
+from strata.catalogue.site_needs import databases
 from strata.inventory.clients import database_clients
 from strata.inventory.ports import POSTGRESQL
 from strata.inventory.topology import database_secret, secret, service_certificate

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from strata.catalogue.needs.base import INSTANCES, MACHINES
 from strata.models.accelerators import NVIDIA_RESOURCE
 from strata.models.finding import Finding, duplicates
-from strata.models.key_path import KeyPath
+from strata.models.key_path import INSTANCES, MACHINES, KeyPath
 from strata.models.site import Site
 from strata.models.slurm_nodes import ROLE, partition_hosts, slurm_nodes
 from strata.site_file.checks.hosts import hosts

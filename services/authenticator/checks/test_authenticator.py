@@ -10,7 +10,7 @@ import pytest
 import requests
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
-from strata.catalogue.needs.api_path import api_url
+from strata.catalogue.published import api_url
 from strata.catalogue.site import issuer
 from strata.models.site import Site
 from strata.verify.api import Api, envelope

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
-from strata.catalogue.needs.audience import audiences
-from strata.catalogue.needs.hostname import published
+from strata.catalogue.published import published
 from strata.catalogue.service import Service
 from strata.catalogue.site import issuer
+from strata.catalogue.site_needs import audiences
 from strata.plan import plan
 from strata.site_file.loader import load_site
 from strata.site_file.problems import SiteError

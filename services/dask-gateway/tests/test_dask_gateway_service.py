@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from strata.catalogue.needs.hostname import INGRESS_CONTROLLER, published
+from strata.catalogue.needs.hostname import INGRESS_CONTROLLER
+from strata.catalogue.published import published
 from strata.catalogue.service import Service
 from strata.platform.releases import releases
 from strata.site_file.loader import load_site

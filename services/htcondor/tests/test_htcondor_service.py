@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 from strata.catalogue.needs import BatchQueue
-from strata.catalogue.needs.shared_volume import volumes
 from strata.catalogue.service import Service
+from strata.catalogue.site_volumes import volumes
 from strata.platform.releases import PlatformState, releases, service_context
 from strata.platform.secrets import secret_manifests
 from strata.site_file.loader import load_site

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from strata.catalogue.needs.shared_volume import volumes
 from strata.catalogue.service import Service
+from strata.catalogue.site_volumes import volumes
 from strata.site_file.loader import load_site
 from strata.site_file.problems import SiteError
 from strata_bench.module_file import load_module

@@ -10,8 +10,8 @@ import requests
 
 from strata.access.https import site_session
 from strata.catalogue.issuer import Issuer, tenant_group
-from strata.catalogue.needs.audience import audiences
 from strata.catalogue.service import SYSTEM_NAMESPACE
+from strata.catalogue.site_needs import audiences
 from strata.models.site import Site
 from strata.site.context import SiteContext
 from strata.verify.pods import Kubectl, running_pods

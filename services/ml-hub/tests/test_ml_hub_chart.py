@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from strata.catalogue.needs.hostname import INGRESS_NAMESPACE, published
+from strata.catalogue.needs.hostname import INGRESS_NAMESPACE
+from strata.catalogue.published import published
 from strata.site.paths import REPOSITORY
 from strata.site.secrets import pki
 from strata.site_file.find import find_site

@@ -12,10 +12,11 @@ import yaml
 
 from strata.catalogue.discovery import services
 from strata.catalogue.needs import Bucket
-from strata.catalogue.needs.bucket import bucket_key, required_endpoint
+from strata.catalogue.needs.bucket import bucket_key
 from strata.catalogue.needs.metrics import SCRAPERS
-from strata.catalogue.needs.shared_volume import volumes
 from strata.catalogue.service import Service
+from strata.catalogue.site import required_endpoint
+from strata.catalogue.site_volumes import volumes
 from strata.platform.releases import PlatformState, releases, service_context
 from strata.platform.secrets import secret_manifests
 from strata.site_file.loader import load_site

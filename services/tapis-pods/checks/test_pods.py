@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 import requests
 
-from strata.catalogue.needs.api_path import api_url
+from strata.catalogue.published import api_url
 from strata.models.site import Site
 from strata.verify.api import Api, envelope
 from strata.verify.pods import Kubectl

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from strata.access.users import without_group
-from strata.catalogue.needs.hostname import published
+from strata.catalogue.published import published
 from strata.catalogue.site import issuer
 from strata.engine.steps import RunReport
 from strata.errors import UserError

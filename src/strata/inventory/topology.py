@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import Iterable
 
 from strata.catalogue.needs import Database
-from strata.catalogue.needs.hostname import published
+from strata.catalogue.published import published
 from strata.inventory import Template
 from strata.models.site import Site
 from strata.roles import roles as all_roles

@@ -6,6 +6,9 @@ import re
 
 KeyPath = tuple[str | int, ...]
 """Keys, and numbers of list entries."""
+
+INSTANCES: KeyPath = ("cloud", "instances")
+MACHINES: KeyPath = ("hosts", "machines")
 _PLAIN_KEY = re.compile(r"[!-~]{1,100}")
 """A key that can be printed as it is: no spaces, control characters, look-alikes, or megabytes."""
 

@@ -10,8 +10,8 @@ import pytest
 
 from strata.catalogue.discovery import services
 from strata.catalogue.needs import ApiPath
-from strata.catalogue.needs.api_path import api_url
-from strata.catalogue.needs.hostname import Hostname, published
+from strata.catalogue.needs.hostname import Hostname
+from strata.catalogue.published import api_url, published
 from strata.site_file.checks import names
 from strata.site_file.find import find_site
 from strata.site_file.loader import load_site

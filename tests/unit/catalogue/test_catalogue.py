@@ -13,9 +13,9 @@ import yaml
 
 from strata.catalogue.discovery import services
 from strata.catalogue.needs import Client, Database
-from strata.catalogue.needs.database import databases
 from strata.catalogue.service import Service
 from strata.catalogue.site import needed
+from strata.catalogue.site_needs import databases
 from strata.platform.releases import service_context
 from strata.site.paths import REPOSITORY
 from strata.site_file.find import find_site

@@ -10,9 +10,9 @@ import pytest
 from strata.catalogue.discovery import services
 from strata.catalogue.needs import MetricsQuery
 from strata.catalogue.needs.metrics import MONITORING_NAMESPACE
-from strata.catalogue.needs.metrics_query import query_clients
 from strata.catalogue.service import Service
 from strata.catalogue.site import installed, metrics_server, needed
+from strata.catalogue.site_needs import query_clients
 from strata.platform.releases import releases, service_context
 
 from ..platform.test_values import SITES, state_of

@@ -10,8 +10,8 @@ import pytest
 
 from strata.catalogue.discovery import services
 from strata.catalogue.needs import Database, SharedVolume
-from strata.catalogue.needs.shared_volume import volumes
 from strata.catalogue.site import needed
+from strata.catalogue.site_volumes import volumes
 from strata.inventory.role_variables import role_variables
 from strata.models.site import Site
 from strata.platform.releases import releases, service_context

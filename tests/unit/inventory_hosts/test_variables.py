@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from strata.catalogue.needs import Hostname
-from strata.catalogue.needs.hostname import published
-from strata.catalogue.needs.shared_volume import service_volumes
+from strata.catalogue.published import published
 from strata.catalogue.site import needed
+from strata.catalogue.site_volumes import service_volumes
 from strata.inventory import Template
 from strata.inventory.clients import pull_users
 from strata.inventory.role_variables import role_host_variables, role_variables

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from strata.catalogue.needs.hostname import published
+from strata.catalogue.published import published
 from strata.inventory.build import build_inventory
 from strata.models.key_path import KeyPath, dotted
 from strata.models.site import Site

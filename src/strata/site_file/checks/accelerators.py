@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from strata.catalogue.needs.base import INSTANCES, MACHINES
 from strata.models.accelerators import CATALOGUE
 from strata.models.cloud import Cloud
 from strata.models.finding import Finding, duplicates
 from strata.models.gpu_nodes import gpu_nodes, offered
 from strata.models.hypervisors import passthrough
-from strata.models.key_path import KeyPath
+from strata.models.key_path import INSTANCES, MACHINES, KeyPath
 from strata.models.site import Site
 
 HYPERVISORS: KeyPath = ("cloud", "hypervisors")

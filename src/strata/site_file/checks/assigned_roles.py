@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from strata.catalogue.backup_items import backup_items
-from strata.catalogue.needs.base import INSTANCES, MACHINES
-from strata.catalogue.needs.database import databases
+from strata.catalogue.site_needs import databases
 from strata.models.cluster import Cluster
 from strata.models.finding import Finding
-from strata.models.key_path import KeyPath
+from strata.models.key_path import INSTANCES, MACHINES, KeyPath
 from strata.models.site import Site
 from strata.roles import Role, Section, roles
 from strata.site_file.checks.hosts import Host, hosts

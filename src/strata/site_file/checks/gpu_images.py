@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from strata.catalogue.needs.base import INSTANCES
 from strata.models.compute import Image
 from strata.models.finding import Finding
 from strata.models.gpu_nodes import gpu_nodes
+from strata.models.key_path import INSTANCES
 from strata.models.site import Site
 
 FIRST_WITH_CDI = 13

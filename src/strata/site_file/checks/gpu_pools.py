@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from strata.catalogue.needs.base import INSTANCES, MACHINES
 from strata.models.accelerators import Accelerator
 from strata.models.cluster import GpuPool
 from strata.models.finding import Finding, duplicates
 from strata.models.gpu_nodes import DEFAULT_POOL, gpu_nodes
-from strata.models.key_path import KeyPath
+from strata.models.key_path import INSTANCES, MACHINES, KeyPath
 from strata.models.site import Site
 from strata.site_file.problems import suggestion
 

@@ -6,7 +6,8 @@ import functools
 import json
 from collections.abc import Iterator, Mapping
 
-from strata.catalogue.needs.hostname import API_HOSTNAME, published
+from strata.catalogue.needs.hostname import API_HOSTNAME
+from strata.catalogue.published import published
 from strata.models.finding import Finding
 from strata.models.key_path import KeyPath, dotted
 from strata.models.site import Site

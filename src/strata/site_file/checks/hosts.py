@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from strata.catalogue.needs.base import INSTANCES, MACHINES
-from strata.models.key_path import KeyPath
+from strata.models.key_path import INSTANCES, MACHINES, KeyPath
 from strata.models.site import Site
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from ipaddress import IPv4Network, IPv6Network
 
-from strata.catalogue.needs.base import MACHINES
 from strata.models.finding import Finding, duplicates
-from strata.models.key_path import KeyPath, dotted
+from strata.models.key_path import MACHINES, KeyPath, dotted
 from strata.models.kolla import Kolla
 from strata.models.site import Site
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from strata.catalogue.needs.base import INSTANCES, MACHINES
-from strata.catalogue.needs.hostname import INGRESS_NAMESPACE, published
+from strata.catalogue.needs.hostname import INGRESS_NAMESPACE
 from strata.catalogue.needs.metrics import MONITORING_NAMESPACE
-from strata.catalogue.needs.shared_volume import service_volumes
+from strata.catalogue.published import published
+from strata.catalogue.site_volumes import service_volumes
 from strata.models.finding import Finding, duplicates
-from strata.models.key_path import KeyPath
+from strata.models.key_path import INSTANCES, MACHINES, KeyPath
 from strata.models.site import Site
 from strata.roles import DEBIAN_RELEASES, roles
 from strata.site_file.checks.hosts import hosts

@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
-from strata.catalogue.needs.base import INSTANCES, MACHINES
 from strata.models.finding import Finding
-from strata.models.key_path import KeyPath, dotted
+from strata.models.key_path import INSTANCES, MACHINES, KeyPath, dotted
 from strata.models.site import Site
 from strata.roles import KUBERNETES_ROLES
 from strata.site_file.checks.hosts import hosts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from strata.catalogue.needs.base import role_findings
+from strata.catalogue.need import role_findings
 from strata.catalogue.site import installed, issuers
 from strata.models.files import certificates_file
 from strata.models.finding import Finding

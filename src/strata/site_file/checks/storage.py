@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from strata.catalogue.needs.shared_volume import service_volumes
+from strata.catalogue.site_volumes import service_volumes
 from strata.models.finding import Finding
 from strata.models.hosts import export_id
 from strata.models.key_path import KeyPath

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from strata.catalogue.needs.base import INSTANCES, MACHINES
 from strata.models.cloud import Cloud
 from strata.models.compute import Instance
 from strata.models.finding import Finding
 from strata.models.hosts import LoadBalancer
-from strata.models.key_path import KeyPath, dotted
+from strata.models.key_path import INSTANCES, MACHINES, KeyPath, dotted
 from strata.models.site import Site
 from strata.models.types import IPAddress
 from strata.site_file.checks.hosts import Host, hosts

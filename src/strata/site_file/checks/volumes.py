@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from strata.catalogue.needs.base import INSTANCES
 from strata.models.cloud import Cloud
 from strata.models.finding import Finding, duplicates
-from strata.models.key_path import KeyPath
+from strata.models.key_path import INSTANCES, KeyPath
 from strata.models.site import Site
 
 FLAVORS: KeyPath = ("cloud", "flavors")

@@ -21,7 +21,8 @@ import pytest
 
 from strata.access.https import named_session
 from strata.access.ssh import forwarded_port
-from strata.catalogue.needs.database import KINE_DATABASE, databases
+from strata.catalogue.needs.database import KINE_DATABASE
+from strata.catalogue.site_needs import databases
 from strata.inventory.clients import NFS_ROLES, NODES, NODES_SECRET, OPERATOR, OPERATOR_SECRET, SERVICE_ROLES
 from strata.inventory.ports import DATASTORE, POSTGRESQL, REGISTRY, REGISTRY_PUSH
 from strata.inventory.topology import database_secret, service_names

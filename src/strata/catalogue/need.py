@@ -7,15 +7,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from strata.models.finding import Finding
+from strata.models.key_path import INSTANCES, MACHINES, KeyPath
+from strata.models.site import Site
+
 if TYPE_CHECKING:
     from strata.catalogue.service import ServiceContext
-    from strata.models.finding import Finding
-    from strata.models.key_path import KeyPath
-    from strata.models.site import Site
 
 Provided_co = TypeVar("Provided_co", covariant=True)
-INSTANCES: KeyPath = ("cloud", "instances")
-MACHINES: KeyPath = ("hosts", "machines")
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class SecretReference:
 
 
 class Need(ABC, Generic[Provided_co]):
-    """One word of the vocabulary; the words are its subclasses, frozen dataclasses."""
+    """One word of the vocabulary; the words are its subclasses in strata.catalogue.needs, frozen dataclasses."""
 
     def findings(self, site: Site, key: KeyPath) -> Iterator[Finding]:  # noqa: ARG002  # for the subclasses
         """What the site is missing to provide it.
@@ -46,6 +45,11 @@ class Need(ABC, Generic[Provided_co]):
     def secret_data(self, context: ServiceContext[Any]) -> Mapping[str, str]:  # noqa: ARG002  # for the subclasses
         """Entries of the service's Kubernetes Secret."""
         return {}
+
+    @property
+    def release_namespace(self) -> str | None:
+        """Namespace of the service's release in place of strata-system, if this need makes one."""
+        return None
 
     @abstractmethod
     def provide(self, context: ServiceContext[Any]) -> Provided_co:
@@ -62,9 +66,6 @@ def pods_peer(namespace: str, labels: Mapping[str, str]) -> dict[str, Any]:
 
 def role_findings(site: Site, key: KeyPath, role: str, reason: str) -> Iterator[Finding]:
     """A finding where no host of the site has a role."""
-    # imported late, as everywhere below strata.catalogue: the site model is built from the catalogue
-    from strata.models.finding import Finding
-
     roles = {role for instance in (site.cloud.instances if site.cloud else ()) for role in instance.roles}
     roles |= {role for machine in site.hosts.machines for role in machine.roles}
     if role not in roles:
