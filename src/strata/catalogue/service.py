@@ -37,7 +37,7 @@ FINGERPRINT_KEY = "secrets_fingerprint_key"
 """Secret of the site that keys the fingerprints of others."""
 
 Values = dict[str, Any]
-SettingsT = TypeVar("SettingsT", bound="Model")
+SettingsT = TypeVar("SettingsT", bound=Model)
 ProvidedT = TypeVar("ProvidedT")
 
 
