@@ -15,10 +15,10 @@ import yaml
 
 from strata.catalogue.discovery import services
 from strata.catalogue.service import Service, ServiceContext
-from strata.models import load_site
 from strata.platform.releases import PlatformState, releases, service_context
 from strata.site.outputs import CloudOutputs, ImageOutputs, InstanceOutput
 from strata.site.paths import REPOSITORY
+from strata.site_file.loader import load_site
 from strata.toolchain import load_versions
 from strata.toolchain.charts import chart_directory
 from strata_bench.made_up_secrets import MadeUpSecrets

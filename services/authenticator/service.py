@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-from pydantic import Field
+from typing import Any
 
 from strata.catalogue.issuer import issuer_url
 from strata.catalogue.needs import ApiPath, Audience, Client, Database, Hostname, Metrics, Need, Priority, Secret
-from strata.catalogue.needs.hostname import front_page_url
+from strata.catalogue.published import front_page_url
 from strata.catalogue.service import Service, ServiceContext, Values
 from strata.catalogue.site import needed
-from strata.models.base import Model, Unit
-from strata.models.types import Count, DnsLabel
-
-if TYPE_CHECKING:
-    from strata.models import Site
+from strata.models.site import Site
+from strata_services.authenticator.settings import Authenticator
 
 API = ApiPath(
     health_path="/v3/sites",
@@ -31,20 +26,6 @@ SESSION_KEY = Secret("authenticator_session_key", key="session-key")
 DATABASE = Database("authenticator")
 METRICS = Metrics(9464)
 PRIORITY = Priority("platform")
-
-
-class Authenticator(Model):
-    """Login, sites and tenants for Tapis' clients at https://<api_hostname>.<domain>/v3; personal access tokens."""
-
-    hostname: Annotated[
-        DnsLabel, Field(description="Users manage their personal access tokens at https://<hostname>.<domain>.")
-    ] = "tokens"
-    replicas: Annotated[Count, Unit("pods"), Field(description="Number of pods.")] = 1
-    personal_access_token_days: Annotated[
-        int,
-        Unit("days"),
-        Field(strict=True, ge=1, le=365, description="Longest lifetime of a personal access token."),
-    ] = 365
 
 
 def _pages(settings: Authenticator) -> Hostname:
@@ -134,4 +115,4 @@ def values(context: ServiceContext[Authenticator]) -> Values:
     }
 
 
-SERVICE = Service(folder=Path(__file__).parent, settings=Authenticator, needs=needs, values=values)
+SERVICE = Service(folder=Path(__file__).parent, needs=needs, values=values)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from strata.catalogue.need import pods_peer
 from strata.catalogue.needs import Hostname, Namespace, Need, Priority, Secret, TenantNamespaces
-from strata.catalogue.needs.base import pods_peer
 from strata.catalogue.needs.dask_clusters import DaskServer
+from strata.catalogue.service import ServiceContext, Values
+from strata.models.platform import Tenant
+from strata.models.site import Site
 from strata_services.dask_gateway.settings import DaskGateway
-
-if TYPE_CHECKING:
-    from strata.catalogue.service import ServiceContext, Values
-    from strata.models import Site
-    from strata.models.platform import Tenant
 
 NAME, PORT = "dask-gateway", 8000
 NAMESPACE = Namespace(NAME, pod_security="restricted")

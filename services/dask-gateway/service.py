@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from strata.catalogue.needs.dask_clusters import dask_hub
 from strata.catalogue.service import Service
+from strata.catalogue.site_needs import dask_hub
 from strata.models.finding import Finding
+from strata.models.key_path import KeyPath
+from strata.models.site import Site
 from strata_services.dask_gateway.needs import dask_server, needs
 from strata_services.dask_gateway.settings import DaskGateway
 from strata_services.dask_gateway.values import values
-
-if TYPE_CHECKING:
-    from strata.models import Site
-    from strata.models.yaml_events import KeyPath
 
 KEY: KeyPath = ("platform", "services", "dask_gateway")
 HUB: KeyPath = ("platform", "services", "jupyterhub")
@@ -32,7 +29,6 @@ def check(_: DaskGateway, site: Site, __: Path) -> Iterator[Finding]:
 
 SERVICE = Service(
     folder=Path(__file__).parent,
-    settings=DaskGateway,
     needs=needs,
     check=check,
     values=values,

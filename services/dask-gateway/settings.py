@@ -44,3 +44,6 @@ class DaskGateway(Model):
         Unit("seconds"),
         Field(description="Time between checks that the servers of users with clusters are running."),
     ] = 10
+
+
+SECTION = DaskGateway

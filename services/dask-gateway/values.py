@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from strata.catalogue.issuer import tenant_group
-from strata.catalogue.needs.dask_clusters import dask_hub
 from strata.catalogue.needs.hostname import INGRESS_CONTROLLER
 from strata.catalogue.service import ServiceContext, Values
+from strata.catalogue.site_needs import dask_hub
 from strata.errors import UserError
 from strata_services.dask_gateway.needs import HOSTNAME, HUB_TOKEN, NAME, PRIORITY, SCHEDULER_PRIORITY, WORKER_PRIORITY
 from strata_services.dask_gateway.settings import DaskGateway

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from strata.catalogue.needs import (
     Accelerators,
@@ -19,11 +19,9 @@ from strata.catalogue.needs import (
     TenantFolders,
     TenantQuota,
 )
+from strata.catalogue.service import Secrets, ServiceContext
 from strata_services.htcondor.settings import HTCondor
 from strata_services.htcondor.tokens import idtoken
-
-if TYPE_CHECKING:
-    from strata.catalogue.service import Secrets, ServiceContext
 
 USER_ID = 10001
 """Of the daemons, on the volume too."""

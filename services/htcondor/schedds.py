@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 from zlib import crc32
 
 from strata.catalogue.needs.batch_queue import Schedd
+from strata.models.site import Site
 from strata_services.htcondor.needs import NAMESPACE
-
-if TYPE_CHECKING:
-    from strata.models import Site
 
 HOST = f"htcondor-access-point.{NAMESPACE.name}.svc"
 FIRST_PORT, PORTS = 20000, 10_000

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from strata.catalogue.leaving import LeavingProgram
-from strata.catalogue.needs.batch_queue import job_images
 from strata.catalogue.service import Question, Service
+from strata.catalogue.site_needs import job_images
 from strata.models.finding import Finding, duplicates
+from strata.models.key_path import KeyPath
+from strata.models.site import Site
 from strata_services.htcondor.needs import NAMESPACE, needs, secret_data
 from strata_services.htcondor.settings import HTCondor
 from strata_services.htcondor.values import OWN_IMAGE, batch_server, values
-
-if TYPE_CHECKING:
-    from strata.models import Site
-    from strata.models.yaml_events import KeyPath
 
 KEY: KeyPath = ("platform", "services", "htcondor", "tenants")
 QUEUES: KeyPath = ("platform", "services", "htcondor", "queues")
@@ -71,7 +68,6 @@ def check(settings: HTCondor, site: Site, _: Path) -> Iterator[Finding]:
 
 SERVICE = Service(
     folder=Path(__file__).parent,
-    settings=HTCondor,
     needs=needs,
     check=check,
     values=values,

@@ -112,3 +112,6 @@ class HTCondor(Model):
     token_seconds: Annotated[
         Count, Unit("seconds"), Field(description="Validity of a token that a service requests for a user.")
     ] = 86400
+
+
+SECTION = HTCondor

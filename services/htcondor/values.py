@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from strata.catalogue.needs.base import pods_peer
-from strata.catalogue.needs.batch_queue import BatchServer, job_images, queue_clients, tenant_clients
+from strata.catalogue.need import pods_peer
+from strata.catalogue.needs.batch_queue import BatchServer
 from strata.catalogue.service import ServiceContext, Values, image
+from strata.catalogue.site_needs import job_images, queue_clients, schedd_clients
+from strata.models.site import Site
 from strata_services.htcondor.needs import (
     EXECUTE_NAMESPACE,
     JOB_PRIORITY,
@@ -24,9 +24,6 @@ from strata_services.htcondor.needs import (
 )
 from strata_services.htcondor.schedds import schedds
 from strata_services.htcondor.settings import HTCondor, TenantShare
-
-if TYPE_CHECKING:
-    from strata.models import Site
 
 PORT, TOKENS_PORT = 9618, 8080
 OWN_IMAGE = "htcondor"
@@ -51,7 +48,7 @@ def batch_server(site: Site) -> BatchServer:
 
 def shares(settings: HTCondor, site: Site) -> list[Values]:
     """Limits of all tenants, from the settings or from the tenants' quotas, and who reaches the port of each."""
-    queues, clients = schedds(site), tenant_clients(site)
+    queues, clients = schedds(site), schedd_clients(site)
     given = {share.name: share for share in settings.tenants}
     found = []
     for tenant in site.platform.tenants:

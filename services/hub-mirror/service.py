@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-from urllib.parse import urlsplit
+from typing import Any
 
-from pydantic import Field, StrictBool
-
+from strata.catalogue.need import pods_peer
 from strata.catalogue.needs import (
     Audience,
     Database,
@@ -20,82 +18,24 @@ from strata.catalogue.needs import (
     SharedVolume,
     TenantNamespaces,
 )
-from strata.catalogue.needs.base import pods_peer
-from strata.catalogue.needs.hugging_face import HubServer, hub_clients
+from strata.catalogue.needs.hugging_face import HubServer
 from strata.catalogue.service import SYSTEM_NAMESPACE, Service, ServiceContext, Values
-from strata.models.base import Model
+from strata.catalogue.site_needs import hub_clients
+from strata.models.files import certificates_file
 from strata.models.finding import Finding, duplicates
-from strata.models.types import DnsLabel, HttpsUrl, SiteFile, Size
-from strata.models.yaml_events import dotted
-
-if TYPE_CHECKING:
-    from strata.models import Site
-    from strata.models.platform import Tenant
-    from strata.models.yaml_events import KeyPath
+from strata.models.key_path import KeyPath, dotted
+from strata.models.platform import Tenant
+from strata.models.site import Site
+from strata_services.hub_mirror.settings import HubMirror
 
 NAME = Path(__file__).parent.name
 KEY: KeyPath = ("platform", "services", NAME.replace("-", "_"))
 CA_KEY: KeyPath = (*KEY, "upstream", "ca_file")
 INSIDE_PORT = 8081
 """For pods, which no Ingress publishes."""
-HTTPS = 443
 SITE_CLASS = "nfs"
 """The site's own storage class."""
 PODS = {"app.kubernetes.io/name": NAME}
-Url = Annotated[str, Field(pattern=r"^https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?/?$", max_length=300)]
-Host = Annotated[str, Field(pattern=r"^(\*\.)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?$", max_length=253)]
-
-
-class Upstream(Model):
-    """The Hub that is mirrored."""
-
-    url: Annotated[HttpsUrl, Field(description="URL, of the public Hub or of another mirror.")] = (
-        "https://huggingface.co"
-    )
-    hosts: Annotated[
-        tuple[Host, ...],
-        Field(description="Hosts that its redirects may lead to, beside its own; `*.` is any name below."),
-    ] = ("*.hf.co", "*.huggingface.co")
-    ca_file: Annotated[
-        SiteFile | None,
-        Field(description="PEM file of the CA of its certificate, relative to the site file. Default: public CAs."),
-    ] = None
-    proxy: Annotated[Url | None, Field(description="HTTP proxy for requests to it. Default: none.")] = None
-    offline: Annotated[
-        StrictBool,
-        Field(description="Whether it is never asked; the mirror has what tenants publish and what it has cached."),
-    ] = False
-
-    @property
-    def ports(self) -> set[int]:
-        """TCP ports that the mirror connects to."""
-        if self.offline:
-            return set()
-        if self.proxy is not None:
-            return {urlsplit(self.proxy).port or (HTTPS if self.proxy.startswith("https") else 80)}
-        hosts = {int(host.partition(":")[2] or HTTPS) for host in self.hosts}
-        return {urlsplit(self.url).port or HTTPS, *hosts}
-
-
-class HubMirror(Model):
-    """Cache of the Hugging Face Hub with repositories of tenants, at https://<hostname>.<domain>."""
-
-    hostname: Annotated[DnsLabel, Field(description="HF_ENDPOINT is https://<hostname>.<domain>.")] = "hub"
-    upstream: Annotated[Upstream, Field(description="The Hub that is mirrored.")] = Upstream()
-    storage: Annotated[
-        Size,
-        Field(description="Size of the volume of the cache, and of that of repositories, which NFS does not enforce."),
-    ] = Size.parse("100 GiB")
-    cache_size: Annotated[
-        Size, Field(description="Most that cached files use; the least recently used are deleted first.")
-    ] = Size.parse("80 GiB")
-    repository_size: Annotated[Size, Field(description="Most that the repositories of one tenant use.")] = Size.parse(
-        "10 GiB"
-    )
-    storage_class: Annotated[
-        DnsLabel | None,
-        Field(description="Storage class of the cache. Default: `nfs`, which needs platform.storage_class."),
-    ] = None
 
 
 DATABASE = Database("hub_mirror")
@@ -157,8 +97,6 @@ def check(settings: HubMirror, site: Site, directory: Path) -> Iterator[Finding]
         yield Finding((*KEY, "cache_size"), f"is more than the volume has ({settings.storage})", "less than storage")
     yield from duplicates((host, (*KEY, "upstream", "hosts", i)) for i, host in enumerate(settings.upstream.hosts))
     if settings.upstream.ca_file is not None:
-        from strata.models.checks.services import certificates_file  # it imports the services
-
         yield from certificates_file(CA_KEY, directory / settings.upstream.ca_file)
 
 
@@ -212,6 +150,4 @@ def values(context: ServiceContext[HubMirror]) -> Values:
     }
 
 
-SERVICE = Service(
-    folder=Path(__file__).parent, settings=HubMirror, needs=needs, values=values, check=check, hub_server=server
-)
+SERVICE = Service(folder=Path(__file__).parent, needs=needs, values=values, check=check, hub_server=server)

@@ -6,10 +6,9 @@ import hashlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Any
 
-from pydantic import Field
-
+from strata.catalogue.need import pods_peer
 from strata.catalogue.needs import (
     Accelerators,
     ApiPath,
@@ -20,17 +19,15 @@ from strata.catalogue.needs import (
     Need,
     Priority,
 )
-from strata.catalogue.needs.base import pods_peer
 from strata.catalogue.needs.hostname import INGRESS_CONTROLLER
-from strata.catalogue.needs.model_endpoint import ModelEndpoint, endpoint_clients
+from strata.catalogue.needs.model_endpoint import ModelEndpoint
 from strata.catalogue.service import SYSTEM_NAMESPACE, Service, ServiceContext, Values
-from strata.models.base import Model, Unit
+from strata.catalogue.site import hub_server
+from strata.catalogue.site_needs import endpoint_clients
 from strata.models.finding import Finding, duplicates
-from strata.models.types import Count, DnsLabel, Size
-
-if TYPE_CHECKING:
-    from strata.models import Site
-    from strata.models.yaml_events import KeyPath
+from strata.models.key_path import KeyPath
+from strata.models.site import Site
+from strata_services.inference.settings import Inference, ServedModel
 
 NAME = Path(__file__).parent.name
 KEY: KeyPath = ("platform", "services", NAME)
@@ -49,51 +46,6 @@ HUB = HuggingFace(f"app.kubernetes.io/name={MODEL_PODS}", SYSTEM_NAMESPACE)
 GPU = Accelerators()
 PRIORITY = Priority("platform")
 MODEL_PRIORITY = Priority("interactive")
-
-
-class ServedModel(Model):
-    """A model that users may ask."""
-
-    id: Annotated[
-        str,
-        Field(
-            pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?$",
-            max_length=96,
-            description="Id at the site's hub, of the Hugging Face Hub's models or of a tenant's public repository.",
-        ),
-    ]
-    revision: Annotated[
-        str,
-        Field(
-            pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
-            max_length=120,
-            description="Branch, tag or commit. A branch is read at each start of the model.",
-        ),
-    ] = "main"
-    accelerator: Annotated[Literal["cpu", "gpu"], Field(description="`gpu`: a pod with one GPU of any kind.")] = "cpu"
-    memory: Annotated[
-        Size, Field(description="Of its pod: the weights, PyTorch (about 500 MiB), and what it computes.")
-    ]
-    cpu: Annotated[Count, Unit("CPUs"), Field(description="Of its pod; threads of PyTorch.")] = 2
-    tenants: Annotated[tuple[DnsLabel, ...], Field(description="Tenants whose members may ask it. Default: all.")] = ()
-    idle: Annotated[
-        int,
-        Unit("minutes"),
-        Field(strict=True, ge=1, le=10_080, description="Time without a request after which it stops."),
-    ] = 10
-
-    @property
-    def object_name(self) -> str:
-        """Of its Kubernetes objects: readable, and another one for each id."""
-        readable = re.sub("[^a-z0-9]+", "-", self.id.lower()).strip("-")[:24].strip("-")
-        return f"{MODEL_PODS}-{readable}-{hashlib.sha256(self.id.encode()).hexdigest()[:8]}"
-
-
-class Inference(Model):
-    """Models at https://<hostname>.<domain>, which the first request starts."""
-
-    hostname: Annotated[DnsLabel, Field(description="OpenAI's API is at https://<hostname>.<domain>/v1.")] = "inference"
-    models: Annotated[tuple[ServedModel, ...], Field(max_length=50, description="Models that users may ask.")] = ()
 
 
 def _hostname(settings: Inference) -> Hostname:
@@ -115,8 +67,6 @@ def needs(settings: Inference) -> tuple[Need[Any], ...]:
 
 def check(settings: Inference, site: Site, _: Path) -> Iterator[Finding]:
     """The site has a hub, models differ, and their tenants exist."""
-    from strata.catalogue.site import hub_server  # it imports the services
-
     if hub_server(site) is None:
         hub: KeyPath = ("platform", "services", "hub_mirror")
         yield Finding(KEY, "needs the site's hub, which models load from", "add platform.services.hub_mirror", (hub,))
@@ -151,10 +101,16 @@ def server(site: Site) -> ModelEndpoint:
     )
 
 
+def _object_name(model: ServedModel) -> str:
+    """Of a model's Kubernetes objects: readable, and another one for each id."""
+    readable = re.sub("[^a-z0-9]+", "-", model.id.lower()).strip("-")[:24].strip("-")
+    return f"{MODEL_PODS}-{readable}-{hashlib.sha256(model.id.encode()).hexdigest()[:8]}"
+
+
 def _model(context: ServiceContext[Inference], model: ServedModel) -> Values:
     found: Values = {
         "id": model.id,
-        "name": model.object_name,
+        "name": _object_name(model),
         "revision": model.revision,
         "accelerator": model.accelerator,
         "cpu": model.cpu,
@@ -209,7 +165,6 @@ def values(context: ServiceContext[Inference]) -> Values:
 
 SERVICE = Service(
     folder=Path(__file__).parent,
-    settings=Inference,
     needs=needs,
     check=check,
     values=values,

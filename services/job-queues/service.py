@@ -4,25 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from strata.catalogue.needs import Need, TenantNamespaces, UpstreamChart
 from strata.catalogue.service import Service
-from strata.models.base import Model
 from strata.models.finding import Finding
+from strata.models.key_path import KeyPath
+from strata.models.site import Site
+from strata_services.job_queues.settings import JobQueues
 from strata_services.job_queues.values import controller_values, tenant_values, values
-
-if TYPE_CHECKING:
-    from strata.models import Site
-    from strata.models.yaml_events import KeyPath
 
 TENANTS: KeyPath = ("platform", "tenants")
 CONTROLLER = UpstreamChart("kueue", controller_values)
 QUEUES = TenantNamespaces("job-queue-tenant", tenant_values)
-
-
-class JobQueues(Model):
-    """Queues for Kubernetes jobs, with Kueue: jobs beyond a tenant's share wait; idle shares are lent to others."""
 
 
 def needs(_: JobQueues) -> tuple[Need[Any], ...]:
@@ -37,4 +31,4 @@ def check(_: JobQueues, site: Site, __: Path) -> Iterator[Finding]:
         yield Finding(key, "needs a tenant, whose jobs it queues", "add one to platform.tenants", (TENANTS,))
 
 
-SERVICE = Service(folder=Path(__file__).parent, settings=JobQueues, needs=needs, check=check, values=values)
+SERVICE = Service(folder=Path(__file__).parent, needs=needs, check=check, values=values)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from strata.models import Site
+from strata.models.gpu_nodes import gpu_nodes
+from strata.models.site import Site
 
 CPU = "cpu"
 MEMORY = "memory"
@@ -73,8 +72,6 @@ def capacity(site: Site) -> dict[str, int | None]:
 
 def cards(site: Site) -> dict[str, int]:
     """Cards of the cluster's nodes, by kind, sorted."""
-    from strata.models.gpu_nodes import gpu_nodes  # late: it imports the models, which import the services
-
     found: dict[str, int] = {}
     for held in gpu_nodes(site).values():
         for kind, count in held.items():

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import Any
 
 from strata.catalogue.cluster_login import cluster_login, user_group
 from strata.catalogue.issuer import tenant_group
 from strata.catalogue.needs.accelerators import toleration
 from strata.catalogue.needs.metrics import SCRAPERS
+from strata.catalogue.service import ServiceContext, Values
+from strata.models.gpu_nodes import KIND_LABEL
+from strata.models.platform import Tenant
+from strata.models.site import Site
 from strata_services.job_queues.shares import CPU, MEMORY, Share, Shares, capacity, cards, divide
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from strata.catalogue.service import ServiceContext, Values
-    from strata.models import Site
-    from strata.models.platform import Tenant
 
 CHART = "kueue"
 IMAGE = "registry.k8s.io/kueue/kueue"
@@ -29,7 +26,7 @@ UNITS = {CPU: "m", MEMORY: "Mi"}
 
 def controller_values(context: ServiceContext[Any]) -> Values:
     """Of Kueue's chart: jobs in tenants' namespaces are queued whether they name a queue or not."""
-    from strata.toolchain import load_versions  # late: it imports the models, which import the services
+    from strata.toolchain import load_versions  # late: it takes long, and every command loads this module
 
     tenants = [tenant.name for tenant in context.site.platform.tenants]
     names = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": tenants}
@@ -98,8 +95,6 @@ def _cards(site: Site, kind: str) -> dict[str, int]:
 
 
 def _flavor(site: Site, kind: str) -> Values:
-    from strata.models.gpu_nodes import KIND_LABEL  # late: it imports the models, which import the services
-
     taints = site.cluster.gpu_nodes.taints if site.cluster else ()
     return {
         "name": kind,

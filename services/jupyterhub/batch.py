@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from strata.catalogue.needs.batch_queue import BatchAccess
+from strata.catalogue.service import Values
+from strata.models.site import Site
 from strata_services.jupyterhub.needs import VERIFY_USER
-
-if TYPE_CHECKING:
-    from strata.catalogue.needs.batch_queue import BatchAccess
-    from strata.catalogue.service import Values
-    from strata.models import Site
 
 TOKEN_DIRECTORY = "/tmp/condor"  # noqa: S105,S108  # a path, of the container
 CONFIG = """\

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from strata.catalogue.service import Values
-    from strata_services.jupyterhub.settings import Culling
+from strata.catalogue.service import Values
+from strata_services.jupyterhub.settings import Culling
 
 MOST_REPORT_SECONDS = 60
 CONFIG = """\

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from strata.catalogue.needs.dask_clusters import DaskServer
-    from strata.catalogue.service import Values
+from strata.catalogue.needs.dask_clusters import DaskServer
+from strata.catalogue.service import Values
 
 SERVER_SCOPES = ("users:activity!user", "access:servers!server")
 """JupyterHub's own of the role `server`, which the token of each server has."""

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from strata.catalogue.needs.bucket import ACCESS_KEY, SECRET_KEY
+from strata.catalogue.service import ServiceContext, Values
 from strata.models.finding import Finding, duplicates
+from strata.models.key_path import KeyPath
+from strata.models.site import Site
 from strata_services.jupyterhub.needs import BUCKETS, dataset_folder
 from strata_services.jupyterhub.network import tcp
-
-if TYPE_CHECKING:
-    from strata.catalogue.service import ServiceContext, Values
-    from strata.models import Site
-    from strata.models.yaml_events import KeyPath
-    from strata_services.jupyterhub.settings import DatasetFolder, JupyterHub
+from strata_services.jupyterhub.settings import DatasetFolder, JupyterHub
 
 HTTPS, NFS_PORT = 443, 2049
 KEY: KeyPath = ("platform", "services", "jupyterhub", "datasets")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from ipaddress import ip_address
 
-from strata.catalogue.needs.base import pods_peer
+from strata.catalogue.need import pods_peer
 from strata.catalogue.needs.client import ClientAccess
 from strata.catalogue.needs.database import DatabaseAccess
 from strata.catalogue.service import Values

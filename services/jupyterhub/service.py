@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from strata.catalogue.leaving import LeavingProgram
 from strata.catalogue.service import Service
 from strata.models.finding import Finding, duplicates
+from strata.models.key_path import KeyPath
+from strata.models.platform import Tenant
+from strata.models.site import Site
 from strata.models.types import Size
 from strata_services.jupyterhub import datasets
 from strata_services.jupyterhub.needs import NAMESPACE, needs
 from strata_services.jupyterhub.settings import JupyterHub, Profile
 from strata_services.jupyterhub.values import values
-
-if TYPE_CHECKING:
-    from strata.models import Site
-    from strata.models.platform import Tenant
-    from strata.models.yaml_events import KeyPath
 
 KEY: KeyPath = ("platform", "services", "jupyterhub")
 TENANTS: KeyPath = ("platform", "tenants")
@@ -76,7 +73,6 @@ def _out_of_reach(profile: Profile, tenant: Tenant, key: KeyPath) -> Iterator[Fi
 
 SERVICE = Service(
     folder=Path(__file__).parent,
-    settings=JupyterHub,
     needs=needs,
     check=check,
     values=values,

@@ -183,3 +183,6 @@ class JupyterHub(Model):
             "host with a kernel of its own. Default: none but `homes_size`."
         ),
     ] = None
+
+
+SECTION = JupyterHub

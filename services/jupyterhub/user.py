@@ -20,7 +20,7 @@ from strata.access.kubectl import kubectl as run_kubectl
 from strata.access.users import Account, add_user, remove_user
 from strata.catalogue.cluster_login import CLIENT, REDIRECT_URLS
 from strata.catalogue.issuer import Issuer
-from strata.catalogue.needs.hostname import published
+from strata.catalogue.published import published
 from strata.catalogue.site import issuer
 from strata.errors import UserError
 from strata.site.context import SiteContext

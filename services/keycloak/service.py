@@ -5,23 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-from pydantic import Field
+from typing import Any
 
 from strata.catalogue import cluster_login
 from strata.catalogue.issuer import Endpoints, Issuer, UserProgram
 from strata.catalogue.needs import Audience, Client, Database, Hostname, Metrics, Need, Priority, Secret
-from strata.catalogue.needs.audience import audiences
 from strata.catalogue.needs.hostname import INGRESS_CONTROLLER
 from strata.catalogue.service import SYSTEM_NAMESPACE, Service, ServiceContext, Values, fingerprint
 from strata.catalogue.site import needed
-from strata.models.base import Model
+from strata.catalogue.site_needs import audiences, token_audiences
 from strata.models.platform import Person
-from strata.models.types import DatabaseName, DnsLabel
-
-if TYPE_CHECKING:
-    from strata.models import Site
+from strata.models.site import Site
+from strata_services.keycloak.settings import Keycloak
 
 CLIENT = "verify"
 """Client whose tokens `strata verify` and operators use."""
@@ -36,20 +31,6 @@ METRICS = Metrics(9000)
 PRIORITY = Priority("platform")
 ADMIN_SECRET = Secret("keycloak_admin_client_secret", key="admin-client-secret", keep_previous=True)
 """Of the client that reconciles the realm; it logs in with the previous secret to set a new one."""
-
-
-class Keycloak(Model):
-    """Keycloak, the OpenID Connect issuer for sites without an identity provider: users, groups, clients."""
-
-    hostname: Annotated[DnsLabel, Field(description="Responds at https://<hostname>.<domain>/realms/<realm>.")] = (
-        "login"
-    )
-    realm: Annotated[
-        DatabaseName,
-        Field(
-            description="Name of the realm, part of the `iss` claim; a changed name creates a new realm without users."
-        ),
-    ] = "strata"
 
 
 def new_signing_key() -> str:
@@ -120,7 +101,7 @@ def _clients(context: ServiceContext[Keycloak]) -> list[dict[str, object]]:
         {
             "id": need.name,
             "secret": context.secrets.get(need.secret),
-            "audiences": need.token_audiences(context.site),
+            "audiences": token_audiences(context.site, need),
             "redirect_urls": need.redirect_urls(context.site),
             "logout_urls": need.logout_urls(context.site),
             "service_account": need.has_service_account,
@@ -211,7 +192,6 @@ def _network_clients(site: Site) -> list[Values]:
 
 SERVICE = Service(
     folder=Path(__file__).parent,
-    settings=Keycloak,
     needs=needs,
     values=values,
     secret_data=secret_data,

@@ -6,11 +6,9 @@ import importlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Self
-from urllib.parse import urlsplit
+from typing import Any
 
-from pydantic import BaseModel, Field, ValidationError, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, ValidationError
 
 from strata.catalogue.needs import (
     ApiPath,
@@ -25,19 +23,15 @@ from strata.catalogue.needs import (
     Priority,
     Secret,
 )
-from strata.catalogue.needs.hostname import front_page_url
+from strata.catalogue.needs.hugging_face import HubServer
+from strata.catalogue.published import front_page_url
 from strata.catalogue.service import Service, ServiceContext, Values
 from strata.catalogue.site import needed
-from strata.models.base import Model, Unit
-from strata.models.files import is_file
+from strata.models.files import certificates_file, is_file
 from strata.models.finding import Finding
-from strata.models.types import Count, DnsLabel, HttpsUrl, SiteFile
-from strata.models.yaml_events import dotted
-
-if TYPE_CHECKING:
-    from strata.catalogue.needs.hugging_face import HubServer
-    from strata.models import Site
-    from strata.models.yaml_events import KeyPath
+from strata.models.key_path import KeyPath, dotted
+from strata.models.site import Site
+from strata_services.ml_hub.settings import MlHub
 
 DATABASE = Database("ml_hub")
 AUDIENCE = Audience("ml-hub", path="/v3/ml-hub/models")
@@ -56,71 +50,9 @@ API = ApiPath(
 SESSION_KEY = Secret("ml_hub_session_key", key="session-key")
 LOGIN_PATH = "/v3/oauth2"
 """Of the API, where a service of the site logs programs in."""
-PUBLIC_HUB = "https://huggingface.co"
 CATALOGUE_KEY: KeyPath = ("platform", "services", "ml_hub", "catalogue", "file")
 MAXIMUM_CHARACTERS = 1_000_000
 """A ConfigMap holds no more."""
-
-
-class Catalogue(Model):
-    """Source of the ML Hub's models and datasets: `file` or `hugging_face`; `endpoint` has their cards and files."""
-
-    file: Annotated[SiteFile | None, Field(description="JSON file, relative to the site file.")] = None
-    hugging_face: Annotated[
-        Count | None,
-        Unit("models and datasets, of each"),
-        Field(description="Number of models, and of datasets, to load from the endpoint, the most downloaded first."),
-    ] = None
-    endpoint: Annotated[
-        HttpsUrl | None,
-        Field(
-            description="URL of a Hugging Face API, from which cards and names of files are read. Default: the site's "
-            "hub_mirror; without one, with hugging_face, the public one, and with file none."
-        ),
-    ] = None
-    ca_file: Annotated[
-        SiteFile | None,
-        Field(
-            description="With endpoint: PEM file of the CA of its certificate, relative to the site file. "
-            "Default: public CAs."
-        ),
-    ] = None
-
-    @model_validator(mode="after")
-    def _one_source(self) -> Self:
-        if (self.file is None) == (self.hugging_face is None):
-            raise PydanticCustomError(
-                "catalogue_source",
-                "needs exactly one of file and hugging_face",
-                {"fix": "for instance {file: catalogue.json}"},
-            )
-        if self.ca_file is not None and self.endpoint is None:
-            message = "ca_file is that of an endpoint's certificate, and there is no endpoint"
-            raise PydanticCustomError("catalogue_ca", message, {"fix": "name the endpoint, or remove ca_file"})
-        return self
-
-    @property
-    def hub(self) -> str | None:
-        """URL of the Hugging Face API; None: there is none."""
-        return self.endpoint or (PUBLIC_HUB if self.hugging_face is not None else None)
-
-    @property
-    def hub_ports(self) -> list[int]:
-        """TCP ports that pods reach the Hugging Face API at."""
-        return [] if self.hub is None else [urlsplit(self.hub).port or 443]
-
-
-class MlHub(Model):
-    """Searchable catalogue of models and datasets: pages, and the ML Hub API, at https://<hostname>.<domain>.
-
-    The API is also at https://<api_hostname>.<domain>/v3/ml-hub.
-    """
-
-    hostname: Annotated[
-        DnsLabel, Field(description="Pages are at https://<hostname>.<domain>, the API at /v3/ml-hub there.")
-    ] = "ml-hub"
-    replicas: Annotated[Count, Unit("pods"), Field(description="Number of pods.")] = 1
-    catalogue: Annotated[Catalogue, Field(description="Source of the models and datasets.")]
 
 
 def _hostname(settings: MlHub) -> Hostname:
@@ -155,8 +87,6 @@ def needs(settings: MlHub) -> tuple[Need[Any], ...]:
 def check(settings: MlHub, _: Site, directory: Path) -> Iterator[Finding]:
     """The catalogue's file is there and is a catalogue; the endpoint's CA is one."""
     if settings.catalogue.ca_file is not None:
-        from strata.models.checks.services import certificates_file  # it imports the services
-
         yield from certificates_file((*CATALOGUE_KEY[:-1], "ca_file"), directory / settings.catalogue.ca_file)
     if settings.catalogue.file is None:
         return
@@ -316,7 +246,6 @@ def _refuse(word: str) -> object:
 
 SERVICE = Service(
     folder=Path(__file__).parent,
-    settings=MlHub,
     needs=needs,
     check=check,
     values=values,

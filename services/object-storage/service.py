@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
-from pydantic import Field
-
+from strata.catalogue.need import pods_peer
 from strata.catalogue.needs import (
+    Bucket,
     FrontPageEntry,
     Hostname,
     Metrics,
@@ -19,7 +19,6 @@ from strata.catalogue.needs import (
     TenantFolders,
     TenantNamespaces,
 )
-from strata.catalogue.needs.base import pods_peer
 from strata.catalogue.needs.bucket import (
     MAXIMUM,
     MINIMUM,
@@ -27,19 +26,15 @@ from strata.catalogue.needs.bucket import (
     S3Endpoint,
     bucket_key,
     key_findings,
-    required_endpoint,
-    service_buckets,
-    tenant_clients,
 )
 from strata.catalogue.service import Service, ServiceContext, Values
-from strata.models.base import Model
+from strata.catalogue.site import needed, required_endpoint
+from strata.catalogue.site_needs import bucket_clients
 from strata.models.finding import Finding
-from strata.models.types import DnsLabel, HttpsUrl, SiteFile
-
-if TYPE_CHECKING:
-    from strata.models import Site
-    from strata.models.platform import Tenant
-    from strata.models.yaml_events import KeyPath
+from strata.models.key_path import KeyPath
+from strata.models.platform import Tenant
+from strata.models.site import Site
+from strata_services.object_storage.settings import ObjectStorage
 
 FOLDER = Path(__file__).parent
 PORT = 7070
@@ -54,30 +49,6 @@ COMMAND = "aws --endpoint-url {url} s3 ls s3://PROJECT"
 VOLUME = SharedVolume(FOLDER.name, owner=USER_ID, group=USER_ID, mode="0700")
 """Objects of services, and what NFS cannot store beside a file: ETag, content type, the user's metadata."""
 KEY: KeyPath = ("platform", "services", "object_storage")
-Region = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")]
-
-
-class External(Model):
-    """An S3 endpoint of the organization: Ceph RGW, SeaweedFS, a cloud. The operator creates buckets and keys there."""
-
-    url: Annotated[HttpsUrl, Field(description="URL of the endpoint, for path-style requests.")]
-    ca_file: Annotated[
-        SiteFile | None,
-        Field(description="PEM file of the CA of its certificate, relative to the site file. Default: public CAs."),
-    ] = None
-
-
-class ObjectStorage(Model):
-    """S3 with a bucket per tenant; a tenant's bucket is its folder on the NFS server."""
-
-    hostname: Annotated[DnsLabel, Field(description="Buckets are at https://<hostname>.<domain>/<bucket>.")] = "s3"
-    region: Annotated[Region, Field(description="Region for which clients sign requests.")] = "us-east-1"
-    export: Annotated[
-        DnsLabel, Field(description="NFS export with `tenants: true`, whose folders are the tenants' buckets.")
-    ] = "tenants"
-    external: Annotated[
-        External | None, Field(description="Endpoint outside of the site, instead of Strata's servers.")
-    ] = None
 
 
 def hostname(settings: ObjectStorage) -> Hostname:
@@ -128,7 +99,7 @@ def buckets(context: ServiceContext[ObjectStorage]) -> list[Values]:
             "claim": claims[tenant.name],
             "clients": [
                 {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": tenant.name}}},
-                *tenant_clients(context.site, tenant.name),
+                *bucket_clients(context.site, tenant.name),
             ],
         }
         for tenant in context.site.platform.tenants
@@ -141,7 +112,7 @@ def buckets(context: ServiceContext[ObjectStorage]) -> list[Values]:
             "subPath": f"buckets/{need.name}",
             "clients": [pods_peer(service.namespace_of(context.site), {"app.kubernetes.io/name": service.name})],
         }
-        for service, need in service_buckets(context.site)
+        for service, need in needed(context.site, Bucket)
     ]
     return [*tenants, *own]
 
@@ -182,7 +153,6 @@ def tenant_secret(context: ServiceContext[Any], tenant: Tenant) -> Mapping[str, 
 TENANTS = TenantNamespaces("bucket", tenant_values, tenant_secret)
 SERVICE = Service(
     folder=FOLDER,
-    settings=ObjectStorage,
     needs=needs,
     values=values,
     check=check,

@@ -4,48 +4,21 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-from pydantic import Field
+from typing import Any
 
 from strata.catalogue.needs import FrontPageEntry, Hostname, Metrics, Need, Priority
 from strata.catalogue.needs.hostname import INGRESS_CONTROLLER
 from strata.catalogue.service import Service, ServiceContext, Values
 from strata.catalogue.site import issuer, needed
-from strata.models.base import Model
-from strata.models.types import EmailAddress, HttpsUrl
+from strata.models.site import Site
 from strata.roles import port
 from strata.site.paths import REPOSITORY
-
-if TYPE_CHECKING:
-    from strata.models import Site
+from strata_services.portal.settings import Portal
 
 HOSTNAME = Hostname("", "/healthz")
 PRIORITY = Priority("platform")
 METRICS = Metrics(9102)
 HTTPS = port("load_balancer", "https")
-
-
-class Portal(Model):
-    """The site's front page at https://<domain>/: services and their state, first steps, contact."""
-
-    title: Annotated[
-        str | None, Field(min_length=1, max_length=80, description="Heading of the page. Default: the site's name.")
-    ] = None
-    introduction: Annotated[str, Field(max_length=500, description="One or two sentences below the heading.")] = (
-        "Notebooks, accelerators and storage for research."
-    )
-    contact: Annotated[
-        EmailAddress | HttpsUrl | None,
-        Field(description="E-mail address, or URL of a help desk, for questions of users. Default: none."),
-    ] = None
-    documentation: Annotated[
-        HttpsUrl | None,
-        Field(
-            description="URL at which this repository's files are published, for instance "
-            "https://git.example.org/strata/blob/main; the page then links to the guides. Default: no links."
-        ),
-    ] = None
 
 
 def needs(_: Portal) -> tuple[Need[Any], ...]:
@@ -119,4 +92,4 @@ def values(context: ServiceContext[Portal]) -> Values:
     }
 
 
-SERVICE = Service(folder=Path(__file__).parent, settings=Portal, needs=needs, values=values)
+SERVICE = Service(folder=Path(__file__).parent, needs=needs, values=values)

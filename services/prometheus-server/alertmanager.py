@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import Any
 from urllib.parse import urlsplit
-
-from pydantic import Field, StrictBool, model_validator
-from pydantic_core import PydanticCustomError
 
 from strata.catalogue.needs import Secret
 from strata.catalogue.service import ServiceContext
-from strata.models.base import Model, Unit
 from strata.models.finding import Finding, duplicates
-from strata.models.types import Count, EmailAddress, HostPort, HttpsUrl, SiteFile
-
-if TYPE_CHECKING:
-    from strata.models import Site
-    from strata.models.yaml_events import KeyPath
+from strata.models.key_path import KeyPath
+from strata.models.site import Site
+from strata_services.prometheus_server.settings import Alertmanager
 
 KEY: KeyPath = ("platform", "services", "prometheus_server", "alertmanager")
 PASSWORD = Secret("alertmanager_smtp_password")
@@ -26,57 +20,6 @@ TOKEN = Secret("alertmanager_webhook_token")
 SECRETS, CA_FILE = "/etc/alertmanager/secrets", "/etc/alertmanager/ca/ca.pem"
 """In the container."""
 HTTPS = 443
-
-
-class Email(Model):
-    """E-mail to the operators, through a mail server of theirs."""
-
-    to: Annotated[list[EmailAddress], Field(min_length=1, description="Addresses that receive the alerts.")]
-    sender: Annotated[EmailAddress, Field(description="Address that the messages come from.")]
-    smarthost: Annotated[
-        HostPort,
-        Field(description="HOST:PORT of the mail server that relays the messages, often mail.example.org:587."),
-    ]
-    username: Annotated[
-        str | None,
-        Field(
-            min_length=1,
-            description="At the mail server; its password is the secret alertmanager_smtp_password. Default: no login.",
-        ),
-    ] = None
-    starttls: Annotated[StrictBool, Field(description="Whether the mail server must offer STARTTLS.")] = True
-
-
-class Webhook(Model):
-    """A POST request with the alerts as JSON."""
-
-    url: Annotated[HttpsUrl, Field(description="Where alerts are posted.")]
-    bearer_token: Annotated[
-        StrictBool, Field(description="Whether requests carry the secret alertmanager_webhook_token as bearer token.")
-    ] = False
-
-
-class Alertmanager(Model):
-    """Where alerts are sent: by e-mail, to a webhook, or both."""
-
-    email: Annotated[Email | None, Field(description="E-mail. Default: none.")] = None
-    webhook: Annotated[Webhook | None, Field(description="Webhook. Default: none.")] = None
-    ca_file: Annotated[
-        SiteFile | None,
-        Field(description="PEM file of the CA of the receivers' certificates. Default: the public CAs."),
-    ] = None
-    repeat_interval: Annotated[
-        Count, Unit("hours"), Field(description="Time after which an alert that still fires is sent again.")
-    ] = 4
-
-    @model_validator(mode="after")
-    def _someone_receives(self) -> Self:
-        if self.email is None and self.webhook is None:
-            fix = "email: {to: [ops@example.org], sender: strata@example.org, smarthost: 'mail.example.org:587'}"
-            raise PydanticCustomError(
-                "no_receiver", "sends alerts to no one: give email, webhook or both", {"key": "email", "fix": fix}
-            )
-        return self
 
 
 def needs(settings: Alertmanager | None) -> Sequence[Secret]:

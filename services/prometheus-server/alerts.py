@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
-from strata.catalogue.discovery import SERVICES
+from strata.service_modules import SERVICES
 from strata.site.paths import REPOSITORY
 from strata.troubleshooting import FILE, anchor
 

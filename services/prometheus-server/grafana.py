@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from strata.catalogue.discovery import SERVICES
+from strata.service_modules import SERVICES
 
 
 def dashboards(folder: Path = SERVICES) -> list[Path]:

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
 import yaml
-from pydantic import Field
 
 from strata.catalogue.needs import Namespace, Need, Priority
-from strata.catalogue.needs.metrics import MONITORING_NAMESPACE, SCRAPERS, namespaces, scrape_config
-from strata.catalogue.needs.metrics_query import MetricsServer, query_clients
+from strata.catalogue.needs.metrics import MONITORING_NAMESPACE, SCRAPERS, scrape_config
+from strata.catalogue.needs.metrics_query import MetricsServer
 from strata.catalogue.service import Question, Service, ServiceContext, Values
 from strata.catalogue.site import installed
-from strata.models.base import Model, Unit
+from strata.catalogue.site_needs import query_clients, scraped_namespaces
 from strata.models.finding import Finding
 from strata.models.gpu_nodes import gpu_nodes
-from strata.models.types import Count, DnsLabel, Size
+from strata.models.site import Site
 from strata.roles import port
 from strata_services.prometheus_server import alertmanager
-from strata_services.prometheus_server.alertmanager import Alertmanager
 from strata_services.prometheus_server.alerts import with_runbooks
 from strata_services.prometheus_server.scrape import (
     COREDNS,
@@ -29,10 +27,8 @@ from strata_services.prometheus_server.scrape import (
     cluster_jobs,
     host_job,
 )
+from strata_services.prometheus_server.settings import PrometheusServer
 from strata_services.prometheus_server.simulation import exporter
-
-if TYPE_CHECKING:
-    from strata.models import Site
 
 FOLDER = Path(__file__).parent
 NAMESPACE = Namespace(MONITORING_NAMESPACE, "privileged")
@@ -42,24 +38,6 @@ PORT = 9090
 """Of its API."""
 FULL = 0.8
 """Share of the volume that blocks may fill; the rest is for the write-ahead log and compaction."""
-
-
-class PrometheusServer(Model):
-    """Prometheus with the metrics of hosts, nodes, pods, accelerators and services, recording rules and alerts."""
-
-    retention: Annotated[Count, Unit("days"), Field(description="Number of days to keep samples.")] = 7
-    scrape_interval: Annotated[Count, Unit("seconds"), Field(description="Time between two samples.")] = 30
-    storage: Annotated[
-        Size, Field(description="Size of the volume for samples; the oldest are deleted when it fills up.")
-    ] = Size.parse("10 GiB")
-    alertmanager: Annotated[Alertmanager | None, Field(description="Where alerts are sent. Default: nowhere.")] = None
-    storage_class: Annotated[
-        DnsLabel | None,
-        Field(
-            description="Storage class of the volume, on a local or block device: Prometheus does not support NFS. "
-            "Default: a directory of the node, which is lost with the pod."
-        ),
-    ] = None
 
 
 def needs(settings: PrometheusServer) -> tuple[Need[Any], ...]:
@@ -103,7 +81,7 @@ def scrape_configs(site: Site, hosts: Mapping[str, str]) -> list[dict[str, Any]]
         hosts: name to address.
     """
     own = {"job_name": "prometheus", "static_configs": [{"targets": [f"localhost:{PORT}"]}]}
-    return [own, scrape_config(site), *cluster_jobs(), host_job(hosts)]
+    return [own, scrape_config(scraped_namespaces(site)), *cluster_jobs(), host_job(hosts)]
 
 
 def values(context: ServiceContext[PrometheusServer]) -> Values:
@@ -120,7 +98,7 @@ def values(context: ServiceContext[PrometheusServer]) -> Values:
         "rules": rule_files(site),
         "alertmanager": alertmanager.values(context, settings.alertmanager),
         "networkPolicy": {
-            "namespaces": namespaces(site),
+            "namespaces": scraped_namespaces(site),
             "clients": query_clients(site),
             "dnsMetricsPort": COREDNS,
             "hostPorts": sorted({KUBELET, NODE_EXPORTER, port("kube_control_plane", "kubernetes-api")}),
@@ -142,7 +120,6 @@ def _simulation(context: ServiceContext[PrometheusServer]) -> list[dict[str, Any
 
 SERVICE = Service(
     folder=FOLDER,
-    settings=PrometheusServer,
     needs=needs,
     check=check,
     values=values,

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
+from strata.models.accelerators import Accelerator
+from strata.models.cluster import Cluster
 from strata.site.paths import REPOSITORY
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from strata.models.accelerators import Accelerator
-    from strata.models.cluster import Cluster
 
 FOLDER = REPOSITORY / "lab" / "accelerators"
 

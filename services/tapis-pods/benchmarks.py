@@ -15,7 +15,7 @@ import requests
 from strata.access.https import site_session
 from strata.access.users import Account, add_user, remove_user
 from strata.catalogue.cluster_login import CLIENT, REDIRECT_URLS
-from strata.catalogue.needs.api_path import api_url
+from strata.catalogue.published import api_url
 from strata.catalogue.site import issuer
 from strata.errors import UserError
 from strata.site.context import SiteContext

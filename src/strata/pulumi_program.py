@@ -11,11 +11,12 @@ from typing import ParamSpec, TypeVar
 import pulumi
 
 from strata.errors import UserError
-from strata.models import Site, load_site
 from strata.models.cloud import Cloud
 from strata.models.cluster import Cluster
+from strata.models.site import Site
 from strata.site.outputs import ImageOutputs
 from strata.site.paths import REPOSITORY, SitePaths
+from strata.site_file.loader import load_site
 
 SITE_FILE_VARIABLE = "STRATA_SITE_FILE"
 

@@ -11,8 +11,9 @@ import resource
 import sys
 from pathlib import Path
 
-from strata.models import SiteError, load_site
-from strata.models.document import MAXIMUM_BYTES
+from strata.site_file.document import MAXIMUM_BYTES
+from strata.site_file.loader import load_site
+from strata.site_file.problems import SiteError
 
 HEAD = "name: hall\ndomain: hall.example.org\n"
 REPEATED = {

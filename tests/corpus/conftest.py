@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from strata.models import Problem, SiteError, load_site
+from strata.site_file.loader import load_site
+from strata.site_file.problems import Problem, SiteError
 from strata_bench import strata_command
 
 LONGEST_SECONDS = 30.0

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from strata.models import load_site
-from strata.models.schema import site_schema
+from strata.site_file.loader import load_site
+from strata.site_file.schema import site_schema
 
 from .conftest import Answer
 from .spoil import Key, Schema, Spoiler, Spoilt, dotted

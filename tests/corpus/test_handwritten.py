@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from strata.models import Problem
+from strata.site_file.problems import Problem
 
 from .conftest import Answer
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from strata.models.yaml_events import KeyPath, dotted
+from strata.models.key_path import KeyPath, dotted
 from strata.site.paths import REPOSITORY
 
 from .conftest import Answer

@@ -12,10 +12,11 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from strata.errors import UserError
-from strata.models import explain, find_site
 from strata.models.secret import Secret
 from strata.site.paths import REPOSITORY
 from strata.site.secrets.store import MAXIMUM_BYTES, read_declared
+from strata.site_file.explain import explain
+from strata.site_file.find import find_site
 from strata.toolchain.versions import load_versions
 
 from .conftest import bounded

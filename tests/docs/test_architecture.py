@@ -8,11 +8,12 @@ import re
 import pytest
 import yaml
 
-from strata.models import Site, load_site
 from strata.models.platform import Tenant
+from strata.models.site import Site
 from strata.platform import tenant
 from strata.platform.releases import releases
 from strata.site.paths import REPOSITORY
+from strata.site_file.loader import load_site
 
 TEXT = (REPOSITORY / "docs" / "architecture.md").read_text()
 NAMES = sorted(set(re.findall(r"\bstrata(?:\.[A-Za-z_]+)+", TEXT)) - {"strata.site", "strata.test"})

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from strata.errors import UserError
-from strata.models import load_site
-from strata.models.problems import SiteError
 from strata.site.paths import REPOSITORY
+from strata.site_file.loader import load_site
+from strata.site_file.problems import SiteError
 from strata.troubleshooting import FILE, GAP, entries, entry_for, link_for
 
 from .markdown import anchors
@@ -107,7 +107,7 @@ def sites() -> list[RaiseSite]:
 
 def test_the_search_finds_them(sites: list[RaiseSite]) -> None:
     assert len(sites) > 70
-    assert {"src/strata/engine", "src/strata/models", "lab/src/strata_lab"} <= {
+    assert {"src/strata/engine", "src/strata/site_file", "lab/src/strata_lab"} <= {
         str(Path(s.place).parent) for s in sites
     }
 

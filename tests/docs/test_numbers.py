@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from strata.layers import Layer
-from strata.models import load_site
 from strata.models.cloud import Cloud
 from strata.site.paths import REPOSITORY
+from strata.site_file.loader import load_site
 from strata.toolchain import load_versions
 from strata_bench.suites import MOST_AGAIN
 

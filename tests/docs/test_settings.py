@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from strata.models import Site
+from strata.models.site import Site
 from strata.site.paths import REPOSITORY
 
 from .markdown import documents

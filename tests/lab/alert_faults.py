@@ -10,7 +10,7 @@ import pytest
 import requests
 
 from strata.access.https import site_session
-from strata.catalogue.needs.hostname import published
+from strata.catalogue.published import published
 from strata.catalogue.service import SYSTEM_NAMESPACE
 from strata.verify.pods import PodRequest, create
 from strata_services.htcondor.needs import NAMESPACE as HTCONDOR

@@ -27,18 +27,12 @@ from strata.access.openstack import connect
 from strata.access.ssh import forwarded_port, host_addresses
 from strata.catalogue.backup_items import SECRET_KEY as BACKUP_KEY
 from strata.catalogue.issuer import Issuer
-from strata.catalogue.needs import Client
-from strata.catalogue.needs.bucket import (
-    ACCESS_KEY,
-    SECRET_KEY,
-    S3Endpoint,
-    s3_endpoint,
-    secret_names,
-    service_buckets,
-)
-from strata.catalogue.needs.database import KINE_DATABASE, databases
-from strata.catalogue.needs.hostname import published
-from strata.catalogue.site import batch_server, dask_server, issuer, needed
+from strata.catalogue.needs import Bucket, Client
+from strata.catalogue.needs.bucket import ACCESS_KEY, SECRET_KEY, S3Endpoint, secret_names
+from strata.catalogue.needs.database import KINE_DATABASE
+from strata.catalogue.published import published
+from strata.catalogue.site import batch_server, dask_server, issuer, needed, s3_endpoint
+from strata.catalogue.site_needs import databases
 from strata.engine.rotation import PASSPHRASE, SSH_KEY
 from strata.inventory.clients import OPERATOR, OPERATOR_SECRET, pull_users
 from strata.inventory.ports import DATASTORE, HTTPS, POSTGRESQL, REGISTRY, REGISTRY_PUSH
@@ -191,7 +185,7 @@ def _service_attempts(context: SiteContext, http: requests.Session) -> dict[str,
         for _, client in needed(site, Client):
             found[client.secret] = {"issuer": partial(_code, own, http, client)}
     if storage := s3_endpoint(site):
-        for name in (*(t.name for t in site.platform.tenants), *(b.name for _, b in service_buckets(site))):
+        for name in (*(t.name for t in site.platform.tenants), *(b.name for _, b in needed(site, Bucket))):
             found[secret_names(name)[1]] = {"object storage": partial(_bucket, http, storage, name)}
     if JUPYTERHUB.of(site) is not None:
         (hub,) = (one.url for one in published(site) if one.key == JUPYTERHUB.key)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from strata.models import Site
+from strata.models.site import Site
 from strata.site.context import SiteContext
 from strata_lab.provider import LabProvider
 from strata_services.jupyterhub.needs import homes

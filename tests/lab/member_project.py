@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from strata.models import find_site
 from strata.site.context import SiteContext
+from strata.site_file.find import find_site
 
 from .commands import strata
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import requests
 
-from strata.catalogue.needs.hostname import published
+from strata.catalogue.published import published
 from strata.site.context import SiteContext
 from strata.site.hosts import hosts
 from strata.verify import pods

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from strata.models import Site
+from strata.models.site import Site
 from strata.observe.metrics import MetricsSource, metrics_of
 from strata.site.context import SiteContext
 from strata.troubleshooting import entries

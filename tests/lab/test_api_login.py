@@ -14,8 +14,7 @@ from selenium.webdriver.common.keys import Keys
 from strata.access.https import load_balancer_address, site_session, trusted_authorities
 from strata.catalogue.cluster_login import CLIENT, REDIRECT_URLS
 from strata.catalogue.issuer import Issuer
-from strata.catalogue.needs.api_path import api_url
-from strata.catalogue.needs.hostname import published
+from strata.catalogue.published import api_url, published
 from strata.site.context import SiteContext
 from strata.verify.tokens import Login, NewUser
 from strata_bench.browser import Browser

@@ -13,8 +13,8 @@ import pytest
 
 from strata.access.backups import ROLE
 from strata.access.podman import podman
-from strata.catalogue.needs.shared_volume import MountedVolume, volumes
-from strata.models import Site
+from strata.catalogue.site_volumes import MountedVolume, volumes
+from strata.models.site import Site
 from strata.site.context import SiteContext
 from strata.site.hosts import hosts_with
 from strata.site.outputs import ImageOutputs

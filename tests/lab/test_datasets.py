@@ -15,8 +15,9 @@ import requests
 from testinfra.host import Host
 
 from strata.catalogue.issuer import Issuer
-from strata.catalogue.needs.bucket import SECRET_KEY, bucket_key, s3_endpoint
-from strata.catalogue.needs.shared_volume import export_paths
+from strata.catalogue.needs.bucket import SECRET_KEY, bucket_key
+from strata.catalogue.site import s3_endpoint
+from strata.catalogue.site_volumes import export_paths
 from strata.site.context import SiteContext
 from strata.site.hosts import hosts_with
 from strata_bench.waiting import eventually

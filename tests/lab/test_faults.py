@@ -15,10 +15,10 @@ import pytest
 import requests
 
 from strata.access.podman import site_containers
-from strata.catalogue.needs.hostname import published
+from strata.catalogue.published import published
 from strata.catalogue.service import SYSTEM_NAMESPACE
 from strata.inventory.ports import INGRESS
-from strata.models import Site
+from strata.models.site import Site
 from strata.site.context import SiteContext
 from strata.site.hosts import hosts_with, ingress_nodes
 from strata.verify.pods import running_pods

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from strata.catalogue.issuer import Issuer
-from strata.models import Site
+from strata.models.site import Site
 from strata.observe.metrics import metrics_of
 from strata.site.context import SiteContext
 from strata.site.hosts import hosts_with

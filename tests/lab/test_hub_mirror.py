@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from strata.access.https import load_balancer_address, site_session, trusted_authorities
-from strata.catalogue.needs.api_path import api_url
+from strata.catalogue.published import api_url
 from strata.catalogue.site import hub_server
 from strata.site.context import SiteContext
 from strata.site.paths import REPOSITORY

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 
 from strata.catalogue.service import SYSTEM_NAMESPACE
-from strata.models import Site
+from strata.models.site import Site
 from strata.observe.workloads import STABLE
 from strata.site.context import SiteContext
 from strata.site.hosts import hosts_with

@@ -20,9 +20,10 @@ from typing import Any
 
 import pytest
 
-from strata.models import find_site, load_site
 from strata.progress import Silent
 from strata.site.paths import REPOSITORY
+from strata.site_file.find import find_site
+from strata.site_file.loader import load_site
 from strata.toolchain import bin_directory, ensure, load_versions
 from strata.toolchain.versions import architecture
 

@@ -16,8 +16,9 @@ import pytest
 import yaml
 
 from strata.kubespray.source import mirrored_archive, pinned
-from strata.models import find_site, load_site
 from strata.models.hosts import Machine
+from strata.site_file.find import find_site
+from strata.site_file.loader import load_site
 from strata.toolchain.resolve import mirror_directory
 
 from .commands import strata, up

@@ -12,7 +12,7 @@ import pytest
 from selenium.common.exceptions import TimeoutException, WebDriverException
 from selenium.webdriver.common.keys import Keys
 
-from strata.catalogue.needs.hostname import PublishedService, published
+from strata.catalogue.published import PublishedService, published
 from strata.catalogue.site import issuer
 from strata.site.context import SiteContext
 from strata.verify.waiting import settled

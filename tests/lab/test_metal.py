@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
-from strata.models import find_site, load_site
 from strata.models.hosts import Machine
+from strata.site_file.find import find_site
+from strata.site_file.loader import load_site
 
 from .commands import strata, up
 from .machines import Machines, ready_nodes

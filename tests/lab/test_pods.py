@@ -14,7 +14,7 @@ import pytest
 from strata.access.https import load_balancer_address, site_session, trusted_authorities
 from strata.catalogue.cluster_login import CLIENT, REDIRECT_URLS
 from strata.catalogue.issuer import Issuer
-from strata.catalogue.needs.api_path import api_url
+from strata.catalogue.published import api_url
 from strata.site.context import SiteContext
 from strata.site.outputs import ImageOutputs
 from strata.verify.tokens import Login, NewUser

@@ -18,9 +18,9 @@ import requests
 import yaml
 
 from strata.access.helm import helm_releases
-from strata.catalogue.needs.hostname import published
+from strata.catalogue.published import published
 from strata.catalogue.service import SYSTEM_NAMESPACE
-from strata.models import Site
+from strata.models.site import Site
 from strata.observe.metrics import metrics_of
 from strata.report import build_report
 from strata.report.model import SiteReport

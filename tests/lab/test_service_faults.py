@@ -14,8 +14,8 @@ import pytest
 
 from strata.access.podman import podman
 from strata.catalogue.issuer import Issuer
-from strata.catalogue.needs.bucket import s3_endpoint
-from strata.models import Site
+from strata.catalogue.site import s3_endpoint
+from strata.models.site import Site
 from strata.observe.metrics import metrics_of
 from strata.observe.workloads import STABLE
 from strata.site.context import SiteContext

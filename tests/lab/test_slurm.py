@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from strata.access.podman import podman
-from strata.models import find_site
 from strata.site.context import SiteContext
 from strata.site.hosts import hosts_with
 from strata.site.paths import SitePaths
+from strata.site_file.find import find_site
 from strata_bench.waiting import eventually
 
 from .commands import strata, up

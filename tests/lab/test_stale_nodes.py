@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 import requests
 
-from strata.models import Site
+from strata.models.site import Site
 from strata.site.context import SiteContext
 from strata.site.hosts import hosts_with
 

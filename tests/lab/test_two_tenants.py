@@ -18,7 +18,8 @@ import requests
 from strata.access.kubectl import run_kubectl
 from strata.access.login import user_kubeconfig
 from strata.catalogue.issuer import Issuer
-from strata.catalogue.needs.bucket import ACCESS_KEY, SECRET_KEY, s3_endpoint
+from strata.catalogue.needs.bucket import ACCESS_KEY, SECRET_KEY
+from strata.catalogue.site import s3_endpoint
 from strata.inventory.ports import NFS
 from strata.models.accelerators import CATALOGUE
 from strata.models.platform import Tenant

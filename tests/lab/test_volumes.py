@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from strata.catalogue.needs.shared_volume import MountedVolume, volumes
+from strata.catalogue.site_volumes import MountedVolume, volumes
 from strata.site.context import SiteContext
 from strata.site.hosts import hosts_with
 from strata.site.outputs import ImageOutputs

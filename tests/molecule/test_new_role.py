@@ -79,10 +79,10 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Copy]:
     for command in (("init", "--quiet"), ("add", "--all"), ("commit", "--quiet", "--message", "copy")):
         made.run("git", "-c", "user.name=test", "-c", "user.email=test@example.org", *command)
     assert f"ansible/roles/{ROLE}" in made.strata("new-role", ROLE)
-    made.run(sys.executable, "-m", "strata.models.generate")
+    made.run(sys.executable, "-m", "strata.site_file.generate")
     yield made
     shutil.rmtree(root / "ansible" / "roles" / ROLE)
-    made.run(sys.executable, "-m", "strata.models.generate")
+    made.run(sys.executable, "-m", "strata.site_file.generate")
     assert made.changed() == set(), "the role left something behind"
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from strata.models import find_site
 from strata.site.context import SiteContext
+from strata.site_file.find import find_site
 
 
 @pytest.fixture

@@ -23,3 +23,24 @@ print("pytest" in sys.modules, file=sys.stderr)
         check=False,
     )
     assert done.stderr.splitlines()[-1:] == ["False"], done.stderr
+
+
+def loaded(program: str, *packages: str) -> set[str]:
+    """Modules of the packages that a program has loaded at its end."""
+    end = "\nimport sys\nprint(*sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", program + end], capture_output=True, text=True, check=True)
+    modules = done.stderr.splitlines()[-1].split()
+    assert "strata" in modules
+    return {name for name in modules if any(f"{name}.".startswith(f"{package}.") for package in packages)}
+
+
+def test_help_loads_no_models() -> None:
+    program = """
+from strata.cli.main import app
+app(["--help"], standalone_mode=False)
+"""
+    assert loaded(program, "pydantic", "strata.models", "strata.catalogue") == set()
+
+
+def test_the_site_model_loads_no_catalogue() -> None:
+    assert loaded("import strata.models.site", "strata.catalogue", "strata.site_file") == set()

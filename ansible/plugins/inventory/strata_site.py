@@ -12,9 +12,9 @@ from ansible.template import trust_as_template
 from strata.errors import UserError
 from strata.inventory import Template
 from strata.inventory.build import build_inventory
-from strata.models import load_site
 from strata.site.outputs import CloudOutputs
 from strata.site.paths import SitePaths
+from strata.site_file.loader import load_site
 
 DOCUMENTATION = """
 name: strata_site

@@ -5,9 +5,9 @@ from __future__ import annotations
 from strata.catalogue.backup_items import ACCESS_KEY, PASSWORD, SECRET_KEY, backup_exclude, backup_items
 from strata.inventory import Template
 from strata.inventory.topology import secret
-from strata.models import Site
-from strata.models.checks.hosts import hosts
+from strata.models.site import Site
 from strata.site.outputs import CloudOutputs
+from strata.site_file.checks.hosts import hosts
 
 
 def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:  # noqa: ARG001  # one signature for all roles

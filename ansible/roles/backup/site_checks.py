@@ -7,11 +7,11 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from strata.catalogue.backup_items import ACCESS_KEY, PASSWORD, SECRET_KEY, backup_items
-from strata.models.checks.hosts import Host, hosts
 from strata.models.finding import Finding, duplicates
+from strata.models.key_path import KeyPath
 from strata.models.site import Site
 from strata.models.types import is_address
-from strata.models.yaml_events import KeyPath
+from strata.site_file.checks.hosts import Host, hosts
 
 KEY: KeyPath = ("hosts", "backup")
 ROLE, POSTGRESQL = "backup", "postgresql"

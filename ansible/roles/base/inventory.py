@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from strata.inventory import Template
 from strata.inventory.topology import service_names
-from strata.models import Site
+from strata.models.site import Site
 from strata.roles import DEBIAN_RELEASES
 from strata.site.hosts import hosts
 from strata.site.outputs import CloudOutputs

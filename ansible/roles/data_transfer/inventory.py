@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from strata.inventory.topology import secret
-from strata.models import Site
+from strata.models.site import Site
 from strata.site.outputs import CloudOutputs
 from strata_roles.data_transfer.settings import DataTransfer
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from strata.models.finding import Finding
-from strata.models.problems import suggestion
+from strata.models.key_path import KeyPath
 from strata.models.site import Site
-from strata.models.yaml_events import KeyPath
+from strata.site_file.problems import suggestion
 from strata_roles.data_transfer.settings import DataTransfer
 
 SECTION: KeyPath = ("hosts", "data_transfer")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from strata.inventory.kubernetes import cluster_of
-from strata.models import Site
 from strata.models.accelerators import Accelerator
 from strata.models.gpu_nodes import gpu_nodes, node_labels, pool_of
+from strata.models.site import Site
 from strata.site.outputs import CloudOutputs
 from strata.toolchain import load_versions
 

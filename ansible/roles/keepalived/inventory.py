@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strata.models import Site
+from strata.models.site import Site
 from strata.site.hosts import LOAD_BALANCER, hosts_with
 from strata.site.outputs import CloudOutputs
 

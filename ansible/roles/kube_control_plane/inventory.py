@@ -8,7 +8,7 @@ from strata.inventory import Template
 from strata.inventory.kubernetes import cluster_of, endpoint, image_repository
 from strata.inventory.ports import DATASTORE
 from strata.inventory.topology import certificate, service_names
-from strata.models import Site
+from strata.models.site import Site
 from strata.site.hosts import address_of, api_host, balanced_api, hosts_with
 from strata.site.outputs import CloudOutputs
 from strata.site.paths import SitePaths

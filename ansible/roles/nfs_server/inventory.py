@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from strata.catalogue.needs.shared_volume import SharedVolume, service_volumes
+from strata.catalogue.needs.shared_volume import SharedVolume
+from strata.catalogue.site_volumes import service_volumes
 from strata.inventory.clients import NFS_ROLES, SERVICE_ROLES
 from strata.inventory.topology import host_networks_with
-from strata.models import Site
 from strata.models.hosts import NfsExport, export_id
+from strata.models.site import Site
 from strata.site.outputs import CloudOutputs
 
 

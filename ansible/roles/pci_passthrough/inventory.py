@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from strata.models import Site
 from strata.models.hypervisors import passthrough
+from strata.models.site import Site
 from strata.site.outputs import CloudOutputs
 
 

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from strata.catalogue.backup_items import ACCESS_KEY, PASSWORD, SECRET_KEY
 from strata.inventory import Template
 from strata.inventory.topology import secret
-from strata.models import Site
+from strata.models.site import Site
 from strata.site.outputs import CloudOutputs
 
 HOURS = 24

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from strata.catalogue.needs.database import databases
+from strata.catalogue.site_needs import databases
 from strata.inventory.clients import database_clients
 from strata.inventory.ports import POSTGRESQL
 from strata.inventory.topology import database_secret, secret, service_certificate
-from strata.models import Site
+from strata.models.site import Site
 from strata.site.data_protection import ProtectedResources
 from strata.site.hosts import archived_postgresql, replicated_postgresql
 from strata.site.outputs import CloudOutputs

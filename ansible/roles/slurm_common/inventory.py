@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from strata.inventory.topology import secret
-from strata.models import Site
+from strata.models.site import Site
 from strata.models.slurm import MEMORY_PERCENT, SlurmPartition
 from strata.models.slurm_nodes import SlurmNode, partition_hosts, slurm_nodes
 from strata.roles import port

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from strata.inventory.topology import secret, service_certificate
-from strata.models import Site
+from strata.models.site import Site
 from strata.roles import port
 from strata.site.outputs import CloudOutputs
 

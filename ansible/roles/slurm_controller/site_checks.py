@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from strata.catalogue.needs.base import INSTANCES, MACHINES
 from strata.models.accelerators import NVIDIA_RESOURCE
-from strata.models.checks.hosts import hosts
 from strata.models.finding import Finding, duplicates
-from strata.models.problems import suggestion
+from strata.models.key_path import INSTANCES, MACHINES, KeyPath
 from strata.models.site import Site
 from strata.models.slurm_nodes import ROLE, partition_hosts, slurm_nodes
-from strata.models.yaml_events import KeyPath
+from strata.site_file.checks.hosts import hosts
+from strata.site_file.problems import suggestion
 
 KINDS: KeyPath = ("accelerator_kinds",)
 PARTITIONS: KeyPath = ("hosts", "slurm", "partitions")

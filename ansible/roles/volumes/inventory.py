@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from strata.catalogue.needs.shared_volume import limited_paths
-from strata.models import Site
+from strata.catalogue.site_volumes import limited_paths
 from strata.models.compute import Instance
+from strata.models.site import Site
 from strata.site.outputs import CloudOutputs
 
 

@@ -51,7 +51,7 @@ def bench(
     Without a NAME and without --add, runs all benchmarks that need no site. The others
     create a temporary lab with free networks and destroy it; each takes many minutes.
     """
-    from strata.models import find_site
+    from strata.site_file.find import find_site
     from strata_bench.document import write
     from strata_bench.machine import describe
 

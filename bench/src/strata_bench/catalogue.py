@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from strata.catalogue.discovery import benchmark_modules
+from strata.service_modules import benchmark_modules
 from strata_bench.instances import instances
 from strata_bench.layers import layers
 from strata_bench.model import Benchmark

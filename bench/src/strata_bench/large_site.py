@@ -86,7 +86,7 @@ def large_site(nodes: int, directory: Path) -> Path:
 
 def pretend_up(file: Path, nodes: int) -> None:
     """Writes the cloud layer's outputs as if the site ran; the state directory must be a temporary one."""
-    from strata.models import load_site
+    from strata.site_file.loader import load_site
 
     site = load_site(file)
     assert site.cloud is not None

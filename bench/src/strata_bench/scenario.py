@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import testinfra
 
 from strata.access.podman import podman
-from strata.models.find import SITE_FILE
 from strata.site.context import SiteContext
+from strata.site_file.find import SITE_FILE
 
 if TYPE_CHECKING:
     from testinfra.host import Host

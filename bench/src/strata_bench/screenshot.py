@@ -14,7 +14,6 @@ import zlib
 from pathlib import Path
 
 from strata.drift import DriftReport
-from strata.models import find_site
 from strata.models.gpu_nodes import gpu_nodes
 from strata.observe import CloudFacts, ClusterFacts, HostFacts, Observation, PlatformFacts, PodFacts, ServerFacts
 from strata.observe.facts import ServiceFacts
@@ -27,6 +26,7 @@ from strata.site.context import SiteContext
 from strata.site.hosts import running_roles
 from strata.site.outputs import CloudOutputs, InstanceOutput
 from strata.site.paths import REPOSITORY
+from strata.site_file.find import find_site
 from strata_bench.browser import browser
 
 SITE = "lab"

@@ -17,12 +17,13 @@ import yaml
 
 from strata.catalogue.needs.hostname import INGRESS_NAMESPACE
 from strata.catalogue.service import Values
-from strata.models import Site, load_site
 from strata.models.platform import Ingress, IngressCertificate
+from strata.models.site import Site
 from strata.platform import ingress
 from strata.site.outputs import CloudOutputs, ImageOutputs, InstanceOutput
 from strata.site.paths import REPOSITORY
 from strata.site.secrets import pki
+from strata.site_file.loader import load_site
 from strata.toolchain import cache, load_versions
 from strata_bench.api_server import ApiServer
 from strata_bench.services import free_port

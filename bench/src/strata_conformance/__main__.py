@@ -13,8 +13,8 @@ from rich.console import Console
 from strata.access.environment import site_environment
 from strata.cli.main import run
 from strata.locks import file_lock
-from strata.models import find_site
 from strata.site.context import SiteContext
+from strata.site_file.find import find_site
 from strata.toolchain import tools_environment
 from strata_bench.terminal import Lines, ending_in_order
 from strata_conformance import cluster, expected

@@ -13,12 +13,14 @@ from pathlib import Path
 
 from strata.access.podman import SITE_LABEL, podman
 from strata.errors import UserError
-from strata.models import Site, find_site, load_site, site_names
-from strata.models.problems import SiteError
-from strata.models.renumber import IPNetwork
+from strata.models.site import Site
 from strata.provider import provider_of
 from strata.site.outputs import write_private
 from strata.site.paths import state_directory
+from strata.site_file.find import find_site, site_names
+from strata.site_file.loader import load_site
+from strata.site_file.problems import SiteError
+from strata.site_file.renumber import IPNetwork
 
 ROUTES = (Path("/proc/net/route"), Path("/proc/net/ipv6_route"))
 RESOLVER = Path("/etc/resolv.conf")

@@ -13,7 +13,7 @@ from strata.access.https import named_session
 from strata.access.podman import SITE_LABEL, container_label, container_status, exists, podman
 from strata.catalogue.backup_items import ACCESS_KEY, PASSWORD, SECRET_KEY
 from strata.errors import UserError
-from strata.models import Site
+from strata.models.site import Site
 from strata.progress import Progress
 from strata.retry import wait_until
 from strata.site.paths import SitePaths

@@ -29,7 +29,7 @@ from strata.access.podman import (
 from strata.cloud.clouds_file import entries
 from strata.errors import UserError
 from strata.images.build import remove_cut_off_builds
-from strata.models import Site
+from strata.models.site import Site
 from strata.progress import Progress
 from strata.retry import wait_until
 from strata.site.outputs import write_private

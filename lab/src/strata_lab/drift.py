@@ -5,7 +5,7 @@ from __future__ import annotations
 from strata.access.podman import container_status
 from strata.findings import MISSING, Drift
 from strata.layers import Layer
-from strata.models import Site
+from strata.models.site import Site
 from strata_lab import backup_store, controller
 from strata_lab.network import container
 

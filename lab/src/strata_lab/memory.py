@@ -8,7 +8,7 @@ from pathlib import Path
 
 from strata.access.podman import site_containers
 from strata.errors import UserError
-from strata.models import Site
+from strata.models.site import Site
 from strata_lab import backup_store, controller
 from strata_lab.network import container as network
 

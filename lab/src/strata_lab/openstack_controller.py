@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 from strata.inventory import Template
-from strata.models import Site
 from strata.models.cloud import Cloud
 from strata.models.compute import Hypervisor
+from strata.models.site import Site
 from strata_lab.cards import simulated_cards
 
 CONTROLLER_OFFSET = 10

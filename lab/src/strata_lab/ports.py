@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from strata.errors import UserError
-from strata.models import Site
+from strata.models.site import Site
 from strata_lab.network.metadata import PROXY_PORT
 
 EVERYWHERE = frozenset({"*", "0.0.0.0"})  # noqa: S104  # as ss writes it

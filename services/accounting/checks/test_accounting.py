@@ -16,7 +16,7 @@ import requests
 from strata.access.https import site_session
 from strata.catalogue.cluster_login import CLIENT, REDIRECT_URLS
 from strata.catalogue.issuer import Issuer
-from strata.models import Site
+from strata.models.site import Site
 from strata.observe.metrics import metrics_of
 from strata.site.context import SiteContext
 from strata.site.outputs import ImageOutputs

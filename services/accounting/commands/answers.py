@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 if TYPE_CHECKING:
     from strata_services.accounting.commands.connection import Connection
-    from strata_services.accounting.service import ServiceUnits
+    from strata_services.accounting.settings import ServiceUnits
 
 
 class Row(BaseModel):

@@ -16,7 +16,7 @@ from strata_bench.services import PostgreSQL
 from strata_services.accounting.commands.answers import Answers, Row, ask
 from strata_services.accounting.commands.page import render_page
 from strata_services.accounting.commands.tables import tables, write_csv
-from strata_services.accounting.service import ServiceUnits
+from strata_services.accounting.settings import ServiceUnits
 
 from .made_up_year import MODEL, YEAR_END, YEAR_START, Year, load, load_models, make_year
 from .records import migrated_database

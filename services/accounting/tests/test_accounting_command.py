@@ -16,12 +16,13 @@ from typer.testing import CliRunner
 
 from strata.cli.main import app
 from strata.errors import UserError
-from strata.models import find_site, load_site
+from strata.site_file.find import find_site
+from strata.site_file.loader import load_site
 from strata_bench.services import PostgreSQL
 from strata_services.accounting import commands
 from strata_services.accounting.commands.answers import Work, service_units
 from strata_services.accounting.commands.cloud import read_usage, read_usages, record_instances, start_of
-from strata_services.accounting.service import ServiceUnits
+from strata_services.accounting.settings import ServiceUnits
 
 from .made_up_year import load, make_year
 from .records import Records, migrated_database

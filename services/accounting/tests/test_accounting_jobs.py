@@ -16,7 +16,7 @@ from strata_bench.services import PostgreSQL, service_python
 from strata_bench.waiting import eventually
 from strata_services.accounting.commands.answers import ask
 from strata_services.accounting.commands.tables import tables
-from strata_services.accounting.service import ServiceUnits
+from strata_services.accounting.settings import ServiceUnits
 
 from .records import Records, migrated_database
 

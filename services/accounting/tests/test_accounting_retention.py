@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from strata_bench.services import PostgreSQL, service_python
 from strata_services.accounting.commands.answers import ask, incomplete_before
-from strata_services.accounting.service import Accounting, ServiceUnits
+from strata_services.accounting.settings import Accounting, ServiceUnits
 
 from .made_up_year import YEAR_END, YEAR_START, load, load_models, make_year
 from .records import Records, migrated_database

@@ -12,10 +12,11 @@ import pytest
 import yaml
 
 from strata.catalogue.needs.metrics import SCRAPERS
-from strata.catalogue.needs.metrics_query import query_clients
 from strata.catalogue.service import Service
-from strata.models import SiteError, load_site
+from strata.catalogue.site_needs import query_clients
 from strata.site.paths import REPOSITORY
+from strata.site_file.loader import load_site
+from strata.site_file.problems import SiteError
 from strata_services.accounting.service import METRICS, SERVICE
 
 LabWith = Callable[..., Path]
@@ -62,7 +63,7 @@ def test_usage_comes_from_the_sites_prometheus(
 def test_without_a_prometheus_nothing_leads_to_one(
     lab_with: LabWith, objects_of: ObjectsOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("strata.catalogue.site.metrics_server", lambda _: None)
+    monkeypatch.setattr("strata.catalogue.needs.metrics_query.metrics_server", lambda _: None)
     url, egress = prometheus_of(objects_of(SERVICE, lab_with(SERVICE)))
     assert url == ""
     assert {port["port"] for rule in egress for port in rule["ports"]} == {53, 6443, 5432, 9618}
@@ -156,7 +157,7 @@ def test_the_lab_reads_its_pool(lab_with: LabWith, values_of: ValuesOf, monkeypa
     pool = values_of(SERVICE, site_file)["htcondor"]
     assert pool["schedds"] == [f"{tenant}@{pool['domain']}" for tenant in ("research", "teaching")]
     assert pool["existingSecret"] == {"name": "accounting-secrets", "key": "batch-monitor-token"}
-    monkeypatch.setattr("strata.catalogue.site.batch_server", lambda _: None)
+    monkeypatch.setattr("strata.catalogue.needs.batch_queue.batch_server", lambda _: None)
     assert "htcondor" not in values_of(SERVICE, site_file)
 
 

@@ -10,13 +10,14 @@ import pytest
 import requests
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
-from strata.catalogue.needs.api_path import api_url
+from strata.catalogue.published import api_url
 from strata.catalogue.site import issuer
-from strata.models import Site
+from strata.models.site import Site
 from strata.verify.api import Api, envelope
 from strata.verify.pods import Kubectl
 from strata.verify.waiting import settled
-from strata_services.authenticator.service import AUDIENCE, SERVICE, Authenticator
+from strata_services.authenticator.service import AUDIENCE, SERVICE
+from strata_services.authenticator.settings import Authenticator
 
 FAULTY = "faulty"
 LEARN_SECONDS = 120.0

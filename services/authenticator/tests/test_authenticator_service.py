@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 import yaml
 
-from strata.catalogue.needs.audience import audiences
-from strata.catalogue.needs.hostname import published
+from strata.catalogue.published import published
 from strata.catalogue.service import Service
 from strata.catalogue.site import issuer
-from strata.models import SiteError, load_site
+from strata.catalogue.site_needs import audiences
 from strata.plan import plan
+from strata.site_file.loader import load_site
+from strata.site_file.problems import SiteError
 from strata_services.authenticator.service import SERVICE, account_url
 from strata_services.keycloak.service import SERVICE as KEYCLOAK
 

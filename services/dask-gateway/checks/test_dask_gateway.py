@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 import requests
 
-from strata.catalogue.needs.hostname import published
+from strata.catalogue.published import published
 from strata.verify.pods import Kubectl
 from strata_services.dask_gateway.needs import NAME, NAMESPACE
 from strata_services.dask_gateway.service import SERVICE

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 import yaml
 
-from strata.catalogue.needs.hostname import INGRESS_CONTROLLER, published
+from strata.catalogue.needs.hostname import INGRESS_CONTROLLER
+from strata.catalogue.published import published
 from strata.catalogue.service import Service
-from strata.models import SiteError, load_site
 from strata.platform.releases import releases
+from strata.site_file.loader import load_site
+from strata.site_file.problems import SiteError
 from strata_services.dask_gateway.needs import NAME
 from strata_services.dask_gateway.service import SERVICE
 from strata_services.jupyterhub.needs import VERIFY_USER

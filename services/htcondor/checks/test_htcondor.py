@@ -15,7 +15,7 @@ from strata_services.htcondor.queue import COMPLETED, HELD, Queue, opened_queue
 from strata_services.htcondor.service import SERVICE
 
 if TYPE_CHECKING:
-    from strata.models import Site
+    from strata.models.site import Site
     from strata.site.context import SiteContext
 
 pytestmark = pytest.mark.xdist_group("htcondor")  # long, so among the first

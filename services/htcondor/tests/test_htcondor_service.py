@@ -14,11 +14,12 @@ import pytest
 import yaml
 
 from strata.catalogue.needs import BatchQueue
-from strata.catalogue.needs.shared_volume import volumes
 from strata.catalogue.service import Service
-from strata.models import SiteError, load_site
+from strata.catalogue.site_volumes import volumes
 from strata.platform.releases import PlatformState, releases, service_context
 from strata.platform.secrets import secret_manifests
+from strata.site_file.loader import load_site
+from strata.site_file.problems import SiteError
 from strata_services.accounting.service import SERVICE as READER
 from strata_services.htcondor.needs import EXECUTE_NAMESPACE, NAMESPACE, SIGNING_KEY
 from strata_services.htcondor.schedds import schedds

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 import requests
 
-from strata.models import Site
+from strata.models.site import Site
 from strata.verify.api import Api
 from strata.verify.pods import Kubectl, running_pods
 from strata.verify.waiting import settled

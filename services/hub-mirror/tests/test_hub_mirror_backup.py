@@ -13,7 +13,7 @@ import pytest
 import requests
 
 from strata.catalogue.backup_items import backup_exclude, backup_items
-from strata.models import load_site
+from strata.site_file.loader import load_site
 from strata_bench.backup_host import BackupHost, backup_server
 from strata_bench.s3 import S3Server
 from strata_bench.services import PostgreSQL, service_commands

@@ -12,7 +12,8 @@ import pytest
 import yaml
 
 from strata.catalogue.service import Service
-from strata.models import SiteError, load_site
+from strata.site_file.loader import load_site
+from strata.site_file.problems import SiteError
 from strata_services.htcondor.service import SERVICE as HTCONDOR
 from strata_services.hub_mirror.service import INSIDE_PORT, SERVICE, server
 from strata_services.jupyterhub.service import SERVICE as JUPYTERHUB

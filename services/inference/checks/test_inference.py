@@ -7,10 +7,11 @@ from collections.abc import Callable
 import pytest
 import requests
 
-from strata.catalogue.needs.api_path import api_url
-from strata.models import Site
+from strata.catalogue.published import api_url
+from strata.models.site import Site
 from strata.verify.api import Api, envelope
-from strata_services.inference.service import AUDIENCE, SERVICE, Inference
+from strata_services.inference.service import AUDIENCE, SERVICE
+from strata_services.inference.settings import Inference
 
 
 @pytest.fixture(scope="module")

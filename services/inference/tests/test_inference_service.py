@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 import yaml
 
-from strata.catalogue.needs.hugging_face import hub_clients
 from strata.catalogue.service import Service
 from strata.catalogue.site import model_endpoint
-from strata.models import SiteError, load_site
+from strata.catalogue.site_needs import hub_clients
+from strata.site_file.loader import load_site
+from strata.site_file.problems import SiteError
 from strata_bench.services import service_python
 from strata_services.inference.service import SERVICE
 

@@ -13,9 +13,9 @@ import pytest
 import yaml
 
 from strata.catalogue.service import Service
-from strata.models import load_site
 from strata.platform.releases import PlatformState, releases
 from strata.site.paths import REPOSITORY
+from strata.site_file.loader import load_site
 from strata_bench.api_server import ApiServer
 from strata_bench.helm import Helm
 from strata_services.job_queues.service import SERVICE
@@ -176,5 +176,5 @@ def test_a_site_without_tenants_is_refused(lab: Path) -> None:
     site = load_site(lab)
     without = site.model_copy(update={"platform": site.platform.model_copy(update={"tenants": ()})})
     service: Service[Any] = SERVICE
-    (finding,) = service.check(service.settings(), without, lab.parent)
+    (finding,) = service.check(service.section(), without, lab.parent)
     assert "needs a tenant" in finding.why

@@ -8,9 +8,9 @@ import pytest
 import yaml
 
 from strata.errors import UserError
-from strata.models import find_site
 from strata.progress import Silent
 from strata.site.paths import REPOSITORY
+from strata.site_file.find import find_site
 from strata_bench.catalogue import BENCHMARKS
 from strata_bench.model import Bench
 from strata_services.jupyterhub.simulated import TAINT

@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 import yaml
 
-from strata.catalogue.needs.shared_volume import volumes
 from strata.catalogue.service import Service
-from strata.models import SiteError, load_site
+from strata.catalogue.site_volumes import volumes
 from strata.platform import shared_volumes
 from strata.site.secrets import pki
+from strata.site_file.loader import load_site
+from strata.site_file.problems import SiteError
 from strata_services.jupyterhub.service import SERVICE
 
 from .datasets import files, init, register

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from strata.models import SiteError, load_site
+from strata.site_file.loader import load_site
+from strata.site_file.problems import SiteError
 from strata_services.jupyterhub.service import SERVICE
 
 from .datasets import SOURCE, register

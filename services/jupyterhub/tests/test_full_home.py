@@ -14,7 +14,8 @@ import pytest
 import requests
 import websocket
 
-from strata.models import SiteError, load_site
+from strata.site_file.loader import load_site
+from strata.site_file.problems import SiteError
 from strata_bench.module_file import load_module
 from strata_bench.services import free_port, service_python
 from strata_bench.waiting import responds

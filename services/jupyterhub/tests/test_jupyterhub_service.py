@@ -14,8 +14,9 @@ import yaml
 
 from strata.catalogue.service import Service
 from strata.catalogue.site import batch_server
-from strata.models import SiteError, load_site
 from strata.platform.releases import PlatformState, releases
+from strata.site_file.loader import load_site
+from strata.site_file.problems import SiteError
 from strata.toolchain import charts
 from strata_bench.module_file import load_module
 from strata_services.jupyterhub.needs import METRICS, VERIFY_USER

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from strata.catalogue.needs.shared_volume import volumes
 from strata.catalogue.service import Service
-from strata.models import SiteError, load_site
+from strata.catalogue.site_volumes import volumes
+from strata.site_file.loader import load_site
+from strata.site_file.problems import SiteError
 from strata_bench.module_file import load_module
 from strata_services.jupyterhub.needs import VERIFY_USER
 from strata_services.jupyterhub.service import SERVICE

@@ -10,9 +10,9 @@ import requests
 
 from strata.access.https import site_session
 from strata.catalogue.issuer import Issuer, tenant_group
-from strata.catalogue.needs.audience import audiences
 from strata.catalogue.service import SYSTEM_NAMESPACE
-from strata.models import Site
+from strata.catalogue.site_needs import audiences
+from strata.models.site import Site
 from strata.site.context import SiteContext
 from strata.verify.pods import Kubectl, running_pods
 from strata.verify.tokens import NewUser, client_token, request_token

@@ -11,13 +11,14 @@ import pytest
 import requests
 
 from strata.catalogue.site import hub_server
-from strata.models import Site
+from strata.models.site import Site
 from strata.site.hosts import hosts_with
 from strata.site.outputs import CloudOutputs
 from strata.verify.api import Api, envelope
 from strata.verify.pods import Kubectl, running_pods
 from strata.verify.waiting import settled
-from strata_services.ml_hub.service import API, AUDIENCE, DATABASE, SERVICE, MlHub
+from strata_services.ml_hub.service import API, AUDIENCE, DATABASE, SERVICE
+from strata_services.ml_hub.settings import MlHub
 
 if TYPE_CHECKING:
     from testinfra.host import Host

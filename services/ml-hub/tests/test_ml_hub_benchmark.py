@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from strata.errors import UserError
-from strata.models import find_site
 from strata.progress import Silent
+from strata.site_file.find import find_site
 from strata_bench.catalogue import BENCHMARKS
 from strata_bench.model import Bench
 

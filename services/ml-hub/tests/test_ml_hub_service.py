@@ -14,8 +14,10 @@ import yaml
 from strata.catalogue.needs import Client
 from strata.catalogue.service import Service
 from strata.catalogue.site import issuer, needed
+from strata.catalogue.site_needs import token_audiences
 from strata.errors import UserError
-from strata.models import SiteError, load_site
+from strata.site_file.loader import load_site
+from strata.site_file.problems import SiteError
 from strata_services.ml_hub.service import MAXIMUM_CHARACTERS, SERVICE
 
 EXTERNAL_URL = "https://login.example.org:8443/realms/ml"
@@ -179,7 +181,7 @@ def test_models_of_the_sites_inference_server(lab: Path, tmp_path: Path, values_
     egress = values_of(SERVICE, file)["networkPolicy"]["egress"]
     assert [rule["ports"][0]["port"] for rule in egress] == [8081, 8080], "the hub, the inference server"
     (client,) = (need for service, need in needed(load_site(file), Client) if service is SERVICE)
-    assert client.token_audiences(load_site(file)) == ("inference",)
+    assert token_audiences(load_site(file), client) == ("inference",)
 
 
 def test_the_public_hub_is_that_of_a_catalogue_without_a_file(lab: Path, tmp_path: Path, values_of: ValuesOf) -> None:

@@ -9,9 +9,10 @@ from collections.abc import Callable
 import pytest
 import requests
 
-from strata.catalogue.needs.bucket import S3Endpoint, bucket_key, s3_endpoint
-from strata.models import Site
+from strata.catalogue.needs.bucket import S3Endpoint, bucket_key
+from strata.catalogue.site import s3_endpoint
 from strata.models.platform import Tenant
+from strata.models.site import Site
 from strata.site.context import SiteContext
 from strata.site.outputs import ImageOutputs
 from strata.verify import pods

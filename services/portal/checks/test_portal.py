@@ -8,7 +8,7 @@ import pytest
 import requests
 
 from strata.catalogue.site import installed, issuer
-from strata.models import Site
+from strata.models.site import Site
 from strata.verify.waiting import settled
 from strata_services.accounting.service import SERVICE as ACCOUNTING
 from strata_services.portal.service import SERVICE

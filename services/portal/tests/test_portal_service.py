@@ -21,7 +21,7 @@ from strata.catalogue.needs import Hostname
 from strata.catalogue.needs.metrics import SCRAPERS
 from strata.catalogue.service import Service
 from strata.catalogue.site import needed
-from strata.models import load_site
+from strata.site_file.loader import load_site
 from strata_bench.https_server import https_server
 from strata_bench.module_file import load_module
 from strata_bench.services import free_port

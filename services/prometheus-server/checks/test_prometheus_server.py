@@ -12,10 +12,10 @@ import pytest
 import requests
 
 from strata.catalogue.needs import Metrics
-from strata.catalogue.needs.hostname import published
 from strata.catalogue.needs.metrics import SCRAPERS
+from strata.catalogue.published import published
 from strata.catalogue.site import needed
-from strata.models import Site
+from strata.models.site import Site
 from strata.observe.metrics import Sample, metrics_of
 from strata.platform.ingress import INGRESS_RELEASE
 from strata.site.hosts import hosts, hosts_with

@@ -19,7 +19,8 @@ import requests
 import yaml
 
 from strata.catalogue.service import Service
-from strata.models import SiteError, load_site
+from strata.site_file.loader import load_site
+from strata.site_file.problems import SiteError
 from strata_bench.https_server import in_background
 from strata_bench.services import free_port
 from strata_bench.waiting import eventually, responds

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from strata.catalogue.discovery import SERVICES
+from strata.service_modules import SERVICES
 from strata.troubleshooting import entries
 from strata_services.prometheus_server.alerts import ALERT, RUNBOOK, alerts, examples, with_runbooks
 

@@ -15,14 +15,14 @@ import pytest
 import requests
 import yaml
 
-from strata.catalogue.discovery import SERVICES
 from strata.catalogue.needs import Metrics
 from strata.catalogue.needs.metrics import MONITORING_NAMESPACE, SCRAPERS
 from strata.catalogue.service import Service
-from strata.models import load_site
 from strata.models.accelerators import CATALOGUE
 from strata.report.load import FIGURES
+from strata.service_modules import SERVICES
 from strata.site.paths import REPOSITORY
+from strata.site_file.loader import load_site
 from strata_bench.module_file import load_module
 from strata_bench.waiting import responds
 from strata_services.prometheus_server.grafana import dashboards, expressions

@@ -8,12 +8,13 @@ from collections.abc import Callable
 import pytest
 import requests
 
-from strata.catalogue.needs.api_path import api_url
-from strata.models import Site
+from strata.catalogue.published import api_url
+from strata.models.site import Site
 from strata.verify.api import Api, envelope
 from strata.verify.pods import Kubectl
 from strata.verify.waiting import settled
-from strata_services.tapis_pods.service import AUDIENCE, SERVICE, Pods
+from strata_services.tapis_pods.service import AUDIENCE, SERVICE
+from strata_services.tapis_pods.settings import Pods
 
 
 @pytest.fixture(scope="module")

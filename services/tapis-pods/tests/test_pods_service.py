@@ -14,13 +14,13 @@ import pytest
 import yaml
 
 from strata.catalogue.needs import Client
-from strata.catalogue.needs.hostname import published
-from strata.catalogue.needs.metrics_query import query_clients
-from strata.catalogue.needs.shared_volume import volumes
-from strata.catalogue.needs.wildcard_hostname import wildcards
+from strata.catalogue.published import published, wildcards
 from strata.catalogue.service import Service
 from strata.catalogue.site import needed
-from strata.models import SiteError, load_site
+from strata.catalogue.site_needs import query_clients
+from strata.catalogue.site_volumes import volumes
+from strata.site_file.loader import load_site
+from strata.site_file.problems import SiteError
 from strata_bench.services import service_python
 from strata_services.tapis_pods.service import MEASURES, SERVICE
 
@@ -247,7 +247,7 @@ def test_pods_are_measured_by_the_sites_prometheus(
 def test_without_a_prometheus_nothing_leads_to_one(
     objects_of: ObjectsOf, lab: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("strata.catalogue.site.metrics_server", lambda _: None)
+    monkeypatch.setattr("strata.catalogue.needs.metrics_query.metrics_server", lambda _: None)
     url, egress = prometheus_of(objects_of(SERVICE, lab))
     assert url == ""
     assert 9090 not in {port["port"] for rule in egress for port in rule["ports"]}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from strata.access.https import trusted_authorities
-from strata.catalogue.needs.api_path import api_url
+from strata.catalogue.published import api_url
 from strata.site.context import SiteContext
 from strata.site.paths import REPOSITORY
 

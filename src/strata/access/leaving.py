@@ -9,9 +9,9 @@ from strata.access.kubectl import Unanswered, ask_program
 from strata.access.ssh import Unreachable, run_ssh
 from strata.access.users import disable_user, remove_user
 from strata.catalogue.leaving import LeavingProgram
-from strata.catalogue.needs.bucket import s3_endpoint, secret_names
+from strata.catalogue.needs.bucket import secret_names
 from strata.catalogue.needs.shared_volume import SharedVolume
-from strata.catalogue.site import installed
+from strata.catalogue.site import installed, s3_endpoint
 from strata.errors import UserError
 from strata.progress import Progress
 from strata.site.context import SiteContext

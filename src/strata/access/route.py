@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from strata.models import Site
+from strata.models.site import Site
 from strata.site.hosts import Host, hosts
 from strata.site.outputs import CloudOutputs
 from strata.site.paths import SitePaths

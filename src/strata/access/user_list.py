@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from strata.access.users import Account, RequestRefused, add_user, list_users, problem_of, remove_user
 from strata.errors import UserError
-from strata.models.problems import printable, shorten
+from strata.site_file.problems import printable, shorten
 
 if TYPE_CHECKING:
     from strata.progress import Progress

@@ -11,9 +11,9 @@ from strata.cloud.arguments import virtual_address_arguments
 from strata.cloud.network import ipv4_name
 from strata.cloud.ports import security_group_arguments
 from strata.errors import UserError
-from strata.models import Site
-from strata.models.problems import suggestion
+from strata.models.site import Site
 from strata.site.hosts import LOAD_BALANCER
+from strata.site_file.problems import suggestion
 from strata.stacks.rehearsal import Creation
 
 INTERFACE_OWNERS = frozenset(

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
-from strata.catalogue.needs.database import databases
-from strata.catalogue.needs.left_out import left_out
-from strata.catalogue.needs.shared_volume import export_paths
-
-if TYPE_CHECKING:
-    from strata.models import Site
+from strata.catalogue.needs.left_out import LeftOutOfBackups
+from strata.catalogue.site import needed
+from strata.catalogue.site_needs import databases
+from strata.catalogue.site_volumes import export_paths
+from strata.models.site import Site
 
 ACCESS_KEY, SECRET_KEY, PASSWORD = "backup_access_key", "backup_secret_key", "backup_password"
 """Secrets of the site, which the operator provides: what only Strata had would be lost with the deployment host."""
@@ -42,7 +40,7 @@ def backup_exclude(site: Site, roles: Iterable[str]) -> list[str]:
         site: the model.
         roles: of the host in site.yaml.
     """
-    return list(left_out(site)) if "nfs_server" in roles else []
+    return list(_left_out(site)) if "nfs_server" in roles else []
 
 
 def _servers(site: Site) -> int:
@@ -50,3 +48,15 @@ def _servers(site: Site) -> int:
     instances = site.cloud.instances if site.cloud else ()
     roles = [*(machine.roles for machine in site.hosts.machines), *(instance.roles for instance in instances)]
     return sum("postgresql" in one for one in roles)
+
+
+def _left_out(site: Site) -> Iterator[str]:
+    """Patterns of restic, absolute paths on the NFS server; none at sites without a storage class of their own."""
+    storage, nfs = site.platform.storage_class, site.hosts.nfs
+    if storage is None or nfs is None:
+        return
+    for export in (one for one in nfs.exports if one.name == storage.export):
+        for service, need in needed(site, LeftOutOfBackups):
+            # as strata.platform.storage_class names the folder of a claim
+            volume = export.path / f"{service.namespace_of(site)}-{need.claim}-pvc-*"
+            yield from (str(volume / folder) for folder in need.folders)

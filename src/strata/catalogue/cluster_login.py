@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from strata.catalogue.issuer import issuer_url
-
-if TYPE_CHECKING:
-    from strata.models import Site
+from strata.models.site import Site
 
 CLIENT = "kubernetes"
 """Public client at the issuer that kubectl logs in with; the audience of its ID tokens."""

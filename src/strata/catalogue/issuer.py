@@ -3,23 +3,21 @@ names."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
+from strata.catalogue.discovery import services
+from strata.catalogue.service import ServiceContext
+from strata.catalogue.site import issuer
 from strata.errors import UserError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from strata.catalogue.service import ServiceContext
-    from strata.models import Site
-    from strata.models.finding import Finding
-    from strata.models.platform import ExternalIssuer
-    from strata.models.yaml_events import KeyPath
+from strata.models.finding import Finding
+from strata.models.key_path import KeyPath
+from strata.models.platform import ExternalIssuer
+from strata.models.site import Site
 
 HTTPS = 443
 DISCOVERY = "/.well-known/openid-configuration"
@@ -136,17 +134,12 @@ class IssuerEndpoints:
 
 def issuer_url(site: Site) -> str | None:
     """The `iss` claim of the tokens that the site accepts; None for a site without an issuer."""
-    from strata.catalogue.site import issuer
-
     external, own = site.platform.services.external_issuer, issuer(site)
     return external.url if external is not None else own.url if own is not None else None
 
 
 def issuer_findings(site: Site, key: KeyPath) -> Iterator[Finding]:
     """A finding where the site has no issuer."""
-    from strata.catalogue.discovery import services
-    from strata.models.finding import Finding
-
     if issuer_url(site) is not None:
         return
     own = [service.key for service in services() if service.issuer is not None]
@@ -163,8 +156,6 @@ def required_issuer(site: Site) -> Issuer:
     Raises:
         LookupError: it has none.
     """
-    from strata.catalogue.site import issuer
-
     own = issuer(site)
     if own is None:
         raise LookupError(f"site {site.name} has no issuer; validation refuses that")

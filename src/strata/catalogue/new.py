@@ -51,7 +51,7 @@ def new_service(name: str, repository: Path = REPOSITORY) -> tuple[Path, Path]:
     for source, target in zip(("service", "chart"), targets, strict=True):
         _copy(TEMPLATE / source, target, replacements)
     complete_lock(targets[0], repository / "services" / "http")
-    subprocess.run([sys.executable, "-m", "strata.models.generate"], cwd=repository, check=True)
+    subprocess.run([sys.executable, "-m", "strata.site_file.generate"], cwd=repository, check=True)
     return targets
 
 

@@ -10,23 +10,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from strata.catalogue.issuer import Issuer
 from strata.catalogue.leaving import LeavingProgram
-from strata.catalogue.needs.base import Need, SecretReference
-from strata.catalogue.needs.batch_queue import BatchServer
-from strata.catalogue.needs.bucket import S3Endpoint
-from strata.catalogue.needs.dask_clusters import DaskServer
-from strata.catalogue.needs.hugging_face import HubServer
-from strata.catalogue.needs.metrics_query import MetricsServer
-from strata.catalogue.needs.model_endpoint import ModelEndpoint
-from strata.catalogue.needs.namespace import Namespace
+from strata.catalogue.need import Need, SecretReference
 from strata.errors import UserError
 from strata.image_reference import ImageReference
+from strata.models.base import Model
+from strata.models.finding import Finding
+from strata.models.site import Site
+from strata.service_modules import service_key, service_section
 
 if TYPE_CHECKING:
-    from strata.models import Site
-    from strata.models.base import Model
-    from strata.models.finding import Finding
+    from pydantic import BaseModel
+
+    from strata.catalogue.issuer import Issuer
+    from strata.catalogue.needs.batch_queue import BatchServer
+    from strata.catalogue.needs.bucket import S3Endpoint
+    from strata.catalogue.needs.dask_clusters import DaskServer
+    from strata.catalogue.needs.hugging_face import HubServer
+    from strata.catalogue.needs.metrics_query import MetricsServer
+    from strata.catalogue.needs.model_endpoint import ModelEndpoint
 
 SYSTEM_NAMESPACE = "strata-system"
 """Of services that need no namespace of their own, and of the releases that make namespaces."""
@@ -35,7 +37,7 @@ FINGERPRINT_KEY = "secrets_fingerprint_key"
 """Secret of the site that keys the fingerprints of others."""
 
 Values = dict[str, Any]
-SettingsT = TypeVar("SettingsT", bound="Model")
+SettingsT = TypeVar("SettingsT", bound=Model)
 ProvidedT = TypeVar("ProvidedT")
 
 
@@ -207,7 +209,6 @@ class Service(Generic[SettingsT]):
 
     Args:
         folder: `Path(__file__).parent`.
-        settings: the model of what site.yaml sets; its docstring describes the service in one sentence.
         needs: what the platform provides it with.
         values: of its chart.
         check: cross-checks of the settings with the site; paths are relative to the site file's directory.
@@ -225,7 +226,6 @@ class Service(Generic[SettingsT]):
     """
 
     folder: Path
-    settings: type[SettingsT]
     needs: Callable[[SettingsT], Sequence[Need[Any]]]
     values: Callable[[ServiceContext[SettingsT]], Values]
     check: Callable[[SettingsT, Site, Path], Iterable[Finding]] = _no_findings
@@ -249,7 +249,12 @@ class Service(Generic[SettingsT]):
     @property
     def key(self) -> str:
         """Below `platform.services` of a site file."""
-        return self.name.replace("-", "_")
+        return service_key(self.folder)
+
+    @property
+    def section(self) -> type[BaseModel]:
+        """The model of what a site file sets, `SECTION` of its settings.py."""
+        return service_section(self.folder)
 
     @property
     def secret_name(self) -> str:
@@ -268,13 +273,8 @@ class Service(Generic[SettingsT]):
         settings: SettingsT | None = getattr(site.platform.services, self.key)
         return settings
 
-    def own_namespace(self, site: Site) -> Namespace | None:
-        """The namespace that it needs for itself; None for strata-system."""
+    def namespace_of(self, site: Site) -> str:
+        """Name of the namespace of its release and its Secret: its first need that makes one decides."""
         settings = self.of(site)
         needs = () if settings is None else self.needs(settings)
-        return next((need for need in needs if isinstance(need, Namespace)), None)
-
-    def namespace_of(self, site: Site) -> str:
-        """Name of the namespace of its release and its Secret."""
-        own = self.own_namespace(site)
-        return SYSTEM_NAMESPACE if own is None else own.name
+        return next((need.release_namespace for need in needs if need.release_namespace is not None), SYSTEM_NAMESPACE)

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from strata.catalogue.discovery import load
-from strata.catalogue.issuer import Issuer
-from strata.catalogue.needs.base import Need
-from strata.catalogue.needs.batch_queue import BatchServer
-from strata.catalogue.needs.dask_clusters import DaskServer
-from strata.catalogue.needs.hugging_face import HubServer
-from strata.catalogue.needs.metrics_query import MetricsServer
-from strata.catalogue.needs.model_endpoint import ModelEndpoint
+from strata.catalogue.discovery import services
+from strata.catalogue.need import Need
 from strata.catalogue.service import Service
+from strata.models.site import Site
 
 if TYPE_CHECKING:
-    from strata.models import Site
+    from strata.catalogue.issuer import Issuer
+    from strata.catalogue.needs.batch_queue import BatchServer
+    from strata.catalogue.needs.bucket import S3Endpoint
+    from strata.catalogue.needs.dask_clusters import DaskServer
+    from strata.catalogue.needs.hugging_face import HubServer
+    from strata.catalogue.needs.metrics_query import MetricsServer
+    from strata.catalogue.needs.model_endpoint import ModelEndpoint
 
 NeedT = TypeVar("NeedT", bound=Need[Any])
 ServerT = TypeVar("ServerT")
@@ -24,7 +25,7 @@ ServerT = TypeVar("ServerT")
 
 def installed(site: Site) -> tuple[Service[Any], ...]:
     """Services that the site file names, by name."""
-    return tuple(service for service in load() if service.of(site) is not None)
+    return tuple(service for service in services() if service.of(site) is not None)
 
 
 def needed(site: Site, word: type[NeedT]) -> Iterator[tuple[Service[Any], NeedT]]:
@@ -52,6 +53,26 @@ def metrics_server(site: Site) -> MetricsServer | None:
     """What serves queries of the site's metrics; None where no service does."""
     found = (service.metrics_server for service in installed(site))
     return next((server for server in found if server is not None), None)
+
+
+def s3_endpoint(site: Site) -> S3Endpoint | None:
+    """The site's S3 endpoint; None where no service of the site has one."""
+    for service in installed(site):
+        if service.s3_endpoint is not None:
+            return service.s3_endpoint(service.of(site), site)
+    return None
+
+
+def required_endpoint(site: Site) -> S3Endpoint:
+    """The site's S3 endpoint.
+
+    Raises:
+        LookupError: the site has none; validation refuses that.
+    """
+    storage = s3_endpoint(site)
+    if storage is None:
+        raise LookupError(f"site {site.name} has no S3 endpoint; validation refuses that")
+    return storage
 
 
 def batch_server(site: Site) -> BatchServer | None:

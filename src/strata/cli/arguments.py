@@ -9,8 +9,9 @@ import typer
 
 from strata.errors import UserError
 from strata.layers import Layer
-from strata.models import find_site, load_site, site_names
 from strata.site.paths import INSTALLED
+from strata.site_file.find import find_site, site_names
+from strata.site_file.loader import load_site
 
 
 def complete_site(incomplete: str) -> list[str]:

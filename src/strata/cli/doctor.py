@@ -17,9 +17,9 @@ from strata.engine.lock import holder, refresh
 from strata.engine.orphans import find_orphans
 from strata.errors import UserError
 from strata.findings import OrphanedResource
-from strata.models import find_site
 from strata.site.context import SiteContext
 from strata.site.paths import INSTALLED, cache_directory
+from strata.site_file.find import find_site
 from strata.toolchain import cache_sizes, charts, report
 
 GIB = 2**30

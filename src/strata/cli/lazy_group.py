@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
-from strata.catalogue.discovery import command_packages
+from strata.service_modules import command_packages
 
 PACKAGE = "strata.cli.commands"
 FOLDER = Path(__file__).with_name("commands")

@@ -6,12 +6,12 @@ from rich.console import Console
 from rich.table import Table
 
 from strata.access.users import without_group
-from strata.catalogue.needs.hostname import published
+from strata.catalogue.published import published
 from strata.catalogue.site import issuer
 from strata.engine.steps import RunReport
 from strata.errors import UserError
 from strata.layers import Layer
-from strata.models import Site
+from strata.models.site import Site
 from strata.site.context import SiteContext
 from strata.site.outputs import ClusterOutputs
 

@@ -13,9 +13,9 @@ from strata.cloud.server_group import ServerGroupArgs
 from strata.cloud.virtual_address import VirtualAddressArgs
 from strata.cloud.volume import VolumeArgs
 from strata.errors import UserError
-from strata.models import Site
 from strata.models.cloud import Cloud
 from strata.models.compute import Flavor, Instance
+from strata.models.site import Site
 from strata.provider import Provider
 from strata.pulumi_program import without_traceback
 from strata.roles import KUBERNETES_ROLES

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_network
 
 from strata.cloud.security_group import Ingress, SecurityGroupArgs
-from strata.models import Site
 from strata.models.cloud import Cloud
+from strata.models.site import Site
 from strata.site.openings import BASTION, EVERY_HOST, Opening, behind_bastion, networks_of, openings
 
 

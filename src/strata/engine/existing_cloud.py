@@ -24,13 +24,13 @@ from strata.errors import UserError
 from strata.models.accelerators import Accelerator
 from strata.models.cloud import Cloud
 from strata.models.compute import Image
-from strata.models.document import read_document
 from strata.models.finding import Finding
-from strata.models.problems import Problem, SiteError, suggestion
-from strata.models.yaml_events import KeyPath
+from strata.models.key_path import KeyPath
 from strata.progress import Progress
 from strata.site.context import SiteContext
 from strata.site.outputs import ExistingObjects
+from strata.site_file.document import read_document
+from strata.site_file.problems import Problem, SiteError, suggestion
 from strata.stacks.events import urn_name, urn_type
 from strata.stacks.state import project_name, read_deployment, state_file
 

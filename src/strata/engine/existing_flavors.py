@@ -10,8 +10,8 @@ from strata.models.accelerator_kinds import spelled
 from strata.models.accelerators import Accelerator
 from strata.models.compute import Flavor
 from strata.models.finding import Finding
-from strata.models.problems import suggestion
-from strata.models.yaml_events import KeyPath
+from strata.models.key_path import KeyPath
+from strata.site_file.problems import suggestion
 
 
 def check_flavor(

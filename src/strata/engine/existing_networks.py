@@ -8,9 +8,9 @@ from strata.cloud.arguments import further_networks
 from strata.engine.cloud_objects import FoundNetwork
 from strata.models.cloud import Cloud, Network
 from strata.models.finding import Finding
-from strata.models.problems import suggestion
+from strata.models.key_path import KeyPath
 from strata.models.site import Site
-from strata.models.yaml_events import KeyPath
+from strata.site_file.problems import suggestion
 
 
 def paired_networks(site: Site, cloud: Cloud) -> dict[str, list[str]]:

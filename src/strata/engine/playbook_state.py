@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from strata.access.kubectl import Unanswered
-from strata.catalogue.needs.database import databases
-from strata.catalogue.needs.hostname import published
+from strata.catalogue.published import published
+from strata.catalogue.site_needs import databases
 from strata.drift import handlers
 from strata.drift.baseline import TRUSTED_SECONDS, directory
 from strata.drift.cluster import cluster_drift

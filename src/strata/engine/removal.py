@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 
-from strata.models import Site
+from strata.models.site import Site
 from strata.site.paths import SitePaths
 
 

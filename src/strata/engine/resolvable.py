@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import urlsplit
 
-from strata.models.document import read_document
-from strata.models.problems import SiteError
+from strata.models.key_path import KeyPath
 from strata.models.types import is_address
-from strata.models.yaml_events import KeyPath
 from strata.site.context import SiteContext
+from strata.site_file.document import read_document
+from strata.site_file.problems import SiteError
 
 AT_ONCE = 8
 

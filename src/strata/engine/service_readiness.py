@@ -8,7 +8,7 @@ import requests
 
 from strata.access.https import site_session
 from strata.access.kubectl import Unanswered, kubectl_json
-from strata.catalogue.needs.hostname import PublishedService, published
+from strata.catalogue.published import PublishedService, published
 from strata.catalogue.site import installed
 from strata.errors import UserError
 from strata.progress import Progress

@@ -10,11 +10,11 @@ from strata.engine.cloud_objects import FoundStorage
 from strata.errors import UserError
 from strata.models.cloud import Cloud
 from strata.models.finding import Finding
-from strata.models.problems import suggestion
+from strata.models.key_path import KeyPath
 from strata.models.volumes import BootVolume, Volume
-from strata.models.yaml_events import KeyPath
 from strata.progress import Progress
 from strata.site.context import SiteContext
+from strata.site_file.problems import suggestion
 from strata.stacks.events import urn_name, urn_type
 from strata.stacks.recovery import VOLUME
 from strata.stacks.state import project_name, read_deployment, state_file

@@ -22,7 +22,7 @@ from strata.images.python_packages import PythonPackages, local_packages
 from strata.images.registry_client import RegistryClient
 from strata.images.root_filesystem import PodBase
 from strata.inventory.kubernetes import registry_name
-from strata.models import Site
+from strata.models.site import Site
 from strata.platform.nvidia_device_plugin import built_in_kinds
 from strata.progress import Progress
 from strata.site.installers import builds_kubernetes_images
@@ -56,6 +56,7 @@ NOT_IN_CONTEXT = frozenset(
         "images",
         "pyproject.toml",
         "service.py",
+        "settings.py",
         "tests",
         "uv.lock",
     }

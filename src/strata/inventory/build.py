@@ -10,7 +10,7 @@ from strata.access.route import ROOT, route
 from strata.inventory.playbooks import host_variables, playbook_roles
 from strata.inventory.role_variables import role_host_variables, role_variables
 from strata.layers import NODES_GROUP
-from strata.models import Site
+from strata.models.site import Site
 from strata.provider import provider_of
 from strata.roles import KUBERNETES_ROLES, roles, roles_of
 from strata.site.hosts import conditions, hosts, running_roles

@@ -5,8 +5,8 @@ from __future__ import annotations
 from ipaddress import IPv6Address, ip_address
 
 from strata.inventory.ports import REGISTRY
-from strata.models import Site
 from strata.models.cluster import Cluster
+from strata.models.site import Site
 from strata.site.hosts import address_of
 from strata.site.outputs import CloudOutputs, ImageOutputs
 from strata.site.paths import SitePaths

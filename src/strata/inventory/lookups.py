@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from strata.errors import UserError
-from strata.models import load_site
 from strata.site.secrets import SecretStore
+from strata.site_file.loader import load_site
 
 
 @functools.cache

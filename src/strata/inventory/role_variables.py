@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strata.models import Site
+from strata.models.site import Site
 from strata.role_modules import role_module
 from strata.site.outputs import CloudOutputs
 

@@ -6,9 +6,9 @@ import ipaddress
 from collections.abc import Iterable
 
 from strata.catalogue.needs import Database
-from strata.catalogue.needs.hostname import published
+from strata.catalogue.published import published
 from strata.inventory import Template
-from strata.models import Site
+from strata.models.site import Site
 from strata.roles import roles as all_roles
 from strata.site.hosts import LOAD_BALANCER, address_of, hosts, outside_of
 from strata.site.outputs import CloudOutputs

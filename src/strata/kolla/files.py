@@ -8,9 +8,9 @@ from collections.abc import Mapping
 
 import yaml
 
-from strata.models import Site
 from strata.models.cloud import Cloud
 from strata.models.kolla import Ceph, Kolla
+from strata.models.site import Site
 from strata.site.paths import SitePaths
 
 FILTERS = (

@@ -18,7 +18,7 @@ from strata.errors import UserError
 from strata.kolla.commands import Record
 from strata.kolla.configuration import configuration_directory
 from strata.kolla.files import login, section
-from strata.models import Site
+from strata.models.site import Site
 from strata.progress import Progress
 from strata.site.context import SiteContext
 from strata.site.outputs import write_private

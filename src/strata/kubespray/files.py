@@ -16,9 +16,9 @@ from strata.inventory.clients import NODES, NODES_SECRET
 from strata.inventory.kubernetes import cluster_of, endpoint, image_repository, registry_name
 from strata.inventory.ports import KUBERNETES_API, REGISTRY
 from strata.inventory.topology import service_names
-from strata.models import Site
 from strata.models.gpu_nodes import gpu_nodes, node_labels
 from strata.models.kubespray import Kubespray
+from strata.models.site import Site
 from strata.site.context import SiteContext
 from strata.site.hosts import Host, address_of, api_address, hosts
 from strata.site.installers import virtual_address

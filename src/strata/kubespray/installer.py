@@ -13,10 +13,10 @@ from strata.kubespray.marks import is_mark, restore_marks
 from strata.kubespray.run import prepare, run_all
 from strata.kubespray.source import PROGRAM, ensure_source, pinned
 from strata.layers import KUBESPRAY, NODES, Layer, Step, StepResult
-from strata.models.checks.hosts import hosts
 from strata.progress import Progress
 from strata.site.context import SiteContext
 from strata.site.hosts import hosts_with
+from strata.site_file.checks.hosts import hosts
 from strata.toolchain.python_environment import ensure_environment
 
 RENEWAL = "k8s-certs-renew.service"

@@ -9,8 +9,8 @@ from pathlib import Path
 import yaml
 
 from strata.kubespray.source import ensure_source, pinned
-from strata.models.checks.kubespray import NAMES
 from strata.progress import Silent
+from strata.site_file.checks.kubespray import NAMES
 
 FILE = NAMES
 DEFINED = ("roles/**/defaults/**/*.yml", "roles/**/vars/**/*.yml", "inventory/sample/group_vars/**/*.yml")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from strata.models.yaml_events import KeyPath
+from strata.models.key_path import KeyPath
 
 
 @dataclass(frozen=True)

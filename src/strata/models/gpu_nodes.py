@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from strata.models.accelerators import Accelerator
 from strata.models.cluster import GpuNodes, GpuPool, Sharing
-
-if TYPE_CHECKING:
-    from strata.models.site import Site
+from strata.models.site import Site
 
 KIND_LABEL = "strata.dev/accelerator."
 """Prefix of the label that names a kind of accelerator of a node."""

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import Field, create_model, model_validator
 from pydantic_core import PydanticCustomError
 
-from strata.catalogue.discovery import load
 from strata.models.accelerator_kinds import AcceleratorCounts
 from strata.models.base import Model, Unit
 from strata.models.types import (
@@ -23,6 +22,7 @@ from strata.models.types import (
     Size,
     UserName,
 )
+from strata.service_modules import service_folders, service_key, service_section
 
 
 class TenantQuota(Model):
@@ -120,11 +120,12 @@ class ServicesSection(Model):
 
 
 def _services_model() -> type[ServicesSection]:
-    """The section with a key for each service of the catalogue."""
+    """The section with a key for each service."""
     fields: dict[str, Any] = {}
-    for service in load():
-        description = (service.settings.__doc__ or "").strip().splitlines()[0]
-        fields[service.key] = (Annotated[service.settings | None, Field(description=description)], None)
+    for folder in service_folders():
+        section = service_section(folder)
+        description = (section.__doc__ or "").strip().splitlines()[0]
+        fields[service_key(folder)] = (Annotated[section | None, Field(description=description)], None)
     return create_model("Services", __base__=ServicesSection, __doc__=ServicesSection.__doc__, **fields)
 
 

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from strata.access.ssh import Unreachable, host_addresses, run_ssh
-from strata.models import Site
+from strata.models.site import Site
 from strata.observe import answer_probe, exhaustion
 from strata.observe.facts import OBSERVE_SECONDS, HostFacts
 from strata.roles import KUBERNETES_ROLES, Condition, Port, kernel_names, units_of

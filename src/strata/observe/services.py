@@ -12,7 +12,7 @@ import requests
 
 from strata.access.https import load_balancer_address, site_session
 from strata.access.kubectl import Unanswered, kubectl
-from strata.catalogue.needs.hostname import PublishedService, published
+from strata.catalogue.published import PublishedService, published
 from strata.catalogue.service import Question
 from strata.catalogue.site import installed
 from strata.observe.facts import NOT_UP, OBSERVE_SECONDS, READ_SECONDS, ServiceFacts

@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from strata.catalogue.needs.hostname import published
 from strata.catalogue.needs.namespace import Namespace
+from strata.catalogue.published import published
 from strata.catalogue.service import SYSTEM_NAMESPACE as SERVICES_NAMESPACE
 from strata.catalogue.site import needed
 from strata.layers import Layer

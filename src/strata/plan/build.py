@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from strata.catalogue.needs.database import databases
-from strata.catalogue.needs.shared_volume import export_paths
-from strata.models import Site
+from strata.catalogue.site_needs import databases
+from strata.catalogue.site_volumes import export_paths
 from strata.models.cloud import Cloud
 from strata.models.cluster import Cluster
 from strata.models.gpu_nodes import gpu_nodes, node_labels
+from strata.models.site import Site
 from strata.plan.model import (
     AggregatePlan,
     CloudPlan,

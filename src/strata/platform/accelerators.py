@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from strata.models import Site
 from strata.models.gpu_nodes import counted_as, gpu_nodes
+from strata.models.site import Site
 
 
 def cluster_kinds(site: Site) -> list[str]:

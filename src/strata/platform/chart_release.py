@@ -9,7 +9,7 @@ import pulumi_kubernetes as kubernetes
 
 from strata.catalogue.service import Values
 from strata.errors import UserError
-from strata.models import Site
+from strata.models.site import Site
 from strata.platform.operator_values import has_null
 from strata.platform.releases import Release
 from strata.site.paths import REPOSITORY

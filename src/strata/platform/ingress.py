@@ -11,8 +11,8 @@ from strata.catalogue.needs.hostname import CERTIFICATE_RESOLVER, INGRESS_CLASS,
 from strata.catalogue.service import Values, image
 from strata.image_reference import ImageReference
 from strata.inventory.ports import INGRESS
-from strata.models import Site
 from strata.models.platform import LETS_ENCRYPT, IngressCertificate
+from strata.models.site import Site
 from strata.platform.storage_class import NAME
 from strata.site.hosts import hosts_with
 from strata.site.outputs import CloudOutputs

@@ -7,7 +7,7 @@ from typing import Any
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from strata.catalogue.needs.wildcard_hostname import wildcards
+from strata.catalogue.published import wildcards
 from strata.errors import UserError
 from strata.models.platform import IngressCertificate
 from strata.platform.releases import PlatformState

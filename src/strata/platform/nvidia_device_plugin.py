@@ -6,10 +6,10 @@ import json
 
 from strata.catalogue.needs.accelerators import toleration
 from strata.catalogue.service import Values
-from strata.models import Site
 from strata.models.accelerators import NVIDIA_RESOURCE
 from strata.models.cluster import Cluster, Sharing
 from strata.models.gpu_nodes import DEFAULT_POOL, KIND_LABEL, replicas
+from strata.models.site import Site
 from strata.platform.accelerators import cluster_kinds
 from strata.toolchain import load_versions
 

@@ -11,7 +11,7 @@ import yaml
 
 from strata.catalogue.service import Values
 from strata.errors import UserError
-from strata.models.problems import suggestion
+from strata.site_file.problems import suggestion
 
 DIRECTORY = "values"
 SHOWN_VALUE = 80

@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from strata.catalogue.needs.hostname import INGRESS_NAMESPACE, published
-from strata.catalogue.needs.namespace import Namespace, TenantNamespaces, namespaces
-from strata.catalogue.needs.shared_volume import service_volumes, volumes
+from strata.catalogue.needs.hostname import INGRESS_NAMESPACE
+from strata.catalogue.needs.namespace import Namespace, TenantNamespaces
 from strata.catalogue.needs.upstream_chart import UpstreamChart
+from strata.catalogue.published import published
 from strata.catalogue.service import SYSTEM_NAMESPACE, Secrets, Service, ServiceContext, Values, fingerprint
 from strata.catalogue.site import installed, needed
-from strata.models import Site
+from strata.catalogue.site_needs import namespaces
+from strata.catalogue.site_volumes import service_volumes, volumes
 from strata.models.base import Model
 from strata.models.platform import Tenant
+from strata.models.site import Site
 from strata.platform import cluster_base, ingress, nvidia_device_plugin, shared_volumes, storage_class, tenant
 from strata.platform.operator_values import check_operator_values, merged, operator_values
 from strata.progress import Progress

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from strata.catalogue.needs.shared_volume import volumes
 from strata.catalogue.service import Values
-from strata.models import Site
+from strata.catalogue.site_volumes import volumes
+from strata.models.site import Site
 from strata.roles import roles
 
 CHART = "shared-volumes"

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from strata.catalogue.service import Values, image
 from strata.image_reference import ImageReference
-from strata.models import Site
 from strata.models.platform import StorageClass
+from strata.models.site import Site
 from strata.provider import provider_of
 from strata.roles import roles
 from strata.toolchain import load_versions

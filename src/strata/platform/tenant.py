@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from strata.catalogue.cluster_login import cluster_login, user_group
 from strata.catalogue.issuer import administrators_group, tenant_group
-from strata.catalogue.needs.tenant_quota import accounts
 from strata.catalogue.service import Values
-from strata.models import Site
+from strata.catalogue.site_needs import reservation_accounts
 from strata.models.platform import Tenant
+from strata.models.site import Site
 from strata.models.types import Size
 from strata.platform import storage_class
 from strata.platform.accelerators import cluster_resources, quota
@@ -27,7 +27,7 @@ def values(site: Site, tenant: Tenant) -> Values:
         },
         "members": _subjects(site, tenant_group(tenant.name)),
         "principalInvestigators": _subjects(site, administrators_group(tenant.name)),
-        "reservations": {"accounts": list(accounts(site))},
+        "reservations": {"accounts": list(reservation_accounts(site))},
     }
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from strata.layers import Playbook
-from strata.models import Site
 from strata.models.compute import Hypervisor, Image
+from strata.models.site import Site
 from strata.provider.deployment_host import Problem, deployment_host_problems
 from strata.site.hosts import Host
 from strata.site.paths import INSTALLED, SitePaths

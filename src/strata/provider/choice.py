@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from strata.errors import UserError
-from strata.models import Site
+from strata.models.site import Site
 from strata.provider.base import Provider
 from strata.provider.existing import ExistingCloudProvider
 from strata.site.paths import INSTALLED

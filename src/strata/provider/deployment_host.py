@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from strata.models import Site
+from strata.models.site import Site
 from strata.site.installers import installer_of
 from strata.site.outputs import ImageOutputs
 from strata.site.paths import SitePaths, cache_directory

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from strata.models import Site
 from strata.models.accelerators import Accelerator
+from strata.models.site import Site
 from strata.observe import HostFacts, Observation, PodFacts
 from strata.provider import provider_of
 from strata.report.model import CardReport, PodReport, State

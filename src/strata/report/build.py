@@ -6,7 +6,7 @@ import datetime
 import json
 from pathlib import Path
 
-from strata.catalogue.needs.hostname import published
+from strata.catalogue.published import published
 from strata.drift import DriftReport
 from strata.layers import Layer
 from strata.observe import Observation, nothing_seen, observe

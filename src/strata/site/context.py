@@ -7,12 +7,13 @@ from functools import cached_property
 from pathlib import Path
 
 from strata.layers import HOSTS, Playbook
-from strata.models import Site, load_site
+from strata.models.site import Site
 from strata.provider import Provider, provider_of
 from strata.site.installers import installer_of
 from strata.site.outputs import CloudOutputs, ImageOutputs
 from strata.site.paths import SitePaths
 from strata.site.secrets import SecretStore
+from strata.site_file.loader import load_site
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,10 @@ from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from strata.catalogue.needs.database import databases
-from strata.catalogue.needs.namespace import namespaces
-from strata.catalogue.needs.shared_volume import export_paths
+from strata.catalogue.site_needs import databases, namespaces
+from strata.catalogue.site_volumes import export_paths
 from strata.errors import UserError
-from strata.models import Site
+from strata.models.site import Site
 from strata.roles import roles as all_roles
 from strata.site.outputs import CloudOutputs, Outputs
 from strata.site.paths import SitePaths

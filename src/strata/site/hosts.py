@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from strata.models import Site
+from strata.models.site import Site
 from strata.roles import Condition, machine_roles, roles, roles_of
 from strata.site.installers import installer_of, runs_role, virtual_address
 from strata.site.outputs import CloudOutputs

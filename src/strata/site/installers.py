@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from strata.layers import CLUSTER, KUBESPRAY, NODES, Playbook
-from strata.models import Site
+from strata.models.site import Site
 
 POD_NETWORK = "pod_network"
 """The role with the pod network of Strata's own."""

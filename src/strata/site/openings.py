@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Network, IPv6Network
 
-from strata.models import Site
+from strata.models.site import Site
 from strata.roles import HOSTS, KUBERNETES_ROLES, NODES, POD_CLIENTS, roles
 from strata.site.hosts import LOAD_BALANCER, conditions
 

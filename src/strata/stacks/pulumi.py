@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from strata.access.environment import site_environment
 from strata.errors import UserError
-from strata.models import Site
+from strata.models.site import Site
 from strata.processes import start_followed
 from strata.progress import Progress
 from strata.site.context import SiteContext

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from strata.models import Site
+from strata.models.site import Site
 
 _ANSWER = re.compile(
     r"Expected HTTP response code \[[\d ]*\] when accessing \[(?P<request>\S+ [^\]]+)\], "

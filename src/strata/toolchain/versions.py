@@ -13,9 +13,9 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from strata.errors import UserError
-from strata.models.document import read_document
-from strata.models.problems import SiteError, printable, shorten
 from strata.site.paths import REPOSITORY
+from strata.site_file.document import read_document
+from strata.site_file.problems import SiteError, printable, shorten
 
 VERSIONS_FILE = REPOSITORY / "versions.yaml"
 

@@ -13,15 +13,14 @@ import pytest
 
 from strata.access.backups import ROLE as BACKUP
 from strata.catalogue.issuer import issuer_url
-from strata.catalogue.needs.database import databases
-from strata.catalogue.needs.hostname import published
-from strata.catalogue.needs.namespace import namespaces
-from strata.catalogue.needs.shared_volume import volumes
+from strata.catalogue.published import published
 from strata.catalogue.site import issuer
+from strata.catalogue.site_needs import databases, namespaces
+from strata.catalogue.site_volumes import volumes
 from strata.inventory.clients import NFS_ROLES
-from strata.models import Site
 from strata.models.gpu_nodes import gpu_nodes
 from strata.models.hypervisors import passthrough
+from strata.models.site import Site
 from strata.platform.nvidia_device_plugin import built_in_kinds
 from strata.provider import provider_of
 from strata.site.hosts import archived_postgresql, replicated_postgresql

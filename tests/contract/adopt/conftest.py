@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 import yaml
 
-from strata.models import find_site
 from strata.progress import Silent
 from strata.site.context import SiteContext
+from strata.site_file.find import find_site
 from strata.stacks.events import urn_name
 from strata.stacks.pulumi import Run, stack_settings_file
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from strata.engine.existing_cloud import check_existing_cloud
-from strata.models.problems import SiteError
 from strata.progress import Silent
 from strata.site.context import SiteContext
 from strata.site.outputs import ExistingObjects
+from strata.site_file.problems import SiteError
 
 from .conftest import Place
 from .small_cloud import SmallCloud, serve

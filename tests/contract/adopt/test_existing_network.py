@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 from strata.engine.existing_cloud import check_existing_cloud
-from strata.models.problems import SiteError
 from strata.progress import Silent
 from strata.site.context import SiteContext
+from strata.site_file.problems import SiteError
 
 from .conftest import Place
 from .small_cloud import SmallCloud, serve

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from strata.models import find_site
 from strata.site.outputs import CloudOutputs
+from strata.site_file.find import find_site
 from strata.stacks.pulumi import stack_settings_file
 
 from .conftest import SITE, Place

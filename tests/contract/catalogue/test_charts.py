@@ -18,8 +18,8 @@ import pytest
 import yaml
 
 from strata.catalogue.discovery import services
-from strata.catalogue.needs import Priority, TenantNamespaces, UpstreamChart
-from strata.catalogue.needs.hostname import published
+from strata.catalogue.needs import Namespace, Priority, TenantNamespaces, UpstreamChart
+from strata.catalogue.published import published
 from strata.catalogue.service import FINGERPRINT_KEY, Service, Values
 from strata.platform.releases import PlatformState, Release, releases, service_context
 from strata.site.outputs import ImageOutputs
@@ -43,6 +43,12 @@ class Case(NamedTuple):
     release: Release
     state: PlatformState
 
+    @property
+    def own_namespace(self) -> Namespace | None:
+        """That the service needs for itself."""
+        needs = self.service.needs(self.service.of(self.state.site))
+        return next((need for need in needs if isinstance(need, Namespace)), None)
+
 
 @cache
 def states() -> list[PlatformState]:
@@ -59,7 +65,7 @@ def state_with(service: Service[Any]) -> PlatformState:
         if service.of(state.site) is not None:
             return state
     site = states()[0].site
-    sections = site.platform.services.model_copy(update={service.key: service.settings()})
+    sections = site.platform.services.model_copy(update={service.key: service.section()})
     platform = site.platform.model_copy(update={"services": sections})
     return replace(states()[0], site=site.model_copy(update={"platform": platform}))
 
@@ -187,7 +193,7 @@ def test_images_are_those_of_the_site_by_digest(case: Case) -> None:
 
 @every
 def test_pods_run_without_rights(case: Case) -> None:
-    own = case.service.own_namespace(case.state.site)
+    own = case.own_namespace
     found = list(pods(objects(case.release.name)))
     upstream = any(isinstance(need, UpstreamChart) for need in case.service.needs(case.service.of(case.state.site)))
     assert found or upstream or case.release.chart != case.service.name
@@ -246,7 +252,7 @@ def test_secrets_come_from_outside_and_change_the_pods(case: Case) -> None:
 @every
 def test_each_pod_is_closed_by_a_network_policy(case: Case) -> None:
     found = objects(case.release.name)
-    if case.service.own_namespace(case.state.site) is not None:
+    if case.own_namespace is not None:
         return  # the namespace's own policy covers all its pods
     policies = [item["spec"] for item in found if item["kind"] == "NetworkPolicy"]
     for pod in pods(found):
@@ -311,7 +317,7 @@ def test_a_real_api_server_takes_its_objects_without_a_warning(
     case: Case, api_server: ApiServer, tmp_path: Path
 ) -> None:
     define(case, api_server, tmp_path / "definitions.yaml")
-    own = case.service.own_namespace(case.state.site)
+    own = case.own_namespace
     namespace = api_server.namespace(f"check-{case.release.name}", own.pod_security if own else "restricted")
     # those of a tenant's namespace as if the check's were the tenant's
     own_names = {None, *(tenant.name for tenant in case.state.site.platform.tenants)}

@@ -14,8 +14,8 @@ import jinja2
 import pytest
 
 from strata.inventory.role_variables import role_host_variables, role_variables
-from strata.models import load_site
 from strata.roles import DIRECTORY, roles_of
+from strata.site_file.loader import load_site
 
 SITE = """
 name: metal

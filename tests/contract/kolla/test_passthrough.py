@@ -15,9 +15,9 @@ from strata.kolla import passthrough
 from strata.kolla.commands import Record
 from strata.kolla.configuration import configuration_directory
 from strata.kolla.passthrough import is_done, run_passthrough
-from strata.models import find_site
 from strata.progress import Silent
 from strata.site.context import SiteContext
+from strata.site_file.find import find_site
 
 from ..pci_passthrough.sysfs import build
 

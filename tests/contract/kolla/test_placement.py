@@ -7,7 +7,8 @@ import subprocess
 from pathlib import Path
 
 from strata.kolla.files import MOST_CANDIDATES, MOST_CARDS_IN_PLACEMENT, public_files
-from strata.models import find_site, load_site
+from strata.site_file.find import find_site
+from strata.site_file.loader import load_site
 
 from .rendering import HERE
 

@@ -15,8 +15,8 @@ import yaml
 from strata.cloud.arguments import flavor_arguments
 from strata.kolla.configuration import configuration_directory, package_groups, write_configuration
 from strata.kolla.files import MOST_CANDIDATES, public_files, section
-from strata.models import Site
-from strata.models.checks.host_names import KOLLA_GROUPS
+from strata.models.site import Site
+from strata.site_file.checks.host_names import KOLLA_GROUPS
 from strata.toolchain.python_environment import Environment
 
 from .conftest import Render

@@ -18,7 +18,6 @@ import yaml
 from strata.access.login import user_kubeconfig
 from strata.catalogue.cluster_login import CLIENT, PREFIX, user_group
 from strata.catalogue.issuer import GROUPS_CLAIM, USERNAME_CLAIM, administrators_group, tenant_group
-from strata.models import find_site
 from strata.models.platform import ExternalIssuer
 from strata.platform import tenant
 from strata.progress import Silent
@@ -26,6 +25,7 @@ from strata.retry import wait_until
 from strata.site.context import SiteContext
 from strata.site.outputs import write_private
 from strata.site.paths import REPOSITORY
+from strata.site_file.find import find_site
 from strata.toolchain import ensure, tools_environment
 from strata.verify.forgeries import FORGERIES, Signer
 from strata_bench.api_server import ApiServer

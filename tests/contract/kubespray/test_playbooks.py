@@ -12,9 +12,9 @@ from strata.kubespray.commands import INSTALL, REMOVE, RESET, SCALE, UPGRADE, Ru
 from strata.kubespray.configuration import write_configuration
 from strata.kubespray.source import archive_name, ensure_source, mirrored_archive, pinned, source_directory
 from strata.kubespray.variables import FILE, text
-from strata.models import find_site
 from strata.progress import Silent
 from strata.site.context import SiteContext
+from strata.site_file.find import find_site
 from strata.toolchain.python_environment import COMPLETE, Environment, ensure_environment
 
 pytestmark = [pytest.mark.nightly, pytest.mark.xdist_group("kubespray")]

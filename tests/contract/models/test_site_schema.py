@@ -9,8 +9,8 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from strata.models import find_site, site_names
 from strata.site.paths import REPOSITORY
+from strata.site_file.find import find_site, site_names
 
 SCHEMA: dict[str, Any] = json.loads((REPOSITORY / "docs" / "reference" / "site.schema.json").read_text())
 LAB = yaml.safe_load(find_site("lab").read_text())

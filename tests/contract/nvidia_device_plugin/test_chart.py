@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from strata.models import Site
+from strata.models.site import Site
 from strata.platform.nvidia_device_plugin import CHART, PLUGIN_IMAGE, values
 from strata.toolchain import charts, load_versions
 

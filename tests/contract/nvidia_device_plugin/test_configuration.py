@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from strata.models import Site
+from strata.models.site import Site
 from strata.platform.nvidia_device_plugin import configurations
 from strata.toolchain import load_versions
 from strata_lab.paths import NVIDIA

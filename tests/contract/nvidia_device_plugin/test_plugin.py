@@ -16,8 +16,8 @@ from pathlib import Path
 import grpc
 import pytest
 
-from strata.models import Site
 from strata.models.accelerators import NVIDIA_RESOURCE
+from strata.models.site import Site
 from strata.platform.nvidia_device_plugin import configurations
 
 from ... import nvidia_programs

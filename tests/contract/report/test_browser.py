@@ -8,7 +8,6 @@ import pytest
 
 from strata.drift import Drift, DriftReport
 from strata.layers import Layer
-from strata.models import find_site
 from strata.observe import CloudFacts, ClusterFacts, HostFacts, Observation, PlatformFacts, PodFacts, ServerFacts
 from strata.observe.facts import ServiceFacts
 from strata.observe.hosts import host_roles
@@ -17,6 +16,7 @@ from strata.report.page import render_page
 from strata.roles import units_of
 from strata.site.context import SiteContext
 from strata.site.hosts import running_roles
+from strata.site_file.find import find_site
 from strata_bench.browser import Browser
 from strata_bench.inspect import look_at
 

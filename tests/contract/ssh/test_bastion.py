@@ -17,10 +17,10 @@ from strata.access import ssh
 from strata.access.podman import podman
 from strata.engine.keys import ensure_ssh_key
 from strata.errors import UserError
-from strata.models import find_site
 from strata.progress import Silent
 from strata.site.context import SiteContext
 from strata.site.outputs import CloudOutputs, InstanceOutput
+from strata.site_file.find import find_site
 from strata_lab.controller import BOOT
 from strata_lab.images import ensure_node_image
 

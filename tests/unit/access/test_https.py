@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from strata.access import https
-from strata.models import find_site
 from strata.site.context import SiteContext
+from strata.site_file.find import find_site
 from strata_bench.https_server import https_server
 
 

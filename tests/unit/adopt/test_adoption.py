@@ -17,9 +17,9 @@ from strata.cli.commands.adopt import _chosen, complete_map
 from strata.engine import disruption
 from strata.engine.disruption import Applied, Approval, Disruption, disruptions, require_approval
 from strata.errors import UserError
-from strata.models import find_site
 from strata.progress import Silent
 from strata.site.context import SiteContext
+from strata.site_file.find import find_site
 from strata.stacks import pulumi
 from strata.stacks.recovery import INSTANCE
 

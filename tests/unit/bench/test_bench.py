@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from strata.errors import UserError
-from strata.models import find_site, load_site
 from strata.progress import Silent
 from strata.site.context import SiteContext
+from strata.site_file.find import find_site
+from strata.site_file.loader import load_site
 from strata.timeline import Part as TimelinePart
 from strata.timeline import Parts, file_of
 from strata_bench import offline, site

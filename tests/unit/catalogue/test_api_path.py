@@ -10,10 +10,11 @@ import pytest
 
 from strata.catalogue.discovery import services
 from strata.catalogue.needs import ApiPath
-from strata.catalogue.needs.api_path import api_url
-from strata.catalogue.needs.hostname import Hostname, published
-from strata.models import find_site, load_site
-from strata.models.checks import names
+from strata.catalogue.needs.hostname import Hostname
+from strata.catalogue.published import api_url, published
+from strata.site_file.checks import names
+from strata.site_file.find import find_site
+from strata.site_file.loader import load_site
 
 PODS = ApiPath(health_path="/v3/pods/openapi.json", paths=("/v3/pods",))
 
@@ -25,7 +26,7 @@ def test_two_services_share_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
     (hub,) = (service for service in services() if service.key == "ml_hub")
     own = hub.needs
     table = tuple(replace(one, needs=needs) if one is hub else one for one in services())
-    monkeypatch.setattr("strata.catalogue.site.load", lambda: table)
+    monkeypatch.setattr("strata.catalogue.site.services", lambda: table)
     site = load_site(find_site("lab"))
     found = {one.key: one for one in published(site)}
     assert found["ml_hub"].host == found["authenticator"].host == "api.lab.strata.test"
@@ -46,7 +47,7 @@ def test_paths_and_health_paths_are_one_services_own() -> None:
     owners: dict[str, str] = {}
     for service in services():
         try:
-            needs = service.needs(service.settings())
+            needs = service.needs(service.section())
         except ValueError:
             continue  # its settings have no defaults
         for need in needs:

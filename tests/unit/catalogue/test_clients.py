@@ -19,8 +19,8 @@ from strata.catalogue.needs.client import ClientAccess
 from strata.catalogue.service import ServiceContext
 from strata.catalogue.site import issuer, needed
 from strata.errors import UserError
-from strata.models import load_site
 from strata.platform.releases import service_context
+from strata.site_file.loader import load_site
 
 from ..platform.test_values import SITES, state_of
 

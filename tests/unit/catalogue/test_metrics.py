@@ -9,10 +9,13 @@ import pytest
 import yaml
 
 from strata.catalogue.needs import Metrics
-from strata.catalogue.needs.metrics import MONITORING_NAMESPACE, SCRAPERS, namespaces, scrape_config
+from strata.catalogue.needs.metrics import MONITORING_NAMESPACE, SCRAPERS, scrape_config
 from strata.catalogue.site import needed
-from strata.models import SiteError, find_site, load_site
+from strata.catalogue.site_needs import scraped_namespaces
 from strata.platform.releases import releases, service_context
+from strata.site_file.find import find_site
+from strata.site_file.loader import load_site
+from strata.site_file.problems import SiteError
 
 from ..platform.test_values import SITES, state_of
 
@@ -46,10 +49,10 @@ def test_values_of_a_service_carry_its_metrics() -> None:
 
 def test_pods_of_tenants_are_not_targets() -> None:
     site = load_site(find_site("lab"))
-    assert {service.namespace_of(site) for service, _ in needed(site, Metrics)} <= set(namespaces(site))
-    assert not {tenant.name for tenant in site.platform.tenants} & set(namespaces(site))
-    (discovery,) = scrape_config(site)["kubernetes_sd_configs"]
-    assert discovery["namespaces"] == {"names": namespaces(site)}
+    assert {service.namespace_of(site) for service, _ in needed(site, Metrics)} <= set(scraped_namespaces(site))
+    assert not {tenant.name for tenant in site.platform.tenants} & set(scraped_namespaces(site))
+    (discovery,) = scrape_config(scraped_namespaces(site))["kubernetes_sd_configs"]
+    assert discovery["namespaces"] == {"names": scraped_namespaces(site)}
 
 
 def test_scrapers_are_in_a_namespace_that_no_tenant_can_have(tmp_path: Any) -> None:

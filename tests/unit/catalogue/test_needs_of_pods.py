@@ -10,8 +10,9 @@ import yaml
 
 from strata.catalogue.needs import Accelerators
 from strata.catalogue.needs.priority import Level
-from strata.models import find_site, load_site
 from strata.site.paths import REPOSITORY
+from strata.site_file.find import find_site
+from strata.site_file.loader import load_site
 
 from ..platform.test_values import SITES
 

@@ -12,10 +12,10 @@ from strata.engine.steps import RunReport
 from strata.engine.up import run_up
 from strata.errors import UserError
 from strata.layers import Layer
-from strata.models import find_site
 from strata.models.hosts import Machine
 from strata.site.context import SiteContext
 from strata.site.data_protection import ProtectedResources
+from strata.site_file.find import find_site
 
 THREE = ("database-1", "database-2", "database-3")
 FIVE = (*THREE, "database-4", "database-5")

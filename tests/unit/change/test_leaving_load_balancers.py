@@ -16,11 +16,11 @@ from strata.engine.disruption import Approval, warnings
 from strata.engine.virtual_address import VirtualAddressMembers, add_members, leaving_members, remember_members
 from strata.errors import UserError
 from strata.layers import Layer, StepResult
-from strata.models import find_site
 from strata.models.hosts import LoadBalancer, Machine
 from strata.progress import Silent
 from strata.site.context import SiteContext
 from strata.site.hosts import LOAD_BALANCER
+from strata.site_file.find import find_site
 
 EDGES = {"edge-1": "198.18.13.31", "edge-2": "198.18.13.32"}
 

@@ -9,10 +9,11 @@ import pytest
 import yaml
 
 from strata.errors import UserError
-from strata.models import Site, load_site
+from strata.models.site import Site
 from strata.site.data_protection import ProtectedLoss, ProtectedResources, authorize_removal, losses
 from strata.site.outputs import CloudOutputs, InstanceOutput
 from strata.site.paths import REPOSITORY, SitePaths
+from strata.site_file.loader import load_site
 
 LAB = REPOSITORY / "inventories" / "lab" / "site.yaml"
 ALL = ("cloud", "hosts", "cluster", "platform")

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from strata.errors import UserError
 from strata.inventory.role_variables import role_variables
-from strata.models import Site, find_site, load_site
+from strata.models.site import Site
 from strata.plan import plan, render
 from strata.site.data_protection import (
     ProtectedLoss,
@@ -26,6 +26,8 @@ from strata.site.data_protection import (
 from strata.site.hosts import conditions
 from strata.site.outputs import CloudOutputs, InstanceOutput
 from strata.site.paths import SitePaths
+from strata.site_file.find import find_site
+from strata.site_file.loader import load_site
 
 EXPORTS = {"name": "exports", "size": "2 TiB", "mount_path": "/srv/nfs"}
 HOMES = {"name": "homes", "size": "100 GiB", "volume_type": "ssd", "mount_path": "/srv/nfs/home"}

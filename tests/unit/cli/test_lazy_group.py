@@ -10,9 +10,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from strata.catalogue.discovery import command_packages
 from strata.cli.lazy_group import FOLDER, ORDER, PACKAGE, LazyGroup
 from strata.cli.main import app
+from strata.service_modules import command_packages
 
 NAMES = sorted([*ORDER, *command_packages()])
 

@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from strata.cli.summary import first_login
-from strata.models import load_site
 from strata.site.paths import REPOSITORY
+from strata.site_file.loader import load_site
 
 LAB = REPOSITORY / "inventories" / "lab"
 ACCOUNT = "https://login.lab.strata.test/realms/strata/account"

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from strata.cloud import clouds_file
-from strata.models import load_site
 from strata.site.paths import REPOSITORY, SitePaths
+from strata.site_file.loader import load_site
 
 from .recorder import Recorder, run_program
 

@@ -8,11 +8,11 @@ from typing import get_args
 import pytest
 
 from strata.cloud.ports import security_group_arguments
-from strata.models import load_site
 from strata.models.access import Access
 from strata.roles import FILE, Port, port, roles
 from strata.site.openings import EVERY_HOST
 from strata.site.paths import REPOSITORY
+from strata.site_file.loader import load_site
 
 GATEWAY = "10.77.0.1/32"
 PODS = "10.244.0.0/16"

@@ -11,11 +11,11 @@ import pytest
 
 from strata.cloud.arguments import external_network_arguments
 from strata.cloud.external_network import ExternalNetworkArgs
-from strata.models import load_site
 from strata.models.cloud import Cloud
 from strata.provider import provider_of
 from strata.site.outputs import CloudOutputs, ExistingObjects
 from strata.site.paths import SitePaths
+from strata.site_file.loader import load_site
 from strata.stacks import pending as pulumi_pending
 
 from .conftest import PASSWORD, PUBLIC_KEY, SITES_WITH_CLOUD, Recorded, cloud_entry, write_clouds, write_key

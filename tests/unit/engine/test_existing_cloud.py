@@ -24,18 +24,18 @@ from strata.engine.cloud_objects import (
 from strata.engine.existing_flavors import check_flavor
 from strata.engine.volumes import check_sizes, check_storage, require_volumes_kept, volume_needs
 from strata.errors import UserError
-from strata.models import find_site
 from strata.models.accelerators import CATALOGUE
 from strata.models.cloud import Cloud
 from strata.models.compute import Flavor, ServerGroup
 from strata.models.finding import Finding
-from strata.models.problems import SiteError
+from strata.models.key_path import dotted
 from strata.models.types import Size
 from strata.models.volumes import BootVolume, Volume
-from strata.models.yaml_events import dotted
 from strata.progress import Silent
 from strata.site.context import SiteContext
 from strata.site.outputs import ExistingObjects
+from strata.site_file.find import find_site
+from strata.site_file.problems import SiteError
 from strata.stacks.recovery import VOLUME
 from strata.stacks.state import project_name, state_file
 

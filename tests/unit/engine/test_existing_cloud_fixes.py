@@ -12,9 +12,10 @@ import yaml
 
 from strata.engine import existing_cloud
 from strata.engine.cloud_objects import Allowance, CloudObjects, FoundFlavor, FoundImage, FoundNetwork, FoundStorage
-from strata.models import Problem, SiteError, find_site
 from strata.progress import Silent
 from strata.site.context import SiteContext
+from strata.site_file.find import find_site
+from strata.site_file.problems import Problem, SiteError
 
 FIRST, SECOND = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
 SUM = "0" * 32

@@ -14,9 +14,9 @@ from strata.kolla.commands import COMMANDS, Record, action, command_line, is_don
 from strata.kolla.configuration import configuration_directory
 from strata.kolla.files import difference, public_files
 from strata.kolla.lifecycle import KollaLifecycle
-from strata.models import find_site
 from strata.progress import Silent
 from strata.site.context import SiteContext
+from strata.site_file.find import find_site
 from strata.toolchain.python_environment import Environment
 
 

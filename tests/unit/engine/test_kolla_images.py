@@ -15,11 +15,11 @@ import pytest
 from strata.errors import UserError
 from strata.kolla.downloads import upload
 from strata.kolla.images import ensure_files
-from strata.models import find_site
 from strata.models.compute import Image
 from strata.progress import Silent
 from strata.provider.base import CHECKSUM
 from strata.site.context import SiteContext
+from strata.site_file.find import find_site
 from strata.stacks.state import project_name, state_file
 from strata.troubleshooting import link_for
 

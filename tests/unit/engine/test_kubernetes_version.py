@@ -10,12 +10,13 @@ from strata.engine import kubernetes_version
 from strata.engine.disruption import Approval, ApprovalNeeded
 from strata.engine.kubernetes_version import require_next_minor, upgraded_nodes, version_step
 from strata.errors import UserError
-from strata.models import find_site, load_site
 from strata.progress import Silent
 from strata.site.context import SiteContext
 from strata.site.hosts import hosts_with
 from strata.site.outputs import ClusterOutputs
 from strata.site.paths import SitePaths
+from strata.site_file.find import find_site
+from strata.site_file.loader import load_site
 from strata.toolchain import load_versions
 
 NOW = load_versions().tools["kubelet"].version

@@ -27,12 +27,12 @@ from strata.kubespray.files import DOWNLOADS, NAMES, STATE, VARIABLES, public_fi
 from strata.kubespray.source import archive_name, pinned
 from strata.kubespray.variables import FILE
 from strata.layers import Layer, StepResult
-from strata.models import find_site
-from strata.models.checks.kubespray import known_variables
 from strata.models.kubespray import STRATA_SETS
 from strata.progress import Silent
 from strata.site.context import SiteContext
 from strata.site.outputs import CloudOutputs, ClusterOutputs, InstanceOutput
+from strata.site_file.checks.kubespray import known_variables
+from strata.site_file.find import find_site
 from strata.toolchain.python_environment import Environment
 from strata.toolchain.versions import load_versions
 

@@ -14,8 +14,8 @@ from strata.drift.hosts import compare
 from strata.errors import UserError
 from strata.kubespray import baseline
 from strata.layers import Layer
-from strata.models import find_site
 from strata.site.context import SiteContext
+from strata.site_file.find import find_site
 
 FOUND = {"digest": "sha256:aa", "mode": "0600", "owner": "root", "group": "root"}
 CONFIG = "/etc/containerd/config.toml"

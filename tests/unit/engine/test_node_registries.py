@@ -17,10 +17,10 @@ import pytest
 from strata.engine import node_registries
 from strata.engine.node_registries import check_registries, registries
 from strata.errors import UserError
-from strata.models import find_site
 from strata.progress import Silent
 from strata.site.context import SiteContext
 from strata.site.secrets import pki
+from strata.site_file.find import find_site
 
 
 class Registry(BaseHTTPRequestHandler):

@@ -24,12 +24,12 @@ from strata.engine import layers
 from strata.engine.difference import show_difference
 from strata.engine.disruption import Approval
 from strata.layers import Layer
-from strata.models import find_site
 from strata.processes import tagged
 from strata.progress import Silent
 from strata.site.context import SiteContext
 from strata.site.outputs import CloudOutputs
 from strata.site.paths import REPOSITORY
+from strata.site_file.find import find_site
 from strata.stacks import inputs
 from strata.stacks.pulumi import PulumiResult, Run
 from strata.stacks.state import state_file

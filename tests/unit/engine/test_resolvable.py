@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from strata.engine.resolvable import check_names
-from strata.models import SiteError, find_site
 from strata.site.context import SiteContext
 from strata.site.paths import REPOSITORY
+from strata.site_file.find import find_site
+from strata.site_file.problems import SiteError
 
 NAMES = {
     "issuer.example.org": None,

@@ -11,7 +11,7 @@ import pytest
 import requests
 
 from strata.access.kubectl import Unanswered
-from strata.catalogue.needs.hostname import PublishedService
+from strata.catalogue.published import PublishedService
 from strata.engine import service_readiness
 from strata.errors import UserError
 from strata.site.context import SiteContext

@@ -10,9 +10,9 @@ import pytest
 from strata.cli.lifecycle import lifecycle_of
 from strata.engine.layers import up_steps
 from strata.layers import Layer, Step
-from strata.models import find_site
 from strata.progress import Silent
 from strata.site.context import SiteContext
+from strata.site_file.find import find_site
 from strata.toolchain import ToolUnavailable
 from strata.toolchain.release import Reachability
 

@@ -12,7 +12,6 @@ from strata.cli.lifecycle import lifecycle_of
 from strata.engine.layers import up_steps
 from strata.errors import UserError
 from strata.layers import Layer
-from strata.models import find_site
 from strata.observe import nothing_seen
 from strata.observe.status import print_status, site_status
 from strata.report import build_report
@@ -20,6 +19,7 @@ from strata.report.model import State
 from strata.report.page import render_page
 from strata.site.context import SiteContext
 from strata.site.support import refusal, remedy
+from strata.site_file.find import find_site
 
 
 def load(site: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SiteContext:

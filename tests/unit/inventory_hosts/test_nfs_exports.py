@@ -11,7 +11,7 @@ from ansible.plugins.test.core import version_compare
 from jinja2 import Environment, FileSystemLoader
 
 from strata.inventory.role_variables import role_variables as variables
-from strata.models import Site
+from strata.models.site import Site
 from strata.site.paths import REPOSITORY
 
 TEMPLATES = REPOSITORY / "ansible" / "roles" / "nfs_server" / "templates"

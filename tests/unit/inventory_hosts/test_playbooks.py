@@ -8,10 +8,11 @@ import pytest
 
 from strata.errors import UserError
 from strata.inventory.playbooks import host_variables, playbook_roles
-from strata.models import find_site, load_site
 from strata.roles import DIRECTORY, roles, roles_of
 from strata.scaffold.new_role import EXAMPLE, FIRST_PORT, new_role
 from strata.site.hosts import running_roles
+from strata.site_file.find import find_site
+from strata.site_file.loader import load_site
 
 
 def test_every_role_is_run_by_one_playbook() -> None:

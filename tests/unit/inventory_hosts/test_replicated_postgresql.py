@@ -11,12 +11,12 @@ import yaml
 from strata.catalogue.backup_items import backup_items
 from strata.inventory.build import build_inventory
 from strata.inventory.clients import database_clients, pod_services
-from strata.models.loader import load_site
-from strata.models.problems import SiteError
 from strata.models.site import Site
 from strata.roles import units_of
 from strata.site.hosts import address_of, running_roles
 from strata.site.openings import openings
+from strata.site_file.loader import load_site
+from strata.site_file.problems import SiteError
 
 SERVERS = ("database-1", "database-2", "database-3")
 EDGE = "192.0.2.9"

@@ -10,17 +10,18 @@ import pytest
 import yaml
 
 from strata.catalogue.needs import Hostname
-from strata.catalogue.needs.hostname import published
-from strata.catalogue.needs.shared_volume import service_volumes
+from strata.catalogue.published import published
 from strata.catalogue.site import needed
+from strata.catalogue.site_volumes import service_volumes
 from strata.inventory import Template
 from strata.inventory.clients import pull_users
 from strata.inventory.role_variables import role_host_variables, role_variables
 from strata.inventory.topology import database_secret, host_networks
-from strata.models import Site, load_site
+from strata.models.site import Site
 from strata.site.hosts import address_of
 from strata.site.outputs import CloudOutputs, InstanceOutput
 from strata.site.paths import REPOSITORY
+from strata.site_file.loader import load_site
 
 LAB = REPOSITORY / "inventories" / "lab" / "site.yaml"
 ACCESS = {"ssh": ["192.0.2.1/32"]}

@@ -13,14 +13,14 @@ from strata.cloud.ports import security_group_arguments
 from strata.inventory.build import build_inventory
 from strata.inventory.role_variables import role_variables
 from strata.inventory.topology import host_networks
-from strata.models.loader import load_site
-from strata.models.problems import SiteError
 from strata.models.site import Site
 from strata.roles import units_of
 from strata.site.hosts import address_of, api_address, outside_of, running_roles
 from strata.site.openings import VRRP, openings
 from strata.site.outputs import CloudOutputs, InstanceOutput
 from strata.site.paths import REPOSITORY
+from strata.site_file.loader import load_site
+from strata.site_file.problems import SiteError
 
 CAMPUS = REPOSITORY / "inventories" / "campus" / "site.yaml"
 ADDRESS, OUTSIDE = "10.79.0.9", "203.0.113.9"

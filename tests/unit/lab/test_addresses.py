@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from strata.errors import UserError
-from strata.models import find_site, load_site
+from strata.site_file.find import find_site
+from strata.site_file.loader import load_site
 from strata_lab import addresses
 
 IPV4 = """Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT

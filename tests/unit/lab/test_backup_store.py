@@ -11,12 +11,14 @@ import pytest
 
 from strata.catalogue.backup_items import ACCESS_KEY, PASSWORD, SECRET_KEY
 from strata.errors import UserError
-from strata.models import Site, find_site, load_site
-from strata.models.new import new_site
+from strata.models.site import Site
 from strata.progress import Silent
 from strata.provider import provider_of
 from strata.site.paths import SitePaths
 from strata.site.secrets import SecretStore
+from strata.site_file.find import find_site
+from strata.site_file.loader import load_site
+from strata.site_file.new import new_site
 from strata_lab import backup_store, drift, images
 from strata_lab.network import container as network
 

@@ -11,10 +11,11 @@ import pytest
 import yaml
 
 from strata.errors import UserError
-from strata.models import Site, load_site
 from strata.models.accelerators import CATALOGUE
+from strata.models.site import Site
 from strata.progress import Silent
 from strata.site.paths import REPOSITORY, SitePaths
+from strata.site_file.loader import load_site
 from strata_lab import controller, podman_service
 from strata_lab.cards import simulated_cards
 from strata_lab.filesystems import controller_filesystem

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from strata.models import Problem, find_site
+from strata.site_file.find import find_site
+from strata.site_file.problems import Problem
 
 IMAGE = '    - {name: debian-13, distribution: debian, release: "13"}\n'
 OLD = IMAGE.replace("13", "12")

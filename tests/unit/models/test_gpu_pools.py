@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
-from strata.models import Problem, Site, load_site
 from strata.models.accelerators import CATALOGUE
 from strata.models.gpu_nodes import POOL_LABEL, largest_request, node_labels, offered
+from strata.models.site import Site
+from strata.site_file.loader import load_site
+from strata.site_file.problems import Problem
 
 CARDS: dict[str, dict[str, int]] = {"a": {"v100": 2}, "b": {"a100": 2}, "c": {"u50": 1, "t4": 1}, "d": {"u50": 2}}
 Pool = dict[str, Any]

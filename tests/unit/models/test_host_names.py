@@ -8,16 +8,17 @@ from typing import Any
 import pytest
 import yaml
 
-from strata.catalogue.needs.hostname import published
+from strata.catalogue.published import published
 from strata.inventory.build import build_inventory
-from strata.models import Site, load_site
-from strata.models.checks.host_names import check, kolla_groups
-from strata.models.checks.hosts import hosts
-from strata.models.checks.kubespray import groups
+from strata.models.key_path import KeyPath, dotted
+from strata.models.site import Site
 from strata.models.types import DNS_LABEL_PATTERN
-from strata.models.yaml_events import KeyPath, dotted
 from strata.roles import roles
 from strata.site.paths import REPOSITORY
+from strata.site_file.checks.host_names import check, kolla_groups
+from strata.site_file.checks.hosts import hosts
+from strata.site_file.checks.kubespray import groups
+from strata.site_file.loader import load_site
 
 COMPLETE = REPOSITORY / "tests" / "corpus" / "complete"
 SITES = {file.stem: load_site(file) for file in sorted(COMPLETE.glob("*.yaml"))}

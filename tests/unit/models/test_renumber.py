@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strata.errors import UserError
-from strata.models import find_site, load_site, new_site
-from strata.models.renumber import PRIVATE, IPNetwork, free_network, renumber
+from strata.site_file.find import find_site
+from strata.site_file.loader import load_site
+from strata.site_file.new import new_site
+from strata.site_file.renumber import PRIVATE, IPNetwork, free_network, renumber
 
 
 def nets(*texts: str) -> list[IPNetwork]:

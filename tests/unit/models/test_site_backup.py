@@ -12,8 +12,10 @@ import yaml
 from strata.catalogue.backup_items import backup_items
 from strata.inventory import Template
 from strata.inventory.role_variables import role_host_variables, role_variables
-from strata.models import Problem, find_site, load_site
 from strata.roles import DIRECTORY
+from strata.site_file.find import find_site
+from strata.site_file.loader import load_site
+from strata.site_file.problems import Problem
 
 SECTION = "backup: {url: 'https://s3.example.org/', bucket: site-backups}"
 SECRETS = "".join(

@@ -10,9 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from strata.models import Problem, SiteError, find_site, load_site
-from strata.models.document import MAXIMUM_BYTES
 from strata.site.paths import REPOSITORY
+from strata.site_file.document import MAXIMUM_BYTES
+from strata.site_file.find import find_site
+from strata.site_file.loader import load_site
+from strata.site_file.problems import Problem, SiteError
 
 Reader = Callable[[Path], Sequence[Problem]]
 LAB = (REPOSITORY / "inventories" / "lab" / "site.yaml").read_text()

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from strata.models import Problem, SiteError, load_site
 from strata.site.paths import REPOSITORY
+from strata.site_file.loader import load_site
+from strata.site_file.problems import Problem, SiteError
 
 from .conftest import Mistake
 

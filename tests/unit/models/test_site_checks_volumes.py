@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from strata.models import Problem
 from strata.site.paths import REPOSITORY
+from strata.site_file.problems import Problem
 
 from .conftest import LAB, Edit
 

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from strata.errors import UserError
-from strata.models import explain, find_site, load_site
 from strata.models.base import Model
-from strata.models.yaml_events import dotted
+from strata.models.key_path import dotted
+from strata.site_file.explain import explain
+from strata.site_file.find import find_site
+from strata.site_file.loader import load_site
 
 LAB = find_site("lab")
 LINES = LAB.read_text().splitlines()

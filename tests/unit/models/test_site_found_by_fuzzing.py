@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from strata.models import Problem, SiteError, load_site
+from strata.site_file.loader import load_site
+from strata.site_file.problems import Problem, SiteError
 
 Reader = Callable[[Path], Sequence[Problem]]
 

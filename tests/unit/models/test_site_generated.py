@@ -9,10 +9,12 @@ from typing import Any, get_args
 
 import pytest
 
-from strata.models import Site, find_site, load_site, site_names
 from strata.models.accelerators import CATALOGUE
 from strata.models.base import Model
-from strata.models.generate import generated
+from strata.models.site import Site
+from strata.site_file.find import find_site, site_names
+from strata.site_file.generate import generated
+from strata.site_file.loader import load_site
 
 EXAMPLES = {"lab", "campus", "tacc", "cnaf", "nautilus", "csc"}
 SCREENS = 2 * 50
@@ -21,7 +23,7 @@ SCREENS = 2 * 50
 
 @pytest.mark.parametrize("file", generated(), ids=lambda f: f.name)
 def test_committed_file_is_fresh(file: Path) -> None:
-    assert file.read_text() == generated()[file], "run: python -m strata.models.generate"
+    assert file.read_text() == generated()[file], "run: python -m strata.site_file.generate"
 
 
 def _models(annotation: Any, seen: set[type[Model]]) -> Iterator[type[Model]]:

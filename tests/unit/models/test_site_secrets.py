@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from strata.errors import UserError
-from strata.models import load_site
 from strata.site.secrets.provided import check_secrets
+from strata.site_file.loader import load_site
 
 DECLARED = """secrets:
   - {name: hub_token, source: environment, variable: STRATA_TEST_TOKEN}

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from strata.models import Site, find_site, load_site, site_names
+from strata.models.site import Site
 from strata.plan import plan, render
+from strata.site_file.find import find_site, site_names
+from strata.site_file.loader import load_site
 
 
 def _text(site: Site, layers: tuple[str, ...] = ("cloud", "hosts", "cluster", "platform")) -> str:

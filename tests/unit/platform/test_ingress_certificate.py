@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from strata.errors import UserError
-from strata.models import load_site
 from strata.models.platform import Ingress, IngressCertificate
 from strata.platform.ingress_certificate import certificate_data
 from strata.platform.releases import PlatformState
 from strata.platform.secrets import secret_manifests
 from strata.site.outputs import ImageOutputs
 from strata.site.secrets import Certificate, pki
+from strata.site_file.loader import load_site
 from strata_bench.made_up_secrets import MadeUpSecrets
 
 from .test_values import IMAGES, SITES, outputs

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from strata.models import Site, load_site
+from strata.models.site import Site
 from strata.platform import cluster_base
 from strata.platform.nvidia_device_plugin import built_in_kinds, nvidia_kinds
 from strata.platform.releases import releases
+from strata.site_file.loader import load_site
 
 from .test_values import IMAGES, SITES
 

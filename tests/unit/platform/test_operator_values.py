@@ -14,10 +14,10 @@ import pytest
 import yaml
 
 from strata.errors import UserError
-from strata.models import load_site
 from strata.platform.operator_values import check_operator_values, merged
 from strata.platform.releases import check_values, releases
 from strata.site.paths import REPOSITORY
+from strata.site_file.loader import load_site
 from strata.toolchain import load_versions
 from strata_lab.provider import LabProvider
 

@@ -9,11 +9,11 @@ import pulumi
 import pytest
 
 from strata.catalogue.site import installed
-from strata.models import load_site
 from strata.platform.releases import releases
 from strata.site.outputs import CloudOutputs, ImageOutputs
 from strata.site.paths import REPOSITORY, SitePaths
 from strata.site.secrets import SecretStore
+from strata.site_file.loader import load_site
 from strata.toolchain import charts, load_versions
 from strata.toolchain.charts import chart_directory
 

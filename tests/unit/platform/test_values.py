@@ -13,15 +13,16 @@ import yaml
 
 from strata.catalogue.discovery import services
 from strata.catalogue.needs.namespace import TenantNamespaces
-from strata.catalogue.needs.namespace import namespaces as service_namespaces
 from strata.catalogue.service import FINGERPRINT_KEY
 from strata.catalogue.site import installed, needed
+from strata.catalogue.site_needs import namespaces as service_namespaces
 from strata.errors import UserError
-from strata.models import Site, load_site
+from strata.models.site import Site
 from strata.platform import cluster_base, releases, storage_class, tenant
 from strata.platform.tenant import memory
 from strata.site.outputs import CloudOutputs, ImageOutputs, InstanceOutput
 from strata.site.paths import REPOSITORY
+from strata.site_file.loader import load_site
 from strata.toolchain import load_versions
 from strata_bench.made_up_secrets import MadeUpSecrets
 

@@ -17,9 +17,9 @@ from strata.images.build import ImageSource
 from strata.images.python_packages import PythonPackages, local_packages
 from strata.images.registry_client import RegistryClient
 from strata.images.root_filesystem import PodBase
-from strata.models import load_site
 from strata.progress import Progress, Silent
 from strata.site.paths import REPOSITORY
+from strata.site_file.loader import load_site
 
 BASES = {release: PodBase(f"localhost/base-{release}", f"content {release}") for release in ("12", "13")}
 
@@ -226,7 +226,7 @@ def test_an_unknown_base_is_named(tmp_path: Path) -> None:
 
 
 def test_the_context_is_the_folder_without_declarations(tmp_path: Path) -> None:
-    for name in ("Containerfile", "settings.json", ".hidden", "uv.lock", "README.md"):
+    for name in ("Containerfile", "settings.json", ".hidden", "uv.lock", "README.md", "service.py", "settings.py"):
         (tmp_path / name).write_text("FROM scratch\n")
     write(tmp_path, src__main="", tests__test="", checks__test="", images__proxy__Containerfile="")
     (tmp_path / "uv.lock").unlink()

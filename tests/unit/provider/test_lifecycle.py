@@ -10,9 +10,9 @@ import pytest
 from strata.cli.lifecycle import lifecycle_of
 from strata.errors import UserError
 from strata.layers import Layer
-from strata.models import find_site
 from strata.progress import Silent
 from strata.site.context import SiteContext
+from strata.site_file.find import find_site
 from strata.stacks import pulumi
 from strata.stacks.events import Events
 

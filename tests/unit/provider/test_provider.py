@@ -20,7 +20,6 @@ from strata.errors import UserError
 from strata.kolla.lifecycle import KollaLifecycle
 from strata.kolla.provider import KollaProvider
 from strata.lifecycle import CloudLifecycle
-from strata.models import find_site, load_site
 from strata.progress import Silent
 from strata.provider import Provider, provider_of
 from strata.provider import deployment_host as deployment_host_module
@@ -28,6 +27,8 @@ from strata.provider.existing import ExistingCloudProvider
 from strata.site.context import SiteContext
 from strata.site.outputs import ImageOutputs
 from strata.site.paths import REPOSITORY, SitePaths
+from strata.site_file.find import find_site
+from strata.site_file.loader import load_site
 from strata_lab.lifecycle import LabLifecycle
 from strata_lab.provider import LabProvider
 
@@ -63,7 +64,7 @@ def test_the_product_imports_the_lab_at_the_choices_only() -> None:
 
 def test_a_real_site_never_loads_the_lab() -> None:
     code = (
-        "import sys; from strata.models import find_site; from strata.site.context import SiteContext\n"
+        "import sys; from strata.site_file.find import find_site; from strata.site.context import SiteContext\n"
         "from strata.engine.layers import up_steps; from strata.plan import plan; from strata.layers import Layer\n"
         "from strata.cli.lifecycle import lifecycle_of\n"
         "c = SiteContext.load(find_site('tacc')); plan(c.site); up_steps(c, lifecycle_of(c), [Layer.CLOUD])\n"

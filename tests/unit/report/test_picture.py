@@ -11,7 +11,6 @@ import pytest
 
 from strata.drift import Drift, DriftReport
 from strata.layers import Layer
-from strata.models import find_site, load_site
 from strata.models.accelerators import CATALOGUE
 from strata.observe import ClusterFacts, HostFacts, Observation, PodFacts, nothing_seen
 from strata.observe.hosts import parse_answer
@@ -23,6 +22,8 @@ from strata.roles import DIRECTORY, roles, roles_of, units_of
 from strata.site.context import SiteContext
 from strata.site.hosts import running_roles
 from strata.site.paths import REPOSITORY
+from strata.site_file.find import find_site
+from strata.site_file.loader import load_site
 
 See = Callable[..., Observation]
 HOSTILE = "<script>alert(1)</script>\"'&<img src=x onerror=alert(2)>{{ 7*7 }}"

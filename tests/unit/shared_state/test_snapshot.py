@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from strata.errors import UserError
-from strata.models.checks.state import check
 from strata.models.site import Site
 from strata.shared_state.record import RECORD, read_record
 from strata.shared_state.snapshot import digest, pack, read_files, unpack, write_files
 from strata.site.paths import SitePaths
+from strata.site_file.checks.state import check
 
 STATE = {"s3": {"bucket": "strata-state"}}
 

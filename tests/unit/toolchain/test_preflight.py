@@ -14,9 +14,9 @@ import pytest
 
 from strata.cli.lifecycle import lifecycle_of
 from strata.errors import UserError
-from strata.models import find_site
 from strata.site.context import SiteContext
 from strata.site.paths import REPOSITORY, cache_directory
+from strata.site_file.find import find_site
 from strata_lab import preflight
 
 FILES = {

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from strata.models import find_site, load_site
+from strata.site_file.find import find_site
+from strata.site_file.loader import load_site
 from strata.verify import run
 from strata.verify.plugin import CHECKS
 

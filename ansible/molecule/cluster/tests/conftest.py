@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from strata.models.find import SITE_FILE
 from strata.site.context import SiteContext
+from strata.site_file.find import SITE_FILE
 from strata_bench.scenario import Scenario
 
 if TYPE_CHECKING:

@@ -10,9 +10,11 @@ import pytest
 
 from strata.inventory.role_variables import role_variables
 from strata.inventory.topology import secret
-from strata.models import Site, SiteError, load_site
+from strata.models.site import Site
 from strata.roles import DIRECTORY, roles
 from strata.site.paths import REPOSITORY
+from strata.site_file.loader import load_site
+from strata.site_file.problems import SiteError
 from strata_bench.module_file import load_module
 
 TEXT = """

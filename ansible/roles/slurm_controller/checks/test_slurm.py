@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from strata.models import Site
+from strata.models.site import Site
 from strata.models.slurm_nodes import partition_hosts, slurm_nodes
 from strata.roles import port
 from strata.site.hosts import Host as SiteHost

@@ -12,9 +12,11 @@ import yaml
 from strata.cloud.ports import security_group_arguments
 from strata.inventory import Template
 from strata.inventory.role_variables import role_variables
-from strata.models import Site, SiteError, load_site
+from strata.models.site import Site
 from strata.site.outputs import CloudOutputs, InstanceOutput
 from strata.site.paths import REPOSITORY
+from strata.site_file.loader import load_site
+from strata.site_file.problems import SiteError
 
 ROLES = ("slurm_common", "slurm_controller", "slurm_node")
 FILE = REPOSITORY / "inventories" / "lab-slurm" / "site.yaml"

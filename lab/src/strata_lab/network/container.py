@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 
 from strata.access.podman import SITE_LABEL, container_label, container_status, exists, podman
-from strata.models import Site
+from strata.models.site import Site
 from strata.progress import Progress
 from strata.site.outputs import write_private
 from strata_lab import images, podman_service

@@ -1,9 +1,9 @@
 """What a service can need from the platform; each word is one module, which also provides it."""
 
+from strata.catalogue.need import Need, SecretReference
 from strata.catalogue.needs.accelerators import Accelerators
 from strata.catalogue.needs.api_path import ApiPath
 from strata.catalogue.needs.audience import Audience
-from strata.catalogue.needs.base import Need, SecretReference
 from strata.catalogue.needs.batch_queue import BatchQueue
 from strata.catalogue.needs.bucket import Bucket, TenantBuckets
 from strata.catalogue.needs.client import Client

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from strata.catalogue.needs.base import INSTANCES, MACHINES, Need
-
-if TYPE_CHECKING:
-    from strata.catalogue.service import ServiceContext
-    from strata.models import Site
-    from strata.models.finding import Finding
-    from strata.models.yaml_events import KeyPath
+from strata.catalogue.need import Need
+from strata.catalogue.service import ServiceContext
+from strata.models.finding import Finding
+from strata.models.gpu_nodes import counted_as, gpu_nodes, largest_request, node_labels
+from strata.models.key_path import INSTANCES, MACHINES, KeyPath
+from strata.models.site import Site
 
 
 @dataclass(frozen=True)
@@ -48,8 +47,6 @@ class Accelerators(Need[AcceleratorAccess]):
 
     def _most(self, site: Site) -> dict[str, int]:
         """Kinds that fit, each with the most that a pod can request on one node."""
-        from strata.models.gpu_nodes import gpu_nodes, largest_request
-
         most: dict[str, int] = {}
         for host, held in gpu_nodes(site).items():
             for kind in held:
@@ -59,8 +56,6 @@ class Accelerators(Need[AcceleratorAccess]):
 
     def findings(self, site: Site, key: KeyPath) -> Iterator[Finding]:
         """A node has so many."""
-        from strata.models.finding import Finding
-
         most = max(self._most(site).values(), default=0)
         if most < self.count:
             name = self.kind or "GPU"
@@ -70,8 +65,6 @@ class Accelerators(Need[AcceleratorAccess]):
 
     def provide(self, context: ServiceContext[Any]) -> AcceleratorAccess:
         """Resource, count, node selector and tolerations."""
-        from strata.models.gpu_nodes import counted_as, node_labels
-
         site = context.site
         kinds = sorted(kind for kind, most in self._most(site).items() if most >= self.count)
         if not kinds or site.cluster is None:

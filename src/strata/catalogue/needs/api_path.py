@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from strata.catalogue.needs.hostname import Hostname
-
-if TYPE_CHECKING:
-    from strata.catalogue.service import ServiceContext
-    from strata.models import Site
+from strata.catalogue.service import ServiceContext
+from strata.models.site import Site
 
 
 @dataclass(frozen=True)
@@ -41,10 +39,3 @@ class ApiPath(Hostname):
     def provide(self, context: ServiceContext[Any]) -> dict[str, Any]:
         """host, className and paths of the Ingress."""
         return {**super().provide(context), "paths": list(self.paths)}
-
-
-def api_url(site: Site) -> str:
-    """Of the site's API, without a slash at its end; empty where no service has a path there."""
-    from strata.catalogue.site import needed
-
-    return next((f"https://{need.host(site)}" for _, need in needed(site, ApiPath)), "")

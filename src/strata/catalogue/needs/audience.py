@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from strata.catalogue.issuer import external_ca, issuer_findings, outside_ports, required_issuer
-from strata.catalogue.needs.base import Need
-
-if TYPE_CHECKING:
-    from strata.catalogue.service import ServiceContext
-    from strata.models import Site
-    from strata.models.finding import Finding
-    from strata.models.yaml_events import KeyPath
+from strata.catalogue.need import Need
+from strata.catalogue.service import ServiceContext
+from strata.models.finding import Finding
+from strata.models.key_path import KeyPath
+from strata.models.site import Site
 
 
 @dataclass(frozen=True)
@@ -66,10 +64,3 @@ class Audience(Need[IssuerAccess]):
         ports = outside_ports(external.url, external.jwks_url)
         audience = external.audience or self.name
         return IssuerAccess(external.url, audience, external.jwks_url, external_ca(context), ports)
-
-
-def audiences(site: Site) -> tuple[str, ...]:
-    """The audiences of the site's services."""
-    from strata.catalogue.site import needed
-
-    return tuple(dict.fromkeys(need.name for _, need in needed(site, Audience)))

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from strata.catalogue.needs.base import Need, SecretReference, pods_peer
-
-if TYPE_CHECKING:
-    from strata.catalogue.service import Secrets, ServiceContext
-    from strata.models import Site
+from strata.catalogue.need import Need, SecretReference
+from strata.catalogue.service import Secrets, ServiceContext
+from strata.catalogue.site import batch_server
 
 TENANT_LABEL = "strata.dev/tenant"
 MONITOR_KEY = "batch-monitor-token"
@@ -100,7 +98,7 @@ class BatchQueue(Need[BatchAccess | None]):
 
     def secret_data(self, context: ServiceContext[Any]) -> Mapping[str, str]:
         """The secret for tokens and the monitor's token, as far as they are asked for."""
-        server = _server(context.site)
+        server = batch_server(context.site)
         if server is None:
             return {}
         data = {TOKEN_SECRET_KEY: server.token_secret(context.secrets)} if self.token_pods else {}
@@ -108,52 +106,8 @@ class BatchQueue(Need[BatchAccess | None]):
 
     def provide(self, context: ServiceContext[Any]) -> BatchAccess | None:
         """The pool and where the secrets are; None where no service of the site takes batch jobs."""
-        server = _server(context.site)
+        server = batch_server(context.site)
         if server is None:
             return None
         secret = context.secret_reference(TOKEN_SECRET_KEY) if self.token_pods else None
         return BatchAccess(server, secret, context.secret_reference(MONITOR_KEY) if self.monitor else None)
-
-
-def _server(site: Site) -> BatchServer | None:
-    from strata.catalogue.site import batch_server
-
-    return batch_server(site)
-
-
-def job_images(site: Site) -> dict[str, str]:
-    """Images that services have for jobs: short names in the site's registry, by the name that jobs give."""
-    from strata.catalogue.site import needed
-
-    return {name: f"{service.name}-{name}" for service, need in needed(site, BatchQueue) for name in need.images}
-
-
-def tenant_clients(site: Site) -> dict[str, list[dict[str, Any]]]:
-    """Peers of NetworkPolicies, by tenant: the pods that reach the tenant's schedd."""
-    from strata.catalogue.site import needed
-
-    found: dict[str, list[dict[str, Any]]] = {tenant.name: [] for tenant in site.platform.tenants}
-    for service, need in needed(site, BatchQueue):
-        namespace = service.namespace_of(site)
-        for index, (tenant, peers) in enumerate(found.items()):
-            own = () if need.monitor else need.pods
-            peers += [pods_peer(namespace, {**_labels(label), TENANT_LABEL: tenant}) for label in own]
-            if index == 0:
-                peers += [pods_peer(namespace, _labels(label)) for label in need.first_tenant_pods]
-    return found
-
-
-def queue_clients(site: Site) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Peers of NetworkPolicies: the pods that read all queues, and those that request users' tokens."""
-    from strata.catalogue.site import needed
-
-    found: tuple[list[dict[str, Any]], list[dict[str, Any]]] = ([], [])
-    for service, need in needed(site, BatchQueue):
-        for peers, labels in zip(found, (need.pods if need.monitor else (), need.token_pods), strict=True):
-            peers += [pods_peer(service.namespace_of(site), _labels(label)) for label in labels]
-    return found
-
-
-def _labels(text: str) -> dict[str, str]:
-    name, _, value = text.partition("=")
-    return {name: value}

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from strata.catalogue.needs.base import Need, SecretReference, pods_peer
-
-if TYPE_CHECKING:
-    from strata.catalogue.service import Secrets, Service, ServiceContext, Values
-    from strata.models import Site
-    from strata.models.finding import Finding
-    from strata.models.yaml_events import KeyPath
+from strata.catalogue.discovery import services
+from strata.catalogue.need import Need, SecretReference, pods_peer
+from strata.catalogue.service import Secrets, ServiceContext, Values
+from strata.catalogue.site import needed, required_endpoint, s3_endpoint
+from strata.models.finding import Finding
+from strata.models.key_path import KeyPath
+from strata.models.site import Site
 
 ACCESS_KEY, SECRET_KEY = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"
 """Entries of the Secrets with a bucket's key: the variables that S3 clients read."""
@@ -102,13 +102,9 @@ class Bucket(Need[BucketAccess]):
 
     def findings(self, site: Site, key: KeyPath) -> Iterator[Finding]:
         """The site needs an S3 endpoint; no tenant and no other service has the bucket."""
-        from strata.catalogue.discovery import load
-        from strata.catalogue.site import needed
-        from strata.models.finding import Finding
-
         storage = s3_endpoint(site)
         if storage is None:
-            names = [service.key for service in load() if service.s3_endpoint is not None]
+            names = [service.key for service in services() if service.s3_endpoint is not None]
             reads: tuple[KeyPath, ...] = tuple(("platform", "services", name) for name in names)
             why = f"needs S3 for its bucket {self.name}, and the site has no endpoint"
             yield Finding(key, why, f"below services: {' or '.join(f'{name}: {{}}' for name in names)}", reads)
@@ -191,13 +187,6 @@ def _access(context: ServiceContext[Any], bucket: str) -> BucketAccess:
     )
 
 
-def tenant_clients(site: Site, tenant: str) -> list[dict[str, Any]]:
-    """Peers of NetworkPolicies: the pods of services that reach a tenant's bucket."""
-    from strata.catalogue.site import needed
-
-    return [need.peer(service.namespace_of(site), tenant) for service, need in needed(site, TenantBuckets)]
-
-
 def secret_names(bucket: str) -> tuple[str, str]:
     """Names of the site's secrets with the id of a bucket's key, provided for an external endpoint, and its secret."""
     prefix = f"{bucket.replace('-', '_')}_bucket"
@@ -212,8 +201,6 @@ def bucket_key(secrets: Secrets, storage: S3Endpoint, bucket: str) -> dict[str, 
 
 def key_findings(site: Site, storage: S3Endpoint, bucket: str, key: KeyPath) -> Iterator[Finding]:
     """The operator provides the key of a bucket at an external endpoint."""
-    from strata.models.finding import Finding
-
     if not storage.external:
         return
     provided = {secret.name for secret in site.secrets if secret.source != "generated"}
@@ -221,32 +208,3 @@ def key_findings(site: Site, storage: S3Endpoint, bucket: str, key: KeyPath) -> 
         if name not in provided:
             why = f"the key of the bucket {bucket} at the external endpoint must be provided"
             yield Finding(key, why, f"secrets: [{{name: {name}, source: file, path: …}}]", (("secrets",),))
-
-
-def s3_endpoint(site: Site) -> S3Endpoint | None:
-    """The site's S3 endpoint; None where no service of the site has one."""
-    from strata.catalogue.site import installed
-
-    for service in installed(site):
-        if service.s3_endpoint is not None:
-            return service.s3_endpoint(service.of(site), site)
-    return None
-
-
-def required_endpoint(site: Site) -> S3Endpoint:
-    """The site's S3 endpoint.
-
-    Raises:
-        LookupError: the site has none; validation refuses that.
-    """
-    storage = s3_endpoint(site)
-    if storage is None:
-        raise LookupError(f"site {site.name} has no S3 endpoint; validation refuses that")
-    return storage
-
-
-def service_buckets(site: Site) -> tuple[tuple[Service[Any], Bucket], ...]:
-    """The buckets that the site's services need."""
-    from strata.catalogue.site import needed
-
-    return tuple(needed(site, Bucket))

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from strata.catalogue.issuer import IssuerEndpoints, endpoints, issuer_findings
-from strata.catalogue.needs.audience import audiences
-from strata.catalogue.needs.base import Need, SecretReference
+from strata.catalogue.need import Need, SecretReference
 from strata.catalogue.needs.hostname import Hostname
-
-if TYPE_CHECKING:
-    from strata.catalogue.service import ServiceContext
-    from strata.models import Site
-    from strata.models.finding import Finding
-    from strata.models.yaml_events import KeyPath
+from strata.catalogue.service import ServiceContext
+from strata.catalogue.site import issuers
+from strata.models.finding import Finding
+from strata.models.key_path import KeyPath
+from strata.models.site import Site
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,10 +75,6 @@ class Client(Need[ClientAccess]):
         """Whether it may use the client credentials grant."""
         return self.service_account or not (self.redirect_paths or self.passwords)
 
-    def token_audiences(self, site: Site) -> tuple[str, ...]:
-        """What its tokens are for at one site."""
-        return audiences(site) if self.all_audiences else self.audiences
-
     def redirect_urls(self, site: Site) -> tuple[str, ...]:
         """Where browsers may be sent after a login."""
         return self._urls(site, self.redirect_paths)
@@ -94,9 +88,6 @@ class Client(Need[ClientAccess]):
 
     def findings(self, site: Site, key: KeyPath) -> Iterator[Finding]:
         """The site needs an issuer; with an external one, the client's secret comes from the operator."""
-        from strata.catalogue.site import issuers
-        from strata.models.finding import Finding
-
         yield from issuer_findings(site, key)
         external = site.platform.services.external_issuer is not None
         if issuers(site):

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from strata.catalogue.needs.base import Need, pods_peer
-
-if TYPE_CHECKING:
-    from strata.catalogue.service import Secrets, ServiceContext
-    from strata.models import Site
+from strata.catalogue.need import Need
+from strata.catalogue.service import Secrets, ServiceContext
+from strata.catalogue.site import dask_server
 
 
 @dataclass(frozen=True)
@@ -56,51 +54,9 @@ class DaskClusters(Need[DaskServer | None]):
 
     def secret_data(self, context: ServiceContext[Any]) -> Mapping[str, str]:
         """The gateway's token."""
-        server = _server(context.site)
+        server = dask_server(context.site)
         return {} if server is None else {self.token_key: server.hub_token(context.secrets)}
 
     def provide(self, context: ServiceContext[Any]) -> DaskServer | None:
         """The gateway; None where no service of the site has Dask clusters."""
-        return _server(context.site)
-
-
-@dataclass(frozen=True)
-class DaskHub:
-    """The hub whose users have clusters, for the gateway.
-
-    Args:
-        url: of its API, for pods.
-        pods: peer of NetworkPolicies.
-        port: TCP port of them.
-        users: tenants of users who are in none.
-        servers: peer: the users' servers.
-    """
-
-    url: str
-    pods: Mapping[str, Any]
-    port: int
-    users: Mapping[str, str]
-    servers: Mapping[str, Any]
-
-
-def dask_hub(site: Site) -> DaskHub | None:
-    """The first service of the site that needs Dask clusters."""
-    from strata.catalogue.site import needed
-
-    for service, need in needed(site, DaskClusters):
-        namespace = service.namespace_of(site)
-        url = f"http://{need.hub_service}.{namespace}.svc:{need.hub_port}/hub/api"
-        tenants = site.platform.tenants
-        users = {need.user: tenants[0].name} if tenants else {}
-        return DaskHub(url, _peer(namespace, need.hub), need.hub_port, users, _peer(namespace, need.servers))
-    return None
-
-
-def _peer(namespace: str, label: str) -> dict[str, Any]:
-    return pods_peer(namespace, dict([label.split("=", 1)]))
-
-
-def _server(site: Site) -> DaskServer | None:
-    from strata.catalogue.site import dask_server
-
-    return dask_server(site)
+        return dask_server(context.site)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from strata.catalogue.needs.base import Need, SecretReference, role_findings
+from strata.catalogue.need import Need, SecretReference, role_findings
+from strata.catalogue.service import ServiceContext, Values
+from strata.models.finding import Finding
+from strata.models.key_path import KeyPath
+from strata.models.site import Site
 from strata.roles import port
-
-if TYPE_CHECKING:
-    from strata.catalogue.service import ServiceContext, Values
-    from strata.models import Site
-    from strata.models.finding import Finding
-    from strata.models.yaml_events import KeyPath
 
 PORT = port("postgresql")
 KINE_DATABASE = "kine"
@@ -74,12 +72,3 @@ class Database(Need[DatabaseAccess]):
         """
         host = context.address("postgresql")
         return DatabaseAccess(host, PORT, self.name, context.secret_reference(self.secret), context.secrets.ca)
-
-
-def databases(site: Site) -> tuple[str, ...]:
-    """Databases of a site: those that it names, those that its services need, and its cluster's datastore."""
-    from strata.catalogue.site import needed
-
-    named = tuple(site.hosts.postgresql.databases) if site.hosts.postgresql else ()
-    kine = (KINE_DATABASE,) if site.cluster is not None and site.cluster.datastore == "kine" else ()
-    return tuple(dict.fromkeys((*named, *(need.name for _, need in needed(site, Database)), *kine)))

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from strata.catalogue.needs.base import Need, pods_peer, role_findings
-
-if TYPE_CHECKING:
-    from strata.catalogue.service import ServiceContext
-    from strata.models import Site
-    from strata.models.finding import Finding
-    from strata.models.yaml_events import KeyPath
-
+from strata.catalogue.need import Need, pods_peer, role_findings
+from strata.catalogue.service import ServiceContext
+from strata.models.finding import Finding
+from strata.models.key_path import KeyPath
+from strata.models.site import Site
 
 INGRESS_CLASS = INGRESS_NAMESPACE = "traefik"
 CERTIFICATE_RESOLVER = "acme"
@@ -65,55 +62,3 @@ class Hostname(Need[dict[str, str]]):
     def provide(self, context: ServiceContext[Any]) -> dict[str, Any]:
         """host and className of the Ingress, as the charts take them."""
         return {"host": self.host(context.site), "className": INGRESS_CLASS}
-
-
-def front_page_url(site: Site) -> str:
-    """Of the site's front page; empty at a site without one."""
-    from strata.catalogue.site import needed
-
-    has_one = any(need.label_at(site) == "" for _, need in needed(site, Hostname))
-    return f"https://{site.domain}/" if has_one else ""
-
-
-@dataclass(frozen=True)
-class PublishedService:
-    """A service at the load balancer.
-
-    Args:
-        key: in `platform.services`.
-        hostname: below the site's domain; empty: the domain itself.
-        host: the whole name.
-        health_path: answers 2xx while the service is healthy; empty where there is none.
-        path: of its own, where it shares the name with others.
-    """
-
-    key: str
-    hostname: str
-    host: str
-    health_path: str
-    path: str = "/"
-
-    @property
-    def url(self) -> str:
-        """Where users reach it."""
-        return f"https://{self.host}{self.path}"
-
-    @property
-    def hostname_key(self) -> KeyPath:
-        """In the site file, of the setting that names it."""
-        return API_HOSTNAME if self.path != "/" else ("platform", "services", self.key, "hostname")
-
-    @property
-    def health_url(self) -> str:
-        """Responds while the service does."""
-        return f"https://{self.host}{self.health_path or '/'}"
-
-
-def published(site: Site) -> tuple[PublishedService, ...]:
-    """The services of the site at its load balancer, in the order of their keys."""
-    from strata.catalogue.site import needed
-
-    return tuple(
-        PublishedService(service.key, need.label_at(site), need.host(site), need.health_path, need.path)
-        for service, need in needed(site, Hostname)
-    )

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from strata.catalogue.needs.base import Need, pods_peer
-
-if TYPE_CHECKING:
-    from strata.catalogue.service import ServiceContext
-    from strata.models import Site
+from strata.catalogue.need import Need
+from strata.catalogue.service import ServiceContext
+from strata.catalogue.site import hub_server
 
 
 @dataclass(frozen=True)
@@ -57,19 +55,4 @@ class HuggingFace(Need[HubServer | None]):
 
     def provide(self, context: ServiceContext[Any]) -> HubServer | None:
         """The mirror; None where no service of the site is one."""
-        from strata.catalogue.site import hub_server
-
         return hub_server(context.site)
-
-
-def hub_clients(site: Site) -> list[dict[str, Any]]:
-    """Peers of NetworkPolicies: pods of services that need the mirror."""
-    from strata.catalogue.site import needed
-
-    found: list[dict[str, Any]] = []
-    for service, need in needed(site, HuggingFace):
-        if not need.pods:
-            continue
-        name, _, value = need.pods.partition("=")
-        found.append(pods_peer(need.namespace or service.namespace_of(site), {name: value}))
-    return found

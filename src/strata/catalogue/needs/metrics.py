@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from strata.catalogue.needs.base import Need, pods_peer
-from strata.catalogue.needs.hostname import INGRESS_NAMESPACE
-
-if TYPE_CHECKING:
-    from strata.catalogue.service import ServiceContext
-    from strata.models import Site
+from strata.catalogue.need import Need, pods_peer
+from strata.catalogue.service import ServiceContext
 
 MONITORING_NAMESPACE: Final = "monitoring"
 """Of the site's Prometheus; no tenant may have it."""
@@ -59,19 +55,16 @@ class Metrics(Need[MetricsAccess]):
         return self.access
 
 
-def namespaces(site: Site) -> list[str]:
-    """Namespaces whose pods are scraped: those of the platform. A tenant's pods cannot write the site's metrics."""
-    from strata.catalogue.site import installed
+def scrape_config(namespaces: Sequence[str]) -> dict[str, Any]:
+    """The job for all pods with the annotations, in the form of prometheus.yml; `job` is the service's name.
 
-    return sorted({INGRESS_NAMESPACE, *(service.namespace_of(site) for service in installed(site))})
-
-
-def scrape_config(site: Site) -> dict[str, Any]:
-    """The job for all pods with the annotations, in the form of prometheus.yml; `job` is the service's name."""
+    Args:
+        namespaces: of the pods.
+    """
     label, annotation = f"{META}label_app_kubernetes_io_", f"{META}annotation_prometheus_io_"
     return {
         "job_name": "pods",
-        "kubernetes_sd_configs": [{"role": "pod", "namespaces": {"names": namespaces(site)}}],
+        "kubernetes_sd_configs": [{"role": "pod", "namespaces": {"names": list(namespaces)}}],
         "relabel_configs": [
             {"source_labels": [f"{annotation}scrape"], "regex": "true", "action": "keep"},
             {"source_labels": [f"{META}phase"], "regex": "Succeeded|Failed", "action": "drop"},

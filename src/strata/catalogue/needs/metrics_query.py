@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from strata.catalogue.needs.base import Need, pods_peer
-
-if TYPE_CHECKING:
-    from strata.catalogue.service import ServiceContext
-    from strata.models import Site
+from strata.catalogue.need import Need
+from strata.catalogue.service import ServiceContext
+from strata.catalogue.site import metrics_server
 
 
 @dataclass(frozen=True)
@@ -34,16 +32,4 @@ class MetricsQuery(Need[MetricsServer | None]):
 
     def provide(self, context: ServiceContext[Any]) -> MetricsServer | None:
         """Where the API is; None where no service of the site has it."""
-        from strata.catalogue.site import metrics_server
-
         return metrics_server(context.site)
-
-
-def query_clients(site: Site) -> list[dict[str, Any]]:
-    """Peers of a NetworkPolicy: the pods that query the site's metrics."""
-    from strata.catalogue.site import needed
-
-    return [
-        pods_peer(service.namespace_of(site), {"app.kubernetes.io/name": service.name})
-        for service, _ in needed(site, MetricsQuery)
-    ]

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from strata.catalogue.needs.base import Need, pods_peer
-
-if TYPE_CHECKING:
-    from strata.catalogue.service import ServiceContext
-    from strata.models import Site
+from strata.catalogue.need import Need
+from strata.catalogue.service import ServiceContext
+from strata.catalogue.site import model_endpoint
 
 
 @dataclass(frozen=True)
@@ -47,16 +45,4 @@ class ModelEndpoints(Need[ModelEndpoint | None]):
 
     def provide(self, context: ServiceContext[Any]) -> ModelEndpoint | None:
         """As the service that is one describes itself."""
-        from strata.catalogue.site import model_endpoint
-
         return model_endpoint(context.site)
-
-
-def endpoint_clients(site: Site) -> list[dict[str, Any]]:
-    """Peers of a NetworkPolicy: the pods of services that ask the site's models."""
-    from strata.catalogue.site import needed
-
-    return [
-        pods_peer(service.namespace_of(site), {"app.kubernetes.io/name": service.name})
-        for service, _ in needed(site, ModelEndpoints)
-    ]

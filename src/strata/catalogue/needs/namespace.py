@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from strata.catalogue.needs.base import Need
-
-if TYPE_CHECKING:
-    from strata.catalogue.service import ServiceContext, Values
-    from strata.models import Site
-    from strata.models.finding import Finding
-    from strata.models.platform import Tenant
-    from strata.models.yaml_events import KeyPath
+from strata.catalogue.need import Need
+from strata.catalogue.service import ServiceContext, Values
+from strata.catalogue.site import needed
+from strata.models.finding import Finding
+from strata.models.key_path import KeyPath
+from strata.models.platform import Tenant
+from strata.models.site import Site
 
 PodSecurity = Literal["privileged", "baseline", "restricted"]
 MAXIMUM_RELEASE = 53
@@ -45,16 +44,19 @@ class Namespace(Need[str]):
 
     def findings(self, site: Site, key: KeyPath) -> Iterator[Finding]:
         """No tenant has that name, and services that share it agree on its level."""
-        from strata.models.finding import Finding
-
         for index, tenant in enumerate(site.platform.tenants):
             if tenant.name == self.name:
                 tenants: KeyPath = ("platform", "tenants", index, "name")
                 why = f"needs the namespace {self.name}, which is the tenant's"
                 yield Finding(key, why, "another name for the tenant", (tenants,))
-        if any(other.name == self.name and other != self for other in namespaces(site)):
+        if any(other.name == self.name and other != self for _, other in needed(site, Namespace)):
             why = f"needs the namespace {self.name} with another pod security level than another service"
             yield Finding(key, why, "remove one of the two services")
+
+    @property
+    def release_namespace(self) -> str:
+        """Its name."""
+        return self.name
 
     def provide(self, context: ServiceContext[Any]) -> str:  # noqa: ARG002  # the name is given
         """Its name."""
@@ -88,8 +90,6 @@ class TenantNamespaces(Need[tuple[str, ...]]):
 
     def findings(self, site: Site, key: KeyPath) -> Iterator[Finding]:
         """Helm takes the releases' names."""
-        from strata.models.finding import Finding
-
         for index, tenant in enumerate(site.platform.tenants):
             if len(self.release(tenant.name)) > MAXIMUM_RELEASE:
                 tenants: KeyPath = ("platform", "tenants", index, "name")
@@ -100,10 +100,3 @@ class TenantNamespaces(Need[tuple[str, ...]]):
     def provide(self, context: ServiceContext[Any]) -> tuple[str, ...]:
         """The tenants' namespaces."""
         return tuple(tenant.name for tenant in context.site.platform.tenants)
-
-
-def namespaces(site: Site) -> tuple[Namespace, ...]:
-    """Namespaces of the site's services, by name."""
-    from strata.catalogue.site import needed
-
-    return tuple(sorted({need for _, need in needed(site, Namespace)}, key=lambda need: (need.name, need.pod_security)))

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from strata.catalogue.needs.base import Need
-
-if TYPE_CHECKING:
-    from strata.catalogue.service import ServiceContext
+from strata.catalogue.need import Need
+from strata.catalogue.service import ServiceContext
 
 Level = Literal["platform", "interactive", "batch"]
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from strata.catalogue.needs.base import Need, SecretReference
-
-if TYPE_CHECKING:
-    from strata.catalogue.service import ServiceContext
+from strata.catalogue.need import Need, SecretReference
+from strata.catalogue.service import ServiceContext
 
 
 @dataclass(frozen=True)

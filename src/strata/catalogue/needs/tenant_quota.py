@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from strata.catalogue.needs.base import Need
-
-if TYPE_CHECKING:
-    from strata.catalogue.service import ServiceContext, Values
-    from strata.models import Site
-
+from strata.catalogue.need import Need
+from strata.catalogue.service import ServiceContext, Values
 
 RESERVATION = "strata.dev/reservation"
 """Label of a reservation, whose value is its purpose; also its scheduling gate."""
@@ -54,11 +49,3 @@ class TenantQuota(Need["Values"]):
                 "containers": [container],
             },
         }
-
-
-def accounts(site: Site) -> Iterator[Values]:
-    """Service accounts that make reservations, as subjects of a RoleBinding."""
-    from strata.catalogue.site import needed
-
-    for _, need in needed(site, TenantQuota):
-        yield {"kind": "ServiceAccount", "name": need.account, "namespace": need.namespace}

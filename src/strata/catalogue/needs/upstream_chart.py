@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from strata.catalogue.needs.base import Need
-
-if TYPE_CHECKING:
-    from strata.catalogue.service import ServiceContext, Values
+from strata.catalogue.need import Need
+from strata.catalogue.service import ServiceContext, Values
 
 NAMESPACE = "kube-system"
 """Of the releases, as of other controllers of the cluster."""

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from strata.catalogue.needs.base import Need, role_findings
-
-if TYPE_CHECKING:
-    from strata.catalogue.service import ServiceContext
-    from strata.models import Site
-    from strata.models.finding import Finding
-    from strata.models.yaml_events import KeyPath
+from strata.catalogue.need import Need, role_findings
+from strata.catalogue.service import ServiceContext
+from strata.models.finding import Finding
+from strata.models.key_path import KeyPath
+from strata.models.site import Site
 
 
 @dataclass(frozen=True)
@@ -36,10 +34,3 @@ class WildcardHostname(Need[str]):
     def provide(self, context: ServiceContext[Any]) -> str:
         """What the names end with."""
         return self.domain(context.site)
-
-
-def wildcards(site: Site) -> tuple[str, ...]:
-    """Names for the certificate, `*.pods.example.org`."""
-    from strata.catalogue.site import needed
-
-    return tuple(sorted({f"*.{need.domain(site)}" for _, need in needed(site, WildcardHostname)}))

@@ -15,10 +15,10 @@ from strata.cli.arguments import (
 from strata.cli.lifecycle import lifecycle_of
 from strata.engine.lock import site_lock
 from strata.engine.removal import left_on_machines, remove_state
-from strata.models import find_site
 from strata.shared_state.session import erase
 from strata.site.context import SiteContext
 from strata.site.data_protection import require_named_volumes
+from strata.site_file.find import find_site
 from strata.stacks import pulumi
 from strata.stacks.pulumi import Program, stack_settings_file
 

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from strata.cli.arguments import JsonOption, SiteArgument, site_file
 from strata.cli.output import print_json
-from strata.models.explain import explain as explain_key
+from strata.site_file.explain import explain as explain_key
 
 
 def explain(

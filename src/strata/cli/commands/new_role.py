@@ -18,7 +18,7 @@ def new_role(
     require_clone(f"new-role {name}")
     folder = scaffold.new_role(name)
     Console().print(
-        f"wrote {folder}; next: edit it, then `python -m strata.models.generate`; add {name} to a host's roles and "
+        f"wrote {folder}; next: edit it, then `python -m strata.site_file.generate`; add {name} to a host's roles and "
         f"`{name}: {{}}` below hosts",
         markup=False,
         highlight=False,

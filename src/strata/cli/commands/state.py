@@ -10,7 +10,6 @@ from rich.console import Console
 from strata.cli.arguments import SiteArgument, YesOption, site_file
 from strata.engine.lock import local_lock
 from strata.errors import UserError
-from strata.models import load_site
 from strata.models.state import SharedState
 from strata.shared_state import lease
 from strata.shared_state.bucket import Bucket
@@ -19,6 +18,7 @@ from strata.shared_state.session import lock
 from strata.shared_state.snapshot import digest, read_files
 from strata.shared_state.working_copy import WorkingCopy
 from strata.site.paths import SitePaths
+from strata.site_file.loader import load_site
 
 app = typer.Typer(help=__doc__, no_args_is_help=True)
 

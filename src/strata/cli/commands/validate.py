@@ -7,9 +7,10 @@ from rich.console import Console
 
 from strata.cli.arguments import JsonOption, SiteArgument, site_file
 from strata.cli.output import print_json
-from strata.models import SiteError, load_site
 from strata.platform.releases import check_values
 from strata.site.secrets.provided import check_secrets
+from strata.site_file.loader import load_site
+from strata.site_file.problems import SiteError
 
 
 def validate(site: SiteArgument, as_json: JsonOption = False) -> None:

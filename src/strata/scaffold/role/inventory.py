@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strata.models import Site
+from strata.models.site import Site
 from strata.roles import port
 from strata.site.outputs import CloudOutputs
 from strata_roles.example_role.settings import ExampleRole

@@ -14,9 +14,9 @@ import testinfra
 from strata.cloud.arguments import flavor_arguments
 from strata.cloud.flavor import GPU_KEY, WITHOUT, FlavorArgs
 from strata.cloud.flavor_cards import flavor_cards
-from strata.models import Site
 from strata.models.cloud import Cloud
 from strata.models.compute import Flavor, Instance
+from strata.models.site import Site
 from strata.platform.nvidia_device_plugin import nvidia_kinds
 from strata.site.context import SiteContext
 from strata.site.outputs import CloudOutputs

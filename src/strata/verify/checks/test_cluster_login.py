@@ -16,7 +16,7 @@ from strata.access.kubectl import run_kubectl
 from strata.access.login import user_kubeconfig
 from strata.catalogue.cluster_login import CLIENT, PREFIX, REDIRECT_URLS, user_group
 from strata.catalogue.issuer import Issuer, tenant_group
-from strata.models import Site
+from strata.models.site import Site
 from strata.site.context import SiteContext
 from strata.site.outputs import write_private
 from strata.verify.needs import CLUSTER, OWN_ISSUER, OWN_USERS, TENANTS, needs

@@ -9,8 +9,8 @@ import jwt
 import pytest
 import requests
 
-from strata.models import Site
 from strata.models.platform import ExternalIssuer
+from strata.models.site import Site
 from strata.verify.needs import EXTERNAL_ISSUER, needs
 
 if TYPE_CHECKING:

@@ -21,13 +21,14 @@ import pytest
 
 from strata.access.https import named_session
 from strata.access.ssh import forwarded_port
-from strata.catalogue.needs.database import KINE_DATABASE, databases
+from strata.catalogue.needs.database import KINE_DATABASE
+from strata.catalogue.site_needs import databases
 from strata.inventory.clients import NFS_ROLES, NODES, NODES_SECRET, OPERATOR, OPERATOR_SECRET, SERVICE_ROLES
 from strata.inventory.ports import DATASTORE, POSTGRESQL, REGISTRY, REGISTRY_PUSH
 from strata.inventory.topology import database_secret, service_names
-from strata.models import Site
 from strata.models.hosts import NfsExport
 from strata.models.hypervisors import passthrough
+from strata.models.site import Site
 from strata.roles import kernel_names, units_of
 from strata.roles import port as role_port
 from strata.site.context import SiteContext

@@ -12,7 +12,8 @@ import pytest
 import requests
 
 from strata.access.https import load_balancer_address, trusted_authorities
-from strata.catalogue.needs.hostname import INGRESS_CLASS, INGRESS_NAMESPACE, PublishedService, published
+from strata.catalogue.needs.hostname import INGRESS_CLASS, INGRESS_NAMESPACE
+from strata.catalogue.published import PublishedService, published
 from strata.site.context import SiteContext
 from strata.site.hosts import ingress_nodes
 from strata.verify.needs import CLUSTER, ROUTES, SEVERAL_CONTROLLERS, needs, role

@@ -6,7 +6,7 @@ import json
 from typing import Any, get_args
 
 from strata.catalogue.needs.priority import Level
-from strata.models import Site
+from strata.models.site import Site
 from strata.verify.needs import CLUSTER, TENANTS, needs
 from strata.verify.pods import Kubectl
 

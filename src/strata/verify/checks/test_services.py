@@ -12,11 +12,10 @@ import certifi
 import pytest
 
 from strata.catalogue.discovery import services
-from strata.catalogue.needs.hostname import published
-from strata.catalogue.needs.namespace import namespaces
-from strata.catalogue.needs.wildcard_hostname import wildcards
+from strata.catalogue.published import published, wildcards
 from strata.catalogue.service import Service
-from strata.models import Site
+from strata.catalogue.site_needs import namespaces
+from strata.models.site import Site
 from strata.site.hosts import outside_of
 from strata.site.outputs import CloudOutputs, ImageOutputs
 from strata.site.paths import SitePaths

@@ -17,7 +17,7 @@ from strata.catalogue.cluster_login import CLIENT
 from strata.catalogue.issuer import USERNAME_CLAIM, issuer_url
 from strata.catalogue.needs import ApiPath, Audience, Hostname
 from strata.catalogue.site import issuer, needed
-from strata.models import Site
+from strata.models.site import Site
 from strata.site.context import SiteContext
 from strata.verify.forgeries import FORGERIES, Signer, site_signer
 from strata.verify.needs import TOKENS, TOKENS_FOR_CHECKS, needs

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import pytest
 
-from strata.catalogue.needs.shared_volume import MountedVolume, volumes
-from strata.models import Site
+from strata.catalogue.site_volumes import MountedVolume, volumes
+from strata.models.site import Site
 from strata.site.hosts import hosts_with
 from strata.site.outputs import CloudOutputs, ImageOutputs
 from strata.verify import pods

@@ -3,22 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
-
-from pydantic import Field
+from typing import Any
 
 from strata.catalogue.needs import Audience, Database, Hostname, Metrics, Need, Priority
 from strata.catalogue.service import Service, ServiceContext, Values
-from strata.models.base import Model, Unit
-from strata.models.types import Count, DnsLabel
-
-
-class ExampleService(Model):
-    """Notes that the members of a tenant share, at https://<hostname>.<domain>/v1/notes."""
-
-    hostname: Annotated[DnsLabel, Field(description="Name below the site's domain.")] = "example-service"
-    replicas: Annotated[Count, Unit("pods"), Field(description="Number of pods.")] = 1
-
+from strata_services.example_service.settings import ExampleService
 
 DATABASE = Database("example_service")
 AUDIENCE = Audience("example-service", path="/v1/notes")
@@ -65,4 +54,4 @@ def values(context: ServiceContext[ExampleService]) -> Values:
     }
 
 
-SERVICE = Service(folder=Path(__file__).parent, settings=ExampleService, needs=needs, values=values)
+SERVICE = Service(folder=Path(__file__).parent, needs=needs, values=values)

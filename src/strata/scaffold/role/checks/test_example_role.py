@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from strata.models import Site
+from strata.models.site import Site
 from strata.roles import port
 from strata.site.context import SiteContext
 from strata.site.hosts import hosts_with

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from strata.inventory.role_variables import role_variables
-from strata.models import Site, SiteError, load_site
+from strata.models.site import Site
 from strata.roles import port
+from strata.site_file.loader import load_site
+from strata.site_file.problems import SiteError
 
 TEXT = """
 name: metal

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 import requests
 
-from strata.models import Site
+from strata.models.site import Site
 from strata.verify.api import Api
 from strata_services.example_service.service import AUDIENCE, SERVICE
 
